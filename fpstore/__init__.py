@@ -1,0 +1,53 @@
+"""fpstore: an exact, compressed, on-disk index of 64-bit simhash fingerprints.
+
+Names are imported when they are first used, so that `fpstore --help` does not wait for numpy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fpstore.errors import CorruptStore, Error, PlanError, StoreClosed, StoreLocked, UnsupportedVersion
+    from fpstore.matches import Match, Matches
+    from fpstore.pairs import Pairs
+    from fpstore.plan import Plan, TablePlan
+    from fpstore.store import Store, build, open
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CorruptStore",
+    "Error",
+    "Match",
+    "Matches",
+    "Pairs",
+    "Plan",
+    "PlanError",
+    "Store",
+    "StoreClosed",
+    "StoreLocked",
+    "TablePlan",
+    "UnsupportedVersion",
+    "__version__",
+    "build",
+    "open",
+]
+
+_HOMES = {
+    "errors": ("CorruptStore", "Error", "PlanError", "StoreClosed", "StoreLocked", "UnsupportedVersion"),
+    "matches": ("Match", "Matches"),
+    "pairs": ("Pairs",),
+    "plan": ("Plan", "TablePlan"),
+    "store": ("Store", "build", "open"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'fpstore' has no attribute {name!r}")
+    return getattr(import_module(f"fpstore.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

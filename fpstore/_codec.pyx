@@ -1,0 +1,346 @@
+"""The bits of a table on their way to the disk: checksums, permutations, the encoder, packed fields.
+
+Works on memory only; where a table lies in a file is format.py's to know.
+The kernels are C (fpstore/native), this module their Python border: it checks arguments, releases the
+lock, and turns a status into an exception.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+import numpy as np
+
+cdef extern from "crc32c.h" nogil:
+    void crc32c_choose(int fast)
+    uint32_t c_crc32c "crc32c" (uint32_t crc, const uint8_t *data, size_t size)
+    void crc32c_pages(const uint8_t *data, size_t size, size_t page_bytes, uint32_t *out)
+
+cdef extern from "layout.h" nogil:
+    enum: SYMBOLS, CODE_LIMIT, RICE_ESCAPE, GROUP_SLOTS, LINE_BYTES, FENCE_BYTES, BLOCK_KEYS, BLOCK_BITS, PAGE_BYTES
+
+cdef extern from "platform.h" nogil:
+    int fpstore_is_fast()
+    ctypedef enum Status:
+        OK
+        NO_MEMORY
+        NOT_SORTED
+
+cdef extern from "encode.h" nogil:
+    enum: MAX_CODE_BYTES_PER_KEY, PAYLOAD_SLACK
+    ctypedef struct BitWriter:
+        uint8_t *at
+        uint64_t pending
+        unsigned fill
+    void put_bits(BitWriter *writer, uint64_t value, unsigned count)
+    void store64(uint8_t *at, uint64_t word)
+    ctypedef struct Encoder:
+        uint64_t key_count
+        uint64_t payload_bits
+        uint8_t *fences
+        uint64_t fence_count
+    void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
+                      const uint16_t *code_words, uint8_t *directory, uint64_t *ranks)
+    void encoder_free(Encoder *encoder)
+    Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written)
+    Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written)
+    ctypedef struct HistogramState "Histogram":
+        unsigned slot_bits
+        uint64_t count
+        uint64_t last_key
+        uint64_t gap_sum
+        uint64_t gap[65]
+        uint64_t xor_[65]
+    Status histogram_add(HistogramState *histogram, const uint64_t *keys, uint64_t count)
+    void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
+                   unsigned rice_bits, uint64_t *bits)
+
+cdef extern from "permute.h" nogil:
+    ctypedef struct Permutation:
+        uint64_t prefix_mask
+    void permutation_init(Permutation *permutation, uint64_t prefix_mask)
+    void permute_choose(int fast)
+    void permute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
+    void unpermute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
+
+FAST = bool(fpstore_is_fast())
+crc32c_choose(FAST)
+permute_choose(FAST)
+
+# The kernels' copies of format.py's numbers; a test compares them.
+LAYOUT = {
+    "SYMBOLS": SYMBOLS, "CODE_LIMIT": CODE_LIMIT, "RICE_ESCAPE": RICE_ESCAPE, "GROUP_SLOTS": GROUP_SLOTS,
+    "LINE_BYTES": LINE_BYTES, "FENCE_BYTES": FENCE_BYTES, "BLOCK_KEYS": BLOCK_KEYS, "BLOCK_BITS": BLOCK_BITS,
+    "PAGE_BYTES": PAGE_BYTES,
+}
+CODECS = ("gap", "xor", "rice", "raw")
+
+
+def crc32c(data, uint32_t value=0):
+    """CRC-32C of a bytes-like object, continuing from value (the CRC of what came before)."""
+    cdef Py_buffer buffer
+    cdef uint32_t result
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            result = c_crc32c(value, <const uint8_t *>buffer.buf, <size_t>buffer.len)
+    finally:
+        PyBuffer_Release(&buffer)
+    return result
+
+
+def page_checksums(data):
+    """CRC-32C of each page of a bytes-like object: uint32[ceil(bytes / PAGE_BYTES)]; the last may be short."""
+    cdef Py_buffer buffer
+    cdef uint32_t[::1] out
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        result = np.empty((buffer.len + PAGE_BYTES - 1) // PAGE_BYTES, dtype=np.uint32)
+        if buffer.len > 0:
+            out = result
+            with nogil:
+                crc32c_pages(<const uint8_t *>buffer.buf, <size_t>buffer.len, PAGE_BYTES, &out[0])
+    finally:
+        PyBuffer_Release(&buffer)
+    return result
+
+
+cdef class BitPermutation:
+    """The permutation that brings the bits of prefix_mask to the top, for arrays of 64-bit keys."""
+
+    cdef Permutation *permutation
+
+    def __cinit__(self, uint64_t prefix_mask):
+        self.permutation = <Permutation *>malloc(cython.sizeof(Permutation))
+        if self.permutation == NULL:
+            raise MemoryError()
+        permutation_init(self.permutation, prefix_mask)
+
+    def __dealloc__(self):
+        free(self.permutation)
+
+    def apply(self, const uint64_t[::1] fingerprints not None, uint64_t[::1] keys not None):
+        """Fill keys (uint64[n]) from fingerprints (uint64[n]); both may be one array."""
+        if fingerprints.shape[0] != keys.shape[0]:
+            raise ValueError(f"{fingerprints.shape[0]} fingerprints, room for {keys.shape[0]} keys")
+        if keys.shape[0] > 0:
+            with nogil:
+                permute_keys(self.permutation, &fingerprints[0], <uint64_t>keys.shape[0], &keys[0])
+
+    def invert(self, const uint64_t[::1] keys not None, uint64_t[::1] fingerprints not None):
+        """Fill fingerprints (uint64[n]) from keys (uint64[n]); both may be one array."""
+        if fingerprints.shape[0] != keys.shape[0]:
+            raise ValueError(f"{keys.shape[0]} keys, room for {fingerprints.shape[0]} fingerprints")
+        if keys.shape[0] > 0:
+            with nogil:
+                unpermute_keys(self.permutation, &keys[0], <uint64_t>keys.shape[0], &fingerprints[0])
+
+
+cdef int raise_status(Status status, str where) except -1:
+    if status == OK:
+        return 0
+    if status == NO_MEMORY:
+        raise MemoryError()
+    if status == NOT_SORTED:
+        raise ValueError(f"{where}: keys must be strictly increasing")
+    raise ValueError(f"{where}: the payload is over the format's 2^48 bits")
+
+
+cdef class Histogram:
+    """How often each bit length of a delta occurs in a table, fed with its sorted keys chunk by chunk.
+
+    slot_bits as the table will have it; 0 counts the deltas of one unbroken chain.
+    """
+
+    cdef HistogramState state
+
+    def __cinit__(self, unsigned slot_bits):
+        memset(&self.state, 0, cython.sizeof(HistogramState))
+        self.state.slot_bits = slot_bits
+
+    def add(self, const uint64_t[::1] keys not None):
+        """Count keys (uint64[n], strictly increasing, above those added before). ValueError if they are not."""
+        cdef Status status
+        if keys.shape[0] > 0:
+            with nogil:
+                status = histogram_add(&self.state, &keys[0], <uint64_t>keys.shape[0])
+            raise_status(status, "histogram")
+
+    @property
+    def count(self):
+        """Keys counted."""
+        return self.state.count
+
+    @property
+    def gap(self):
+        """Occurrences of each bit length 0..64 of key - previous."""
+        return [self.state.gap[symbol] for symbol in range(SYMBOLS)]
+
+    @property
+    def xor(self):
+        """Occurrences of each bit length 0..64 of key XOR previous."""
+        return [self.state.xor_[symbol] for symbol in range(SYMBOLS)]
+
+    @property
+    def gap_sum(self):
+        """Sum of key - previous over all keys; below 2^64, for the gaps lie side by side."""
+        return self.state.gap_sum
+
+
+cdef class RiceCost:
+    """Bits that the rice codec would take for a table, fed with its sorted keys chunk by chunk."""
+
+    cdef uint64_t last_key, bits_
+    cdef int started
+    cdef unsigned slot_bits, rice_bits
+
+    def __cinit__(self, unsigned slot_bits, unsigned rice_bits):
+        self.slot_bits = slot_bits
+        self.rice_bits = rice_bits
+
+    def add(self, const uint64_t[::1] keys not None):
+        """Count keys (uint64[n], strictly increasing)."""
+        if keys.shape[0] > 0:
+            with nogil:
+                rice_cost(&keys[0], <uint64_t>keys.shape[0], &self.last_key, &self.started, self.slot_bits,
+                          self.rice_bits, &self.bits_)
+
+    @property
+    def bits(self):
+        """The total so far."""
+        return self.bits_
+
+
+cdef class TableEncoder:
+    """Turns the sorted keys of a table into its payload, directory and fences.
+
+    codec: index in CODECS. code_lengths: 65 lengths, code_words: their canonical code words.
+    """
+
+    cdef Encoder *encoder
+    cdef readonly object directory
+    cdef readonly object ranks
+    cdef bint finished
+
+    def __cinit__(self, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t[::1] code_lengths not None,
+                  const uint16_t[::1] code_words not None, *, bint with_ranks):
+        cdef uint8_t[::1] directory
+        cdef uint64_t[::1] ranks
+        if not 0 <= codec < len(CODECS) or slot_bits > 40 or rice_bits > 63:
+            raise ValueError(f"codec {codec}, slot_bits {slot_bits}, rice_bits {rice_bits}: expected 0..3, 0..40, 0..63")
+        if code_lengths.shape[0] != SYMBOLS or code_words.shape[0] != SYMBOLS:
+            raise ValueError(f"{code_lengths.shape[0]} code lengths, {code_words.shape[0]} words: expected {SYMBOLS} of each")
+        slots = 1 << slot_bits
+        self.directory = np.zeros(-(-slots // GROUP_SLOTS) * LINE_BYTES, dtype=np.uint8)
+        self.ranks = np.zeros(slots + 1, dtype=np.uint64) if with_ranks else None
+        directory = self.directory
+        if with_ranks:
+            ranks = self.ranks
+        self.encoder = <Encoder *>malloc(cython.sizeof(Encoder))
+        if self.encoder == NULL:
+            raise MemoryError()
+        encoder_init(self.encoder, codec, slot_bits, rice_bits, &code_lengths[0], &code_words[0], &directory[0],
+                     &ranks[0] if with_ranks else NULL)
+
+    def __dealloc__(self):
+        if self.encoder != NULL:
+            encoder_free(self.encoder)
+            free(self.encoder)
+
+    def push(self, const uint64_t[::1] keys not None):
+        """Encode keys (uint64[n], strictly increasing, above those before); return the payload bytes that are ready.
+
+        ValueError for keys out of order; the encoder is of no further use then.
+        """
+        cdef uint64_t written = 0, count = <uint64_t>keys.shape[0]
+        cdef uint8_t[::1] out
+        cdef Status status
+        if self.finished:
+            raise ValueError("the table is finished: no more keys")
+        result = np.empty(count * MAX_CODE_BYTES_PER_KEY + PAYLOAD_SLACK, dtype=np.uint8)
+        out = result
+        if count > 0:
+            with nogil:
+                status = encoder_push(self.encoder, &keys[0], count, &out[0], &written)
+            raise_status(status, "table")
+        return result[:written]
+
+    def finish(self):
+        """Close the table; return the last payload bytes. directory, fences and ranks are complete from then on."""
+        cdef uint64_t written = 0
+        cdef uint8_t[::1] out
+        cdef Status status
+        if self.finished:
+            raise ValueError("the table is finished already")
+        result = np.empty(PAYLOAD_SLACK, dtype=np.uint8)
+        out = result
+        with nogil:
+            status = encoder_finish(self.encoder, &out[0], &written)
+        raise_status(status, "table")
+        self.finished = True
+        return result[:written]
+
+    @property
+    def key_count(self):
+        """Keys pushed."""
+        return self.encoder.key_count
+
+    @property
+    def payload_bits(self):
+        """Bits of the payload so far, without what is still held back."""
+        return self.encoder.payload_bits
+
+    @property
+    def fence_count(self):
+        """Blocks of large slots so far."""
+        return self.encoder.fence_count
+
+    @property
+    def fences(self):
+        """The fence records, a copy: uint8[FENCE_BYTES * fence_count]."""
+        if self.encoder.fence_count == 0:
+            return np.empty(0, dtype=np.uint8)
+        return np.asarray(<uint8_t[:self.encoder.fence_count * FENCE_BYTES]>self.encoder.fences).copy()
+
+
+cdef class PackedWriter:
+    """A stream of fixed-width unsigned fields, width 0..64 bits, lowest bit first."""
+
+    cdef BitWriter writer
+    cdef unsigned width
+
+    def __cinit__(self, unsigned width):
+        if width > 64:
+            raise ValueError(f"width is {width}, expected 0..64")
+        memset(&self.writer, 0, cython.sizeof(BitWriter))
+        self.width = width
+
+    def push(self, const uint64_t[::1] values not None):
+        """Append values (uint64[n], each below 2^width: ValueError otherwise); return the bytes that are ready."""
+        cdef Py_ssize_t i, count = values.shape[0]
+        cdef uint64_t largest = 0
+        cdef uint8_t[::1] out
+        result = np.empty(count * 8 + 8, dtype=np.uint8)
+        out = result
+        with nogil:
+            for i in range(count):
+                largest |= values[i]
+            if self.width == 64 or largest >> self.width == 0:
+                self.writer.at = &out[0]
+                if self.width > 0:
+                    for i in range(count):
+                        put_bits(&self.writer, values[i], self.width)
+            else:
+                count = -1
+        if count < 0:
+            raise ValueError(f"a value does not fit {self.width} bits")
+        return result[:self.writer.at - &out[0]] if self.width > 0 else result[:0]
+
+    def finish(self):
+        """The last bytes: what is left over, filled up with zero bits."""
+        last = int(self.writer.pending).to_bytes(8, "little")[:(self.writer.fill + 7) // 8]
+        self.writer.pending = 0
+        self.writer.fill = 0
+        return np.frombuffer(last, dtype=np.uint8)

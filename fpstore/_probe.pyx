@@ -1,0 +1,244 @@
+"""The Hamming search over a mapped segment, and the ids of what it finds.
+
+One call answers a whole batch with the lock released. Which segments a store has, and how their answers
+combine, is the store's to know.
+"""
+
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, qsort
+from libc.string cimport memset
+
+import numpy as np
+
+from fpstore._view cimport BAD_DIRECTORY, NO_MEMORY, OK, Pages, SegmentView, Status, Table, raise_status
+
+cdef extern from "search.h" nogil:
+    int fpstore_is_fast()
+    void decode_choose(int fast)
+    void permute_choose(int fast)
+    void search_choose(int fast)
+    void crc32c_choose(int fast)
+    ctypedef struct Match:
+        uint64_t fingerprint
+        uint32_t query
+        uint32_t distance
+    ctypedef struct Search:
+        Pages *pages
+        Table **tables
+        unsigned table_count
+        unsigned distance
+        int first_only
+        int done
+        Match *matches
+        uint64_t match_count
+        uint64_t match_room
+        uint64_t blocks_scanned
+    Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
+    int match_order(const void *a, const void *b)
+    uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
+
+cdef extern from "ids.h" nogil:
+    void permute_keys(const void *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
+    ctypedef struct Ids:
+        uint64_t ranks_offset
+        uint64_t groups_offset
+        uint64_t samples_offset
+        uint64_t values_offset
+        unsigned rank_width
+        unsigned width
+        unsigned kind
+        uint64_t base
+        uint64_t key_count
+        uint64_t id_count
+    Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found)
+    Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count)
+    Status packed_get(Pages *pages, uint64_t offset, unsigned width, uint64_t index, uint64_t *value)
+
+crc32c_choose(fpstore_is_fast())
+decode_choose(fpstore_is_fast())
+permute_choose(fpstore_is_fast())
+search_choose(fpstore_is_fast())
+
+ctypedef void (*PermuteKeys)(const void *, const uint64_t *, uint64_t, uint64_t *) noexcept nogil
+
+
+cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance, bint first_only, bint each,
+                uint64_t *blocks):
+    """search(), and how many blocks were decoded for it; each: answer one query before turning to the next."""
+    cdef Search state
+    cdef Status status = OK
+    cdef uint64_t i, count = <uint64_t>queries.shape[0]
+    cdef long long[::1] query
+    cdef unsigned long long[::1] fingerprint
+    cdef unsigned char[::1] bits
+    if count >> 32:
+        raise ValueError(f"{count} queries in one batch: expected fewer than 2^32")
+    memset(&state, 0, cython.sizeof(Search))
+    state.pages = &view.pages
+    state.tables = view.tables
+    state.table_count = <unsigned>view.table_count
+    state.distance = distance
+    state.first_only = first_only
+    view.enter()
+    try:
+        if count > 0:
+            with nogil:
+                if each:
+                    for i in range(count):
+                        status = search_run(&state, &queries[i], 1, i)
+                        if status != OK:
+                            break
+                else:
+                    status = search_run(&state, &queries[0], count, 0)
+                if status == OK and state.match_count > 1:
+                    qsort(state.matches, state.match_count, sizeof(Match), match_order)
+        raise_status(status, view, "probe")
+        blocks[0] = state.blocks_scanned
+        out_query = np.empty(state.match_count, dtype=np.int64)
+        out_fingerprint = np.empty(state.match_count, dtype=np.uint64)
+        out_bits = np.empty(state.match_count, dtype=np.uint8)
+        query, fingerprint, bits = out_query, out_fingerprint, out_bits
+        for i in range(state.match_count):
+            query[i] = state.matches[i].query
+            fingerprint[i] = state.matches[i].fingerprint
+            bits[i] = <unsigned char>state.matches[i].distance
+        return out_query, out_fingerprint, out_bits
+    finally:
+        free(state.matches)
+        view.leave()
+
+
+def search(SegmentView view not None, const uint64_t[::1] queries not None, unsigned distance, *, bint first_only=False):
+    """Every fingerprint of the segment within `distance` bits of each query.
+
+    queries: uint64[m], m below 2^32. distance: at most the plan's k. first_only: stop at the first match of all.
+    Returns (query int64[r], fingerprint uint64[r], distance uint8[r]), ordered by (query, distance, fingerprint).
+    CorruptStore where a page or a block needed for the answer is damaged.
+    """
+    cdef uint64_t blocks
+    return run(view, queries, distance, first_only, False, &blocks)
+
+
+def search_each(SegmentView view not None, const uint64_t[::1] queries not None, unsigned distance):
+    """search(), one query after the other: what a caller with one query at a time gets, without Python's part of it."""
+    cdef uint64_t blocks
+    return run(view, queries, distance, False, True, &blocks)
+
+
+def blocks_decoded(SegmentView view not None, const uint64_t[::1] queries not None, unsigned distance):
+    """How many blocks search() decodes for these queries, to be held against the planner's prediction."""
+    cdef uint64_t blocks
+    run(view, queries, distance, False, False, &blocks)
+    return blocks
+
+
+def scan(const uint64_t[::1] keys not None, uint64_t query, unsigned distance):
+    """How many of keys (uint64[n], any order) are within `distance` of query, by looking at all: the machine's limit."""
+    if keys.shape[0] == 0:
+        return 0
+    return scan_keys(&keys[0], <uint64_t>keys.shape[0], query, distance)
+
+
+cdef class IdColumn:
+    """The ids of a segment's fingerprints. record: format.SegmentRecord, whose offsets the caller has checked."""
+
+    cdef SegmentView view
+    cdef Ids ids
+
+    def __cinit__(self, SegmentView view not None, record):
+        self.view = view
+        self.ids.ranks_offset = record.ranks_offset
+        self.ids.groups_offset = record.groups_offset
+        self.ids.samples_offset = record.samples_offset
+        self.ids.values_offset = record.values_offset
+        self.ids.rank_width = record.rank_width
+        self.ids.width = record.id_width
+        self.ids.kind = record.id_kind
+        self.ids.base = record.id_base
+        self.ids.key_count = record.key_count
+        self.ids.id_count = record.id_count
+
+    def lookup(self, const uint64_t[::1] fingerprints not None):
+        """The ids of stored fingerprints (uint64[n]): (counts int64[n], ids uint64[sum of counts]), each group increasing.
+
+        CorruptStore where a fingerprint, found in another table, is missing from table 0 or has no place for its ids.
+        """
+        cdef uint64_t n = <uint64_t>fingerprints.shape[0], i, key, rank, j, filled = 0, value
+        cdef uint64_t[::1] first, count, values, keys
+        cdef int found
+        cdef Status status = OK
+        cdef Table *table = self.view.tables[0]
+        firsts = np.zeros(n, dtype=np.uint64)
+        counts = np.zeros(n, dtype=np.uint64)
+        if n == 0:
+            return counts.astype(np.int64), np.empty(0, dtype=np.uint64)
+        first, count, keys = firsts, counts, np.empty(n, dtype=np.uint64)
+        self.view.enter()
+        try:
+            with nogil:
+                permute_keys(&table.permutation, &fingerprints[0], n, &keys[0])
+                for i in range(n):
+                    if i > 0 and keys[i] == keys[i - 1]:
+                        first[i] = first[i - 1]
+                        count[i] = count[i - 1]
+                        continue
+                    status = table_rank(&self.view.pages, table, &self.ids, keys[i], &rank, &found)
+                    if status == OK and not found:
+                        status = BAD_DIRECTORY
+                    if status == OK:
+                        status = ids_range(&self.view.pages, &self.ids, rank, &first[i], &count[i])
+                    if status != OK:
+                        break
+            raise_status(status, self.view, "ids")
+            result = np.empty(int(counts.sum()), dtype=np.uint64)
+            if result.shape[0] > 0:
+                values = result
+                with nogil:
+                    for i in range(n):
+                        for j in range(count[i]):
+                            status = packed_get(&self.view.pages, self.ids.values_offset, self.ids.width, first[i] + j, &value)
+                            if status != OK:
+                                break
+                            values[filled] = self.ids.base + value
+                            filled += 1
+                        if status != OK:
+                            break
+                raise_status(status, self.view, "ids")
+        finally:
+            self.view.leave()
+        return counts.astype(np.int64), result
+
+    def read(self, uint64_t first_rank, uint64_t end_rank):
+        """The ids of ranks [first_rank, end_rank), as lookup returns them."""
+        cdef uint64_t n = end_rank - first_rank, i, j, begin, filled = 0, value
+        cdef uint64_t[::1] first, count, values
+        cdef Status status = OK
+        if not first_rank <= end_rank <= self.ids.key_count:
+            raise ValueError(f"ranks {first_rank} to {end_rank}: the segment has {self.ids.key_count}")
+        firsts, counts = np.zeros(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64)
+        first, count = firsts, counts
+        self.view.enter()
+        try:
+            with nogil:
+                for i in range(n):
+                    status = ids_range(&self.view.pages, &self.ids, first_rank + i, &first[i], &count[i])
+                    if status != OK:
+                        break
+            raise_status(status, self.view, "ids")
+            result = np.empty(int(counts.sum()), dtype=np.uint64)
+            values = result
+            with nogil:
+                for i in range(n):
+                    for j in range(count[i]):
+                        status = packed_get(&self.view.pages, self.ids.values_offset, self.ids.width, first[i] + j, &value)
+                        if status != OK:
+                            break
+                        values[filled] = self.ids.base + value
+                        filled += 1
+                    if status != OK:
+                        break
+            raise_status(status, self.view, "ids")
+        finally:
+            self.view.leave()
+        return counts.astype(np.int64), result

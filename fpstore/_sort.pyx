@@ -1,0 +1,234 @@
+"""Sorting of fingerprints with their ids, and what is done with sorted keys at memory speed.
+
+Every function works in place on contiguous uint64 arrays, releases the lock, and gives the same result
+for every order of the input. Plain keys are not sorted here: numpy's own sort of uint64 is vectorised
+and in place.
+"""
+
+from libc.stdint cimport uint64_t
+from libc.string cimport memcpy, memset
+
+import numpy
+
+cdef enum:
+    # Below this many pairs insertion sort wins over another round of counting.
+    INSERTION_PAIRS = 24
+    # 8 bits a round keeps the 2 x 256 write streams inside the first-level cache and TLB.
+    MAX_DIGIT_BITS = 8
+
+
+cdef extern from *:
+    """
+    static inline int fps_bit_length(uint64_t x) { return x ? 64 - __builtin_clzll(x) : 0; }
+    """
+    int fps_bit_length(uint64_t x) noexcept nogil
+
+
+cdef struct Pairs:
+    uint64_t* fingerprints
+    uint64_t* ids
+
+
+cdef Pairs advance(Pairs pairs, size_t count) noexcept nogil:
+    pairs.fingerprints += count
+    pairs.ids += count
+    return pairs
+
+
+cdef void copy_pairs(Pairs target, Pairs source, size_t count) noexcept nogil:
+    memcpy(target.fingerprints, source.fingerprints, count * sizeof(uint64_t))
+    memcpy(target.ids, source.ids, count * sizeof(uint64_t))
+
+
+cdef void insertion_sort(Pairs pairs, size_t count) noexcept nogil:
+    cdef size_t i, j
+    cdef uint64_t fingerprint, id
+    for i in range(1, count):
+        fingerprint = pairs.fingerprints[i]
+        id = pairs.ids[i]
+        j = i
+        while j > 0 and (
+            pairs.fingerprints[j - 1] > fingerprint
+            or (pairs.fingerprints[j - 1] == fingerprint and pairs.ids[j - 1] > id)
+        ):
+            pairs.fingerprints[j] = pairs.fingerprints[j - 1]
+            pairs.ids[j] = pairs.ids[j - 1]
+            j -= 1
+        pairs.fingerprints[j] = fingerprint
+        pairs.ids[j] = id
+
+
+cdef bint is_sorted(Pairs pairs, size_t count) noexcept nogil:
+    cdef size_t i
+    for i in range(1, count):
+        if pairs.fingerprints[i - 1] > pairs.fingerprints[i]:
+            return False
+        if pairs.fingerprints[i - 1] == pairs.fingerprints[i] and pairs.ids[i - 1] > pairs.ids[i]:
+            return False
+    return True
+
+
+cdef uint64_t varying_bits(const uint64_t* values, size_t count) noexcept nogil:
+    cdef uint64_t varying = 0
+    cdef size_t i
+    for i in range(1, count):
+        varying |= values[i] ^ values[0]
+    return varying
+
+
+cdef void sort_range(Pairs pairs, Pairs scratch, size_t count, bint into_scratch) noexcept nogil:
+    # Most significant digit first, each digit as wide as leaves about 8 pairs to a bucket and starting at
+    # the highest bit in which the range still varies: constant bits cost nothing, and every round splits
+    # the range. A digit lies strictly below the one before it and has 2 bits or more unless it is a word's
+    # last, so the recursion is at most 64 deep for any input.
+    # The sorted pairs end in scratch if into_scratch, else in pairs.
+    cdef size_t starts[(1 << MAX_DIGIT_BITS) + 1]
+    cdef const uint64_t* digits_from = pairs.fingerprints
+    cdef uint64_t varying, mask
+    cdef size_t i, at, size, total = 0
+    cdef int bits, shift, digit
+    if count <= INSERTION_PAIRS or is_sorted(pairs, count):
+        if count <= INSERTION_PAIRS:
+            insertion_sort(pairs, count)
+        if into_scratch:
+            copy_pairs(scratch, pairs, count)
+        return
+
+    varying = varying_bits(pairs.fingerprints, count)
+    if varying == 0:
+        # Not sorted, so the ids vary.
+        digits_from = pairs.ids
+        varying = varying_bits(pairs.ids, count)
+    bits = fps_bit_length(count) - 3
+    if bits > MAX_DIGIT_BITS:
+        bits = MAX_DIGIT_BITS
+    shift = fps_bit_length(varying) - bits
+    if shift < 0:
+        shift = 0
+    mask = (<uint64_t>1 << bits) - 1
+
+    memset(starts, 0, sizeof(size_t) * ((<size_t>1 << bits) + 1))
+    for i in range(count):
+        starts[(digits_from[i] >> shift) & mask] += 1
+    for digit in range(<int>mask + 1):
+        size = starts[digit]
+        starts[digit] = total
+        total += size
+    for i in range(count):
+        digit = <int>((digits_from[i] >> shift) & mask)
+        at = starts[digit]
+        starts[digit] = at + 1
+        scratch.fingerprints[at] = pairs.fingerprints[i]
+        scratch.ids[at] = pairs.ids[i]
+    # starts[digit] is now where its bucket ends.
+    at = 0
+    for digit in range(<int>mask + 1):
+        size = starts[digit] - at
+        if size:
+            sort_range(advance(scratch, at), advance(pairs, at), size, not into_scratch)
+        at = starts[digit]
+
+
+def sort_pairs(uint64_t[::1] fingerprints not None, uint64_t[::1] ids not None):
+    """Sort pairs (two uint64[n]) in place, ascending by (fingerprint, id).
+
+    Takes 16 bytes of scratch a pair; a range that is in order already is only read.
+    Raises ValueError if the arrays differ in length, MemoryError if there is no room for the scratch.
+    """
+    cdef size_t count = <size_t>fingerprints.shape[0]
+    cdef uint64_t[::1] scratch
+    cdef Pairs pairs, spare
+    if ids.shape[0] != fingerprints.shape[0]:
+        raise ValueError(f"{fingerprints.shape[0]} fingerprints come with {ids.shape[0]} ids")
+    if count < 2:
+        return
+    pairs.fingerprints = &fingerprints[0]
+    pairs.ids = &ids[0]
+    # From numpy, so that the memory is accounted for and large scratch lies in large pages.
+    scratch = numpy.empty(2 * count, numpy.uint64)
+    spare.fingerprints = &scratch[0]
+    spare.ids = &scratch[count]
+    with nogil:
+        sort_range(pairs, spare, count, False)
+
+
+def unique_sorted(uint64_t[::1] keys not None):
+    """Move the distinct keys of keys (uint64[n], ascending) to its front, in order; how many there are.
+
+    What lies behind them afterwards is of no meaning.
+    """
+    cdef size_t count = <size_t>keys.shape[0]
+    cdef size_t i, kept = 1
+    cdef uint64_t* values
+    if count == 0:
+        return 0
+    values = &keys[0]
+    with nogil:
+        for i in range(1, count):
+            # Written before it is known to count: no branch to mispredict.
+            values[kept] = values[i]
+            kept += values[i] != values[kept - 1]
+    return kept
+
+
+def unique_sorted_pairs(uint64_t[::1] fingerprints not None, uint64_t[::1] ids not None):
+    """Move the distinct pairs (two uint64[n], ascending by (fingerprint, id)) to the front, in order; how many.
+
+    What lies behind them afterwards is of no meaning. Raises ValueError if the arrays differ in length.
+    """
+    cdef size_t count = <size_t>fingerprints.shape[0]
+    cdef size_t i, kept = 1
+    cdef Pairs pairs
+    if ids.shape[0] != fingerprints.shape[0]:
+        raise ValueError(f"{fingerprints.shape[0]} fingerprints come with {ids.shape[0]} ids")
+    if count == 0:
+        return 0
+    pairs.fingerprints = &fingerprints[0]
+    pairs.ids = &ids[0]
+    with nogil:
+        for i in range(1, count):
+            pairs.fingerprints[kept] = pairs.fingerprints[i]
+            pairs.ids[kept] = pairs.ids[i]
+            kept += (
+                (pairs.fingerprints[i] ^ pairs.fingerprints[kept - 1]) | (pairs.ids[i] ^ pairs.ids[kept - 1])
+            ) != 0
+    return kept
+
+
+def group_pairs(
+    const uint64_t[::1] fingerprints not None,
+    uint64_t[::1] distinct not None,
+    uint64_t[::1] counts not None,
+):
+    """Fill distinct with the distinct values of fingerprints (uint64[n], ascending), counts with how often each occurs.
+
+    Returns how many distinct values there are; the outputs hold that many, in order.
+    Raises ValueError if an output has fewer than n items.
+    """
+    cdef size_t count = <size_t>fingerprints.shape[0]
+    cdef size_t i, group = 0, start = 0
+    cdef bint differs
+    cdef const uint64_t* values
+    cdef uint64_t* out_distinct
+    cdef uint64_t* out_counts
+    if distinct.shape[0] < fingerprints.shape[0] or counts.shape[0] < fingerprints.shape[0]:
+        raise ValueError(
+            f"{fingerprints.shape[0]} fingerprints need as many places: "
+            f"there are {distinct.shape[0]} for values and {counts.shape[0]} for counts"
+        )
+    if count == 0:
+        return 0
+    values = &fingerprints[0]
+    out_distinct = &distinct[0]
+    out_counts = &counts[0]
+    with nogil:
+        out_distinct[0] = values[0]
+        out_counts[0] = 0
+        for i in range(count):
+            differs = values[i] != out_distinct[group]
+            group += differs
+            # A running total of its own group: no branch on the data.
+            start = i if differs else start
+            out_distinct[group] = values[i]
+            out_counts[group] = i + 1 - start
+    return group + 1

@@ -1,0 +1,197 @@
+"""A mapped segment: its pages, checked when they are first used, and its tables, decoded slot by slot.
+
+Reads a stranger's bytes: nothing is followed before it has been compared with what remains. The kernels are C
+(fpstore/native); where a region lies is format.py's to know, and a SegmentView is told.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+import numpy as np
+
+from fpstore.errors import CorruptStore, StoreClosed
+
+cdef extern from "view.h" nogil:
+    enum: PAGE_BYTES
+    int fpstore_is_fast()
+    void crc32c_choose(int fast)
+    void permutation_init(Permutation *permutation, uint64_t prefix_mask)
+    void decode_init(uint16_t *decode, const uint8_t *code_lengths)
+    Status pages_check(Pages *pages, uint64_t first, uint64_t last)
+
+cdef extern from "decode.h" nogil:
+    void decode_choose(int fast)
+    enum: DECODE_STREAMS, RUN_KEYS
+    ctypedef struct CursorScratch:
+        pass
+    ctypedef struct Cursor:
+        uint64_t slot
+        uint64_t end_slot
+        unsigned streams
+        CursorScratch *scratch
+    Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room, uint64_t *count)
+
+crc32c_choose(fpstore_is_fast())
+decode_choose(fpstore_is_fast())
+
+
+cdef int raise_status(Status status, SegmentView view, str where) except -1:
+    if status == OK:
+        return 0
+    if status == NO_MEMORY:
+        raise MemoryError()
+    if status == BAD_PAGE:
+        raise CorruptStore(f"{where}: the page at byte {view.pages.bad_page_offset} does not have the checksum recorded for it")
+    if status == BAD_DIRECTORY:
+        raise CorruptStore(f"{where}: a directory entry or an id points outside its region or runs backwards")
+    raise CorruptStore(f"{where}: a block does not decode to increasing keys that end where it ends")
+
+
+cdef class SegmentView:
+    """A mapped segment: its pages, checked when first used, and its tables.
+
+    data: the whole file (bytes-like, kept). checksums_offset, roots_offset, end: where the page checksums begin, where
+    their own begin, and where those end; the caller has checked the roots and that all three lie in data, 64 bytes or
+    more before its end. tables: format.TableRecord, whose offsets the caller has checked too.
+    """
+
+    def __cinit__(self, data, uint64_t checksums_offset, uint64_t roots_offset, uint64_t end, tables):
+        cdef Table *table
+        cdef const uint8_t[::1] lengths
+        cdef uint64_t bits
+        self.table_count = 0
+        self.closed = True
+        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
+        self.closed = False
+        if not checksums_offset <= roots_offset <= end <= <uint64_t>self.buffer.len - 64:
+            raise ValueError("the checksums do not lie inside the file")
+        self.pages.base = <const uint8_t *>self.buffer.buf
+        self.pages.checked_bytes = checksums_offset
+        self.pages.checksums = self.pages.base + checksums_offset
+        self.pages.checksums_bytes = roots_offset - checksums_offset
+        self.pages.roots = self.pages.base + roots_offset
+        self.pages.pages = (checksums_offset + PAGE_BYTES - 1) // PAGE_BYTES
+        bits = self.pages.pages + (self.pages.checksums_bytes + PAGE_BYTES - 1) // PAGE_BYTES
+        self.pages.seen = <uint64_t *>calloc(bits // 64 + 1, 8)
+        self.tables = <Table **>calloc(len(tables) + 1, cython.sizeof(cython.p_void))
+        if self.pages.seen == NULL or self.tables == NULL:
+            raise MemoryError()
+        for record in tables:
+            table = <Table *>malloc(cython.sizeof(Table))
+            if table == NULL:
+                raise MemoryError()
+            self.tables[self.table_count] = table
+            self.table_count += 1
+            permutation_init(&table.permutation, record.prefix_mask)
+            table.codec = record.codec
+            table.slot_bits = record.slot_bits
+            table.rice_bits = record.rice_bits
+            table.flips = record.flips
+            table.payload_offset = record.payload_offset
+            table.payload_bits = record.payload_bits
+            table.directory_offset = record.directory_offset
+            table.fences_offset = record.fences_offset
+            table.fence_count = record.fence_count
+            lengths = bytes(record.code_lengths)
+            decode_init(table.decode, &lengths[0])
+
+    cdef int enter(self) except -1:
+        if self.closed:
+            raise StoreClosed("the store is closed")
+        self.users += 1
+        return 0
+
+    cdef void leave(self):
+        self.users -= 1
+        if self.closed and self.users == 0:
+            self.free()
+
+    cdef void free(self):
+        PyBuffer_Release(&self.buffer)
+
+    def close(self):
+        """Let go of the file; calls under way finish first, later ones raise StoreClosed."""
+        if not self.closed:
+            self.closed = True
+            if self.users == 0:
+                self.free()
+
+    def __dealloc__(self):
+        cdef int i
+        if not self.closed:
+            self.free()
+        for i in range(self.table_count):
+            free(self.tables[i])
+        free(self.tables)
+        free(self.pages.seen)
+
+    def check(self, uint64_t first, uint64_t end, str where):
+        """Check every page that holds bytes [first, end) against its checksum; CorruptStore names the first bad one."""
+        cdef Status status = OK
+        if end > self.pages.checked_bytes:
+            raise ValueError(f"{where}: byte {end} lies beyond the {self.pages.checked_bytes} that have checksums")
+        self.enter()
+        try:
+            if first < end:
+                with nogil:
+                    status = pages_check(&self.pages, first, end - 1)
+                raise_status(status, self, where)
+        finally:
+            self.leave()
+
+
+cdef class TableCursor:
+    """Reads the keys of slots [first_slot, end_slot) of one table, in order, every check on.
+
+    streams: how many runs of blocks are decoded side by side, 1..4; fewer are slower.
+    """
+
+    cdef SegmentView view
+    cdef const Table *table
+    cdef Cursor cursor
+    cdef str where
+
+    def __cinit__(self, SegmentView view not None, int table, uint64_t first_slot, uint64_t end_slot, *,
+                  unsigned streams=DECODE_STREAMS):
+        if not 0 <= table < view.table_count:
+            raise ValueError(f"table {table}: the segment has {view.table_count}")
+        self.view = view
+        self.table = view.tables[table]
+        self.where = f"table {table}"
+        if not first_slot <= end_slot <= (<uint64_t>1 << self.table.slot_bits):
+            raise ValueError(f"slots {first_slot} to {end_slot}: {self.where} has {1 << self.table.slot_bits}")
+        if not 1 <= streams <= DECODE_STREAMS:
+            raise ValueError(f"streams is {streams}, expected 1..{DECODE_STREAMS}")
+        memset(&self.cursor, 0, cython.sizeof(Cursor))
+        self.cursor.slot = first_slot
+        self.cursor.end_slot = end_slot
+        self.cursor.streams = streams
+        self.cursor.scratch = <CursorScratch *>malloc(cython.sizeof(CursorScratch))
+        if self.cursor.scratch == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self.cursor.scratch)
+
+    def read(self, Py_ssize_t room=1 << 17):
+        """The next keys, uint64[up to room]; empty at the end. CorruptStore where the table does not decode.
+
+        room: 49,152 (what four runs can hold) or more.
+        """
+        cdef uint64_t count = 0
+        cdef uint64_t[::1] out
+        cdef Status status
+        if room < DECODE_STREAMS * RUN_KEYS:
+            raise ValueError(f"room for {room} keys: expected {DECODE_STREAMS * RUN_KEYS} or more")
+        result = np.empty(room, dtype=np.uint64)
+        out = result
+        self.view.enter()
+        try:
+            with nogil:
+                status = cursor_decode(&self.view.pages, self.table, &self.cursor, &out[0], <uint64_t>room, &count)
+            raise_status(status, self.view, f"{self.where}, slot {self.cursor.slot}")
+        finally:
+            self.view.leave()
+        return result[:count]

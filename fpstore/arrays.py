@@ -1,0 +1,76 @@
+"""What callers pass as fingerprints, queries and ids, turned into uint64 arrays or refused."""
+
+from typing import Any
+
+import numpy as np
+
+from fpstore.types import Array, Keys
+
+_EXPECTED = "expected unsigned 64-bit integers"
+
+
+def as_keys(values: object, what: str) -> Keys:
+    """values as a contiguous uint64[n], without a copy where it is one already.
+
+    Takes numpy arrays, anything numpy can view (the buffer protocol, `__array__`), anything with the Arrow protocol,
+    and sequences of Python integers. TypeError for anything but integers, ValueError for negative ones, for
+    more than one dimension and for nulls. `what` names the values in the error.
+    """
+    array = _as_array(values, what)
+    if array.ndim != 1:
+        raise ValueError(f"{what}: the array has {array.ndim} dimensions, expected 1")
+    if array.dtype == np.uint64:
+        return np.ascontiguousarray(array)
+    if array.size == 0:
+        return np.empty(0, dtype=np.uint64)
+    if array.dtype.kind not in "ui":
+        raise TypeError(f"{what}: dtype is {array.dtype}, {_EXPECTED}")
+    if array.dtype.kind == "i" and int(array.min()) < 0:
+        index = int(np.argmax(array < 0))
+        raise ValueError(f"{what}: item {index} is {array[index]}, {_EXPECTED}")
+    return array.astype(np.uint64)
+
+
+def as_key(value: object, what: str) -> int:
+    """value as an integer of 64 bits. TypeError for anything but an integer, ValueError out of range."""
+    if isinstance(value, np.integer):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{what}: {value!r:.40} is a {type(value).__name__}, expected an integer")
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{what}: {value} is out of range, {_EXPECTED}")
+    return value
+
+
+def _as_array(values: object, what: str) -> Array:
+    if isinstance(values, np.ndarray):
+        return values
+    if hasattr(values, "__array__") or _has_buffer(values):
+        return np.asarray(values)
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        return _from_arrow(values, what)
+    if isinstance(values, list | tuple):
+        # One by one: numpy would turn a mixture of large and small integers into floats.
+        return np.array([as_key(value, f"{what}: item {i}") for i, value in enumerate(values)], dtype=np.uint64)
+    raise TypeError(f"{what}: a {type(values).__name__}, expected an array of unsigned 64-bit integers")
+
+
+def _has_buffer(values: object) -> bool:
+    if isinstance(values, bytes | bytearray | str):
+        return False
+    try:
+        memoryview(values)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
+
+
+def _from_arrow(values: Any, what: str) -> Array:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'") from error
+    column = pyarrow.chunked_array(values)
+    if column.null_count:
+        raise ValueError(f"{what}: {column.null_count} nulls, {_EXPECTED}")
+    return np.asarray(column)

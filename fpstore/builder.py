@@ -1,0 +1,261 @@
+"""Building a store from more keys than memory holds.
+
+Sort the fingerprints under table 0's permutation, with their ids; write table 0; permute, sort and write each
+other table; write the ids; publish. A new store appears under its name when it is complete; one that is replaced
+changes in a single commit of its catalog. Whatever interrupts a build leaves what was there before.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fpstore import plan as plans
+from fpstore import planner
+from fpstore.arrays import as_keys
+from fpstore.catalog import Catalog, SegmentEntry, Settings, create_catalog
+from fpstore.errors import PlanError
+from fpstore.format import CODECS
+from fpstore.permutation import Permutation
+from fpstore.plan import Plan, TablePlan
+from fpstore.segment import SegmentWriter, sync_folder
+from fpstore.spill import KeySorter, PairSorter, SortedPairs, parse_memory
+from fpstore.types import Ids, Keys, Progress, SortedKeys
+
+Source = Iterable[tuple[Keys, Ids | None]]
+
+LEAST_MEMORY = 64 << 20
+# Beside the sorters' arrays: the interpreter with numpy, and the encoder's chunk of output.
+OTHER_MEMORY = 48 << 20
+CHUNK_KEYS = 1 << 20
+MOST_DISTANCE = 16
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How to build a store; every field was checked when it was made."""
+
+    k: int
+    plan: str | float | Plan
+    codec: str
+    memory_bytes: int
+    with_ids: bool
+    recipe: dict[str, object] | None
+    force: bool
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.k, int) or isinstance(self.k, bool) or not 0 <= self.k <= MOST_DISTANCE:
+            raise ValueError(f"k is {self.k!r}, expected an integer from 0 to {MOST_DISTANCE}")
+        if self.codec not in CODECS:
+            raise ValueError(f"codec is {self.codec!r}, expected one of {', '.join(CODECS)}")
+        if self.memory_bytes < LEAST_MEMORY:
+            raise ValueError(f"memory is {self.memory_bytes} bytes, expected {LEAST_MEMORY >> 20}MiB or more")
+        if isinstance(self.plan, str) and self.plan not in planner.AIMS:
+            object.__setattr__(self, "plan", plans.named(self.plan, self.k))
+        if isinstance(self.plan, Plan):
+            if self.plan.k < self.k:
+                raise PlanError(f"plan {self.plan.name} answers distances up to {self.plan.k}, k is {self.k}")
+            self.plan.prove()
+
+    def plan_for(self, count: int) -> Plan:
+        """The plan for so many fingerprints."""
+        return self.plan if isinstance(self.plan, Plan) else planner.choose(count, self.k, self.plan)
+
+    @property
+    def first_permutation(self) -> Permutation:
+        """Table 0's, known before the count is: the planner's own plans all begin with the identity."""
+        mask = self.plan.tables[0].prefix_mask if isinstance(self.plan, Plan) else 0
+        return Permutation(mask)
+
+
+def array_source(fingerprints: object, ids: object) -> Source:
+    """Arrays as a stream. ids: uint64[n], "row" or None. ValueError where the lengths differ."""
+    keys = as_keys(fingerprints, "fingerprints")
+    if ids is not None and not isinstance(ids, str):
+        ids = as_keys(ids, "ids")
+        if len(ids) != len(keys):
+            raise ValueError(f"{len(ids)} ids for {len(keys)} fingerprints: expected one for each")
+    return _slices(keys, ids)
+
+
+def _slices(keys: Keys, ids: Ids | str | None) -> Iterator[tuple[Keys, Ids | None]]:
+    for first in range(0, len(keys), CHUNK_KEYS):
+        chunk = keys[first : first + CHUNK_KEYS]
+        if isinstance(ids, str):
+            yield chunk, np.arange(first, first + len(chunk), dtype=np.uint64)
+        else:
+            yield chunk, ids if ids is None else ids[first : first + CHUNK_KEYS]
+
+
+def build_store(path: Path, source: Source, options: BuildOptions, progress: Progress | None = None) -> None:
+    """Write the store at path from a stream of (fingerprints, ids or None).
+
+    Raises FileExistsError where path exists, unless options.force and it is a store, which is then replaced.
+    """
+    report = progress or (lambda phase, done, total: None)
+    if path.is_symlink() or path.exists():
+        if not options.force:
+            raise FileExistsError(errno.EEXIST, "already there; --force (force=True) replaces a store", str(path))
+        _replace(path, source, options, report)
+    else:
+        _create(path, source, options, report)
+
+
+def _create(path: Path, source: Source, options: BuildOptions, report: Progress) -> None:
+    with _scratch_store(path) as folder:
+        name = f"{1:08d}.fpseg"
+        settings, entry = _write_segment(folder / "segments" / name, folder, source, options, report)
+        create_catalog(folder, settings, (entry,))
+        os.rename(folder, path)
+        sync_folder(path.parent)
+
+
+def _replace(path: Path, source: Source, options: BuildOptions, report: Progress) -> None:
+    with Catalog.open(path, writable=True) as catalog:
+        state = catalog.state()
+        name = f"{state.next_segment:08d}.fpseg"
+        segments = path / "segments"
+        settings, entry = _write_segment(segments / name, path, source, options, report)
+        catalog.publish(settings=settings, segments=(entry,))
+        for old in state.segments:
+            (segments / old.name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _scratch_store(path: Path) -> Iterator[Path]:
+    """A folder beside path for a store in the making, gone at the end unless it was renamed."""
+    parent = path.parent
+    if not parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the store's folder would lie in one that is not there", str(parent))
+    prefix = f".{path.name}.building-"
+    for stale in parent.glob(f"{prefix}*"):
+        if not _is_running(stale.name.removeprefix(prefix)):
+            shutil.rmtree(stale, ignore_errors=True)
+    folder = parent / f"{prefix}{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    try:
+        (folder / "segments").mkdir(mode=0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _write_segment(
+    path: Path, scratch: Path, source: Source, options: BuildOptions, report: Progress
+) -> tuple[Settings, SegmentEntry]:
+    first = options.first_permutation
+    memory = options.memory_bytes - OTHER_MEMORY
+    sorter = PairSorter(scratch, memory) if options.with_ids else KeySorter(scratch, memory)
+    rows = 0
+    for fingerprints, ids in source:
+        keys = first.apply(fingerprints)
+        if isinstance(sorter, PairSorter):
+            if ids is None:
+                raise ValueError("the stream has no ids: expected (fingerprints, ids) pairs")
+            sorter.add(keys, ids)
+        else:
+            sorter.add(keys)
+        rows += len(keys)
+        report("reading", rows, None)
+    report("sorting", 0, None)
+    found = sorter.finish()
+    del sorter
+    pairs = found if isinstance(found, SortedPairs) else None
+    keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
+    in_memory = found.count * (16 if pairs else 8)
+    left = memory - in_memory if in_memory <= memory // 2 else memory
+    plan = options.plan_for(keys0.count)
+    with SegmentWriter(path, options.codec, planner.slot_bits(keys0.count, plan.slot_keys)) as writer:
+        for index, table in enumerate(plan.tables):
+            phase = f"table {index + 1} of {len(plan.tables)}"
+            keys_here = keys0 if index == 0 else _permuted(keys0, first, table, scratch, left, phase, report)
+            with_ranks = index == 0 and pairs is not None
+            writer.add_table(table, keys_here, with_ranks=with_ranks, advance=_advance(report, phase, keys0.count))
+        if pairs is not None:
+            report("ids", 0, None)
+            least, most = _id_range(pairs)
+            sources = (lambda: map(_second, pairs.groups()), lambda: map(_second, pairs.chunks()))
+            writer.add_ids(pairs.count, least, most, *sources)
+        crc = writer.finish()
+    id_count = pairs.count if pairs else 0
+    entry = SegmentEntry(path.name, path.stat().st_size, keys0.count, id_count, crc)
+    found.close()
+    settings = Settings(
+        k=options.k, plan=plan.to_json(), codec=options.codec, ids=options.with_ids, recipe=options.recipe
+    )
+    return settings, entry
+
+
+class _DistinctKeys:
+    """The distinct keys of sorted pairs."""
+
+    def __init__(self, pairs: SortedPairs) -> None:
+        self._pairs = pairs
+        self.count = sum(len(keys) for keys, _ in pairs.groups())
+
+    def chunks(self) -> Iterator[Keys]:
+        for keys, _ in self._pairs.groups():
+            yield keys
+
+
+def _permuted(
+    keys0: SortedKeys, first: Permutation, table: TablePlan, scratch: Path, memory: int, phase: str, report: Progress
+) -> SortedKeys:
+    """Table 0's keys under another permutation, sorted."""
+    permutation = Permutation(table.prefix_mask)
+    sorter = KeySorter(scratch, memory, expected_count=keys0.count)
+    for chunk in keys0.chunks():
+        fingerprints = first.invert(chunk)
+        sorter.add(permutation.apply(fingerprints, out=fingerprints))
+    report(f"{phase}: sorting", 0, keys0.count)
+    return sorter.finish()
+
+
+def _second(pair: tuple[Keys, Keys]) -> Keys:
+    return pair[1]
+
+
+def _id_range(pairs: SortedPairs) -> tuple[int, int]:
+    least, most = (1 << 64) - 1, 0
+    for _, ids in pairs.chunks():
+        least, most = min(least, int(ids.min())), max(most, int(ids.max()))
+    return (least, most) if pairs.count else (0, 0)
+
+
+def _advance(report: Progress, phase: str, count: int) -> Callable[[int], None]:
+    done = 0
+
+    def advance(keys: int) -> None:
+        nonlocal done
+        done += keys
+        report(phase, done, 2 * count)
+
+    return advance
+
+
+def parse_options(
+    k: int,
+    plan: str | float | Plan,
+    codec: str,
+    memory: str | int,
+    with_ids: bool,
+    recipe: dict[str, object] | None,
+    force: bool,
+) -> BuildOptions:
+    """BuildOptions from what a caller passes. ValueError, TypeError or PlanError for what cannot be."""
+    return BuildOptions(k, plan, codec, parse_memory(memory), with_ids, recipe, force)

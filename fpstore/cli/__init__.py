@@ -1,0 +1,94 @@
+"""The command `fpstore`: turns arguments into calls of the public surface, and errors into one line and a status.
+
+Each subcommand is a module of the same name, imported when it is asked for; numpy and the store are
+imported by what uses them, so that help and completion stay quick.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from fpstore import __version__
+from fpstore.cli.failures import INTERRUPTED, PIPE_CLOSED, Failure, failure_of, one_line
+
+SUBCOMMANDS = ("build", "probe", "fingerprint", "plan", "report", "stats", "verify")
+
+EPILOG = """\b
+Examples:
+  fpstore build web.fps fingerprints.npy
+  fpstore probe web.fps 9f3a5c0012ab44de
+  fpstore build docs.fps documents/ --format text
+  fpstore probe docs.fps --text "$(cat draft.txt)"
+  fpstore plan --n 8e9 --k 3
+
+\b
+Exit status: 0 done (a probe without a match too), 1 the data or the store is at fault,
+2 the command line is, 130 interrupted.
+"""
+
+
+class _Subcommands(click.Group):
+    """The subcommands, imported one by one; what they raise becomes a Failure."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in the order of the work, not of the alphabet."""
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand of that name, None if there is none."""
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        command: click.Command = import_module(f"fpstore.cli.{cmd_name}").command
+        return command
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Run the subcommand that was asked for, until its output is written."""
+        try:
+            super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise Failure("interrupted", INTERRUPTED) from None
+        except BrokenPipeError:
+            _forget_output()
+            raise click.exceptions.Exit(PIPE_CLOSED) from None
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except Exception as error:
+            if sys.flags.dev_mode:  # python -X dev: whoever looks for a fault wants the whole story
+                raise
+            raise failure_of(error) from error
+
+
+@click.group(cls=_Subcommands, epilog=EPILOG, invoke_without_command=True)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.pass_context
+def _fpstore(ctx: click.Context) -> None:
+    """Find every stored 64-bit simhash fingerprint within Hamming distance k of a query.
+
+    A store is a directory: built once from fingerprints or texts, compressed, exact, probed from the file.
+    Results go to standard output, everything else to standard error.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (that of the process where None) and return its exit status."""
+    try:
+        status = _fpstore.main(arguments, prog_name="fpstore", standalone_mode=False)
+    except click.Abort:
+        failure = Failure("interrupted", INTERRUPTED)
+    except click.ClickException as error:
+        failure = failure_of(error)
+    else:
+        return status if isinstance(status, int) else 0
+    print(f"fpstore: {one_line(failure.message)}", file=sys.stderr)
+    return failure.status
+
+
+def _forget_output() -> None:
+    """Let the interpreter flush what is left of the output into nothing, without a word."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,144 @@
+"""`fpstore build`: a store from files of fingerprints or of texts."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from fpstore.cli.progress import Progress, progress_bar
+from fpstore.cli.values import (
+    CODECS,
+    column,
+    column_option,
+    format_option,
+    plan_choice,
+    skip_bad_option,
+    store_argument,
+    tell_skipped,
+    text_column_option,
+)
+
+if TYPE_CHECKING:
+    from fpstore.inputs import Reader
+    from fpstore.types import Ids, Keys
+
+EPILOG = """\b
+Examples:
+  fpstore build web.fps fingerprints.npy
+  fpstore build web.fps part-*.csv.gz --column simhash --ids doc_id
+  zcat hashes.txt.gz | fpstore build web.fps - --format hex --plan size
+  fpstore build docs.fps documents/                   (texts, by the recipe words-4)
+  fpstore build docs.fps crawl.jsonl.zst --text-column body --memory 8GiB
+"""
+
+
+@click.command(short_help="Build a store from fingerprints or texts.", epilog=EPILOG)
+@store_argument
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@format_option
+@click.option(
+    "--ids",
+    metavar="COLUMN",
+    type=column,
+    default="row",
+    show_default=True,
+    help="The column or JSON field of the ids; row: the row's number, from 0 over all inputs; none: no ids.",
+)
+@column_option
+@text_column_option
+@click.option(
+    "--k", type=int, default=3, show_default=True, help="The largest Hamming distance that the store must answer."
+)
+@click.option(
+    "--plan",
+    metavar="PLAN",
+    type=plan_choice,
+    default="balanced",
+    show_default=True,
+    help="size, balanced or speed; the most bytes per fingerprint; or a plan's name (see fpstore plan).",
+)
+@click.option(
+    "--codec",
+    type=click.Choice(CODECS),
+    default="gap",
+    show_default=True,
+    help="How keys are coded; gap is nearly always the smallest.",
+)
+@click.option(
+    "--memory",
+    default="2GiB",
+    show_default=True,
+    metavar="SIZE",
+    help="The most memory to use; more keys than it holds are sorted through files beside the store.",
+)
+@click.option("--force", is_flag=True, help="Replace a store that is there; it stays until the new one is complete.")
+@skip_bad_option
+def command(
+    store: str,
+    inputs: tuple[str, ...],
+    format: str,
+    ids: str | int,
+    column: str | int | None,
+    text_column: str | int | None,
+    k: int,
+    plan: str | float,
+    codec: str,
+    memory: str,
+    force: bool,
+    skip_bad: bool,
+) -> None:
+    """Build STORE from every INPUT, one after the other.
+
+    An INPUT is a file, a directory of text files, or - for standard input; .gz and .zst are read as they are.
+    Texts become fingerprints by a recipe, which the store records. An interrupted build leaves nothing behind.
+    """
+    import fpstore
+    from fpstore.inputs import read
+
+    id_source = None if ids == "none" else ids
+    bytes_read = 0
+
+    def count_bytes(count: int) -> None:
+        nonlocal bytes_read
+        bytes_read += count
+
+    with progress_bar() as bar:
+        reader = read(
+            inputs,
+            format=format,
+            ids=id_source,
+            column=column,
+            text_column=text_column,
+            skip_bad=skip_bad,
+            on_bytes=count_bytes,
+        )
+
+        def show(phase: str, done: int, total: int | None) -> None:
+            # The build knows how many rows it has seen; only the bytes tell how many are left.
+            tell: Progress | None = bar
+            if tell is not None and phase == "reading":
+                tell("reading (bytes)", bytes_read, reader.total_bytes)
+            elif tell is not None:
+                tell(phase, done, total)
+
+        with closing(reader):
+            fpstore.build(
+                store,
+                _with_ids(reader) if id_source is not None else (batch.fingerprints for batch in reader),
+                ids=None if id_source is None else "pairs",
+                k=k,
+                plan=plan,
+                codec=codec,
+                memory=memory,
+                progress=show,
+                recipe=None if reader.recipe is None else dict(reader.recipe.to_json()),
+                force=force,
+            ).close()
+    tell_skipped(reader.skipped)
+
+
+def _with_ids(reader: "Reader") -> "Iterator[tuple[Keys, Ids]]":
+    for batch in reader:
+        if batch.ids is not None:
+            yield batch.fingerprints, batch.ids

@@ -1,0 +1,102 @@
+"""`fpstore plan`: the plans for a number of fingerprints, and what each would cost."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from fpstore.cli.values import decimal_size, json_option, key_count
+
+if TYPE_CHECKING:
+    from fpstore.planner import Prediction
+
+EPILOG = """\b
+Examples:
+  fpstore plan --n 8e9 --k 3
+  fpstore plan --n 1000000 --k 6 --json
+"""
+
+HEADINGS = (
+    "plan",
+    "tables",
+    "keys/block",
+    "bytes/key",
+    "total",
+    "probes",
+    "blocks",
+    "candidates",
+    "us/query",
+    "picked by --plan",
+)
+LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
+
+
+@click.command(short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
+@click.option("--n", metavar="N", type=key_count, required=True, help="How many distinct fingerprints: 50000000, 8e9.")
+@click.option("--k", type=int, default=3, show_default=True, help="The largest Hamming distance to answer.")
+@json_option
+def command(n: int, k: int, as_json: bool) -> None:
+    """Print the plans for N fingerprints and distance K, and which of them --plan of build picks.
+
+    The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints. The other
+    numbers are for one query: prefixes looked for, blocks decoded for them, stored keys that share such a
+    prefix, and the time on one thread with everything in memory, by a model.
+    """
+    from fpstore import planner
+
+    predictions = {prediction.plan: prediction for prediction in planner.table_of_choices(n, k)}
+    picked_by: dict[object, list[str]] = {}
+    for aim in planner.AIMS:
+        plan = planner.choose(n, k, aim)
+        predictions.setdefault(plan, planner.predict(plan, n))
+        picked_by.setdefault(plan, []).append(aim)
+    choices = [
+        (prediction, picked_by.get(prediction.plan, []))
+        for prediction in sorted(predictions.values(), key=lambda each: each.file_bytes)
+    ]
+    if as_json:
+        record = {"n": n, "k": k, "choices": [_json_choice(*choice) for choice in choices]}
+        click.echo(json.dumps(record, indent=2))
+    else:
+        _print_table([HEADINGS, *(_row(*choice) for choice in choices)])
+
+
+def _json_choice(prediction: "Prediction", picked_by: list[str]) -> dict[str, object]:
+    return {
+        "plan": prediction.plan.name,
+        "picked_by": picked_by,
+        "tables": len(prediction.plan.tables),
+        "slot_keys": prediction.plan.slot_keys,
+        "file_bytes": prediction.file_bytes,
+        "bytes_per_key": prediction.bytes_per_key,
+        "probes": prediction.probes,
+        "block_decodes": prediction.block_decodes,
+        "keys_decoded": prediction.keys_decoded,
+        "candidates": prediction.candidates,
+        "nanoseconds": prediction.nanoseconds,
+    }
+
+
+def _row(prediction: "Prediction", picked_by: list[str]) -> tuple[str, ...]:
+    return (
+        prediction.plan.name,
+        str(len(prediction.plan.tables)),
+        str(prediction.plan.slot_keys),
+        f"{prediction.bytes_per_key:.2f}",
+        decimal_size(prediction.file_bytes),
+        f"{prediction.probes:,}",
+        f"{prediction.block_decodes:,}",
+        f"{prediction.candidates:,.1f}",
+        f"{prediction.nanoseconds / 1000:,.1f}",
+        ", ".join(picked_by),
+    )
+
+
+def _print_table(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.ljust(width) if heading in LEFT_ALIGNED else cell.rjust(width)
+            for cell, width, heading in zip(row, widths, HEADINGS, strict=True)
+        )
+        click.echo("  ".join(cells).rstrip())

@@ -1,0 +1,140 @@
+"""`fpstore probe`: every stored fingerprint near each of the queries, as lines."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from fpstore.cli.progress import progress_bar
+from fpstore.cli.values import (
+    column_option,
+    fingerprint,
+    format_option,
+    skip_bad_option,
+    store_argument,
+    tell_skipped,
+    text_column_option,
+)
+
+if TYPE_CHECKING:
+    from fpstore import Store
+    from fpstore.inputs import Reader
+    from fpstore.text import Recipe
+    from fpstore.types import Keys
+
+EPILOG = """\b
+Examples:
+  fpstore probe web.fps 9f3a5c0012ab44de 0x12ff 1234567
+  fpstore probe web.fps --input new.csv --column simhash --k 2 > matches.tsv
+  cut -f 1 hashes.tsv | fpstore probe web.fps --input - --format hex
+  fpstore probe docs.fps --text "four words or more of it" --json
+"""
+
+# Fewer than build reads at a time: a query can have many matches, and all of a batch are held.
+BATCH_QUERIES = 1 << 14
+
+LINE = "{:016x}\t{:016x}\t{}\t{}\n"
+JSON_LINE = '{{"query": "{:016x}", "fingerprint": "{:016x}", "distance": {}, "id": {}}}\n'
+NO_ID = "-"
+JSON_NO_ID = "null"
+
+
+@click.command(short_help="Find what is near a fingerprint or a text.", epilog=EPILOG)
+@store_argument
+@click.argument("fingerprints", metavar="[FINGERPRINT]...", nargs=-1, type=fingerprint)
+@click.option(
+    "--input", "input_path", metavar="FILE", help="Probe every fingerprint or text of FILE; - is standard input."
+)
+@format_option
+@column_option
+@text_column_option
+@skip_bad_option
+@click.option("--text", metavar="STRING", help="Probe the fingerprint of this text, by the recipe of the store.")
+@click.option(
+    "--k", type=int, help="The largest Hamming distance, up to that of the store's plan.  [default: the store's]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+def command(
+    store: str,
+    fingerprints: tuple[int, ...],
+    input_path: str | None,
+    format: str,
+    column: str | int | None,
+    text_column: str | int | None,
+    skip_bad: bool,
+    text: str | None,
+    k: int | None,
+    as_json: bool,
+) -> None:
+    """Print every fingerprint in STORE that is near a query, and its id.
+
+    A FINGERPRINT is 16 hexadecimal digits, 0x and up to 16, or a decimal number. Each match is a line of
+    query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with several
+    ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
+    """
+    import numpy as np
+
+    import fpstore
+    from fpstore.inputs import read
+
+    if not fingerprints and text is None and input_path is None:
+        raise click.UsageError("nothing to probe: expected a FINGERPRINT, --text or --input")
+    with fpstore.open(store) as opened:
+        typed = list(fingerprints)
+        if text is not None:
+            typed.append(_recipe(opened).fingerprint(text))
+        if typed:
+            _print_matches(opened, np.array(typed, dtype=np.uint64), k, as_json)
+        if input_path is None:
+            return
+        reader = read(
+            [input_path],
+            format=format,
+            ids=None,
+            column=column,
+            text_column=text_column,
+            recipe=None if opened.recipe is None else _recipe(opened),
+            skip_bad=skip_bad,
+            batch=BATCH_QUERIES,
+        )
+        if reader.recipe is not None:
+            _recipe(opened)
+        with closing(reader), _counted(reader) as batches:
+            for queries in batches:
+                _print_matches(opened, queries, k, as_json)
+        tell_skipped(reader.skipped)
+
+
+def _recipe(store: "Store") -> "Recipe":
+    """The recipe of a store built from texts."""
+    from fpstore.text import Recipe
+
+    if store.recipe is None:
+        raise click.UsageError(f"{store.path}: found no recipe for texts in the store, expected one built from texts")
+    return Recipe.from_json(store.recipe)
+
+
+@contextmanager
+def _counted(reader: "Reader") -> "Iterator[Iterator[Keys]]":
+    """The queries of a reader, with a bar that counts them."""
+    with progress_bar(results_follow=False) as bar:
+
+        def batches() -> "Iterator[Keys]":
+            done = 0
+            for batch in reader:
+                yield batch.fingerprints
+                done += len(batch.fingerprints)
+                if bar is not None:
+                    bar("queries", done, None)
+
+        yield batches()
+
+
+def _print_matches(store: "Store", queries: "Keys", k: int | None, as_json: bool) -> None:
+    matches = store.probe_many(queries, k)
+    line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
+    ids = [no_id] * len(matches) if matches.id is None else matches.id.tolist()
+    columns = (queries[matches.query].tolist(), matches.fingerprint.tolist(), matches.distance.tolist(), ids)
+    sys.stdout.write("".join(map(line.format, *columns)))

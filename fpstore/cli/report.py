@@ -1,0 +1,27 @@
+"""`fpstore report`: where the bytes of a store go, and what other codecs would have cost."""
+
+import json
+
+import click
+
+from fpstore.cli.progress import progress_bar
+from fpstore.cli.values import json_option, store_argument
+
+
+@click.command(
+    short_help="Print where a store's bytes go.",
+    epilog="\b\nExamples:\n  fpstore report web.fps\n  fpstore report web.fps --json | jq .ratio_to_raw\n",
+)
+@store_argument
+@json_option
+def command(store: str, as_json: bool) -> None:
+    """Print the compression report of STORE. It reads every table once.
+
+    For each table and for the store: keys, bytes, bits per key, the ratio to raw 64-bit keys and to the entropy
+    bound, Huffman code lengths and the histogram behind them, and what each codec would have cost on this data.
+    """
+    import fpstore
+
+    with fpstore.open(store) as opened, progress_bar() as bar:
+        report = opened.report(bar)
+    click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())

@@ -1,0 +1,48 @@
+"""`fpstore stats`: what a store holds and how, without reading all of it."""
+
+import json
+from typing import Any
+
+import click
+
+from fpstore.cli.values import json_option, store_argument
+
+
+@click.command(short_help="Print what a store holds.", epilog="\b\nExample:\n  fpstore stats web.fps\n")
+@store_argument
+@json_option
+def command(store: str, as_json: bool) -> None:
+    """Print what STORE holds, its settings and its segments. Takes milliseconds, whatever the size."""
+    import fpstore
+
+    with fpstore.open(store) as opened:
+        stats = opened.stats()
+    if as_json:
+        click.echo(json.dumps(stats, indent=2))
+    else:
+        _print_fields(stats, "")
+
+
+def _print_fields(record: dict[str, Any], indent: str) -> None:
+    """A line for each field; a record inside the record, or a list of them, indented below its name."""
+    width = max(map(len, record), default=0)
+    for name, value in record.items():
+        inner = value if isinstance(value, list) and value and isinstance(value[0], dict) else None
+        if isinstance(value, dict):
+            inner = [value]
+        if inner is None:
+            click.echo(f"{indent}{name.ljust(width)}  {_shown(value)}")
+            continue
+        for index, each in enumerate(inner):
+            click.echo(f"{indent}{name}" if isinstance(value, dict) else f"{indent}{name} {index}")
+            _print_fields(each, indent + "  ")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)

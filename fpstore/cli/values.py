@@ -1,0 +1,98 @@
+"""How values are typed on the command line, and the options that several subcommands share."""
+
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeVar
+
+import click
+
+# Those of fpstore.inputs and fpstore.format, written again because importing these takes longer than --help may;
+# a test holds them equal.
+FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "text")
+CODECS = ("gap", "xor", "rice", "raw")
+
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def fingerprint(typed: str) -> int:
+    """A fingerprint: 16 hexadecimal digits, 0x and up to 16, or decimal."""
+    from fpstore.inputs import BadInput, parse_fingerprint
+
+    try:
+        return parse_fingerprint(typed)
+    except BadInput as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def key_count(typed: str) -> int:
+    """How many fingerprints: 8000000000, 8_000_000_000 or 8e9."""
+    try:
+        count = Decimal(typed)
+    except InvalidOperation:
+        count = Decimal("NaN")
+    # The exponent is looked at first: the integer of 1e999999999 would fill the memory.
+    if not (count.is_finite() and count.adjusted() < 20 and count == count.to_integral_value()):
+        raise click.BadParameter(f"found {typed!r:.40}, expected a whole number such as 1000000 or 8e9")
+    return int(count)
+
+
+def column(typed: str) -> str | int:
+    """A column by its name, or by its number from 0."""
+    return int(typed) if typed.isascii() and typed.isdigit() else typed
+
+
+def plan_choice(typed: str) -> str | float:
+    """What to aim at or a plan's name, as it is; or, as a number, the most bytes per fingerprint."""
+    try:
+        return float(typed)
+    except ValueError:
+        return typed
+
+
+store_argument = click.argument("store", type=click.Path())
+format_option = click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    default="auto",
+    show_default=True,
+    help="What the input holds. auto goes by the suffix, before .gz or .zst; a directory is text, one document a file.",
+)
+text_column_option = click.option(
+    "--text-column",
+    metavar="COLUMN",
+    type=column,
+    help="The column or JSON field that holds texts.  [default of jsonl: text]",
+)
+skip_bad_option = click.option(
+    "--skip-bad", is_flag=True, help="Pass over bad lines and rows, and say how many, instead of stopping at the first."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def column_option(command: _Command) -> _Command:
+    """The column of the fingerprints."""
+    text = (
+        "The column or JSON field that holds fingerprints.  [default of csv, tsv, parquet: fingerprint, or the first]"
+    )
+    return click.option("--column", metavar="COLUMN", type=column, help=text)(command)
+
+
+def tell_skipped(count: int) -> None:
+    """Say on standard error how many bad lines and rows were passed over, if any were."""
+    if count:
+        click.echo(f"fpstore: bad lines and rows skipped: {count}", err=True)
+
+
+def counted(count: int, noun: str) -> str:
+    """The count and the noun, in the plural unless it is one."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def decimal_size(size_bytes: int) -> str:
+    """Bytes in decimal units, to a tenth."""
+    size, unit = float(size_bytes), 0
+    while size >= 999.95 and unit < len(UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.1f} {UNITS[unit]}" if unit else f"{size_bytes} B"

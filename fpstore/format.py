@@ -1,0 +1,497 @@
+"""Owns every byte offset and every number of a segment file; docs/format.md is its table.
+
+Records pack to exactly the bytes of that page, and unpack only from bytes that keep every rule which
+a record can show: what `unpack` returns is safe to seek, to map and to allocate by. Errors name the
+record, what was found and what was expected; the caller puts the path in front.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fpstore._codec import crc32c
+from fpstore.errors import CorruptStore, UnsupportedVersion
+from fpstore.huffman import CODE_BITS_LIMIT as CODE_BITS_LIMIT
+from fpstore.huffman import SYMBOL_COUNT as SYMBOL_COUNT
+from fpstore.huffman import check_lengths
+from fpstore.types import Array, Counts
+
+VERSION = 1
+KIND_SEGMENT = 1
+KEY_BITS = 64
+ALIGNMENT = 64  # every region starts at a cache line
+PAGE_BYTES = 4096  # what one CRC-32C covers
+CRC_BYTES = 4
+
+HEADER_MAGIC = b"FPSTORE\n"
+HEADER_BYTES = 64
+FOOTER_MAGIC = b"FPSTEND\n"
+FOOTER_BYTES = 64
+SEGMENT_RECORD_BYTES = 128
+TABLE_RECORD_BYTES = 192
+TABLE_COUNT_LIMIT = 1024
+
+CODEC_GAP = 0
+CODEC_XOR = 1
+CODEC_RICE = 2
+CODEC_RAW = 3
+CODECS = ("gap", "xor", "rice", "raw")  # the name of codec number i
+SLOT_BITS_LIMIT = 40
+RICE_BITS_LIMIT = 63
+RICE_QUOTIENT_LIMIT = 24  # so many zero bits say that the delta follows whole
+# Bits of the longest code of one key: 12 and the 63 below the leading one; 24 and a whole delta; a whole key.
+KEY_CODE_BITS_LIMITS = (
+    CODE_BITS_LIMIT + KEY_BITS - 1,
+    CODE_BITS_LIMIT + KEY_BITS - 1,
+    RICE_QUOTIENT_LIMIT + KEY_BITS,
+    KEY_BITS,
+)
+
+BLOCK_KEYS_LIMIT = 128
+BLOCK_BITS_LIMIT = 5461  # 12 such blocks end below 2**16
+GROUP_SLOTS = 12
+DIRECTORY_LINE_BYTES = 32
+FENCE_BYTES = 16
+PAYLOAD_OFFSET_BITS = 48  # of a bit offset in a directory line and in a fence
+
+ID_KIND_NONE = 0
+ID_KIND_ONE = 1
+ID_KIND_MANY = 2
+SAMPLE_BITS = 512
+SAMPLE_BYTES = 8
+
+# Directory lines and fences as numpy reads them.
+LINE = np.dtype([("word", "<u8"), ("ends", "<u2", GROUP_SLOTS)])
+FENCE = np.dtype([("last_key", "<u8"), ("word", "<u8")])
+PAYLOAD_OFFSET_MASK = np.uint64((1 << PAYLOAD_OFFSET_BITS) - 1)
+
+_HEADER = struct.Struct("<8sII48x")
+_FOOTER = struct.Struct("<4QII12x8s")
+_CRC = struct.Struct("<I")
+_SEGMENT_RECORD = struct.Struct("<IIQQIII4xQ4Q48x")
+_TABLE_RECORD = struct.Struct(f"<QBBBxI5Q{SYMBOL_COUNT}s71x")
+
+
+def align64(offset: int) -> int:
+    """The first multiple of 64 that is not below offset."""
+    return -(-offset // ALIGNMENT) * ALIGNMENT
+
+
+def packed_bytes(width: int, count: int) -> int:
+    """Bytes of `count` packed fields of `width` bits."""
+    return -(-width * count // 8)
+
+
+def directory_bytes(slot_bits: int) -> int:
+    """Bytes of the directory of 2**slot_bits slots."""
+    return -(-(1 << slot_bits) // GROUP_SLOTS) * DIRECTORY_LINE_BYTES
+
+
+def groups_bytes(key_count: int, id_count: int) -> int:
+    """Bytes of the id groups: a bit for each fingerprint and one for each id."""
+    return packed_bytes(1, key_count + id_count)
+
+
+def samples_bytes(key_count: int, id_count: int) -> int:
+    """Bytes of the group samples: one for every started 512 bits of the id groups, and one for their end."""
+    return (-(-(key_count + id_count) // SAMPLE_BITS) + 1) * SAMPLE_BYTES
+
+
+def checksum_bytes(covered_bytes: int) -> int:
+    """Bytes of the CRC-32Cs of so many bytes, one for each page."""
+    return -(-covered_bytes // PAGE_BYTES) * CRC_BYTES
+
+
+def line_widths(lines: Array) -> Counts:
+    """Bits of the inline block of each slot of directory lines: int64[12 * lines]; below 0 where ends run backwards."""
+    widths: Counts = lines["ends"].astype(np.int64)
+    widths[:, 1:] -= lines["ends"][:, :-1]
+    return widths.ravel()
+
+
+def line_flags(lines: Array) -> Array:
+    """Whether each slot of directory lines is large: bool[12 * lines]."""
+    flags = lines["word"] >> np.uint64(PAYLOAD_OFFSET_BITS)
+    bits = flags[:, np.newaxis] >> np.arange(GROUP_SLOTS, dtype=np.uint64)
+    return (bits & np.uint64(1)).astype(bool).ravel()
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A named run of bytes of the file; `table` is the index of the table it belongs to, if it does."""
+
+    name: str
+    table: int | None
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first 64 bytes of a file."""
+
+    kind: int = KIND_SEGMENT
+
+    def pack(self) -> bytes:
+        """The header's 64 bytes."""
+        return _HEADER.pack(HEADER_MAGIC, VERSION, self.kind)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Header":
+        """The header in 64 bytes. Raises CorruptStore, or UnsupportedVersion."""
+        where = "header"
+        _expect(where, "length", len(data), HEADER_BYTES)
+        magic, version, kind = _HEADER.unpack(data)
+        _expect_magic(where, magic, HEADER_MAGIC)
+        _expect_version(where, version)
+        _expect(where, "kind", kind, KIND_SEGMENT)
+        _expect_zeros(where, data, 16, 64)
+        return cls(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The last 64 bytes of a file: where the summary and the checksums are."""
+
+    file_bytes: int
+    summary_offset: int
+    checksums_offset: int
+    roots_offset: int
+    roots_crc: int
+
+    @classmethod
+    def locate(cls, summary_offset: int, table_count: int, roots_crc: int) -> "Footer":
+        """The footer that follows from where the summary of so many tables starts."""
+        checksums_offset = align64(summary_offset + _summary_bytes(table_count))
+        roots_offset = checksums_offset + checksum_bytes(checksums_offset)
+        footer_offset = roots_offset + checksum_bytes(roots_offset - checksums_offset)
+        return cls(footer_offset + FOOTER_BYTES, summary_offset, checksums_offset, roots_offset, roots_crc)
+
+    @property
+    def summary_bytes(self) -> int:
+        """Bytes of the summary and the zeros after it."""
+        return self.checksums_offset - self.summary_offset
+
+    @property
+    def footer_offset(self) -> int:
+        """Where the footer itself starts, which is where the roots end."""
+        return self.file_bytes - FOOTER_BYTES
+
+    def pack(self) -> bytes:
+        """The footer's 64 bytes, its own checksum among them."""
+        body = _FOOTER.pack(
+            self.file_bytes,
+            self.summary_offset,
+            self.checksums_offset,
+            self.roots_offset,
+            self.roots_crc,
+            VERSION,
+            FOOTER_MAGIC,
+        )
+        return body + _CRC.pack(crc32c(body))
+
+    @classmethod
+    def unpack(cls, data: bytes, file_bytes: int) -> "Footer":
+        """The footer in the last 64 bytes of a file of file_bytes.
+
+        Raises CorruptStore; UnsupportedVersion only for a footer whose checksum holds, so that damage is not
+        taken for a newer file: magic, version and checksum keep their places in every version.
+        """
+        where = "footer"
+        _expect(where, "length", len(data), FOOTER_BYTES)
+        body = data[: _FOOTER.size]
+        *fields, version, magic = _FOOTER.unpack(body)
+        _expect_magic(where, magic, FOOTER_MAGIC)
+        (crc,) = _CRC.unpack(data[_FOOTER.size :])
+        if crc != crc32c(body):
+            raise CorruptStore(f"{where}: checksum is {crc:#010x}, expected {crc32c(body):#010x}")
+        _expect_version(where, version)
+        _expect_zeros(where, data, 40, 52)
+        footer = cls(*fields)
+        _expect(where, "file_bytes", footer.file_bytes, file_bytes)
+        _expect_aligned(where, "checksums_offset", footer.checksums_offset)
+        _expect_within(where, "checksums_offset", footer.checksums_offset, HEADER_BYTES, file_bytes)
+        _expect_within(where, "summary_offset", footer.summary_offset, HEADER_BYTES, footer.checksums_offset)
+        least, most = _summary_bytes(1), _summary_bytes(TABLE_COUNT_LIMIT) + ALIGNMENT - 1
+        _expect_within(where, "summary_bytes", footer.summary_bytes, least, most)
+        roots_offset = footer.checksums_offset + checksum_bytes(footer.checksums_offset)
+        _expect(where, "roots_offset", footer.roots_offset, roots_offset)
+        roots_end = roots_offset + checksum_bytes(roots_offset - footer.checksums_offset)
+        _expect(where, "offset", footer.footer_offset, roots_end)
+        return footer
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """What a segment holds, and where its ids are; an offset whose region is absent is 0."""
+
+    table_count: int
+    key_count: int
+    id_count: int
+    id_kind: int
+    id_width: int
+    rank_width: int
+    id_base: int
+    ranks_offset: int
+    groups_offset: int
+    samples_offset: int
+    values_offset: int
+
+    def pack(self) -> bytes:
+        """The record's 128 bytes."""
+        return _SEGMENT_RECORD.pack(
+            KEY_BITS,
+            self.table_count,
+            self.key_count,
+            self.id_count,
+            self.id_kind,
+            self.id_width,
+            self.rank_width,
+            self.id_base,
+            self.ranks_offset,
+            self.groups_offset,
+            self.samples_offset,
+            self.values_offset,
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "SegmentRecord":
+        """The record in 128 bytes. Raises CorruptStore; whether its regions fit the file Summary says."""
+        where = "segment record"
+        _expect(where, "length", len(data), SEGMENT_RECORD_BYTES)
+        key_bits, *fields = _SEGMENT_RECORD.unpack(data)
+        _expect(where, "key_bits", key_bits, KEY_BITS)
+        _expect_zeros(where, data, 36, 40)
+        _expect_zeros(where, data, 80, 128)
+        record = cls(*fields)
+        _expect_within(where, "table_count", record.table_count, 1, TABLE_COUNT_LIMIT)
+        _expect_within(where, "id_kind", record.id_kind, ID_KIND_NONE, ID_KIND_MANY)
+        with_ids = record.id_kind != ID_KIND_NONE
+        _expect(where, "rank_width", record.rank_width, record.key_count.bit_length() if with_ids else 0)
+        if record.id_kind == ID_KIND_NONE:
+            _expect(where, "id_count", record.id_count, 0)
+        elif record.id_kind == ID_KIND_ONE:
+            _expect(where, "id_count", record.id_count, record.key_count)
+        _expect_within(where, "id_width", record.id_width, 0, 64 if record.id_count else 0)
+        # An id with the highest bit of the width set is stored, and it has to be a 64-bit number.
+        id_base_most = (1 << 64) - 1 - (1 << record.id_width >> 1) if record.id_count else 0
+        _expect_within(where, "id_base", record.id_base, 0, id_base_most)
+        grouped = record.id_kind == ID_KIND_MANY
+        _expect_offset(where, "ranks_offset", record.ranks_offset, with_ids)
+        _expect_offset(where, "groups_offset", record.groups_offset, grouped)
+        _expect_offset(where, "samples_offset", record.samples_offset, grouped)
+        _expect_offset(where, "values_offset", record.values_offset, with_ids)
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """How one table is coded, and where it is."""
+
+    prefix_mask: int
+    codec: int
+    slot_bits: int
+    rice_bits: int
+    flips: int
+    payload_offset: int
+    payload_bits: int
+    directory_offset: int
+    fences_offset: int
+    fence_count: int
+    code_lengths: tuple[int, ...]
+
+    def pack(self) -> bytes:
+        """The record's 192 bytes."""
+        return _TABLE_RECORD.pack(
+            self.prefix_mask,
+            self.codec,
+            self.slot_bits,
+            self.rice_bits,
+            self.flips,
+            self.payload_offset,
+            self.payload_bits,
+            self.directory_offset,
+            self.fences_offset,
+            self.fence_count,
+            bytes(self.code_lengths),
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes, table_index: int, key_count: int) -> "TableRecord":
+        """The record of table `table_index` in 192 bytes, in a segment of key_count keys.
+
+        Every key takes a bit of payload at least, and Summary holds payload_bits against the file, so
+        key_count is bounded too. Raises CorruptStore.
+        """
+        where = f"table {table_index}"
+        _expect(where, "record length", len(data), TABLE_RECORD_BYTES)
+        *fields, lengths = _TABLE_RECORD.unpack(data)
+        _expect_zeros(where, data, 11, 12)
+        _expect_zeros(where, data, 121, 192)
+        record = cls(*[*fields, tuple(lengths)])
+        _expect_within(where, "codec", record.codec, 0, len(CODECS) - 1)
+        _expect_within(where, "slot_bits", record.slot_bits, 0, SLOT_BITS_LIMIT)
+        rice_bits_most = RICE_BITS_LIMIT if record.codec == CODEC_RICE else 0
+        _expect_within(where, "rice_bits", record.rice_bits, 0, rice_bits_most)
+        _expect_within(where, "flips", record.flips, 0, KEY_BITS)
+        _expect_lengths(where, record, key_count)
+        bits_most = KEY_CODE_BITS_LIMITS[record.codec] * key_count
+        bits_least = bits_most if record.codec == CODEC_RAW else (record.rice_bits + 1) * key_count
+        _expect_within(where, "payload_bits", record.payload_bits, bits_least, bits_most)
+        _expect_within(where, "payload_bits", record.payload_bits, 0, (1 << PAYLOAD_OFFSET_BITS) - 1)
+        _expect_within(where, "fence_count", record.fence_count, 0, key_count)
+        _expect_offset(where, "payload_offset", record.payload_offset, True)
+        _expect_offset(where, "directory_offset", record.directory_offset, True)
+        _expect_offset(where, "fences_offset", record.fences_offset, record.fence_count > 0)
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The segment record and the records of its tables."""
+
+    segment: SegmentRecord
+    tables: tuple[TableRecord, ...]
+
+    def pack(self) -> bytes:
+        """128 bytes, and 192 for each table."""
+        return self.segment.pack() + b"".join(table.pack() for table in self.tables)
+
+    @classmethod
+    def unpack(cls, data: bytes, footer: Footer) -> "Summary":
+        """The summary in the summary_bytes from summary_offset of a file with this footer.
+
+        Raises CorruptStore, also where a region leaves the file or its place in the order of regions.
+        """
+        where = "summary"
+        _expect(where, "length", len(data), footer.summary_bytes)
+        segment = SegmentRecord.unpack(data[:SEGMENT_RECORD_BYTES])
+        summary_bytes = _summary_bytes(segment.table_count)
+        _expect(where, "end", footer.checksums_offset, align64(footer.summary_offset + summary_bytes))
+        _expect_zeros(where, data, summary_bytes, len(data))
+        starts = range(SEGMENT_RECORD_BYTES, summary_bytes, TABLE_RECORD_BYTES)
+        tables = tuple(
+            TableRecord.unpack(data[start : start + TABLE_RECORD_BYTES], table_index, segment.key_count)
+            for table_index, start in enumerate(starts)
+        )
+        summary = cls(segment, tables)
+        _expect_regions_in_order(summary, footer.summary_offset)
+        return summary
+
+    def regions(self, footer: Footer) -> tuple[Region, ...]:
+        """Every byte of the file in order, each in one region; the zeros between are `padding`.
+
+        Regions of no bytes are left out, so that the offsets increase.
+        """
+        summary_bytes = _summary_bytes(self.segment.table_count)
+        checksums_bytes = footer.roots_offset - footer.checksums_offset
+        roots_bytes = footer.footer_offset - footer.roots_offset
+        named = (
+            Region("header", None, 0, HEADER_BYTES),
+            *self._data_regions(),
+            Region("summary", None, footer.summary_offset, summary_bytes),
+            Region("checksums", None, footer.checksums_offset, checksums_bytes),
+            Region("roots", None, footer.roots_offset, roots_bytes),
+            Region("footer", None, footer.footer_offset, FOOTER_BYTES),
+        )
+        regions: list[Region] = []
+        end = 0
+        for region in named:
+            if region.offset > end:
+                regions.append(Region("padding", None, end, region.offset - end))
+            if region.bytes:
+                regions.append(region)
+            end = region.offset + region.bytes
+        return tuple(regions)
+
+    def _data_regions(self) -> Iterator[Region]:
+        """The regions that the records point to, in the order of the file."""
+        for index, table in enumerate(self.tables):
+            yield Region("payload", index, table.payload_offset, packed_bytes(1, table.payload_bits))
+            yield Region("directory", index, table.directory_offset, directory_bytes(table.slot_bits))
+            if table.fence_count:
+                yield Region("fences", index, table.fences_offset, table.fence_count * FENCE_BYTES)
+        segment = self.segment
+        if segment.id_kind == ID_KIND_NONE:
+            return
+        rank_count = (1 << self.tables[0].slot_bits) + 1
+        yield Region("ranks", None, segment.ranks_offset, packed_bytes(segment.rank_width, rank_count))
+        if segment.id_kind == ID_KIND_MANY:
+            counts = segment.key_count, segment.id_count
+            yield Region("id groups", None, segment.groups_offset, groups_bytes(*counts))
+            yield Region("group samples", None, segment.samples_offset, samples_bytes(*counts))
+        values_bytes = packed_bytes(segment.id_width, segment.id_count)
+        yield Region("id values", None, segment.values_offset, values_bytes)
+
+
+def _summary_bytes(table_count: int) -> int:
+    return SEGMENT_RECORD_BYTES + table_count * TABLE_RECORD_BYTES
+
+
+def _expect_regions_in_order(summary: Summary, summary_offset: int) -> None:
+    end, before = HEADER_BYTES, "header"
+    for region in summary._data_regions():
+        where = region.name if region.table is None else f"table {region.table}: {region.name}"
+        if region.offset < end:
+            raise CorruptStore(f"{where}: offset is {region.offset}, expected {end} or more, after {before}")
+        remaining = summary_offset - region.offset
+        if region.bytes > remaining:
+            found = f"{region.bytes} bytes at {region.offset}"
+            raise CorruptStore(f"{where}: {found}, expected at most {remaining} before the summary")
+        end, before = region.offset + region.bytes, where
+
+
+def _expect_lengths(where: str, record: TableRecord, key_count: int) -> None:
+    has_code = record.codec in (CODEC_GAP, CODEC_XOR) and key_count > 0
+    if any(record.code_lengths) != has_code:
+        expected = "a code" if has_code else "zeros"
+        table = f"codec {CODECS[record.codec]} and {key_count} keys"
+        raise CorruptStore(
+            f"{where}: code_lengths are {bytes(record.code_lengths).hex()}, expected {expected} for {table}"
+        )
+    try:
+        check_lengths(record.code_lengths)
+    except ValueError as error:
+        raise CorruptStore(f"{where}: {error}") from None
+
+
+def _expect(where: str, name: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise CorruptStore(f"{where}: {name} is {found}, expected {expected}")
+
+
+def _expect_within(where: str, name: str, found: int, least: int, most: int) -> None:
+    if not least <= found <= most:
+        expected = str(least) if least == most else f"{least}..{most}"
+        raise CorruptStore(f"{where}: {name} is {found}, expected {expected}")
+
+
+def _expect_aligned(where: str, name: str, offset: int) -> None:
+    if offset % ALIGNMENT:
+        raise CorruptStore(f"{where}: {name} is {offset}, expected a multiple of {ALIGNMENT}")
+
+
+def _expect_offset(where: str, name: str, offset: int, present: bool) -> None:
+    if not present:
+        _expect(where, name, offset, 0)
+    elif offset < HEADER_BYTES:
+        raise CorruptStore(f"{where}: {name} is {offset}, expected {HEADER_BYTES} or more")
+    else:
+        _expect_aligned(where, name, offset)
+
+
+def _expect_magic(where: str, found: bytes, expected: bytes) -> None:
+    if found != expected:
+        raise CorruptStore(f"{where}: magic is {found!r}, expected {expected!r}")
+
+
+def _expect_version(where: str, version: int) -> None:
+    if version != VERSION:
+        raise UnsupportedVersion(f"{where}: version is {version}, expected {VERSION}")
+
+
+def _expect_zeros(where: str, data: bytes, start: int, stop: int) -> None:
+    if any(data[start:stop]):
+        raise CorruptStore(f"{where}: bytes {start}..{stop - 1} are {data[start:stop].hex()}, expected zeros")

@@ -1,0 +1,19 @@
+"""Owns the readers of input: files of many formats, streamed as batches of fingerprints or as documents."""
+
+from fpstore.inputs.cells import parse_fingerprint
+from fpstore.inputs.errors import BadInput
+from fpstore.inputs.reader import DEFAULT_BATCH, FORMATS, Documents, Reader, documents, format_of, read
+from fpstore.inputs.records import Batch
+
+__all__ = [
+    "DEFAULT_BATCH",
+    "FORMATS",
+    "BadInput",
+    "Batch",
+    "Documents",
+    "Reader",
+    "documents",
+    "format_of",
+    "parse_fingerprint",
+    "read",
+]

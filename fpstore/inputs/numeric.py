@@ -1,0 +1,166 @@
+"""Owns the formats that hold nothing but fingerprints: `npy`, raw little-endian `u64`, lines of `hex`.
+
+What a file says of itself is compared with its size before anything is read, and nothing is allocated by it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fpstore.inputs.cells import FingerprintColumn
+from fpstore.inputs.compressed import Stream, open_stream
+from fpstore.inputs.errors import BadInput, shown
+from fpstore.inputs.records import Piece, Records, Request, piece_of_fingerprints
+
+_HEX_DIGITS = 16
+_HEX_LINE_BYTES = _HEX_DIGITS + 1
+_MIN_BLOCK_BYTES = 1 << 16  # below it the cost of a block outweighs that of its lines
+_NPY_MAGIC_BYTES = 8  # with the version
+_MAX_NPY_HEADER_BYTES = 10_000
+# Of each version: the bytes of the header's length, and what reads the rest.
+_NPY_VERSIONS = {
+    (1, 0): (2, np.lib.format.read_array_header_1_0),
+    (2, 0): (4, np.lib.format.read_array_header_2_0),
+}
+
+
+def read_u64(path: str, request: Request) -> Iterator[Piece]:
+    """Raw little-endian 64-bit fingerprints, with no header."""
+    # Any eight bytes are a fingerprint, so only the suffix can say that a file is compressed.
+    with open_stream(path, request.on_bytes, by_magic=False) as stream:
+        if stream.plain_bytes is not None:
+            _check_whole(stream.name, stream.plain_bytes, 0, 8)
+        yield from _items(stream, request, np.dtype("<u8"), 0, None)
+
+
+def read_npy(path: str, request: Request) -> Iterator[Piece]:
+    """A numpy file of one-dimensional integers; narrower ones are widened, negative ones are bad rows."""
+    with open_stream(path, request.on_bytes) as stream:
+        dtype, count, offset = _npy_header(stream)
+        expected = offset + count * dtype.itemsize
+        if stream.plain_bytes is not None and stream.plain_bytes != expected:
+            raise BadInput(f"{stream.name}: found {stream.plain_bytes} bytes, expected {expected} by its header")
+        yield from _items(stream, request, dtype, offset, count)
+
+
+def read_hex(path: str, request: Request) -> Iterator[Piece]:
+    """One written fingerprint a line; `fingerprint<TAB>id` where ids are asked for as column 1."""
+    column = FingerprintColumn()
+    line_number, row = 1, 0
+    with open_stream(path, request.on_bytes) as stream:
+        while block := _hex_block(stream, max(request.rows * _HEX_LINE_BYTES, _MIN_BLOCK_BYTES), line_number):
+            fingerprints = None if request.ids == 1 else _uniform_lines(block, column)
+            if fingerprints is not None:
+                lines = len(fingerprints)
+                end = row + lines
+                piece = Piece(fingerprints, None, np.arange(row, end, dtype=np.uint64), end)
+            else:
+                lines = block.count(b"\n")
+                records = _hex_records(stream.name, block, line_number, row, request)
+                piece = piece_of_fingerprints(records, request, column)
+            line_number += lines
+            row = piece.end
+            yield piece
+
+
+def _check_whole(name: str, size: int, offset: int, item_bytes: int) -> None:
+    over = (size - offset) % item_bytes
+    if over:
+        raise BadInput(f"{name}, offset {size - over}: found {over} bytes, expected {item_bytes} for each fingerprint")
+
+
+def _npy_header(stream: Stream) -> tuple[np.dtype[Any], int, int]:
+    """The type of the items, how many the header says there are, and where they begin."""
+    head = stream.reader.read(_NPY_MAGIC_BYTES)
+    try:
+        version = np.lib.format.read_magic(io.BytesIO(head))
+        if version not in _NPY_VERSIONS:
+            raise ValueError(f"version {version[0]}.{version[1]}, which no array of integers needs")
+        length_bytes, read_header = _NPY_VERSIONS[version]
+        length = stream.reader.read(length_bytes)
+        # numpy refuses a header of more than 10,000 bytes; so no more than that is read.
+        header = stream.reader.read(min(int.from_bytes(length, "little"), _MAX_NPY_HEADER_BYTES))
+        shape, fortran_order, dtype = read_header(io.BytesIO(length + header))
+    except ValueError as error:
+        reason = str(error).partition("\n")[0]
+        raise BadInput(f"{stream.name}: found no numpy header ({reason}), expected a .npy file") from error
+    if dtype.kind not in "ui" or len(shape) != 1 or fortran_order:
+        order = " in Fortran order" if fortran_order else ""
+        raise BadInput(f"{stream.name}: found {dtype}{list(shape)}{order}, expected uint64[n]")
+    if shape[0] < 0:
+        raise BadInput(f"{stream.name}: found {shape[0]} items in its header, expected 0 or more")
+    return dtype, shape[0], len(head) + len(length) + len(header)
+
+
+def _items(stream: Stream, request: Request, dtype: np.dtype[Any], offset: int, count: int | None) -> Iterator[Piece]:
+    """The items that follow in the stream; exactly count, or for None as many as there are."""
+    column = FingerprintColumn()
+    row = 0
+    while data := stream.reader.read(request.rows * dtype.itemsize):
+        _check_whole(stream.name, offset + row * dtype.itemsize + len(data), offset, dtype.itemsize)
+        items = np.frombuffer(data, dtype=dtype)
+        end = row + len(items)
+        if count is not None and end > count:
+            raise BadInput(f"{stream.name}: found more than {count} items, expected {count} by its header")
+        rows = np.arange(row, end, dtype=np.uint64)
+        records = Records(stream.name, "row", range(row, end), rows, items, None, end)
+        yield piece_of_fingerprints(records, request, column)
+        row = end
+    if count is not None and row < count:
+        raise BadInput(f"{stream.name}: found {row} items, expected {count} by its header")
+
+
+def _hex_block(stream: Stream, size: int, line_number: int) -> bytes:
+    """The next lines, about size bytes of them, each with its end; empty at the end of the input."""
+    block = stream.reader.read(size)
+    if block and not block.endswith(b"\n"):
+        block += stream.line(line_number + block.count(b"\n"))
+    if line_number == 1:
+        block = block.removeprefix(codecs.BOM_UTF8)
+    return block + b"\n" if block and not block.endswith(b"\n") else block
+
+
+def _uniform_lines(block: bytes, column: FingerprintColumn) -> npt.NDArray[np.uint64] | None:
+    """The fingerprints of a block in which every line is written as the first: [0x], 16 digits, line end.
+
+    None for any other block. This is the fast way; _hex_records and the column read every block.
+    """
+    first = block[: block.index(b"\n") + 1]
+    start = 2 if first.startswith(b"0x") else 0
+    end = start + _HEX_DIGITS
+    if first[end:] not in (b"\n", b"\r\n") or len(block) % len(first):
+        return None
+    lines = np.frombuffer(block, dtype=np.uint8).reshape(-1, len(first))
+    pattern = np.frombuffer(first, dtype=np.uint8)
+    if (lines[:, :start] != pattern[:start]).any() or (lines[:, end:] != pattern[end:]).any():
+        return None
+    return column.parse_digits(lines[:, start:end].tobytes())
+
+
+def _hex_records(name: str, block: bytes, line_number: int, row: int, request: Request) -> Records:
+    """The lines of a block that are not blank, split at the tab where an id is expected after it."""
+    with_ids = request.ids == 1
+    places: list[int] = []
+    rows: list[int] = []
+    values: list[str] = []
+    ids: list[str] = []
+    for place, line in enumerate(block.decode("utf-8", "replace").split("\n")[:-1], start=line_number):
+        cell = line.strip()
+        if not cell:
+            continue
+        value, tab, id_cell = cell.partition("\t") if with_ids else (cell, "", "")
+        if with_ids and not tab:
+            request.faults.refuse(f"{name}, line {place}", shown(cell), "a fingerprint, a tab and an id")
+        else:
+            places.append(place)
+            rows.append(row)
+            values.append(value.strip())
+            ids.append(id_cell.strip())
+        row += 1
+    return Records(name, "line", places, rows, values, ids if with_ids else None, row)

@@ -1,0 +1,191 @@
+"""Owns what passes between the format readers and their caller: requests, pieces, records, batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fpstore.inputs.cells import Column, FingerprintColumn, parse_ids
+from fpstore.inputs.errors import BadInput, Faults, shown
+from fpstore.text import Recipe
+
+# A group of records is full at this size, so that long texts do not add up.
+GROUP_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Fingerprints (uint64[m], m > 0) in the order of the input, and the id of each, or None."""
+
+    fingerprints: npt.NDArray[np.uint64]
+    ids: npt.NDArray[np.uint64] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the caller asked for, checked; the same for every source of a read."""
+
+    ids: str | int | None
+    column: str | int | None
+    text_column: str | int | None
+    recipe: Recipe
+    rows: int
+    faults: Faults
+    on_bytes: Callable[[int], object] | None
+
+    @property
+    def value_column(self) -> str | int | None:
+        """The column or field that holds the fingerprints or the texts, None for the format's own."""
+        return self.column if self.text_column is None else self.text_column
+
+    @property
+    def ids_column(self) -> str | int | None:
+        """The column or field that holds the ids, None where they are row numbers or not wanted."""
+        return None if self.ids == "row" else self.ids
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Fingerprints of one source, the row of each, and the ids that the source holds.
+
+    rows: counted from 0 at the start of the source. end: how many rows were read so far, bad ones included.
+    """
+
+    fingerprints: npt.NDArray[np.uint64]
+    ids: npt.NDArray[np.uint64] | None
+    rows: npt.NDArray[np.uint64]
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Rows as a format reader finds them, before anything is made of their values.
+
+    places: what a message calls each: a line or row number, or (unit "") the name of a document.
+    rows: which row of the source each is, counted from 0. end: as in Piece.
+    """
+
+    source: str
+    unit: str
+    places: Sequence[int | str]
+    rows: Sequence[int] | npt.NDArray[np.uint64]
+    values: Column
+    ids: Column | None
+    end: int
+
+    def where(self, index: int) -> str:
+        """Where one of the records stands, for messages."""
+        place = self.places[index]
+        return f"{self.source}, {self.unit} {place}" if self.unit else str(place)
+
+    def name(self, index: int) -> str:
+        """What a list of documents calls one of the records."""
+        place = self.places[index]
+        return f"{self.source}:{place}" if self.unit else str(place)
+
+    def texts(self, faults: Faults) -> tuple[list[str], list[int]]:
+        """The values that are texts and their indexes; faults hears of the rest."""
+        texts, kept = [], []
+        for index, value in enumerate(self.values):
+            if isinstance(value, str):
+                texts.append(value)
+                kept.append(index)
+            else:
+                faults.refuse(self.where(index), shown(value), "a text")
+        return texts, kept
+
+
+class Group:
+    """Records of one source in the making: full when there are enough of them, or enough bytes in them."""
+
+    def __init__(self, source: str, unit: str, request: Request) -> None:
+        self._source = source
+        self._unit = unit
+        self._request = request
+        self._row = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._places: list[int | str] = []
+        self._rows: list[int] = []
+        self._values: list[object] = []
+        self._ids: list[object] = []
+        self._bytes = 0
+
+    def add(self, place: int | str, value: object, id_value: object, size: int) -> None:
+        """One more row; size: the bytes of input that it took."""
+        self._places.append(place)
+        self._rows.append(self._row)
+        self._values.append(value)
+        self._ids.append(id_value)
+        self._bytes += size
+        self._row += 1
+
+    def refuse(self, place: int, found: str, expected: str) -> None:
+        """A row that cannot be added; where faults are skipped it keeps its number."""
+        where = f"{self._source}, {self._unit} {place}"
+        self.meet(BadInput(f"{where}: found {found}, expected {expected}"))
+
+    def meet(self, error: BadInput) -> None:
+        """A row that cannot be added because of error."""
+        self._request.faults.meet(error)
+        self._row += 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to take."""
+        return len(self._rows) >= self._request.rows or self._bytes >= GROUP_BYTES
+
+    def take(self) -> Records:
+        """The rows that were added since the last time."""
+        ids = None if self._request.ids_column is None else self._ids
+        taken = (self._places, self._rows, self._values)
+        self._start()
+        return Records(self._source, self._unit, *taken, ids, self._row)
+
+
+def piece_of_texts(records: Records, request: Request) -> Piece:
+    """Fingerprint the texts of records by the recipe."""
+    texts, kept = records.texts(request.faults)
+    return _piece(records, request, request.recipe.fingerprint_many(texts), kept)
+
+
+def piece_of_fingerprints(records: Records, request: Request, column: FingerprintColumn) -> Piece:
+    """Parse the values of records as fingerprints; column: of the file that they come from."""
+    fingerprints, bad = column.parse(records.values)
+    if not bad:
+        return _piece(records, request, fingerprints, range(len(fingerprints)))
+    for index, expected in bad.items():
+        request.faults.refuse(records.where(index), shown(_plain(records.values[index])), expected)
+    kept = [index for index in range(len(fingerprints)) if index not in bad]
+    return _piece(records, request, fingerprints[kept], kept)
+
+
+def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint64], kept: Sequence[int]) -> Piece:
+    """The piece of the kept records, less those whose id is bad."""
+    rows = np.asarray(records.rows, dtype=np.uint64)
+    everything = len(kept) == len(rows)
+    if not everything:
+        rows = rows[np.asarray(kept, dtype=np.intp)]
+    if records.ids is None:
+        return Piece(fingerprints, None, rows, records.end)
+    ids, bad = parse_ids(records.ids)
+    if everything and not bad:
+        return Piece(fingerprints, ids, rows, records.end)
+    good = []
+    for position, index in enumerate(kept):
+        if index in bad:
+            found = f"id {shown(_plain(records.ids[index]))}"
+            request.faults.refuse(records.where(index), found, bad[index])
+        else:
+            good.append(position)
+    ids = ids[np.asarray(kept, dtype=np.intp)]
+    return Piece(fingerprints[good], ids[good], rows[good], records.end)
+
+
+def _plain(value: object) -> object:
+    """A numpy number as the Python number that messages show."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,172 @@
+"""Owns the formats that hold a table: `csv`, `tsv` and `parquet`.
+
+Each reader yields Records: the values of one column, and of another the ids where they are asked for. What
+the values mean, fingerprints or texts, is not known here.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from fpstore.inputs.compressed import MAX_LINE_BYTES, Lines, open_stream
+from fpstore.inputs.errors import BadInput, need
+from fpstore.inputs.records import Group, Records, Request
+
+DEFAULT_COLUMN = "fingerprint"  # of a table that has it; else the first column
+
+# A cell of a first row that begins with a letter is a name, unless it holds only these.
+_FINGERPRINT_CHARACTERS = frozenset("0123456789abcdefABCDEF")
+_ID_CHARACTERS = frozenset("0123456789")
+_PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
+
+
+def read_csv(path: str, request: Request) -> Iterator[Records]:
+    """Comma-separated values; a field may be quoted, and hold line ends then."""
+    return _read_delimited(path, request, ",", csv.QUOTE_MINIMAL)
+
+
+def read_tsv(path: str, request: Request) -> Iterator[Records]:
+    """Tab-separated values; a quotation mark is a character like any other."""
+    return _read_delimited(path, request, "\t", csv.QUOTE_NONE)
+
+
+def read_parquet(path: str, request: Request) -> Iterator[Records]:
+    """A Parquet file: columns of integers or strings, batch by batch."""
+    parquet = need("pyarrow.parquet", "arrow", "reading Parquet")
+    arrow = need("pyarrow", "arrow", "reading Parquet")
+    size = os.path.getsize(path)
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield from _parquet_records(path, request, file, size, arrow.types)
+    except arrow.ArrowException as error:
+        raise BadInput(f"{path}: {_first_line(error)}") from error
+    except OSError as error:
+        # Arrow calls damaged pages an OSError too; only the system's own have a number.
+        if error.errno is not None:
+            raise
+        raise BadInput(f"{path}: {_first_line(error)}") from error
+
+
+def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -> Iterator[Records]:
+    # The limit is the process's own and only ever raised here; its default, 128 KiB, is less than many texts.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    with open_stream(path, request.on_bytes) as stream:
+        lines = Lines(stream)
+        decoded = (line.decode("utf-8", "replace") for line in lines)
+        table = csv.reader(decoded, delimiter=delimiter, quoting=quoting, strict=True)
+        group = Group(stream.name, "line", request)
+        columns: tuple[int, int | None] | None = None
+        while True:
+            place, start = lines.number + 1, lines.bytes_read
+            try:
+                row = next(table)
+            except StopIteration:
+                break
+            except csv.Error as error:
+                group.refuse(place, f"a broken record ({error})", f"fields separated by {delimiter!r}")
+                continue
+            if not row:
+                continue
+            if columns is None:
+                columns, is_header = _columns(row, f"{stream.name}, line {place}", request)
+                if is_header:
+                    continue
+            value, ids = columns
+            last = value if ids is None else max(value, ids)
+            if len(row) <= last:
+                group.refuse(place, f"{len(row)} columns", f"at least {last + 1}")
+                continue
+            id_cell = None if ids is None else row[ids].strip()
+            cell = row[value] if request.text_column is not None else row[value].strip()
+            group.add(place, cell, id_cell, lines.bytes_read - start)
+            if group.is_full:
+                yield group.take()
+        yield group.take()
+
+
+def _columns(first: list[str], where: str, request: Request) -> tuple[tuple[int, int | None], bool]:
+    """The indexes of the columns of values and of ids, and whether the first row is a header.
+
+    It is one where a column is asked for by its name, where it names the default column, and where the
+    cell of a column asked for by number begins like a name and cannot be a fingerprint or an id.
+    """
+    names = [cell.strip() for cell in first]
+    wanted, wanted_ids = request.value_column, request.ids_column
+    if wanted is None:
+        wanted = DEFAULT_COLUMN if DEFAULT_COLUMN in names else 0
+    value = _index(wanted, names, where)
+    ids = None if wanted_ids is None else _index(wanted_ids, names, where)
+    by_name = isinstance(wanted, str) or isinstance(wanted_ids, str)
+    is_header = (
+        by_name
+        or (request.text_column is None and _is_name(names[value : value + 1], _FINGERPRINT_CHARACTERS))
+        or (ids is not None and _is_name(names[ids : ids + 1], _ID_CHARACTERS))
+    )
+    return (value, ids), is_header
+
+
+def _index(wanted: str | int, names: list[str], where: str) -> int:
+    if isinstance(wanted, int):
+        return wanted
+    if names.count(wanted) != 1:
+        found = ", ".join(names)[:200]
+        raise BadInput(f"{where}: found columns {found}; expected one named {wanted}")
+    return names.index(wanted)
+
+
+def _is_name(cells: list[str], characters: frozenset[str]) -> bool:
+    """Whether the cell, if there is one, begins like a name and holds none but the characters of a value."""
+    return any((cell[:1].isalpha() or cell[:1] == "_") and not characters.issuperset(cell) for cell in cells)
+
+
+def _parquet_records(path: str, request: Request, file: Any, size: int, types: Any) -> Iterator[Records]:
+    schema = file.schema_arrow
+    wanted = request.value_column
+    if wanted is None:
+        wanted = DEFAULT_COLUMN if DEFAULT_COLUMN in schema.names else 0
+    value = _parquet_name(wanted, schema.names, path)
+    ids = None if request.ids_column is None else _parquet_name(request.ids_column, schema.names, path)
+    _check_type(path, value, schema.field(value).type, types, request.text_column is None)
+    if ids is not None:
+        _check_type(path, ids, schema.field(ids).type, types, True)
+    row, told = 0, 0
+    names = [value] if ids is None else list(dict.fromkeys([value, ids]))
+    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=names):
+        end = row + batch.num_rows
+        id_column = None if ids is None else _parquet_column(batch.column(ids), types)
+        rows = range(row, end)
+        yield Records(path, "row", rows, rows, _parquet_column(batch.column(value), types), id_column, end)
+        row = end
+        if request.on_bytes is not None:
+            # Which bytes Arrow reads it does not say: the share of the rows stands for them.
+            share = size * row // max(file.metadata.num_rows, 1)
+            request.on_bytes(share - told)
+            told = share
+
+
+def _parquet_name(wanted: str | int, names: list[str], path: str) -> str:
+    if isinstance(wanted, int) and wanted >= len(names):
+        raise BadInput(f"{path}: found {len(names)} columns, expected at least {wanted + 1}")
+    name = names[wanted] if isinstance(wanted, int) else wanted
+    return names[_index(name, names, path)]
+
+
+def _check_type(path: str, name: str, found: Any, types: Any, integers: bool) -> None:
+    plain = found.value_type if types.is_dictionary(found) else found
+    if types.is_string(plain) or types.is_large_string(plain) or (integers and types.is_integer(plain)):
+        return
+    expected = "integers or strings" if integers else "strings"
+    raise BadInput(f"{path}, column {name}: found {found}, expected {expected}")
+
+
+def _parquet_column(column: Any, types: Any) -> Any:
+    if types.is_integer(column.type) and column.null_count == 0:
+        return column.to_numpy()
+    return column.to_pylist()
+
+
+def _first_line(error: Exception) -> str:
+    return f"found a damaged file ({str(error).partition(chr(10))[0]}), expected Parquet"

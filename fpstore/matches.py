@@ -1,0 +1,54 @@
+"""The answer of a probe: columns, and records when it is walked."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fpstore.types import Array, Counts, Ids, Keys
+
+
+class Match(NamedTuple):
+    """One stored fingerprint (and one of its ids) within the distance asked for."""
+
+    query: int
+    fingerprint: int
+    distance: int
+    id: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Matches as columns, ordered by (query, distance, fingerprint, id).
+
+    query int64[m]: index of the query. fingerprint uint64[m]. distance uint8[m]. id uint64[m], one row for each id of a
+    fingerprint; None in a store without ids. A fingerprint whose ids are all gone has no rows in a store with ids.
+    """
+
+    query: Counts
+    fingerprint: Keys
+    distance: Array
+    id: Ids | None
+
+    def __len__(self) -> int:
+        return len(self.fingerprint)
+
+    def __iter__(self) -> Iterator[Match]:
+        ids = self.id.tolist() if self.id is not None else [None] * len(self)
+        columns = (self.query.tolist(), self.fingerprint.tolist(), self.distance.tolist(), ids)
+        return (Match(*row) for row in zip(*columns, strict=True))
+
+    def __repr__(self) -> str:
+        return f"<Matches: {len(self)} rows, {np.count_nonzero(np.diff(self.query, prepend=-1))} queries with a match>"
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.Table of the columns. Needs the extra fpstore[arrow]."""
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise ImportError("to_arrow needs pyarrow: pip install 'fpstore[arrow]'") from error
+        columns = {"query": self.query, "fingerprint": self.fingerprint, "distance": self.distance}
+        if self.id is not None:
+            columns["id"] = self.id
+        return pyarrow.table(columns)

@@ -1,0 +1,31 @@
+/* The numbers of docs/format.md that the kernels need. fpstore/format.py holds the same ones for Python, and
+   _codec.pyx exports these so that a test compares the two. */
+#ifndef FPSTORE_LAYOUT_H
+#define FPSTORE_LAYOUT_H
+
+#include "platform.h"
+
+enum { CODEC_GAP = 0, CODEC_XOR = 1, CODEC_RICE = 2, CODEC_RAW = 3 };
+
+#define SYMBOLS 65       /* a delta's bit length: 0..64 */
+#define CODE_LIMIT 12    /* longest code word: one look-up in 2^12 entries decodes a symbol */
+#define RICE_ESCAPE 24   /* a quotient this large is written out in full */
+#define GROUP_SLOTS 12   /* slots of one directory line: 8 + 12 * 2 = 32 bytes, half a cache line */
+#define LINE_BYTES 32
+#define FENCE_BYTES 16
+#define OFFSET_BITS 48
+#define BLOCK_KEYS 128   /* keys of a block at most */
+#define BLOCK_BITS 5461  /* bits of an inline block at most: 12 of them fit a 16-bit end */
+#define PAGE_BYTES 4096
+
+ALWAYS_INLINE uint64_t slot_of(uint64_t key, unsigned slot_bits) { return slot_bits ? key >> (64 - slot_bits) : 0; }
+
+ALWAYS_INLINE uint64_t slot_start(uint64_t slot, unsigned slot_bits) {
+    return slot_bits ? slot << (64 - slot_bits) : 0;
+}
+
+ALWAYS_INLINE uint64_t slot_end(uint64_t slot, unsigned slot_bits) { /* the largest key of the slot */
+    return slot_start(slot, slot_bits) | low_bits(64 - slot_bits);
+}
+
+#endif

@@ -1,0 +1,217 @@
+/* The Hamming search over tables. Included once for each instruction set; see platform.h, search.h. */
+
+/* A key within k of the query was decoded: a match, unless this table's probe would not have looked at it (its block
+   was read for a neighbour's sake) or an earlier table's probe reports it. So each match is reported once. */
+static __attribute__((noinline)) Status KERNEL(report)(Search *search, const Block *block, uint64_t key) {
+    const Table *table = search->tables[block->table];
+    uint64_t difference = key ^ block->query;
+    if (KERNEL(ones)(difference & top_bits(table->permutation.prefix_bits)) > table->flips) return OK;
+    uint64_t bits = permute_bytes(table->permutation.invert, difference);
+    for (unsigned earlier = 0; earlier < block->table; earlier++)
+        if (KERNEL(ones)(bits & search->tables[earlier]->permutation.prefix_mask) <= search->tables[earlier]->flips) return OK;
+    return search_add(search, block->query_index, permute_bytes(table->permutation.invert, key), KERNEL(ones)(difference));
+}
+
+/* Scan the blocks of queue[0..count) `width` at a time, as long as there are so many: a step of a stream waits for the one
+   before it, so others fill the time. Every decoded key is compared with its block's query. What is left, begun or
+   not, comes back as queue[0..*left). */
+ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned count, unsigned *left, const unsigned width,
+                                       int codec) {
+    uint64_t at[STREAMS], key[STREAMS], end[STREAMS], query[STREAMS], last_wanted[STREAMS];
+    const DecodeEntry *decode[STREAMS];
+    unsigned item[STREAMS], next = width;
+    const uint8_t *base = search->pages->base;
+    const unsigned distance = search->distance;
+    *left = count;
+    if (count < width) return OK;
+    for (unsigned i = 0; i < width; i++) {
+        const Block *block = &queue[i];
+        at[i] = block->start, key[i] = block->previous, end[i] = block->end, query[i] = block->query;
+        last_wanted[i] = block->last_wanted, decode[i] = search->tables[block->table]->decode, item[i] = i;
+    }
+    for (;;) {
+#pragma GCC unroll 8
+        for (unsigned i = 0; i < width; i++) {
+            unsigned rice_bits = codec == CODEC_RICE ? search->tables[queue[item[i]].table]->rice_bits : 0;
+            Status status = KERNEL(step)(base, decode[i], rice_bits, codec, &at[i], &key[i]);
+            if (UNLIKELY(status != OK)) return status;
+            if (UNLIKELY(KERNEL(ones)(key[i] ^ query[i]) <= distance)) {
+                if (at[i] > end[i]) return BAD_BLOCK;
+                status = KERNEL(report)(search, &queue[item[i]], key[i]);
+                if (status != OK || search->done) return status;
+            }
+            if (UNLIKELY(at[i] >= end[i] || key[i] > last_wanted[i])) {
+                if (at[i] > end[i]) return BAD_BLOCK;
+                if (next == count) {
+                    unsigned kept = 0;
+                    Block begun[STREAMS];
+                    for (unsigned other = 0; other < width; other++) {
+                        if (other == i) continue;
+                        begun[kept] = queue[item[other]];
+                        begun[kept].start = at[other];
+                        begun[kept++].previous = key[other];
+                    }
+                    memcpy(queue, begun, kept * sizeof *queue);
+                    *left = kept;
+                    return OK;
+                }
+                const Block *block = &queue[next];
+                at[i] = block->start, key[i] = block->previous, end[i] = block->end, query[i] = block->query;
+                last_wanted[i] = block->last_wanted, decode[i] = search->tables[block->table]->decode, item[i] = next++;
+            }
+        }
+    }
+}
+
+ALWAYS_INLINE Status KERNEL(scan_as)(Search *search, Block *queue, unsigned count, int codec) {
+    Status status = KERNEL(scan_wide)(search, queue, count, &count, STREAMS, codec);
+    while (status == OK && count >= 2 && !search->done) status = KERNEL(scan_wide)(search, queue, count, &count, 2, codec);
+    if (status == OK && count == 1 && !search->done) status = KERNEL(scan_wide)(search, queue, count, &count, 1, codec);
+    return status;
+}
+
+static Status KERNEL(scan)(Search *search, Block *queue, unsigned count) {
+    switch (search->tables[0]->codec) {
+    case CODEC_GAP: return KERNEL(scan_as)(search, queue, count, CODEC_GAP);
+    case CODEC_XOR: return KERNEL(scan_as)(search, queue, count, CODEC_XOR);
+    case CODEC_RICE: return KERNEL(scan_as)(search, queue, count, CODEC_RICE);
+    default: return KERNEL(scan_as)(search, queue, count, CODEC_RAW);
+    }
+}
+
+/* Scan what was resolved one turn ago, whose payload has had time to arrive. */
+static Status KERNEL(scan_waiting)(Search *search) {
+    unsigned count = search->waiting_count;
+    search->waiting_count = 0;
+    search->blocks_scanned += count;
+    return count == 0 || search->done ? OK : KERNEL(scan)(search, search->waiting, count);
+}
+
+/* A resolved block: ask for its bytes; when the list is full, scan. */
+ALWAYS_INLINE Status KERNEL(want)(Search *search, const Block *block) {
+    Status status = pages_check(search->pages, block->start >> 3, (block->end - 1) >> 3);
+    if (UNLIKELY(status != OK)) return status;
+    const uint8_t *byte = search->pages->base + (block->start >> 3), *last = search->pages->base + ((block->end - 1) >> 3);
+    for (unsigned line = 0; line < 8 && byte <= last; line++, byte += 64) __builtin_prefetch(byte);
+    search->resolved[search->resolved_count++] = *block;
+    if (UNLIKELY(search->resolved_count == BATCH_BLOCKS)) {
+        status = KERNEL(scan_waiting)(search);
+        if (status != OK) return status;
+        memcpy(search->waiting, search->resolved, sizeof search->waiting);
+        search->waiting_count = search->resolved_count;
+        search->resolved_count = 0;
+    }
+    return OK;
+}
+
+static __attribute__((noinline)) Status KERNEL(want_large)(Search *search, const SlotProbe *probe, Block *block) {
+    const Table *table = search->tables[probe->table];
+    uint64_t index, last_key, top = slot_end(probe->slot, table->slot_bits);
+    uint64_t from = slot_start(probe->slot, table->slot_bits);
+    Status status = fence_find(search->pages, table, probe->first_wanted > from ? probe->first_wanted : from, &index);
+    for (; status == OK && index < table->fence_count && !search->done; index++) {
+        status = fence_block(search->pages, table, probe->slot, index, block, &last_key);
+        if (status != OK || last_key > top) break;
+        status = KERNEL(want)(search, block);
+        if (last_key >= probe->last_wanted) break;
+    }
+    return status;
+}
+
+/* Read the directory lines of the slots collected so far, ask for their blocks, and scan those asked for before. */
+static Status KERNEL(resolve)(Search *search) {
+    for (unsigned i = 0; i < search->slot_count; i++) {
+        const SlotProbe *probe = &search->slots[i];
+        const Table *table = search->tables[probe->table];
+        Block block;
+        int large;
+        Status status = slot_read(search->pages, table, probe->slot, &block.start, &block.end, &large);
+        if (UNLIKELY(status != OK)) return status;
+        block.query = probe->query;
+        block.last_wanted = probe->last_wanted;
+        block.query_index = probe->query_index;
+        block.table = probe->table;
+        block.previous = slot_start(probe->slot, table->slot_bits);
+        block.first_of_slot = 1;
+        if (UNLIKELY(large)) status = KERNEL(want_large)(search, probe, &block);
+        else if (block.end > block.start) status = KERNEL(want)(search, &block);
+        if (UNLIKELY(status != OK)) return status;
+    }
+    search->slot_count = 0;
+    Status status = KERNEL(scan_waiting)(search);
+    if (status != OK) return status;
+    memcpy(search->waiting, search->resolved, search->resolved_count * sizeof(Block));
+    search->waiting_count = search->resolved_count;
+    search->resolved_count = 0;
+    return OK;
+}
+
+/* Probe with the prefix of `key` (flips applied) and up to `left` more flips of prefix bits below the slot's bits. */
+ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, uint64_t query, uint64_t key, unsigned left) {
+    const Table *table = search->tables[table_index];
+    unsigned prefix_bits = table->permutation.prefix_bits, slot_bits = table->slot_bits;
+    uint64_t first = slot_of(key & top_bits(prefix_bits), slot_bits), slots = 1, below = low_bits(64 - prefix_bits);
+    SlotProbe probe = {first, query, key & ~below, key | below, search->query_index, (uint16_t)table_index};
+    if (prefix_bits < slot_bits) {
+        slots = (uint64_t)1 << (slot_bits - prefix_bits);
+    } else {
+        /* The flips that are left can reach up to the highest zero bits set, down to the highest ones cleared. */
+        uint64_t window = low_bits(64 - slot_bits) & ~below, zeros = window & ~key, ones = window & key;
+        for (; left > 0; left--) {
+            if (zeros != 0) {
+                uint64_t bit = (uint64_t)1 << (bit_length(zeros) - 1);
+                probe.last_wanted |= bit;
+                zeros &= ~bit;
+            }
+            if (ones != 0) {
+                uint64_t bit = (uint64_t)1 << (bit_length(ones) - 1);
+                probe.first_wanted &= ~bit;
+                ones &= ~bit;
+            }
+        }
+    }
+    for (; slots > 0; slots--, probe.slot++) {
+        __builtin_prefetch(search->pages->base + line_offset(table, probe.slot));
+        search->slots[search->slot_count++] = probe;
+        if (UNLIKELY(search->slot_count == BATCH_SLOTS)) {
+            Status status = KERNEL(resolve)(search);
+            if (status != OK || search->done) return status;
+        }
+    }
+    return OK;
+}
+
+/* Every choice of at most `left` flips among the top `bits` bits of the key that lie below bit `from`. */
+static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query, uint64_t key, unsigned from, unsigned bits,
+                                  unsigned left) {
+    Status status = KERNEL(probe_slots)(search, table, query, key, left);
+    if (left == 0) return status;
+    for (unsigned bit = from; bit < bits && status == OK && !search->done; bit++)
+        status = KERNEL(probe_flips)(search, table, query, key ^ (uint64_t)1 << (63 - bit), bit + 1, bits, left - 1);
+    return status;
+}
+
+/* Search for queries[0..count). Matches go to search->matches in no order. */
+static Status KERNEL(search)(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
+    Status status = OK;
+    search->slot_count = search->resolved_count = search->waiting_count = 0;
+    for (uint64_t i = 0; i < count && status == OK && !search->done; i++) {
+        search->query_index = (uint32_t)(first_index + i);
+        for (unsigned t = 0; t < search->table_count && status == OK && !search->done; t++) {
+            const Table *table = search->tables[t];
+            unsigned prefix_bits = table->permutation.prefix_bits;
+            unsigned bits = prefix_bits < table->slot_bits ? prefix_bits : table->slot_bits;
+            uint64_t key = KERNEL(apply)(&table->permutation, queries[i]);
+            status = KERNEL(probe_flips)(search, t, key, key, 0, bits, table->flips);
+        }
+    }
+    if (status == OK && !search->done) status = KERNEL(resolve)(search);
+    if (status == OK && !search->done) status = KERNEL(scan_waiting)(search);
+    return status;
+}
+
+static uint64_t KERNEL(scan_keys)(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance) {
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < count; i++) found += KERNEL(ones)(keys[i] ^ query) <= distance;
+    return found;
+}

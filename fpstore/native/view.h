@@ -1,0 +1,179 @@
+/* A mapped segment as the kernels see it: the bytes, which pages have been checked, and its tables.
+
+   Nothing here trusts the bytes: a page is checked against its checksum before its first use, and every offset
+   read from the file is compared with what remains before it is followed. */
+#ifndef FPSTORE_VIEW_H
+#define FPSTORE_VIEW_H
+
+#include "crc32c.h"
+#include "layout.h"
+#include "permute.h"
+
+/* How one code word decodes, indexed by the next CODE_LIMIT bits of the stream. Low byte: bits of code and
+   tail together; bits 8..11: bits of the code alone. A low byte of SLOW or more leaves the fast path. */
+typedef uint16_t DecodeEntry;
+enum { FAST_BITS = 57, SLOW_ZERO = 128, SLOW_BAD = 129 };
+
+typedef struct {
+    const uint8_t *base;      /* the whole file, mapped */
+    uint64_t checked_bytes;   /* = checksums_offset: what the page checksums cover */
+    const uint8_t *checksums; /* 4 bytes for each page */
+    uint64_t checksums_bytes;
+    const uint8_t *roots; /* 4 bytes for each page of checksums; checked when the file was opened */
+    uint64_t *seen;       /* a bit for each page, then one for each page of checksums */
+    uint64_t pages;
+    uint64_t bad_page_offset; /* where BAD_PAGE was found */
+} Pages;
+
+ALWAYS_INLINE int page_seen(const Pages *pages, uint64_t page) {
+    return (__atomic_load_n(&pages->seen[page >> 6], __ATOMIC_ACQUIRE) >> (page & 63)) & 1;
+}
+
+static void page_mark(Pages *pages, uint64_t page) {
+    __atomic_fetch_or(&pages->seen[page >> 6], (uint64_t)1 << (page & 63), __ATOMIC_RELEASE);
+}
+
+static __attribute__((noinline)) Status page_check(Pages *pages, uint64_t page) {
+    uint64_t sum_offset = 4 * page, sum_page = sum_offset / PAGE_BYTES, offset, left;
+    uint32_t expected, found;
+    if (!page_seen(pages, pages->pages + sum_page)) {
+        offset = sum_page * PAGE_BYTES;
+        left = pages->checksums_bytes - offset;
+        found = crc32c(0, pages->checksums + offset, left < PAGE_BYTES ? left : PAGE_BYTES);
+        memcpy(&expected, pages->roots + 4 * sum_page, 4);
+        if (found != expected) {
+            __atomic_store_n(&pages->bad_page_offset, (uint64_t)(pages->checksums - pages->base) + offset, __ATOMIC_RELAXED);
+            return BAD_PAGE;
+        }
+        page_mark(pages, pages->pages + sum_page);
+    }
+    offset = page * PAGE_BYTES;
+    left = pages->checked_bytes - offset;
+    found = crc32c(0, pages->base + offset, left < PAGE_BYTES ? left : PAGE_BYTES);
+    memcpy(&expected, pages->checksums + sum_offset, 4);
+    if (found != expected) {
+        __atomic_store_n(&pages->bad_page_offset, offset, __ATOMIC_RELAXED);
+        return BAD_PAGE;
+    }
+    page_mark(pages, page);
+    return OK;
+}
+
+/* Bytes [first, last] lie in pages whose checksums hold. The caller knows that last < checked_bytes. */
+ALWAYS_INLINE Status pages_check(Pages *pages, uint64_t first, uint64_t last) {
+    for (uint64_t page = first / PAGE_BYTES; page <= last / PAGE_BYTES; page++)
+        if (UNLIKELY(!page_seen(pages, page))) {
+            Status status = page_check(pages, page);
+            if (status != OK) return status;
+        }
+    return OK;
+}
+
+typedef struct {
+    Permutation permutation;
+    int codec;
+    unsigned slot_bits, rice_bits, flips;
+    uint64_t payload_offset, payload_bits, directory_offset, fences_offset, fence_count;
+    DecodeEntry decode[1 << CODE_LIMIT];
+} Table;
+
+/* Fill decode[] from code lengths that huffman.check_lengths has passed. */
+static void decode_init(DecodeEntry *decode, const uint8_t *code_lengths) {
+    for (int index = 0; index < 1 << CODE_LIMIT; index++) decode[index] = SLOW_BAD;
+    unsigned code = 0, previous = 0;
+    for (unsigned length = 1; length <= CODE_LIMIT; length++)
+        for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
+            if (code_lengths[symbol] != length) continue;
+            code <<= length - previous;
+            previous = length;
+            unsigned reversed = 0;
+            for (unsigned bit = 0; bit < length; bit++) reversed |= ((code >> bit) & 1) << (length - 1 - bit);
+            unsigned advance = symbol > 0 ? length + symbol - 1 : SLOW_ZERO;
+            for (unsigned rest = 0; rest < 1u << (CODE_LIMIT - length); rest++)
+                decode[reversed | rest << length] = (DecodeEntry)(advance | length << 8);
+            code++;
+        }
+}
+
+/* A block to decode: bits [start, end) of the file, the key before its first one, and what the search wants. */
+typedef struct {
+    uint64_t start, end;  /* bits from the start of the file */
+    uint64_t previous;    /* the key that the first delta refers to */
+    uint64_t query;       /* the query under the table's permutation */
+    uint64_t last_wanted; /* no match of this probe has a larger key */
+    uint32_t query_index;
+    uint16_t table;
+    uint16_t first_of_slot; /* the first delta may be 0 */
+} Block;
+
+ALWAYS_INLINE uint64_t line_offset(const Table *table, uint64_t slot) {
+    return table->directory_offset + slot / GROUP_SLOTS * LINE_BYTES;
+}
+
+/* Where slot's inline block lies. *large says that it has none and fences tell instead. */
+ALWAYS_INLINE Status slot_read(Pages *pages, const Table *table, uint64_t slot, uint64_t *start, uint64_t *end, int *large) {
+    uint64_t offset = line_offset(table, slot);
+    unsigned index = (unsigned)(slot % GROUP_SLOTS);
+    Status status = pages_check(pages, offset, offset);
+    if (UNLIKELY(status != OK)) return status;
+    const uint8_t *line = pages->base + offset;
+    uint64_t word = load64(line), base = word & low_bits(OFFSET_BITS);
+    uint16_t from = 0, to;
+    memcpy(&to, line + 8 + 2 * index, 2);
+    if (index > 0) memcpy(&from, line + 6 + 2 * index, 2);
+    *large = (word >> (OFFSET_BITS + index)) & 1;
+    if (UNLIKELY(to < from || base > table->payload_bits || to > table->payload_bits - base)) return BAD_DIRECTORY;
+    if (UNLIKELY(*large && to != from)) return BAD_DIRECTORY;
+    *start = table->payload_offset * 8 + base + from;
+    *end = table->payload_offset * 8 + base + to;
+    return OK;
+}
+
+ALWAYS_INLINE Status fence_read(Pages *pages, const Table *table, uint64_t index, uint64_t *last_key, uint64_t *word) {
+    uint64_t offset = table->fences_offset + index * FENCE_BYTES;
+    Status status = pages_check(pages, offset, offset);
+    if (UNLIKELY(status != OK)) return status;
+    *last_key = load64(pages->base + offset);
+    *word = load64(pages->base + offset + 8);
+    return OK;
+}
+
+/* Index of the first fence whose last key is at least key; fence_count when there is none. */
+static Status fence_find(Pages *pages, const Table *table, uint64_t key, uint64_t *found) {
+    uint64_t low = 0, high = table->fence_count, last_key, word;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        Status status = fence_read(pages, table, middle, &last_key, &word);
+        if (status != OK) return status;
+        if (last_key < key) low = middle + 1;
+        else high = middle;
+    }
+    *found = low;
+    return OK;
+}
+
+/* The block that fence `index` closes, in the large slot `slot`; the slot's keys that matter start at the block's
+   first. Fills start, end, previous, first_of_slot, and *last_key. */
+static Status fence_block(Pages *pages, const Table *table, uint64_t slot, uint64_t index, Block *block, uint64_t *last_key) {
+    uint64_t word, before_key = 0, before_word, begin = slot_start(slot, table->slot_bits);
+    Status status = fence_read(pages, table, index, last_key, &word);
+    if (status != OK) return status;
+    block->previous = begin;
+    block->first_of_slot = 1;
+    if (index > 0) {
+        status = fence_read(pages, table, index - 1, &before_key, &before_word);
+        if (status != OK) return status;
+        if (before_key >= *last_key) return BAD_DIRECTORY;
+        if (before_key >= begin) {
+            block->previous = before_key;
+            block->first_of_slot = 0;
+        }
+    }
+    uint64_t start = word & low_bits(OFFSET_BITS), bits = word >> OFFSET_BITS;
+    if (bits == 0 || start > table->payload_bits || bits > table->payload_bits - start) return BAD_DIRECTORY;
+    block->start = table->payload_offset * 8 + start;
+    block->end = block->start + bits;
+    return OK;
+}
+
+#endif

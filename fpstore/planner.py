@@ -1,0 +1,302 @@
+"""The planner: what each plan would cost for n fingerprints, and which one to use.
+
+Predictions are arithmetic on uniform keys, by the layout of docs/format.md; the time is a model of one
+query on one thread with everything in memory. The same n, k and aim always give the same plan.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import replace as _replace
+from functools import cache
+from math import ceil, comb, inf, log2
+
+from fpstore import plan as plans
+from fpstore.errors import PlanError
+from fpstore.plan import Plan, TablePlan
+
+# The time model, fitted by tools/bench_probe.py: queries in batches, one thread.
+QUERY_NS = 150.0
+MISS_NS = 15.0  # one cache line from memory while others are under way
+KEY_NS = 2.2  # one key decoded and compared
+
+# The size model: docs/format.md.
+KEY_BITS = 64
+CODE_EXCESS_BITS = 0.12  # Huffman's whole-bit words and their limit of 12 bits, over the entropy
+SET_SAVING_BITS = 1.44  # log2 e: a set of n keys has no order, which saves log2(n!) bits
+SLOTS_PER_LINE = 12
+DIRECTORY_LINE_BYTES = 32
+CACHE_LINE_BYTES = 64
+PAGE_BYTES = 4096
+CHECKSUM_BYTES = 4
+FILE_BYTES = 64 + 64 + 128  # header, footer, segment record
+TABLE_BYTES = 192 + 64  # table record, and the zeros before two regions
+MAX_SLOT_BITS = 40
+
+AIMS = ("size", "balanced", "speed")
+MAX_DISTANCE = 16
+MAX_KEYS = 10**13  # beyond it the payload of one table outgrows its 48-bit offsets
+# A store grows and its plan stays, and a small store is fast under any plan: choose for at least this many.
+FEWEST_PLANNED_KEYS = 10**6
+# More tables than this is beyond any limit on bytes below: at 10^11 keys a table takes 4 bytes a key.
+MAX_TABLES_CONSIDERED = 64
+CHOICES_OF_BANDS = 6  # k + 1 bands up to k + 6; more make prefixes longer than any slot needs
+TAUS = (4, 6, 8, 12, 16)
+# One table with k flips is always the smallest. At k = 3 and 10^6 keys or more the model gives it 90 to 200
+# times the time of the fastest plan, and two tables 3 to 6 times: the limit lies well between.
+SIZE_SLOWDOWN = 32
+SPEED_BYTES_PER_KEY = 80
+NEARLY_AS_FAST = 1.1  # the model is no better than this, so such a difference buys no bytes
+# A file below this is within every limit on bytes per key: a few keys cannot pay for its fixed parts.
+NEGLIGIBLE_FILE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class _SlotPolicy:
+    """An average of slot_keys to twice as many keys in a slot, and the promise that it serves."""
+
+    slot_keys: int
+    excess: float  # what a table may take above the entropy bound
+
+
+SMALL = _SlotPolicy(24, 0.03)
+FAST = _SlotPolicy(6, 0.08)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a plan would cost for n distinct uniform fingerprints without ids.
+
+    A file has file_bytes and 2^slot_bits slots in each table; the rest is for one query.
+    probes: patterns looked for, over all tables. block_decodes: slots decoded for them. keys_decoded: keys in
+    these up to the last that is looked at. candidates: keys that share a probed prefix.
+    """
+
+    plan: Plan
+    n: int
+    slot_bits: int
+    file_bytes: int
+    probes: int
+    block_decodes: int
+    keys_decoded: float
+    candidates: float
+    nanoseconds: float
+
+    @property
+    def bytes_per_key(self) -> float:
+        """The file's bytes for each fingerprint, all tables together; 0 when there is none."""
+        return self.file_bytes / self.n if self.n else 0.0
+
+
+def slot_bits(n: int, slot_keys: int) -> int:
+    """The largest s for which 2^s slots hold slot_keys keys or more on average; 0..40, and 0 for few keys."""
+    return min(MAX_SLOT_BITS, max(0, (n // slot_keys).bit_length() - 1))
+
+
+def predict(plan: Plan, n: int) -> Prediction:
+    """The costs of the plan for n fingerprints. ValueError for an n that no store holds."""
+    _check_count(n)
+    s = slot_bits(n, plan.slot_keys)
+    slot_keys = n / (1 << s)
+    slot_lines = ceil(slot_keys * (_entropy_bits(n) + CODE_EXCESS_BITS) / 8 / CACHE_LINE_BYTES)
+    probes = block_decodes = lines = 0
+    keys_decoded = candidates = 0.0
+    for table in plan.tables:
+        p = table.prefix_bits
+        patterns = _patterns(p, table.flips)
+        probes += patterns
+        candidates += patterns * n / (1 << p)
+        if p < s:
+            run = 1 << (s - p)  # whole slots, neighbours in the directory and in the payload
+            decodes = patterns * run
+            lines += patterns * ceil(run / SLOTS_PER_LINE * DIRECTORY_LINE_BYTES / CACHE_LINE_BYTES)
+            keys_decoded += decodes * slot_keys
+        else:
+            decodes = _patterns(s, table.flips)
+            lines += decodes
+            for used in range(min(table.flips, s) + 1):
+                keys_decoded += comb(s, used) * slot_keys * _reach(p - s, table.flips - used)
+        block_decodes += decodes
+        lines += decodes * slot_lines
+    return Prediction(
+        plan=plan,
+        n=n,
+        slot_bits=s,
+        file_bytes=_file_bytes(n, s, len(plan.tables)),
+        probes=probes,
+        block_decodes=block_decodes,
+        keys_decoded=keys_decoded,
+        candidates=candidates,
+        nanoseconds=QUERY_NS + MISS_NS * lines + KEY_NS * keys_decoded,
+    )
+
+
+def choose(n: int, k: int, aim: str | float) -> Plan:
+    """The plan for n fingerprints and distance k that serves the aim best, proven.
+
+    - "size": the fewest bytes, unless that takes SIZE_SLOWDOWN times as long as the fastest plan;
+    - "balanced": the fastest with at most one table more than "size" has;
+    - "speed": the fastest of at most SPEED_BYTES_PER_KEY, or the smallest nearly as fast;
+    - a number: the same for at most so many bytes per fingerprint; PlanError when there is none.
+
+    Ties go to fewer bytes, then to the name. Fewer than FEWEST_PLANNED_KEYS are taken to become so many.
+    Raises ValueError for another aim, and for n or k out of range.
+    """
+    if aim == "size":
+        best = _smallest(n, k)
+    elif aim == "balanced":
+        best = _balanced(n, k)
+    elif aim == "speed":
+        best = _fastest_within(n, k, SPEED_BYTES_PER_KEY, _every_candidate(_planned(n), k))
+    elif not isinstance(aim, str) and 0 < aim < inf:
+        best = _fastest_within(n, k, aim, _every_candidate(_planned(n), k))
+    else:
+        raise ValueError(f"aim: found {aim!r:.40}, expected {', '.join(AIMS)} or a number of bytes per key")
+    best.plan.prove()
+    return best.plan
+
+
+def table_of_choices(n: int, k: int) -> list[Prediction]:
+    """The plans worth a look, smallest first: each faster than all before it, and for k = 3 the paper's.
+
+    Raises ValueError for n or k out of range.
+    """
+    choices = []
+    fastest = inf
+    for prediction in sorted(_every_candidate(n, k), key=_by_size):
+        faster = prediction.nanoseconds < fastest
+        fastest = min(fastest, prediction.nanoseconds)
+        of_paper = prediction.plan.name in plans.PAPER_NAMES and prediction.plan.slot_keys >= SMALL.slot_keys
+        if faster or of_paper:
+            choices.append(prediction)
+    return choices
+
+
+def _smallest(n: int, k: int) -> Prediction:
+    predictions = _candidates(_planned(n), k, SMALL)
+    patience = SIZE_SLOWDOWN * _fastest_within(n, k, SPEED_BYTES_PER_KEY, predictions).nanoseconds
+    return min((each for each in predictions if each.nanoseconds <= patience), key=_by_size)
+
+
+def _balanced(n: int, k: int) -> Prediction:
+    table_count = len(_smallest(n, k).plan.tables) + 1
+    predictions = _candidates(_planned(n), k, SMALL)
+    return min((each for each in predictions if len(each.plan.tables) <= table_count), key=_by_time)
+
+
+def _fastest_within(n: int, k: int, bytes_per_key: float, predictions: list[Prediction]) -> Prediction:
+    """Of the plans within the limit for n fingerprints (not for as many as are planned), the fastest.
+
+    Or rather the smallest of those that are NEARLY_AS_FAST.
+    """
+    limit = max(bytes_per_key * n, NEGLIGIBLE_FILE_BYTES)
+    within = [each for each in predictions if predict(each.plan, n).file_bytes <= limit]
+    if not within:
+        least = min(predict(each.plan, n).bytes_per_key for each in predictions)
+        raise PlanError(f"plan for n = {n}, k = {k}: takes {least:.2f} bytes per key, expected {bytes_per_key:g}")
+    enough = NEARLY_AS_FAST * min(each.nanoseconds for each in within)
+    return min((each for each in within if each.nanoseconds <= enough), key=_by_size)
+
+
+def _by_size(prediction: Prediction) -> tuple[float, float, str]:
+    return prediction.file_bytes, prediction.nanoseconds, prediction.plan.name
+
+
+def _by_time(prediction: Prediction) -> tuple[float, float, str]:
+    return prediction.nanoseconds, prediction.file_bytes, prediction.plan.name
+
+
+def _planned(n: int) -> int:
+    return max(n, FEWEST_PLANNED_KEYS)
+
+
+def _every_candidate(n: int, k: int) -> list[Prediction]:
+    return _candidates(n, k, SMALL) + _candidates(n, k, FAST)
+
+
+def _candidates(n: int, k: int, slots: _SlotPolicy) -> list[Prediction]:
+    _check_count(n)
+    if not 0 <= k <= MAX_DISTANCE:
+        raise ValueError(f"k: found {k}, expected 0 to {MAX_DISTANCE}")
+    slot_keys = _slot_keys(n, slots)
+    # Families overlap (paper-4 is choose-4 is flips-4:0,0,0,0): the first name stays.
+    distinct: dict[tuple[TablePlan, ...], Plan] = {}
+    for plan in _families(n, k):
+        distinct.setdefault(plan.tables, plan)
+    return [predict(_replace(plan, slot_keys=slot_keys), n) for plan in distinct.values()]
+
+
+def _families(n: int, k: int) -> Iterator[Plan]:
+    if k == plans.PAPER_DISTANCE:
+        yield from map(plans.paper, plans.PAPER_NAMES)
+    for band_count in range(k + 1, k + 1 + CHOICES_OF_BANDS):
+        if comb(band_count, k) <= MAX_TABLES_CONSIDERED:
+            yield plans.choose(band_count, k)
+    for band_count in range(1, k + 2):
+        narrowest_bits = KEY_BITS // band_count  # more flips than a band has bits are no plan
+        for flip_counts in _partitions(k - band_count + 1, band_count, narrowest_bits):
+            yield plans.flips(band_count, flip_counts, k)
+    for tau in TAUS:
+        table_count = plans.general_table_count(KEY_BITS, k, n, tau)
+        if table_count is not None and table_count <= MAX_TABLES_CONSIDERED:
+            yield plans.general(KEY_BITS, k, n, tau)
+
+
+def _partitions(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Every way to write total as so many terms of 0 to most, largest first: wider bands get more flips."""
+    if parts == 0:
+        if total == 0:
+            yield ()
+        return
+    for first in range(min(total, most), -1, -1):
+        for rest in _partitions(total - first, parts - 1, first):
+            yield (first, *rest)
+
+
+def _slot_keys(n: int, slots: _SlotPolicy) -> int:
+    """The policy's average, or the next one up that keeps its promise on the entropy bound."""
+    bound = _entropy_bits(n)
+    for slot_keys in range(slots.slot_keys, 2 * slots.slot_keys):
+        s = slot_bits(n, slot_keys)
+        if s == 0 or _table_bits(n, s) <= (1 + slots.excess) * bound * n:
+            return slot_keys
+    return 2 * slots.slot_keys
+
+
+def _entropy_bits(n: int) -> float:
+    """Bits per key of n uniform keys as a set: log2 of the number of such sets, over n."""
+    return KEY_BITS - log2(n) + SET_SAVING_BITS if n else 0.0
+
+
+def _table_bits(n: int, s: int) -> float:
+    payload_bits = n * (_entropy_bits(n) + CODE_EXCESS_BITS)
+    directory_bits = 8 * DIRECTORY_LINE_BYTES * ceil((1 << s) / SLOTS_PER_LINE)
+    return (payload_bits + directory_bits) * (1 + CHECKSUM_BYTES / PAGE_BYTES)
+
+
+def _file_bytes(n: int, s: int, table_count: int) -> int:
+    return FILE_BYTES + table_count * (TABLE_BYTES + ceil(_table_bits(n, s) / 8))
+
+
+def _patterns(bits: int, flips: int) -> int:
+    """How many patterns invert at most so many of these bits."""
+    return sum(comb(bits, used) for used in range(min(flips, bits) + 1))
+
+
+@cache
+def _reach(low_bits: int, flips: int) -> float:
+    """The share of its slot that a probe decodes on average, up to the last pattern it looks for.
+
+    low_bits: prefix bits below those that name the slot, uniform; flips: how many of them may be inverted.
+    With none it is the end of one of 2^low_bits equal parts. Else the furthest pattern has a 1 on top, by the
+    query or at the price of a flip, so it lies in the upper half, and the rest of the bits say where.
+    """
+    if flips == 0:
+        return (1 + 0.5**low_bits) / 2
+    if low_bits == 0:
+        return 1.0
+    return 1 / 2 + (_reach(low_bits - 1, flips) + _reach(low_bits - 1, flips - 1)) / 4
+
+
+def _check_count(n: int) -> None:
+    if not 0 <= n <= MAX_KEYS:
+        raise ValueError(f"n: found {n}, expected 0 to {MAX_KEYS} fingerprints")

@@ -1,0 +1,498 @@
+"""Says where the bytes of a store go, what its keys cost, and what they would cost otherwise.
+
+Every byte of a file is in exactly one part, and the parts add up to what the file system says. The *entropy bound* of n
+keys is log2 of C(2^64, n) / n bits each: what no code can beat on average over sets drawn at random. A skewed set
+can go below it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from itertools import chain, repeat
+from math import lgamma, log
+from typing import Any, Self
+
+import numpy as np
+
+from fpstore import format as layout
+from fpstore.errors import CorruptStore
+from fpstore.format import FENCE, LINE, TableRecord, line_widths
+from fpstore.huffman import canonical_codes
+from fpstore.permutation import Permutation
+from fpstore.segment import Segment
+from fpstore.table import CodecCost, codec_costs, leading_bit_histogram
+from fpstore.types import Array, Counts, Keys, Progress
+from fpstore.verify import read_records, slots_of
+
+PASSES = 5  # over the keys of a table: one for the histogram, two for each of two codec_costs
+RecordType = np.dtype[np.void]
+PIECE_RECORDS = 1 << 14
+BAR_WIDTH = 34
+GROUPS = ("payload", "directory", "fences", "ids", "rest", "total")
+TABLE_GROUPS = ("payload", "directory", "fences", "total")
+CODE_FIELDS = ("symbol", "leading_bit", "length", "word", "count")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes of each part of a file; the names are those of docs/format.md."""
+
+    payload: int = 0
+    directory: int = 0
+    fences: int = 0
+    ranks: int = 0
+    id_groups: int = 0
+    group_samples: int = 0
+    id_values: int = 0
+    header: int = 0
+    summary: int = 0
+    checksums: int = 0
+    roots: int = 0
+    footer: int = 0
+    padding: int = 0
+
+    @classmethod
+    def of(cls, segment: Segment, table: int | None = None) -> Self:
+        """The sizes of a whole segment, or of one of its tables. CorruptStore if they are not the whole file."""
+        sizes: Counter[str] = Counter()
+        for region in segment.regions():
+            if table is None or region.table == table:
+                sizes[region.name.replace(" ", "_")] += region.bytes
+        found = cls(**sizes)
+        # Of the open file: its name may have gone since.
+        if table is None and found.total != (size := segment.size_now()):
+            raise CorruptStore(f"file: {size} bytes, expected {found.total}, the sum of its parts")
+        return found
+
+    @property
+    def ids(self) -> int:
+        """What serves the ids alone."""
+        return self.ranks + self.id_groups + self.group_samples + self.id_values
+
+    @property
+    def rest(self) -> int:
+        """What serves neither keys nor ids: records, checksums, padding."""
+        return self.header + self.summary + self.checksums + self.roots + self.footer + self.padding
+
+    @property
+    def keys(self) -> int:
+        """What there would be without ids."""
+        return self.payload + self.directory + self.fences + self.rest
+
+    @property
+    def total(self) -> int:
+        """Everything."""
+        return self.keys + self.ids
+
+    def named(self, names: Sequence[str]) -> dict[str, int]:
+        """Some of the sizes, by name; GROUPS are the whole and all its parts, TABLE_GROUPS those of a table."""
+        return {name: getattr(self, name) for name in names}
+
+    def __add__(self, other: "Sizes") -> "Sizes":
+        return Sizes(*(getattr(self, name) + getattr(other, name) for name in PARTS))
+
+
+PARTS = tuple(field.name for field in fields(Sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class CodeWord:
+    """One symbol of a table's code: the bit length of a delta, and how often it occurs."""
+
+    symbol: int
+    length: int  # of the code word; 0 where the codec has none
+    word: str  # its bits, the first on the left
+    count: int
+
+    @property
+    def leading_bit(self) -> int | None:
+        """The position of the delta's leading bit; None for a delta of 0."""
+        return self.symbol - 1 if self.symbol else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """One table: its sizes, its code, and what each codec costs on its keys."""
+
+    index: int
+    record: TableRecord
+    keys: int
+    sizes: Sizes
+    code: tuple[CodeWord, ...]  # the symbols that occur, of gap deltas unless the codec is xor
+    chain_costs: tuple[CodecCost, ...]  # all keys as one chain: before slots and blocks
+    slot_costs: tuple[CodecCost, ...]  # in this table's slots: its payload
+
+    @property
+    def codec(self) -> str:
+        """The name of the table's codec."""
+        return layout.CODECS[self.record.codec]
+
+    @property
+    def ratio_to_raw(self) -> float | None:
+        """The table's bytes over those of its keys as 64-bit numbers; None without keys."""
+        return _ratio(self.sizes.total * 8, self.keys * layout.KEY_BITS)
+
+    @property
+    def ratio_to_bound(self) -> float | None:
+        """The table's bits over the entropy bound of its keys; None without keys."""
+        return _ratio(self.sizes.total * 8, self.keys * entropy_bound(self.keys))
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as plain values; see Report.to_json."""
+        return {
+            **_record_json(self.index, self.record),
+            "keys": self.keys,
+            "bytes": self.sizes.named(TABLE_GROUPS),
+            "bits_per_key": {name: _each(8 * size, self.keys) for name, size in self.sizes.named(TABLE_GROUPS).items()},
+            "entropy_bound": _rounded(entropy_bound(self.keys)),
+            "ratio_to_raw": _rounded(self.ratio_to_raw),
+            "ratio_to_bound": _rounded(self.ratio_to_bound),
+            "codec_bits_per_key": {
+                "chain": {cost.codec: _each(cost.bits, self.keys) for cost in self.chain_costs},
+                "slots": {cost.codec: _each(cost.bits, self.keys) for cost in self.slot_costs},
+            },
+            "code": [{name: getattr(word, name) for name in CODE_FIELDS} for word in self.code],
+        }
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """What a segment and a store have in common."""
+
+    keys: int
+    ids: int
+    table_count: int
+    sizes: Sizes
+
+    @property
+    def ratio_to_raw(self) -> float | None:
+        """Bytes of all tables and the rest, without ids, over those of the keys as 64-bit numbers, once each."""
+        return _ratio(self.sizes.keys * 8, self.keys * layout.KEY_BITS)
+
+    @property
+    def ratio_to_bound(self) -> float | None:
+        """Bits of all tables and the rest, without ids, over the entropy bound of the keys in that many tables."""
+        return _ratio(self.sizes.keys * 8, self.table_count * self.keys * entropy_bound(self.keys))
+
+    def totals_json(self) -> dict[str, Any]:
+        """What to_json says of a segment and of a store alike."""
+        groups = self.sizes.named(GROUPS)
+        return {
+            "fingerprints": self.keys,
+            "ids": self.ids,
+            "tables_per_segment": self.table_count,
+            "bytes": groups,
+            "bytes_in_detail": self.sizes.named(PARTS),
+            "bits_per_fingerprint": {name: _each(8 * size, self.keys) for name, size in groups.items()},
+            "entropy_bound": _rounded(entropy_bound(self.keys)),
+            "ratio_to_raw": _rounded(self.ratio_to_raw),
+            "ratio_to_bound": _rounded(self.ratio_to_bound),
+        }
+
+
+@dataclass(frozen=True)
+class SegmentReport(_Totals):
+    """One segment file."""
+
+    name: str
+    tables: tuple[TableReport, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The segment as plain values; see Report.to_json."""
+        tables = [table.to_json() for table in self.tables]
+        return {"segment": self.name, **self.totals_json(), "tables": tables}
+
+
+@dataclass(frozen=True)
+class Report(_Totals):
+    """All the segments of a store. Its entropy bound is that of one set of all their keys."""
+
+    segments: tuple[SegmentReport, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain values, the keys of which stay.
+
+        Of the store, and of each of "segments": fingerprints, ids, tables_per_segment, bytes and
+        bits_per_fingerprint (payload, directory, fences, ids, rest, total), bytes_in_detail (every region),
+        entropy_bound (bits a key), ratio_to_raw and ratio_to_bound (without ids; null without keys). Of each of a
+        segment's "tables": table, codec, prefix_mask (hex), prefix_bits, flips, slot_bits, rice_bits, fences (how
+        many), keys, bytes and bits_per_key (payload, directory, fences, total), the same three ratios of this table
+        alone, codec_bits_per_key (chain and slots, a number for each codec), and code (symbol, leading_bit, length,
+        word, count), which is the histogram too. Ratios and bits are rounded to 4 decimals.
+        """
+        return {**self.totals_json(), "segments": [segment.to_json() for segment in self.segments]}
+
+    def to_text(self) -> str:
+        """The report as plain text of at most 100 columns."""
+        lines = [f"store: {_counted(len(self.segments), 'segment')}, {_described(self)}"]
+        lines += _sizes_text(self) if len(self.segments) != 1 else []
+        for segment in self.segments:
+            lines += ["", f"segment {segment.name}: {_described(segment)}"]
+            lines += [*_sizes_text(segment), *_tables_text(segment.tables), *_costs_text(segment.tables)]
+            for table in segment.tables:
+                lines += _code_text(table)
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdedSlot:
+    """A slot with many keys. Its fingerprints x are those with x & mask == value."""
+
+    slot: int
+    mask: int
+    value: int
+    keys: int
+
+
+def entropy_bound(key_count: int) -> float:
+    """log2 of C(2^64, n) / n: bits a key that a random set of n 64-bit keys takes at least; 0 for no keys.
+
+    C(N, n) = N^n / n! * product of (1 - i/N) for i < n. The logarithm of that product is minus the sum of i/N and
+    i^2 / 2N^2 and so on; the third term is below 2^-50 a key up to n = 2^47, beyond which no payload goes.
+    """
+    if key_count == 0:
+        return 0.0
+    share = key_count / 2**layout.KEY_BITS
+    # Sums of i and of i^2 for i < n, over n.
+    product = (key_count - 1) / 2 ** (layout.KEY_BITS + 1) + share * share / 6
+    bound: float = layout.KEY_BITS - (lgamma(key_count + 1) / key_count + product) / log(2)
+    return bound
+
+
+def report_segment(segment: Segment, progress: Progress | None = None) -> SegmentReport:
+    """Read every table and count. progress gets the phase "report" (keys, each table five times).
+
+    Raises CorruptStore where a table does not decode, or the parts of the file are not all of it.
+    """
+    total = PASSES * segment.key_count * len(segment.tables)
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress:
+            progress("report", done, total)
+
+    with _named(segment):
+        sizes = Sizes.of(segment)
+        tables = tuple(_report_table(segment, index, advance) for index in range(len(segment.tables)))
+    return SegmentReport(segment.key_count, segment.record.id_count, len(tables), sizes, segment.path.name, tables)
+
+
+def combine(reports: Sequence[SegmentReport]) -> Report:
+    """The report of a store with these segments."""
+    keys, ids = sum(report.keys for report in reports), sum(report.ids for report in reports)
+    table_count = max((report.table_count for report in reports), default=0)
+    return Report(keys, ids, table_count, sum((report.sizes for report in reports), Sizes()), tuple(reports))
+
+
+def stats(segment: Segment) -> dict[str, Any]:
+    """What the records of a segment say, as plain values; takes no time, whatever the size."""
+    with _named(segment):
+        sizes = Sizes.of(segment)
+    records = enumerate(segment.tables)
+    tables = [_record_json(index, record) | {"bytes": Sizes.of(segment, index).total} for index, record in records]
+    return {
+        "segment": segment.path.name,
+        "codec": layout.CODECS[segment.tables[0].codec],
+        "fingerprints": segment.key_count,
+        "ids": segment.record.id_count,
+        "id_bits": segment.record.id_width,
+        "bytes": sizes.named(GROUPS),
+        "bits_per_fingerprint": _each(8 * sizes.total, segment.key_count),
+        "tables": tables,
+    }
+
+
+def largest_slots(segment: Segment, table: int, count: int) -> tuple[CrowdedSlot, ...]:
+    """The `count` most crowded slots of a table, the fullest first; fewer where fewer have keys.
+
+    Reads the directory and the fences, and then the keys of these slots. Large slots come by their number of blocks,
+    the others by the size of their code. CorruptStore where one of those is damaged.
+    """
+    if count < 0:
+        raise ValueError(f"count is {count}, expected 0 or more")
+    free_bits = layout.KEY_BITS - segment.tables[table].slot_bits
+    permutation = Permutation(segment.tables[table].prefix_mask)
+    with _named(segment):
+        rows = np.zeros((0, 3), dtype=np.int64)
+        for more in chain(_inline_slots(segment, table, count), _large_slots(segment, table, count)):
+            rows = _most(np.concatenate([rows, more]), count)
+        slots = rows[:, 2].tolist()
+        keys = [sum(len(chunk) for chunk in segment.keys(table, slot, slot + 1)) for slot in slots]
+    # The first key of each slot, and the bits that all keys of a slot share.
+    bounds = [slot << free_bits for slot in slots] + [(1 << layout.KEY_BITS) - (1 << free_bits)]
+    *values, mask = permutation.invert(np.array(bounds, dtype=np.uint64)).tolist()
+    crowded = (CrowdedSlot(*slot) for slot in zip(slots, repeat(mask), values, keys, strict=False))
+    return tuple(sorted(crowded, key=lambda slot: (-slot.keys, slot.slot)))
+
+
+def _inline_slots(segment: Segment, table: int, count: int) -> Iterator[Counts]:
+    """Rows (0, bits, slot) of the longest inline blocks of each run of the directory."""
+    record = segment.tables[table]
+    line_count = layout.directory_bytes(record.slot_bits) // LINE.itemsize
+    for first, lines in _records(segment, f"table {table} directory", LINE, record.directory_offset, line_count):
+        bits = line_widths(lines)[: (1 << record.slot_bits) - first * layout.GROUP_SLOTS]
+        least = int(np.partition(bits, -count)[-count]) if count < len(bits) else 1
+        used = np.flatnonzero(bits >= max(1, least))
+        yield _most(np.column_stack([np.zeros_like(used), bits[used], first * layout.GROUP_SLOTS + used]), count)
+
+
+def _large_slots(segment: Segment, table: int, count: int) -> Iterator[Counts]:
+    """Rows (blocks, bits, slot) of the large slots."""
+    record = segment.tables[table]
+    last = np.zeros((0, 3), dtype=np.int64)  # a slot's fences may go on in the next run
+    for _, fences in _records(segment, f"table {table} fences", FENCE, record.fences_offset, record.fence_count):
+        slots = slots_of(fences["last_key"], record.slot_bits)
+        bits = (fences["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS)).astype(np.int64)
+        rows = np.concatenate([last, np.column_stack([np.ones_like(slots), bits, slots])])
+        starts = np.flatnonzero(np.diff(rows[:, 2], prepend=-1))
+        rows = np.column_stack([np.add.reduceat(rows[:, :2], starts), rows[starts, 2]])
+        last = rows[-1:]
+        yield _most(rows[:-1], count)
+    yield last
+
+
+def _records(segment: Segment, where: str, kind: RecordType, offset: int, count: int) -> Iterator[tuple[int, Array]]:
+    """(index of the first, records) of each run of a region, its pages checked."""
+    for first in range(0, count, PIECE_RECORDS):
+        end = min(first + PIECE_RECORDS, count)
+        segment.view.check(offset + first * kind.itemsize, offset + end * kind.itemsize, where)
+        yield first, read_records(segment, kind, offset, first, end - first)
+
+
+def _most(rows: Counts, count: int) -> Counts:
+    """The `count` rows with the most blocks, the most bits, the lowest slot, in this order."""
+    return rows[np.lexsort((rows[:, 2], -rows[:, 1], -rows[:, 0]))[:count]]
+
+
+@dataclass(frozen=True)
+class _TableKeys:
+    """The keys of a table as SortedKeys; advance is told of each chunk."""
+
+    segment: Segment
+    index: int
+    count: int
+    advance: Callable[[int], None]
+
+    def chunks(self) -> Iterator[Keys]:
+        for chunk in self.segment.keys(self.index):
+            yield chunk
+            self.advance(len(chunk))
+
+
+def _report_table(segment: Segment, index: int, advance: Callable[[int], None]) -> TableReport:
+    record = segment.tables[index]
+    keys = _TableKeys(segment, index, segment.key_count, advance)
+    counts = leading_bit_histogram(keys, layout.CODECS[record.codec], record.slot_bits).tolist()
+    if sum(counts) != keys.count:
+        raise CorruptStore(f"table {index}: {sum(counts)} keys, expected {keys.count}")
+    words = canonical_codes(record.code_lengths)
+    code = tuple(
+        CodeWord(symbol, length, f"{word:0{length}b}" if length else "", count)
+        for symbol, (length, word, count) in enumerate(zip(record.code_lengths, words, counts, strict=True))
+        if count
+    )
+    costs = codec_costs(keys), codec_costs(keys, record.slot_bits)
+    return TableReport(index, record, keys.count, Sizes.of(segment, index), code, *costs)
+
+
+def _record_json(index: int, record: TableRecord) -> dict[str, Any]:
+    return {
+        "table": index,
+        "codec": layout.CODECS[record.codec],
+        "prefix_mask": f"{record.prefix_mask:016x}",
+        "prefix_bits": record.prefix_mask.bit_count(),
+        "flips": record.flips,
+        "slot_bits": record.slot_bits,
+        "rice_bits": record.rice_bits,
+        "fences": record.fence_count,
+    }
+
+
+@contextmanager
+def _named(segment: Segment) -> Iterator[None]:
+    """Errors name the file."""
+    try:
+        yield
+    except CorruptStore as error:
+        raise CorruptStore(f"{segment.path}: {error}") from None
+
+
+def _ratio(found: float, expected: float) -> float | None:
+    return found / expected if expected else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _each(bits: int, keys: int) -> float | None:
+    return _rounded(_ratio(bits, keys))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _shown(value: float | None, digits: int, unit: str = "") -> str:
+    return "-" if value is None else f"{value:,.{digits}f}{unit}"
+
+
+def _described(totals: _Totals) -> str:
+    ids = f", {_counted(totals.ids, 'id')}" if totals.ids else ""
+    return f"{_counted(totals.keys, 'fingerprint')}{ids}, {totals.sizes.total:,} bytes"
+
+
+def _sizes_text(totals: _Totals) -> list[str]:
+    lines = ["", f"{'part':<12}{'bytes':>20}{'share':>10}{'bits per fingerprint':>24}"]
+    for name, size in totals.sizes.named(GROUPS).items():
+        share = _shown(_ratio(100 * size, totals.sizes.total), 2, " %")
+        lines.append(f"{name:<12}{size:>20,}{share:>10}{_shown(_ratio(8 * size, totals.keys), 3):>24}")
+    raw_ratio, bound_ratio = _shown(totals.ratio_to_raw, 3), _shown(totals.ratio_to_bound, 4)
+    lines += ["", f"without ids: {raw_ratio} times the raw 64-bit keys, {bound_ratio} times the entropy bound"]
+    tables = _counted(totals.table_count, "table")
+    return [*lines, f"entropy bound: {tables} of {entropy_bound(totals.keys):.3f} bits a key"]
+
+
+def _tables_text(tables: Sequence[TableReport]) -> list[str]:
+    header = f"{'table':>5}  {'prefix mask':<16}{'bits':>6}{'flips':>7}{'slots':>8}{'payload':>10}{'directory':>11}"
+    lines = ["", "bits per key", header + f"{'fences':>8}{'total':>9}{'/ raw':>8}{'/ bound':>9}"]
+    for table in tables:
+        record = table.record
+        sizes = table.sizes.named(TABLE_GROUPS).values()
+        payload, directory, fences, total = (_shown(_ratio(8 * size, table.keys), 3) for size in sizes)
+        lines.append(
+            f"{table.index:>5}  {record.prefix_mask:016x}{record.prefix_mask.bit_count():>6}{record.flips:>7}"
+            f"{f'2^{record.slot_bits}':>8}{payload:>10}{directory:>11}{fences:>8}{total:>9}"
+            f"{_shown(table.ratio_to_raw, 3):>8}{_shown(table.ratio_to_bound, 4):>9}"
+        )
+    return lines
+
+
+def _costs_text(tables: Sequence[TableReport]) -> list[str]:
+    names = "".join(f"{codec:>10}" for codec in layout.CODECS)
+    header = f"{'':<8}{'bits per key, one chain':^40}    {'in these slots':>27}"
+    lines = ["", header, f"{'table':>5}   {names}    {names}"]
+    for table in tables:
+        costs = (
+            "".join(f"{_shown(_ratio(cost.bits, table.keys), 3):>10}" for cost in costs)
+            for costs in (table.chain_costs, table.slot_costs)
+        )
+        lines.append(f"{table.index:>5}   {'    '.join(costs)}")
+    return lines
+
+
+def _code_text(table: TableReport) -> list[str]:
+    rice = f", parameter {table.record.rice_bits}" if table.codec == "rice" else ""
+    lines = ["", f"table {table.index}: codec {table.codec}{rice}; code words and the leading bit of each delta"]
+    lines.append(f"{'leading bit':>11}{'length':>8}  {'code word':<14}{'keys':>16}{'share':>10}")
+    most = max((word.count for word in table.code), default=0)
+    for word in table.code:
+        leading = "none" if word.leading_bit is None else str(word.leading_bit)
+        bar = "#" * -(-word.count * BAR_WIDTH // most)
+        share = _shown(100 * word.count / table.keys, 3, " %")
+        code = f"{word.length or '-':>8}  {word.word or '-':<14}"
+        lines.append(f"{leading:>11}{code}{word.count:>16,}{share:>10}  {bar}")
+    return lines

@@ -1,0 +1,150 @@
+"""The state of a store, its settings and its live segments: as records, and as the bytes the catalog keeps.
+
+The bytes are one canonical JSON object under a checksum; what is read back is checked field by field.
+"""
+
+import dataclasses
+import json
+import re
+import struct
+from typing import Any, TypeVar
+
+from fpstore._codec import crc32c
+from fpstore.errors import UnsupportedVersion
+from fpstore.format import CODECS, KEY_BITS
+
+T = TypeVar("T")
+
+RECORD_VERSION = 1
+# Where the catalog keeps it. One record says everything, so that it cannot contradict another.
+DATABASE = b"state"
+KEY = b"state"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What holds for the whole store. plan: of Plan.to_json. ValueError for what cannot be."""
+
+    k: int
+    plan: dict[str, Any]
+    codec: str
+    ids: bool
+    recipe: dict[str, Any] | None = None
+    key_bits: int = KEY_BITS
+
+    def __post_init__(self) -> None:
+        expect_integer("key_bits", self.key_bits, KEY_BITS, KEY_BITS)
+        expect_integer("k", self.k, 0, self.key_bits)
+        expect("plan", self.plan, isinstance(self.plan, dict), "an object")
+        expect("codec", self.codec, self.codec in CODECS, f"one of {', '.join(CODECS)}")
+        expect("ids", self.ids, isinstance(self.ids, bool), "true or false")
+        expect("recipe", self.recipe, self.recipe is None or isinstance(self.recipe, dict), "an object or null")
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentEntry:
+    """A live segment, and what its file must be: its size, its counts and the checksum of its footer.
+
+    ValueError for what cannot be.
+    """
+
+    name: str
+    file_bytes: int
+    key_count: int
+    id_count: int
+    crc: int
+
+    def __post_init__(self) -> None:
+        # Joined to a folder later, so it must not be able to name anything but a file in it.
+        named = isinstance(self.name, str) and re.fullmatch(r"[0-9]{8}\.fpseg", self.name, re.ASCII)
+        expect("segment name", self.name, bool(named), "8 digits and .fpseg")
+        expect_integer("file_bytes", self.file_bytes, 0, 2**63 - 1)
+        expect_integer("key_count", self.key_count, 0, 2**63 - 1)
+        expect_integer("id_count", self.id_count, 0, 2**63 - 1)
+        expect_integer("crc", self.crc, 0, 2**32 - 1)
+
+    @property
+    def number(self) -> int:
+        """The number that the name is made of."""
+        return int(self.name[:8])
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Everything the catalog says at one moment. ValueError for what cannot be.
+
+    generation: how many times it has been published. next_segment: the number of the next segment's name.
+    """
+
+    settings: Settings
+    segments: tuple[SegmentEntry, ...]
+    generation: int
+    next_segment: int
+
+    def __post_init__(self) -> None:
+        expect_integer("generation", self.generation, 1, 2**63 - 1)
+        numbers = [entry.number for entry in self.segments]
+        expect("segments", numbers, len(set(numbers)) == len(numbers), "each of them once")
+        # A name is never given to a second file.
+        expect_integer("next_segment", self.next_segment, max(numbers, default=0) + 1, 10**8)
+
+
+def encode(state: State, transaction: int) -> bytes:
+    """The record of state, bound to its place and to the number of the transaction that writes it."""
+    text = _canonical(dataclasses.asdict(state) | {"transaction": transaction, "version": RECORD_VERSION})
+    return struct.pack("<I", _checksum(text)) + text
+
+
+def decode(record: bytes, transaction: int) -> State:
+    """The state in record, read by that transaction. Raises ValueError, UnsupportedVersion."""
+    text = record[4:]
+    if len(record) < 4 or struct.unpack_from("<I", record)[0] != _checksum(text):
+        raise ValueError(f"the state, {len(record)} bytes, does not match its checksum")
+    fields = _parse(text)
+    version = fields.pop("version", None)
+    if version != RECORD_VERSION:
+        raise UnsupportedVersion(f"the state has version {version!r:.20}, expected {RECORD_VERSION}")
+    expect_integer("the transaction that wrote the state", fields.pop("transaction", 0), transaction, transaction)
+    segments = fields.get("segments")
+    expect("segments", segments, isinstance(segments, list), "a list")
+    fields["segments"] = tuple(_record(SegmentEntry, entry) for entry in fields["segments"])
+    fields["settings"] = _record(Settings, fields.get("settings"))
+    return _record(State, fields)
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _checksum(text: bytes) -> int:
+    place = b"".join(struct.pack("<B", len(name)) + name for name in (DATABASE, KEY))
+    return crc32c(text, crc32c(place))
+
+
+def _parse(text: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+        canonical = _canonical(fields)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the state is not JSON: {error}") from None
+    expect("the state", text, isinstance(fields, dict) and canonical == text, "a canonical JSON object")
+    return dict(fields)
+
+
+def _record(kind: type[T], fields: Any) -> T:
+    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    found = set(fields) if isinstance(fields, dict) else None
+    expect(kind.__name__, fields, found == names, f"the fields {', '.join(sorted(names))}")
+    return kind(**fields)
+
+
+def expect(what: str, found: object, holds: bool, expected: str) -> None:
+    """ValueError in one line, unless it holds."""
+    if not holds:
+        raise ValueError(f"{what} is {found!r:.80}, expected {expected}")
+
+
+def expect_integer(what: str, found: object, least: int, most: int) -> None:
+    """ValueError unless found is an integer from least to most."""
+    whole = isinstance(found, int) and not isinstance(found, bool) and least <= found <= most
+    expect(what, found, whole, f"{least}" if least == most else f"an integer from {least} to {most}")

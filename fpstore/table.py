@@ -1,0 +1,135 @@
+"""One table: sorted keys to payload, directory and fences, and the choice of its code.
+
+Knows sorted keys, slots and codes; not where the bytes go (segment), nor what Hamming distance is (_probe).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fpstore._codec import Histogram, RiceCost, TableEncoder
+from fpstore.format import CODEC_RICE, CODECS, KEY_BITS, RICE_BITS_LIMIT, SYMBOL_COUNT
+from fpstore.huffman import canonical_codes, code_lengths
+from fpstore.types import Array, Bytes, Keys, SortedKeys
+
+# 1 / log2(e) in 16-bit fixed point: the best Rice parameter of geometric gaps is log2 of their mean times ln 2.
+LN2_IN_65536THS = 45426
+
+
+@dataclass(frozen=True)
+class EncodedTable:
+    """What is left of a table when its payload has been written."""
+
+    codec: int
+    slot_bits: int
+    rice_bits: int
+    code_lengths: tuple[int, ...]
+    payload_bits: int
+    key_count: int
+    directory: Bytes
+    fences: Bytes
+    ranks: Keys | None  # with_ranks: keys before each slot, and their number
+
+
+@dataclass(frozen=True)
+class CodecCost:
+    """Bits that a codec takes for a run of keys, without the code table."""
+
+    codec: str
+    bits: int
+
+
+def rice_bits_for(gap_sum: int, count: int) -> int:
+    """The Rice parameter for gaps of this sum: log2 of (mean * ln 2), rounded down."""
+    mean = gap_sum // count if count else 0
+    return min(RICE_BITS_LIMIT, max(0, (mean * LN2_IN_65536THS >> 16).bit_length() - 1))
+
+
+def encode_table(
+    keys: SortedKeys,
+    codec: str,
+    slot_bits: int,
+    write: Callable[[Bytes], None],
+    *,
+    with_ranks: bool = False,
+    advance: Callable[[int], None] | None = None,
+) -> EncodedTable:
+    """Encode keys in two passes, one to choose the code and one to write the payload through `write`.
+
+    advance is called with the number of keys done, twice for each key in all. Raises ValueError when the keys are
+    not strictly increasing.
+    """
+    codec_number = CODECS.index(codec)
+    histogram = Histogram(slot_bits)
+    for chunk in keys.chunks():
+        histogram.add(chunk)
+        if advance:
+            advance(len(chunk))
+    lengths = _code_lengths(histogram, codec)
+    rice_bits = rice_bits_for(histogram.gap_sum, histogram.count) if codec_number == CODEC_RICE else 0
+    encoder = TableEncoder(
+        codec_number,
+        slot_bits,
+        rice_bits,
+        np.array(lengths, dtype=np.uint8),
+        np.array(canonical_codes(lengths), dtype=np.uint16),
+        with_ranks=with_ranks,
+    )
+    for chunk in keys.chunks():
+        write(encoder.push(chunk))
+        if advance:
+            advance(len(chunk))
+    write(encoder.finish())
+    return EncodedTable(
+        codec_number,
+        slot_bits,
+        rice_bits,
+        lengths,
+        encoder.payload_bits,
+        encoder.key_count,
+        encoder.directory,
+        encoder.fences,
+        encoder.ranks,
+    )
+
+
+def codec_costs(keys: SortedKeys, slot_bits: int = 0) -> tuple[CodecCost, ...]:
+    """What each codec would take for these keys; slot_bits 0 codes them as one chain, before any block overhead."""
+    histogram = Histogram(slot_bits)
+    for chunk in keys.chunks():
+        histogram.add(chunk)
+    rice = RiceCost(slot_bits, rice_bits_for(histogram.gap_sum, histogram.count))
+    for chunk in keys.chunks():
+        rice.add(chunk)
+    bits = {
+        "gap": _coded_bits(histogram.gap),
+        "xor": _coded_bits(histogram.xor),
+        "rice": rice.bits,
+        "raw": KEY_BITS * histogram.count,
+    }
+    return tuple(CodecCost(codec, bits[codec]) for codec in CODECS)
+
+
+def leading_bit_histogram(keys: SortedKeys, codec: str, slot_bits: int) -> Array:
+    """How often each bit length 0..64 of a delta occurs: int64[65]."""
+    histogram = Histogram(slot_bits)
+    for chunk in keys.chunks():
+        histogram.add(chunk)
+    return np.array(histogram.xor if codec == "xor" else histogram.gap, dtype=np.int64)
+
+
+def _code_lengths(histogram: Histogram, codec: str) -> tuple[int, ...]:
+    if codec == "gap":
+        return code_lengths(histogram.gap)
+    if codec == "xor":
+        return code_lengths(histogram.xor)
+    return (0,) * SYMBOL_COUNT
+
+
+def _coded_bits(counts: list[int]) -> int:
+    lengths = code_lengths(counts)
+    return sum(
+        count * (length + max(0, symbol - 1))
+        for symbol, (count, length) in enumerate(zip(counts, lengths, strict=True))
+    )

@@ -1,0 +1,471 @@
+"""Reads everything of one segment and names the first thing in it that is wrong.
+
+Whatever passes is exactly what a writer of docs/format.md would have written: the checksums hold, every table decodes
+to the same set of fingerprints, every bit of a payload belongs to one block, and the ids are in step with table 0.
+Works in pieces: the memory it takes does not grow with the segment.
+"""
+
+import mmap
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from fpstore import format as layout
+from fpstore._codec import crc32c, page_checksums
+from fpstore.errors import CorruptStore
+from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Footer, TableRecord, line_flags, line_widths
+from fpstore.permutation import Permutation
+from fpstore.plan import Plan
+from fpstore.segment import Segment
+from fpstore.types import Array, Counts, Keys, Progress
+
+# Bytes whose checksums fill one page of checksums: a step of the first pass.
+STEP_BYTES = layout.PAGE_BYTES // layout.CRC_BYTES * layout.PAGE_BYTES
+# A piece of a table: a call or two of the decoder, few enough bytes for the second-level cache.
+PIECE_KEYS = 1 << 17
+PIECE_LINES = 1 << 12
+PIECE_FENCES = 1 << 14
+PIECE_BITS = 1 << 20  # of the id groups: whole samples
+PIECE_IDS = 1 << 17
+MIX_KEYS = 1 << 14
+
+
+def verify_segment(segment: Segment, plan: Plan, progress: Progress | None = None) -> None:
+    """Read the whole segment; raise CorruptStore, with file, place, found and expected, at the first thing wrong.
+
+    plan: what the tables must be. Pages are read again, also those that a probe has checked before. progress gets
+    the phases "verify checksums" (bytes), "verify tables" (keys, every table counted) and "verify ids" (ids).
+    """
+    advance = progress or (lambda phase, done, total: None)
+    try:
+        _check_bytes(segment, advance)
+        _check_plan(segment, plan)
+        _check_zeros(segment)
+        _check_tables(segment, advance)
+        if segment.record.id_kind != layout.ID_KIND_NONE:
+            _check_ids(segment, advance)
+    except CorruptStore as error:
+        raise CorruptStore(f"{segment.path}: {error}") from None
+
+
+def read_records(segment: Segment, kind: np.dtype[np.void], offset: int, first: int, count: int) -> Array:
+    """Records of dtype LINE or FENCE from a region at offset, a copy; their pages need not have been checked."""
+    data = segment.read(offset + first * kind.itemsize, count * kind.itemsize)
+    return np.frombuffer(data, dtype=kind)
+
+
+def slots_of(keys: Keys, slot_bits: int) -> Counts:
+    """The slot of each key: int64[n]."""
+    if slot_bits == 0:
+        return np.zeros(len(keys), dtype=np.int64)
+    return (keys >> np.uint64(layout.KEY_BITS - slot_bits)).view(np.int64)
+
+
+def _first(wrong: Array) -> int | None:
+    """The index of the first true item."""
+    return int(wrong.argmax()) if wrong.any() else None
+
+
+def _fault(where: str, found: object, expected: object) -> CorruptStore:
+    return CorruptStore(f"{where}: {found}, expected {expected}")
+
+
+def _check_bytes(segment: Segment, advance: Progress) -> None:
+    """The file is as long as it was, and all of it is covered by checksums that hold."""
+    size = segment.size_now()
+    if size != segment.file_bytes:
+        raise _fault("file", f"{size} bytes", f"{segment.file_bytes} as when it was opened")
+    footer = Footer.unpack(segment.read(segment.footer.footer_offset, layout.FOOTER_BYTES), size)
+    if footer != segment.footer:
+        raise _fault("footer", footer, f"{segment.footer} as when it was opened")
+    roots = segment.read(footer.roots_offset, footer.footer_offset - footer.roots_offset)
+    _check_crc("roots", crc32c(roots), footer.roots_crc)
+    for step, root in enumerate(np.frombuffer(roots, dtype="<u4").tolist()):
+        offset = footer.checksums_offset + step * layout.PAGE_BYTES
+        sums = segment.read(offset, min(layout.PAGE_BYTES, footer.roots_offset - offset))
+        _check_crc(f"checksums, page at byte {offset}", crc32c(sums), root)
+        start = step * STEP_BYTES
+        end = min(start + STEP_BYTES, footer.checksums_offset)
+        with _near(segment, start, end):
+            found = page_checksums(segment.read(start, end - start))
+        expected = np.frombuffer(sums, dtype="<u4")
+        if (page := _first(found != expected)) is not None:
+            offset = start + page * layout.PAGE_BYTES
+            _check_crc(f"{_name_page(segment, offset)}, page at byte {offset}", found[page], expected[page])
+        advance("verify checksums", end, footer.checksums_offset)
+
+
+def _check_crc(where: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise _fault(where, f"checksum is {found:#010x}", f"{expected:#010x}")
+
+
+def _name_page(segment: Segment, offset: int) -> str:
+    """The region that a page begins in."""
+    region = next(region for region in segment.regions() if offset < region.offset + region.bytes)
+    return region.name if region.table is None else f"table {region.table} {region.name}"
+
+
+@contextmanager
+def _near(segment: Segment, start: int, end: int) -> Iterator[None]:
+    """Bytes [start, end) are read once, now.
+
+    The segment is mapped for random access, which would read a cold file page by page; and the pages touched would
+    count as this process's memory.
+    """
+    start = start // mmap.PAGESIZE * mmap.PAGESIZE
+    if start < end:
+        segment.read_ahead(start, end)
+    yield
+    if start < end:
+        segment.forget(start, end)
+
+
+def _check_plan(segment: Segment, plan: Plan) -> None:
+    if len(segment.tables) != len(plan.tables):
+        raise _fault("summary", f"{len(segment.tables)} tables", f"{len(plan.tables)} of plan {plan.name}")
+    for index, (record, table) in enumerate(zip(segment.tables, plan.tables, strict=True)):
+        found = f"prefix mask {record.prefix_mask:016x}, {record.flips} flips"
+        expected = f"prefix mask {table.prefix_mask:016x}, {table.flips} flips"
+        if found != expected:
+            raise _fault(f"table {index}", found, f"{expected} of plan {plan.name}")
+
+
+def _check_zeros(segment: Segment) -> None:
+    """Between the regions, and after the last bit of a bit stream in its last byte, there are zeros only."""
+    for region in (region for region in segment.regions() if region.name == "padding"):
+        for offset in range(region.offset, region.offset + region.bytes, STEP_BYTES):
+            length = min(STEP_BYTES, region.offset + region.bytes - offset)
+            found = np.frombuffer(segment.read(offset, length), dtype=np.uint8)
+            if (index := _first(found != 0)) is not None:
+                raise _fault(f"padding, byte {offset + index}", f"is {found[index]:#04x}", 0)
+    record, rank_count = segment.record, (1 << segment.tables[0].slot_bits) + 1
+    bit_streams = [(f"table {i} payload", t.payload_offset, t.payload_bits) for i, t in enumerate(segment.tables)]
+    if record.id_kind != layout.ID_KIND_NONE:
+        bit_streams.append(("ranks", record.ranks_offset, rank_count * record.rank_width))
+        bit_streams.append(("id values", record.values_offset, record.id_count * record.id_width))
+    if record.id_kind == layout.ID_KIND_MANY:
+        bit_streams.append(("id groups", record.groups_offset, record.key_count + record.id_count))
+    for name, offset, bits in bit_streams:
+        last = segment.read(offset + bits // 8, 1)[0] >> bits % 8 if bits % 8 else 0
+        if last:
+            raise _fault(name, f"bits after the last are {last:#x}", 0)
+
+
+def _check_tables(segment: Segment, advance: Progress) -> None:
+    """Every table by itself, and that all hold the same fingerprints."""
+    seeds = secrets.randbits(64), secrets.randbits(64)
+    total = segment.key_count * len(segment.tables)
+    expected = None
+    for index in range(len(segment.tables)):
+        _DirectoryCheck(segment, index).run()
+        table = _KeyCheck(segment, index, seeds)
+        for done in table.run():
+            advance("verify tables", index * segment.key_count + done, total)
+        if index == 0:
+            expected = table.sums.values
+        elif table.sums.values != expected:
+            raise _fault(f"table {index}", "another set of fingerprints", "that of table 0")
+
+
+class _Fences:
+    """The fences of a table, taken in order; every one is checked to lie behind the one before."""
+
+    def __init__(self, segment: Segment, table: int) -> None:
+        self._segment = segment
+        self._table = table
+        self._record = segment.tables[table]
+        self._read = 0
+        self._last_key = -1
+        self._waiting = np.empty(0, dtype=FENCE)
+
+    def through(self, key: int) -> Iterator[tuple[int, Array]]:
+        """(index of the first, fences) of the next fences whose last key is at most key, in pieces."""
+        while len(self._waiting) or self._read < self._record.fence_count:
+            if not len(self._waiting):
+                self._refill()
+            first = self._read - len(self._waiting)
+            taken = int(np.searchsorted(self._waiting["last_key"], np.uint64(key), side="right"))
+            piece, self._waiting = self._waiting[:taken], self._waiting[taken:]
+            if taken:
+                yield first, piece
+            if len(self._waiting):
+                return
+
+    def _refill(self) -> None:
+        count = min(PIECE_FENCES, self._record.fence_count - self._read)
+        fences = read_records(self._segment, FENCE, self._record.fences_offset, self._read, count)
+        keys = fences["last_key"]
+        backwards = np.concatenate([[int(keys[0]) <= self._last_key], keys[1:] <= keys[:-1]])
+        if (index := _first(backwards)) is not None:
+            before = int(keys[index - 1]) if index else self._last_key
+            where = f"table {self._table}, fence {self._read + index}"
+            raise _fault(where, f"last key is {keys[index]:016x}", f"above {before:016x}")
+        self._last_key, self._waiting = int(keys[-1]), fences
+        self._read += count
+
+
+class _Table:
+    """One table, cut into runs of directory lines."""
+
+    def __init__(self, segment: Segment, index: int) -> None:
+        self.segment = segment
+        self.index = index
+        self.record: TableRecord = segment.tables[index]
+        self.slots = 1 << self.record.slot_bits
+        self.fences = _Fences(segment, index)
+
+    def lines(self) -> Iterator[tuple[int, Array]]:
+        """(first slot, directory lines) of each piece; a piece has about PIECE_KEYS keys unless slots are large."""
+        line_count = layout.directory_bytes(self.record.slot_bits) // LINE.itemsize
+        step = max(1, min(PIECE_LINES, PIECE_KEYS * line_count // (self.segment.key_count + 1)))
+        for first in range(0, line_count, step):
+            lines = read_records(self.segment, LINE, self.record.directory_offset, first, min(step, line_count - first))
+            yield first * layout.GROUP_SLOTS, lines
+
+    def fault(self, where: str, found: object, expected: object) -> CorruptStore:
+        """The error to raise."""
+        return _fault(f"table {self.index}, {where}", found, expected)
+
+
+class _DirectoryCheck(_Table):
+    """Directory and fences: each line as the format says, and together they cover the payload exactly once."""
+
+    def run(self) -> None:
+        """Raise CorruptStore at the first thing wrong."""
+        end_bit = 0  # of what is covered so far
+        for first_slot, lines in self.lines():
+            self._check_lines(first_slot, lines)
+            end_bit = self._check_chain(first_slot, lines, end_bit)
+        if end_bit != self.record.payload_bits:
+            raise self.fault("directory", f"the last block ends at bit {end_bit}", self.record.payload_bits)
+
+    def _check_lines(self, first_slot: int, lines: Array) -> None:
+        unused_bits = lines["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS + layout.GROUP_SLOTS)
+        if (line := _first(unused_bits != 0)) is not None:
+            where = f"directory line {first_slot // layout.GROUP_SLOTS + line}"
+            raise self.fault(where, f"top bits are {unused_bits[line]:#x}", 0)
+        widths, large = line_widths(lines), line_flags(lines)
+        most = np.where(large, 0, layout.BLOCK_BITS_LIMIT)
+        past_last = self.slots - first_slot
+        most[past_last:] = 0
+        if (slot := _first((widths < 0) | (widths > most))) is not None:
+            raise self.fault(f"slot {first_slot + slot}", f"inline block of {widths[slot]} bits", f"0..{most[slot]}")
+        if (slot := _first(large[past_last:])) is not None:
+            raise self.fault(f"slot {self.slots + slot}", "large", f"{self.slots} slots")
+
+    def _check_chain(self, first_slot: int, lines: Array, end_bit: int) -> int:
+        """The blocks of these lines follow each other from end_bit on; where they end."""
+        bases, large = (lines["word"] & PAYLOAD_OFFSET_MASK).astype(np.int64), line_flags(lines)
+        ends = bases + lines["ends"][:, -1]
+        reached = np.concatenate([[end_bit], ends[:-1]])  # for each line: where its fenced blocks have come to
+        blocks, block_bits = np.zeros((2, len(large)), dtype=np.int64)
+        end_slot = min(self.slots, first_slot + len(large))
+        last_key = (end_slot << layout.KEY_BITS - self.record.slot_bits) - 1
+        for first, fences in self.fences.through(last_key):
+            slots = slots_of(fences["last_key"], self.record.slot_bits) - first_slot
+            if (fence := _first(~large[slots])) is not None:
+                raise self.fault(f"fence {first + fence}", f"in slot {first_slot + slots[fence]}", "a large slot")
+            bits = (fences["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS)).astype(np.int64)
+            self._check_fences(first, fences, bits, slots // layout.GROUP_SLOTS, reached)
+            np.add.at(blocks, slots, 1)
+            np.add.at(block_bits, slots, bits)
+        if (slot := _first(large & (blocks == 0))) is not None:
+            raise self.fault(f"slot {first_slot + slot}", "large without a fence", "one for each block")
+        if (line := _first(bases != reached)) is not None:
+            where = f"directory line {first_slot // layout.GROUP_SLOTS + line}"
+            raise self.fault(where, f"base is bit {bases[line]}", f"{reached[line]}, where the blocks before end")
+        if (slot := _first((blocks == 1) & (block_bits <= layout.BLOCK_BITS_LIMIT))) is not None:
+            found = f"large with one block of {block_bits[slot]} bits"
+            raise self.fault(f"slot {first_slot + slot}", found, f"above {layout.BLOCK_BITS_LIMIT}, or inline")
+        return int(ends[-1])
+
+    def _check_fences(self, first: int, fences: Array, bits: Counts, lines: Counts, reached: Counts) -> None:
+        """Each block starts where the one before it in its line ends. Moves reached on."""
+        starts = (fences["word"] & PAYLOAD_OFFSET_MASK).astype(np.int64)
+        follows = lines[1:] == lines[:-1]
+        expected = reached[lines]
+        expected[1:][follows] = (starts + bits)[:-1][follows]
+        if (fence := _first(starts != expected)) is not None:
+            found = f"block starts at bit {starts[fence]}"
+            raise self.fault(f"fence {first + fence}", found, f"{expected[fence]}, where the one before ends")
+        last_of_line = np.append(~follows, True)
+        reached[lines[last_of_line]] = (starts + bits)[last_of_line]
+
+
+class _SetSum:
+    """A fingerprint of a set of 64-bit numbers, whatever their order: two sums of hashes, modulo 2^64.
+
+    Were the hashes random functions, the sums over two different sets would differ by a uniform number each, so both
+    would agree with probability 2^-128. They are bijections that mix well, under seeds that no file can know.
+    """
+
+    def __init__(self, seeds: tuple[int, int]) -> None:
+        self._seeds = np.uint64(seeds[0]), np.uint64(seeds[1])
+        self.values = (0, 0)
+        self._numbers, self._scratch = np.empty((2, MIX_KEYS), dtype=np.uint64)
+
+    def add(self, keys: Keys, permutation: Permutation) -> None:
+        """Add the fingerprints of these keys."""
+        for start in range(0, len(keys), MIX_KEYS):
+            piece = keys[start : start + MIX_KEYS]
+            numbers, scratch = self._numbers[: len(piece)], self._scratch[: len(piece)]
+            permutation.invert(piece, out=numbers)
+            # The finalizers of SplitMix64 (Stafford's variant 13) and MurmurHash3, the second over the first.
+            first = _mix(numbers, scratch, self._seeds[0], (30, 27, 31), (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+            second = _mix(numbers, scratch, self._seeds[1], (33, 33, 33), (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))
+            self.values = (self.values[0] + first) % (1 << 64), (self.values[1] + second) % (1 << 64)
+
+
+def _mix(numbers: Keys, scratch: Keys, seed: np.uint64, shifts: tuple[int, ...], factors: tuple[int, ...]) -> int:
+    """Hash numbers in place; their sum."""
+    np.bitwise_xor(numbers, seed, out=numbers)
+    for step, shift in enumerate(shifts):
+        np.right_shift(numbers, np.uint64(shift), out=scratch)
+        np.bitwise_xor(numbers, scratch, out=numbers)
+        if step < len(factors):
+            np.multiply(numbers, np.uint64(factors[step]), out=numbers)
+    return int(numbers.sum())
+
+
+class _KeyCheck(_Table):
+    """The keys of a table whose directory has been checked, and their number in each slot."""
+
+    def __init__(self, segment: Segment, index: int, seeds: tuple[int, int]) -> None:
+        super().__init__(segment, index)
+        self.sums = _SetSum(seeds)
+        self._key_count = 0
+        self._permutation = Permutation(self.record.prefix_mask)
+        # The block of the last fence: its slot, its keys, and how many keys of the table end with it.
+        self._block_slot, self._block_keys, self._block_end = -1, 0, 0
+
+    def run(self) -> Iterator[int]:
+        """Raise CorruptStore at the first thing wrong; yields the number of keys done."""
+        for first_slot, lines in self.lines():
+            keys_before = self._key_count
+            with _near(self.segment, *self._payload_of(lines)):
+                counts = self._count_keys(first_slot, min(self.slots - first_slot, len(lines) * layout.GROUP_SLOTS))
+            if self.index == 0 and self.segment.record.id_kind != layout.ID_KIND_NONE:
+                self._check_ranks(first_slot, keys_before + np.concatenate([[0], np.cumsum(counts)]))
+            yield self._key_count
+        if self._key_count != self.segment.key_count:
+            raise _fault(f"table {self.index}", f"{self._key_count} keys", self.segment.key_count)
+
+    def _payload_of(self, lines: Array) -> tuple[int, int]:
+        """The bytes [start, end) of the file that hold the blocks of these lines, less the first line's fenced ones."""
+        first, last = int(lines["word"][0] & PAYLOAD_OFFSET_MASK), int(lines["word"][-1] & PAYLOAD_OFFSET_MASK)
+        offset = self.record.payload_offset
+        return offset + first // 8, offset + (last + int(lines["ends"][-1, -1]) + 7) // 8
+
+    def _count_keys(self, first_slot: int, slot_count: int) -> Counts:
+        """How many keys each of these slots has; they pass into the sums, and fences are held against them."""
+        counts = np.zeros(slot_count, dtype=np.int64)
+        for keys in self.segment.keys(self.index, first_slot, first_slot + slot_count):
+            counts += np.bincount(slots_of(keys, self.record.slot_bits) - first_slot, minlength=slot_count)
+            for first, fences in self.fences.through(int(keys[-1])):
+                self._check_block_sizes(first, fences, keys)
+            self.sums.add(keys, self._permutation)
+            self._key_count += len(keys)
+        return counts
+
+    def _check_block_sizes(self, first: int, fences: Array, keys: Keys) -> None:
+        """A fenced block has 128 keys, or fewer where it ends its slot.
+
+        The decoder has found each fence's last key, and refuses any block, fenced or inline, of more than 128 keys.
+        """
+        slots = slots_of(fences["last_key"], self.record.slot_bits)
+        ends = self._key_count + 1 + np.searchsorted(keys, fences["last_key"])
+        follows = slots == np.concatenate([[self._block_slot], slots[:-1]])
+        # A chunk holds whole blocks, so a slot whose first fence is here starts here.
+        first_keys = slots.astype(np.uint64) << np.uint64(layout.KEY_BITS - self.record.slot_bits & 63)
+        starts = self._key_count + np.searchsorted(keys, first_keys)
+        sizes = ends - np.where(follows, np.concatenate([[self._block_end], ends[:-1]]), starts)
+        sizes_before = np.concatenate([[self._block_keys], sizes[:-1]])
+        if (fence := _first(follows & (sizes_before != layout.BLOCK_KEYS_LIMIT))) is not None:
+            found, expected = (
+                f"block of {sizes_before[fence]} keys",
+                f"{layout.BLOCK_KEYS_LIMIT} before the slot's last",
+            )
+            raise self.fault(f"fence {first + fence - 1}", found, expected)
+        self._block_slot, self._block_keys, self._block_end = int(slots[-1]), int(sizes[-1]), int(ends[-1])
+
+    def _check_ranks(self, first_slot: int, expected: Counts) -> None:
+        record = self.segment.record
+        found = _unpack(self.segment, record.ranks_offset, record.rank_width, first_slot, len(expected))
+        if (slot := _first(found != expected.astype(np.uint64))) is not None:
+            raise _fault(f"ranks, slot {first_slot + slot}", f"is {found[slot]}", expected[slot])
+
+
+def _unpack(segment: Segment, offset: int, width: int, first: int, count: int) -> Keys:
+    """Fields [first, first + count) of the packed stream at offset: uint64[count]."""
+    first_byte = first * width // 64 * 8
+    end_byte = -(-(first + count) * width // 8)
+    data = segment.read(offset + first_byte, end_byte - first_byte)
+    words = np.frombuffer(data + bytes(16 + -len(data) % 8), dtype="<u8")
+    bits = np.arange(count, dtype=np.int64) * width + (first * width - first_byte * 8)
+    at, shift = bits >> 6, (bits & 63).astype(np.uint64)
+    # In two steps, as a shift by 64 is none.
+    values: Keys = words[at + 1] << np.uint64(1) << (np.uint64(63) - shift)
+    values |= words[at] >> shift
+    return values & np.uint64((1 << width) - 1)
+
+
+def _check_ids(segment: Segment, advance: Progress) -> None:
+    """The groups have their shape, ids of a group increase, and base and width are the narrowest for all of them."""
+    record = segment.record
+    least, most, done = (1 << 64) - 1, 0, 0
+    packed = record.values_offset, record.id_width
+    firsts = range(0, record.id_count, PIECE_IDS)
+    singles = (_unpack(segment, *packed, first, min(PIECE_IDS, record.id_count - first)) for first in firsts)
+    for values in _grouped_ids(segment) if record.id_kind == layout.ID_KIND_MANY else singles:
+        least, most, done = min(least, int(values.min())), max(most, int(values.max())), done + len(values)
+        advance("verify ids", done, record.id_count)
+    if not record.id_count:
+        return
+    if least != 0:
+        raise _fault("id values", f"the smallest is id_base + {least}", "id_base")
+    if most.bit_length() != record.id_width:
+        raise _fault("id values", f"id_width is {record.id_width}", f"{most.bit_length()} for {most}")
+    if record.id_base + most > (1 << 64) - 1:
+        raise _fault("id values", f"the largest is {record.id_base + most}", "below 2^64")
+
+
+def _grouped_ids(segment: Segment) -> Iterator[Keys]:
+    """The values, in step with the bits that say where groups begin; pieces without a value are left out."""
+    record = segment.record
+    bit_count = record.key_count + record.id_count
+    ones, zeros, last_zero, last_value = 0, 0, -2, np.uint64(0)
+    for first in range(0, bit_count, PIECE_BITS):
+        count = min(PIECE_BITS, bit_count - first)
+        data = segment.read(record.groups_offset + first // 8, -(-count // 8))
+        bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), bitorder="little", count=count)
+        if first == 0 and not bits[0]:
+            raise _fault("id groups", "the first bit is 0", 1)
+        ones_here = np.append(bits, np.zeros(-count % layout.SAMPLE_BITS, dtype=np.uint8))
+        ones_here = ones_here.reshape(-1, layout.SAMPLE_BITS).sum(axis=1, dtype=np.int64)
+        _check_samples(segment, first // layout.SAMPLE_BITS, ones + np.cumsum(ones_here) - ones_here)
+        at = np.flatnonzero(bits == 0)
+        ones += count - len(at)
+        if zeros + len(at) > record.id_count:
+            break  # there are too few ones then
+        if not len(at):
+            continue
+        values = _unpack(segment, record.values_offset, record.id_width, zeros, len(at))
+        before = np.concatenate([[last_value], values[:-1]])
+        same_group = np.diff(first + at, prepend=last_zero) == 1
+        if (index := _first(same_group & (values <= before))) is not None:
+            raise _fault(f"id values, value {zeros + index}", f"is {values[index]}", f"above {before[index]}")
+        zeros, last_zero, last_value = zeros + len(at), first + int(at[-1]), values[-1]
+        yield values
+    if ones != record.key_count:
+        raise _fault("id groups", "another number of ones", f"{record.key_count} in {bit_count} bits")
+    _check_samples(segment, -(-bit_count // layout.SAMPLE_BITS), np.array([ones]))
+
+
+def _check_samples(segment: Segment, first: int, expected: Counts) -> None:
+    offset = segment.record.samples_offset + first * layout.SAMPLE_BYTES
+    found = np.frombuffer(segment.read(offset, len(expected) * layout.SAMPLE_BYTES), dtype="<u8")
+    if (index := _first(found != expected.astype(np.uint64))) is not None:
+        raise _fault(f"group samples, sample {first + index}", f"is {found[index]}", expected[index])

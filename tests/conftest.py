@@ -1,0 +1,27 @@
+"""What every test file shares: how hypothesis searches, and the command line as a function."""
+
+import os
+
+import pytest
+from hypothesis import settings
+from outcome import Command, Outcome
+
+from fpstore.cli import main
+
+# By default the examples are the same each time, so that a failure is the change's and not the day's.
+# HYPOTHESIS_PROFILE=explore looks at new ones; what it prints on a failure replays it.
+settings.register_profile("ci", derandomize=True, database=None, deadline=None, print_blob=True)
+settings.register_profile("explore", max_examples=1000, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run `fpstore` in this process: command("probe", store, ...) -> Outcome."""
+
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        return Outcome(status, *capsys.readouterr())
+
+    return run

@@ -1,0 +1,191 @@
+"""`fpstore` itself: help, statuses, errors on one line, and the progress bar."""
+
+import io
+import subprocess
+import sys
+
+import click
+import pytest
+from outcome import Command, Outcome
+
+from fpstore import cli, errors
+from fpstore.cli import progress
+from fpstore.cli.failures import failure_of, one_line
+from fpstore.inputs import BadInput
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_and_the_bare_command_list_every_subcommand(command: Command) -> None:
+    for arguments in (["--help"], []):
+        outcome = command(*arguments)
+        assert (outcome.status, outcome.err) == (0, "")
+        for name in cli.SUBCOMMANDS:
+            assert f"\n  {name} " in outcome.out
+
+
+@pytest.mark.parametrize("name", cli.SUBCOMMANDS)
+def test_help_of_every_subcommand_has_an_example(command: Command, name: str) -> None:
+    outcome = command(name, "--help")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert f"  fpstore {name} " in outcome.out.partition("Example")[2]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["build", "--help"], ["probe", "--help"]], ids=" ".join)
+def test_help_imports_neither_numpy_nor_the_store(arguments: list[str]) -> None:
+    heavy = ("numpy", "lmdb", "fpstore.store", "tqdm")
+    code = f"import sys; from fpstore.cli import main; main({arguments}); print(*{{*{heavy}}} & {{*sys.modules}})"
+    assert run_python(code).stdout.splitlines()[-1] == ""
+
+
+def test_the_version_is_that_of_the_package(command: Command) -> None:
+    assert command("--version") == Outcome(0, "fpstore 0.1.0\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["nosuch"], ["--nosuch"], ["plan", "--nosuch"], ["build"]])
+def test_a_wrong_command_line_is_one_line_and_status_2(command: Command, arguments: list[str]) -> None:
+    outcome = command(*arguments)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith("fpstore: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (errors.CorruptStore("a/b: page 3: found 1, expected 2"), 1, "a/b: page 3: found 1, expected 2"),
+        (errors.UnsupportedVersion("a/b: version 9"), 1, "a/b: version 9"),
+        (errors.StoreLocked("a/b: locked"), 1, "a/b: locked"),
+        (errors.PlanError("plan x: misses y"), 2, "plan x: misses y"),
+        (BadInput("a, line 2: found b, expected c"), 1, "a, line 2: found b, expected c"),
+        (ValueError("k is 65"), 2, "k is 65"),
+        (FileExistsError(17, "already there", "s.fps"), 2, "s.fps: already there"),
+        (PermissionError(13, "Permission denied", "s.fps"), 1, "s.fps: Permission denied"),
+        (OSError(28, "No space left on device"), 1, "No space left on device"),
+        (OSError("odd"), 1, "odd"),
+        (ImportError("reading .zst needs zstandard"), 1, "reading .zst needs zstandard"),
+        (MemoryError(), 1, "out of memory"),
+        (MemoryError("for 5 TB"), 1, "out of memory for 5 TB"),
+        (click.ClickException("odd"), 1, "odd"),
+        (click.UsageError("odd."), 2, "odd"),
+        (KeyError("x"), 1, "internal error: KeyError: 'x' (python -X dev -m fpstore shows where)"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_every_error_has_a_status_and_a_message(error: Exception, status: int, message: str) -> None:
+    failure = failure_of(error)
+    assert (failure.status, failure.message) == (status, message)
+
+
+def test_what_would_start_another_line_is_escaped() -> None:
+    assert one_line("a\nb\tc\x1b[0m d é") == "a\\nb\\tc\\x1b[0m d é"
+
+
+def test_an_unforeseen_error_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr("fpstore.planner.table_of_choices", fail)
+    outcome = command("plan", "--n", "5")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert outcome.err.startswith("fpstore: internal error: ZeroDivisionError: odd")
+
+
+def test_python_dev_mode_shows_where_an_error_was_raised() -> None:
+    code = (
+        "import sys, fpstore.planner; from fpstore.cli import main\n"
+        "fpstore.planner.table_of_choices = None\n"
+        "sys.exit(main(['plan', '--n', '5']))"
+    )
+    run = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=False)
+    assert run.stderr.startswith("Traceback")
+
+
+def test_an_interrupt_is_one_line_and_status_130(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fpstore.planner.table_of_choices", interrupt)
+    assert command("plan", "--n", "5") == Outcome(130, "", "fpstore: interrupted\n")
+
+
+def test_an_interrupt_while_arguments_are_read_is_status_130(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "import_module", interrupt)
+    outcome = command("plan", "--n", "5")
+    assert (outcome.status, outcome.err.strip()) == (130, "fpstore: interrupted")
+
+
+def test_a_full_disk_under_the_output_is_reported() -> None:
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "fpstore", "plan", "--n", "5"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (run.returncode, run.stderr) == (1, "fpstore: No space left on device\n")
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def show_progress(results_follow: bool = True) -> None:
+    with progress.progress_bar(results_follow=results_follow) as bar:
+        if bar is not None:
+            bar("first phase", 1, 2)
+            bar("first phase", 2, 2)
+            bar("second phase", 1, None)
+            bar("second phase", 5, None)
+
+
+def test_a_terminal_sees_a_bar_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(progress, "SHOWN_AFTER_SECONDS", 0)
+    show_progress()
+    assert "first phase" in sys.stderr.getvalue()
+    assert "second phase" in sys.stderr.getvalue()
+
+
+def test_work_of_under_a_second_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    show_progress()
+    assert "phase" not in sys.stderr.getvalue()
+
+
+def test_no_bar_is_shown_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(progress, "SHOWN_AFTER_SECONDS", 0)
+    show_progress()
+    assert sys.stderr.getvalue() == ""
+
+
+def test_no_bar_is_drawn_between_results_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setattr(progress, "SHOWN_AFTER_SECONDS", 0)
+    show_progress(results_follow=False)
+    assert sys.stderr.getvalue() == ""
+
+
+def test_without_tqdm_there_is_no_bar_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    show_progress()
+    assert sys.stderr.getvalue() == ""
+
+
+def test_tab_completion_knows_the_subcommands() -> None:
+    code = (
+        "import os; os.environ.update(_FPSTORE_COMPLETE='bash_complete', COMP_WORDS='fpstore ver', COMP_CWORD='1')\n"
+        "from fpstore.cli import main; main([])"
+    )
+    assert run_python(code).stdout.split() == ["plain,verify"]

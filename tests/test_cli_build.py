@@ -1,0 +1,253 @@
+"""`fpstore build`: what becomes of options and inputs, and what is refused."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from outcome import Command, Outcome
+
+import fpstore
+from fpstore import format as layout
+from fpstore import inputs
+from fpstore.cli.values import CODECS, FORMATS
+
+FINGERPRINTS = np.array([0, 7, 1 << 63, 2**64 - 1, 7], dtype=np.uint64)
+
+
+@pytest.fixture
+def npy(tmp_path: Path) -> Path:
+    path = tmp_path / "some.npy"
+    np.save(path, FINGERPRINTS)
+    return path
+
+
+def test_a_store_of_an_npy_file_holds_its_fingerprints_and_row_numbers(
+    command: Command, npy: Path, tmp_path: Path
+) -> None:
+    assert command("build", tmp_path / "s.fps", npy) == Outcome(0, "", "")
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert len(store) == 4
+        assert store.probe(7, 0).id.tolist() == [1, 4]
+
+
+def test_several_inputs_are_numbered_as_one(command: Command, npy: Path, tmp_path: Path) -> None:
+    assert command("build", tmp_path / "s.fps", npy, npy).status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert store.probe(0, 0).id.tolist() == [0, 5]
+
+
+def test_ids_come_from_the_column_that_is_named(command: Command, tmp_path: Path) -> None:
+    table = tmp_path / "some.csv"
+    table.write_text("doc,hash\n90,00000000000000ff\n18446744073709551615,0x1\n")
+    assert command("build", tmp_path / "s.fps", table, "--column", "hash", "--ids", "doc").status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert store.probe(255, 0).id.tolist() == [90]
+        assert store.probe(1, 0).id.tolist() == [2**64 - 1]
+
+
+def test_a_column_can_be_named_by_its_number(command: Command, tmp_path: Path) -> None:
+    table = tmp_path / "some.tsv"
+    table.write_text("00000000000000ff\t5\n")
+    assert command("build", tmp_path / "s.fps", table, "--column", "0", "--ids", "1").status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert store.probe(255, 0).id.tolist() == [5]
+
+
+def test_ids_none_builds_a_store_without_ids(command: Command, npy: Path, tmp_path: Path) -> None:
+    assert command("build", tmp_path / "s.fps", npy, "--ids", "none").status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert not store.has_ids
+        assert store.probe(7, 0).id is None
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_codec_is_the_one_asked_for(command: Command, npy: Path, tmp_path: Path, codec: str) -> None:
+    assert command("build", tmp_path / "s.fps", npy, "--codec", codec).status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert store.codec == codec
+
+
+@pytest.mark.parametrize("plan", ["paper-4", "paper-16", "flips-2:1,1", "choose-5"])
+def test_a_plan_can_be_named(command: Command, npy: Path, tmp_path: Path, plan: str) -> None:
+    assert command("build", tmp_path / "s.fps", npy, "--plan", plan).status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert store.plan.name == plan
+
+
+def test_a_number_for_the_plan_is_a_limit_on_bytes(command: Command, npy: Path, tmp_path: Path) -> None:
+    assert command("build", tmp_path / "s.fps", npy, "--plan", "0.001").status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        # So few keys are within any limit, and the fastest plan then wins.
+        assert store.plan.k == 3
+
+
+def test_k_is_the_distance_that_the_store_answers(command: Command, npy: Path, tmp_path: Path) -> None:
+    assert command("build", tmp_path / "s.fps", npy, "--k", "6").status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert store.k == 6
+        assert store.probe(63).fingerprint.tolist() == [7, 7, 0]
+
+
+def test_texts_record_the_recipe_and_fingerprints_do_not(command: Command, npy: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "a.txt").write_text("four words or more")
+    assert command("build", tmp_path / "t.fps", folder).status == 0
+    assert command("build", tmp_path / "n.fps", npy).status == 0
+    with fpstore.open(tmp_path / "t.fps") as store:
+        assert store.recipe is not None
+        assert store.recipe["name"] == "words-4"
+    with fpstore.open(tmp_path / "n.fps") as store:
+        assert store.recipe is None
+
+
+def test_json_lines_give_texts_and_ids(command: Command, tmp_path: Path) -> None:
+    lines = tmp_path / "some.jsonl.gz"
+    records = [{"doc": 17, "body": "four words or more"}, {"doc": 4, "body": "something else"}]
+    lines.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
+    assert command("build", tmp_path / "s.fps", lines, "--text-column", "body", "--ids", "doc").status == 0
+    found = command("probe", tmp_path / "s.fps", "--text", "Four words, or MORE")
+    assert found.lines[0].split("\t")[2:] == ["0", "17"]
+
+
+def test_standard_input_is_read_for_a_dash(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "fpstore", "build", tmp_path / "s.fps", "-", "--format", "hex"],
+        input=b"00000000000000ff\n",
+        capture_output=True,
+        check=False,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert store.probe(255, 0).id.tolist() == [0]
+
+
+def test_skip_bad_says_how_many_lines_it_passed_over(command: Command, tmp_path: Path) -> None:
+    lines = tmp_path / "some.hex"
+    lines.write_text("00000000000000ff\nnone\n12 34\n00000000000000fe\n")
+    outcome = command("build", tmp_path / "s.fps", lines, "--skip-bad")
+    assert outcome == Outcome(0, "", "fpstore: bad lines and rows skipped: 2\n")
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert store.probe(254, 0).id.tolist() == [3]
+
+
+def test_force_replaces_a_store(command: Command, npy: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "one.hex"
+    lines.write_text("00000000000000ff\n")
+    assert command("build", tmp_path / "s.fps", npy).status == 0
+    assert command("build", tmp_path / "s.fps", lines, "--force").status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert len(store) == 1
+
+
+def test_a_store_that_is_there_stays_without_force(command: Command, npy: Path, tmp_path: Path) -> None:
+    assert command("build", tmp_path / "s.fps", npy).status == 0
+    outcome = command("build", tmp_path / "s.fps", npy)
+    assert outcome.status == 2
+    assert "--force" in outcome.err
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert len(store) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--plan", "paper-5"], 2, "paper-5"),
+        (["--plan", "paper-4", "--k", "4"], 2, "paper-4"),
+        (["--codec", "zip"], 2, "zip"),
+        (["--k", "-1"], 2, "-1"),
+        (["--k", "three"], 2, "three"),
+        (["--k", "65"], 2, "65"),
+        (["--memory", "2 pounds"], 2, "2 pounds"),
+        (["--memory", "1KiB"], 2, "1024"),
+        (["--format", "xml"], 2, "xml"),
+        (["--ids", "doc"], 2, "doc"),
+        (["--column", "hash"], 2, "hash"),
+        (["--format", "hex"], 1, "line 1"),
+        (["--format", "text", "--column", "hash"], 2, "hash"),
+    ],
+)
+def test_what_the_command_line_gets_wrong_is_told_apart_from_bad_data(
+    command: Command, npy: Path, tmp_path: Path, arguments: list[str], status: int, said: str
+) -> None:
+    outcome = command("build", tmp_path / "s.fps", npy, *arguments)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (status, "", 1)
+    assert outcome.err.startswith("fpstore: ")
+    assert said in outcome.err
+    assert os.listdir(tmp_path) == [npy.name]
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.array([1.0, np.nan]), "float64"),
+        (np.array([5, -1]), "-1"),
+        (np.array([[1, 2]], dtype=np.uint64), "uint64[1, 2]"),
+        (np.array(["a"]), "<U1"),
+    ],
+    ids=["floats", "negative", "two-dimensional", "strings"],
+)
+def test_an_array_that_holds_no_fingerprints_is_bad_data(
+    command: Command, tmp_path: Path, array: np.ndarray, said: str
+) -> None:
+    path = tmp_path / "bad.npy"
+    np.save(path, array)
+    outcome = command("build", tmp_path / "s.fps", path)
+    assert (outcome.status, outcome.err.count("\n")) == (1, 1)
+    assert outcome.err.startswith(f"fpstore: {path}")
+    assert said in outcome.err
+    assert os.listdir(tmp_path) == ["bad.npy"]
+
+
+def test_a_bad_line_is_named_by_file_and_number(command: Command, tmp_path: Path) -> None:
+    lines = tmp_path / "some.hex"
+    lines.write_text("00000000000000ff\nnot hex\n")
+    outcome = command("build", tmp_path / "s.fps", lines)
+    assert outcome.status == 1
+    assert outcome.err.startswith(f"fpstore: {lines}, line 2: found 'not hex', expected ")
+    assert os.listdir(tmp_path) == ["some.hex"]
+
+
+def test_an_input_that_is_not_there_is_named(command: Command, tmp_path: Path) -> None:
+    outcome = command("build", tmp_path / "s.fps", tmp_path / "none.npy")
+    assert outcome == Outcome(1, "", f"fpstore: {tmp_path / 'none.npy'}: No such file or directory\n")
+
+
+def test_a_parent_folder_that_is_not_there_is_named(command: Command, npy: Path, tmp_path: Path) -> None:
+    outcome = command("build", tmp_path / "none" / "s.fps", npy)
+    assert (outcome.status, outcome.err.count("\n")) == (1, 1)
+    assert str(tmp_path / "none") in outcome.err
+
+
+def test_the_formats_and_codecs_offered_are_those_there_are() -> None:
+    assert FORMATS == inputs.FORMATS
+    assert sorted(CODECS) == sorted(layout.CODECS)
+
+
+def test_an_interrupted_build_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "fpstore", "build", tmp_path / "s.fps", "-", "--format", "u64"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        # More than one batch, and no end: the build goes on waiting for the rest.
+        process.stdin.write(bytes(8 << 20))
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not os.listdir(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert os.listdir(tmp_path)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == b"fpstore: interrupted\n"
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,185 @@
+"""`fpstore probe`: queries from everywhere, matches as lines."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from outcome import Command, Outcome
+
+import fpstore
+from fpstore.text import fingerprint
+
+BASE = 0x9F3A5C0012AB44DE
+TEXT = "a text of more than four words, for a store with a recipe"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "s.fps"
+    fingerprints = np.array([BASE, BASE ^ 0b11, BASE ^ 0b1000, BASE ^ 0b11, 5], dtype=np.uint64)
+    fpstore.build(path, fingerprints, np.array([10, 9, 8, 7, 2**64 - 1], dtype=np.uint64)).close()
+    return path
+
+
+@pytest.fixture
+def bare_store(tmp_path: Path) -> Path:
+    path = tmp_path / "bare.fps"
+    fpstore.build(path, np.array([BASE], dtype=np.uint64), None).close()
+    return path
+
+
+@pytest.fixture
+def text_store(command: Command, tmp_path: Path) -> Path:
+    (tmp_path / "a.txt").write_text(TEXT)
+    assert command("build", tmp_path / "text.fps", tmp_path / "a.txt").status == 0
+    return tmp_path / "text.fps"
+
+
+def test_matches_are_lines_of_query_fingerprint_distance_and_id(command: Command, store: Path) -> None:
+    outcome = command("probe", store, "9f3a5c0012ab44de")
+    assert outcome == Outcome(
+        0,
+        "9f3a5c0012ab44de\t9f3a5c0012ab44de\t0\t10\n"
+        "9f3a5c0012ab44de\t9f3a5c0012ab44d6\t1\t8\n"
+        "9f3a5c0012ab44de\t9f3a5c0012ab44dd\t2\t7\n"
+        "9f3a5c0012ab44de\t9f3a5c0012ab44dd\t2\t9\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize("written", ["0000000000000005", "0x5", "5"])
+def test_fingerprints_are_read_as_hex_and_decimal(command: Command, store: Path, written: str) -> None:
+    outcome = command("probe", store, written, "--k", "0")
+    assert outcome.out == "0000000000000005\t0000000000000005\t0\t18446744073709551615\n"
+
+
+def test_queries_are_answered_in_the_order_they_are_typed(command: Command, store: Path) -> None:
+    outcome = command("probe", store, "5", hex(BASE), "--k", "0")
+    assert [line.split("\t")[3] for line in outcome.lines] == [str(2**64 - 1), "10"]
+
+
+def test_no_match_is_no_error(command: Command, store: Path) -> None:
+    assert command("probe", store, "0x00ff00ff00ff00ff") == Outcome(0, "", "")
+
+
+def test_the_id_of_a_store_without_ids_is_a_dash(command: Command, bare_store: Path) -> None:
+    assert command("probe", bare_store, hex(BASE)).out == f"{BASE:016x}\t{BASE:016x}\t0\t-\n"
+
+
+def test_json_gives_an_object_a_line(command: Command, store: Path, bare_store: Path) -> None:
+    outcome = command("probe", store, "5", "--k", "0", "--json")
+    expected = {"query": f"{5:016x}", "fingerprint": f"{5:016x}", "distance": 0, "id": 2**64 - 1}
+    assert [json.loads(line) for line in outcome.lines] == [expected]
+    outcome = command("probe", bare_store, hex(BASE), "--json")
+    assert [json.loads(line)["id"] for line in outcome.lines] == [None]
+
+
+def test_k_narrows_the_answer(command: Command, store: Path) -> None:
+    assert [line.split("\t")[3] for line in command("probe", store, hex(BASE), "--k", "1").lines] == ["10", "8"]
+
+
+def test_every_row_of_an_input_is_a_query(command: Command, store: Path, tmp_path: Path) -> None:
+    table = tmp_path / "new.csv"
+    table.write_text(f"doc,hash\n1,{BASE:016x}\n2,0x5\n")
+    outcome = command("probe", store, "--input", table, "--column", "hash", "--k", "0")
+    assert [line.split("\t")[0] for line in outcome.lines] == [f"{BASE:016x}", f"{5:016x}"]
+
+
+def test_an_input_of_several_batches_loses_no_query(command: Command, store: Path, tmp_path: Path) -> None:
+    queries = np.full(40_000, 1 << 62, dtype=np.uint64)
+    queries[[0, 16_383, 16_384, 39_999]] = 5
+    np.save(tmp_path / "q.npy", queries)
+    outcome = command("probe", store, "--input", tmp_path / "q.npy", "--k", "0")
+    assert len(outcome.lines) == 4
+
+
+def test_typed_fingerprints_are_answered_before_those_of_an_input(
+    command: Command, store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "q.hex").write_text(f"{BASE:016x}\n")
+    outcome = command("probe", store, "5", "--input", tmp_path / "q.hex", "--k", "0")
+    assert [line.split("\t")[0] for line in outcome.lines] == [f"{5:016x}", f"{BASE:016x}"]
+
+
+def test_queries_can_come_from_standard_input(store: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "fpstore", "probe", store, "--input", "-", "--format", "hex"],
+        input=b"0x5\n",
+        capture_output=True,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert run.stdout.split(b"\t")[0] == b"0000000000000005"
+
+
+def test_a_bad_line_of_an_input_is_bad_data(command: Command, store: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "q.hex"
+    lines.write_text("0x5\nfive\n")
+    outcome = command("probe", store, "--input", lines)
+    assert outcome.status == 1
+    assert outcome.err.startswith(f"fpstore: {lines}, line 2: ")
+    outcome = command("probe", store, "--input", lines, "--skip-bad")
+    assert (outcome.status, len(outcome.lines)) == (0, 1)
+    assert outcome.err == "fpstore: bad lines and rows skipped: 1\n"
+
+
+def test_a_text_is_probed_by_the_recipe_of_the_store(command: Command, text_store: Path) -> None:
+    outcome = command("probe", text_store, "--text", TEXT.upper())
+    assert outcome.out == f"{fingerprint(TEXT):016x}\t{fingerprint(TEXT):016x}\t0\t0\n"
+
+
+def test_texts_of_an_input_are_probed_by_the_recipe_of_the_store(
+    command: Command, text_store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "q.jsonl").write_text(json.dumps({"text": TEXT}) + "\n")
+    assert len(command("probe", text_store, "--input", tmp_path / "q.jsonl").lines) == 1
+
+
+def test_a_store_without_a_recipe_takes_no_texts(command: Command, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text(TEXT)
+    for arguments in (["--text", TEXT], ["--input", tmp_path / "q.txt"]):
+        outcome = command("probe", store, *arguments)
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert "recipe" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "nothing to probe"),
+        (["xyz"], "'xyz'"),
+        (["18446744073709551616"], "18446744073709551616"),
+        (["5", "--k", "4"], "k"),
+        (["5", "--k", "-1"], "-1"),
+        (["--input", "q", "--format", "xml"], "xml"),
+    ],
+)
+def test_a_wrong_command_line_is_status_2(command: Command, store: Path, arguments: list[str], said: str) -> None:
+    outcome = command("probe", store, *arguments)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith("fpstore: ")
+    assert said in outcome.err
+
+
+def test_a_store_that_is_not_there_is_named(command: Command, tmp_path: Path) -> None:
+    outcome = command("probe", tmp_path / "none.fps", "5")
+    assert (outcome.status, outcome.err.count("\n")) == (1, 1)
+    assert str(tmp_path / "none.fps") in outcome.err
+
+
+def test_a_reader_of_the_output_that_leaves_ends_the_probe_quietly(store: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "q.npy", np.full(100_000, 5, dtype=np.uint64))
+    with subprocess.Popen(
+        [sys.executable, "-m", "fpstore", "probe", store, "--input", tmp_path / "q.npy"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"0000000000000005\t")
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr.read() == b""

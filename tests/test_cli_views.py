@@ -1,0 +1,122 @@
+"""`fpstore verify`, `stats`, `report`: what they print of a store; and `fingerprint`."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from outcome import Command
+
+import fpstore
+from fpstore.text import fingerprint
+
+COUNT = 5000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "s.fps"
+    fingerprints = np.random.default_rng(1).integers(0, 1 << 64, COUNT, dtype=np.uint64)
+    fpstore.build(path, fingerprints, plan="paper-4").close()
+    return path
+
+
+def segment_file(store: Path) -> Path:
+    (path,) = (store / "segments").iterdir()
+    return path
+
+
+def test_verify_says_how_much_it_checked(command: Command, store: Path) -> None:
+    outcome = command("verify", store)
+    assert (outcome.status, outcome.err) == (0, "")
+    (line,) = outcome.lines
+    assert line.startswith(f"{store}: sound; checked {COUNT} fingerprints in 4 tables of 1 segment and {COUNT} ids: ")
+    assert line.endswith(" MB/s")
+
+
+def test_verify_names_the_file_of_the_first_fault(command: Command, store: Path) -> None:
+    path = segment_file(store)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    outcome = command("verify", store)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert outcome.err.startswith(f"fpstore: {path}")
+
+
+def test_a_segment_that_is_gone_is_a_fault_of_the_store(command: Command, store: Path) -> None:
+    path = segment_file(store)
+    path.unlink()
+    for name in ("verify", "stats", "report"):
+        outcome = command(name, store)
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+        assert str(path) in outcome.err
+
+
+@pytest.mark.parametrize("name", ["verify", "stats", "report"])
+def test_a_folder_that_is_no_store_is_named(command: Command, tmp_path: Path, name: str) -> None:
+    for path in (tmp_path, tmp_path / "none"):
+        outcome = command(name, path)
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+        assert str(path) in outcome.err
+
+
+def test_stats_has_the_settings_and_the_counts(command: Command, store: Path) -> None:
+    lines = dict(line.split(None, 1) for line in command("stats", store).lines if len(line.split(None, 1)) == 2)
+    assert lines["plan"] == "paper-4"
+    assert lines["codec"] == "gap"
+    assert lines["fingerprints"] == "5,000"
+
+
+def test_stats_as_json_is_what_the_library_says(command: Command, store: Path) -> None:
+    with fpstore.open(store) as opened:
+        assert json.loads(command("stats", store, "--json").out) == opened.stats()
+
+
+def test_the_report_as_json_accounts_for_every_byte(command: Command, store: Path) -> None:
+    outcome = command("report", store, "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert json.loads(outcome.out)["bytes"]["total"] == os.path.getsize(segment_file(store))
+
+
+def test_the_report_as_text_names_every_codec(command: Command, store: Path) -> None:
+    outcome = command("report", store)
+    assert (outcome.status, outcome.err) == (0, "")
+    for codec in ("gap", "xor", "rice", "raw"):
+        assert codec in outcome.out
+
+
+def test_fingerprint_prints_hex_and_name_in_the_order_of_the_rows(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    folder.mkdir()
+    texts = {"b.txt": "the second text of these", "a.txt": "the first text of these", "c": ""}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    outcome = command("fingerprint", folder)
+    assert outcome.lines == [f"{fingerprint(texts[name]):016x}\t{folder / name}" for name in sorted(texts)]
+    assert outcome.lines[2].startswith("0" * 16)
+
+
+def test_fingerprint_of_json_lines_names_the_line(command: Command, tmp_path: Path) -> None:
+    lines = tmp_path / "some.jsonl"
+    lines.write_text('{"text": "one"}\n{"body": "two"}\n{"text": "three"}\n')
+    outcome = command("fingerprint", lines, "--skip-bad")
+    assert [line.split("\t")[1] for line in outcome.lines] == [f"{lines}:1", f"{lines}:3"]
+    assert outcome.err == "fpstore: bad lines and rows skipped: 1\n"
+    assert command("fingerprint", lines).status == 1
+
+
+def test_fingerprint_refuses_an_input_that_holds_no_texts(command: Command, tmp_path: Path) -> None:
+    np.save(tmp_path / "some.npy", np.zeros(1, dtype=np.uint64))
+    outcome = command("fingerprint", tmp_path / "some.npy")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+
+
+def test_fingerprint_prints_names_that_are_no_utf8_as_they_are(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/\xff.txt"
+    Path(os.fsdecode(name)).write_text("some text")
+    run = subprocess.run([sys.executable, "-m", "fpstore", "fingerprint", name], capture_output=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"%016x\t%s\n" % (fingerprint("some text"), name), b"")

@@ -1,0 +1,478 @@
+"""The compiled codec writes and reads the very bits of the plain twin, and refuses everything else."""
+
+import struct
+from itertools import chain
+
+import crc32c as crc32c_package
+import numpy as np
+import plain_codec
+import pytest
+from helpers import (
+    CODECS,
+    KINDS,
+    LAST,
+    CodedTable,
+    coded_table,
+    distinct,
+    fingerprint_array,
+    iter_until_empty,
+    key_sets,
+    keys_of,
+    uniform,
+    view_of_image,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fpstore import format as fmt
+from fpstore._codec import (
+    CODECS as CODEC_NAMES,
+)
+from fpstore._codec import (
+    LAYOUT,
+    Histogram,
+    PackedWriter,
+    RiceCost,
+    TableEncoder,
+    crc32c,
+    page_checksums,
+)
+from fpstore._view import SegmentView, TableCursor
+from fpstore.errors import CorruptStore, StoreClosed
+from fpstore.table import rice_bits_for
+
+SLOT_BITS = st.sampled_from([0, 1, 2, 3, 4, 5, 7, 12])
+NO_LENGTHS = np.zeros(65, dtype=np.uint8)
+NO_WORDS = np.zeros(65, dtype=np.uint16)
+RAW = CODECS.index("raw")
+RUN = list(range(1000, 1300))  # a large slot of three blocks wherever it lies in one
+
+
+def sorted_uniform(count: int, seed: int = 0) -> list[int]:
+    return sorted(set(uniform(count, np.random.default_rng(seed)).tolist()))
+
+
+def assert_equals_twin(coded: CodedTable, keys: list[int], codec: str, slot_bits: int) -> None:
+    plain = plain_codec.encode_table(keys, codec, slot_bits)
+    assert coded.table.payload_bits == len(plain.payload)
+    assert coded.payload == plain.payload.tobytes()
+    assert coded.table.directory.tobytes() == plain.directory
+    assert coded.table.fences.tobytes() == plain.fences
+    assert coded.table.code_lengths == plain.code_lengths
+    assert coded.table.rice_bits == plain.rice_bits
+    assert coded.table.key_count == len(keys)
+
+
+def test_the_kernels_have_the_numbers_of_the_format() -> None:
+    assert LAYOUT == {
+        "SYMBOLS": fmt.SYMBOL_COUNT,
+        "CODE_LIMIT": fmt.CODE_BITS_LIMIT,
+        "RICE_ESCAPE": fmt.RICE_QUOTIENT_LIMIT,
+        "GROUP_SLOTS": fmt.GROUP_SLOTS,
+        "LINE_BYTES": fmt.DIRECTORY_LINE_BYTES,
+        "FENCE_BYTES": fmt.FENCE_BYTES,
+        "BLOCK_KEYS": fmt.BLOCK_KEYS_LIMIT,
+        "BLOCK_BITS": fmt.BLOCK_BITS_LIMIT,
+        "PAGE_BYTES": fmt.PAGE_BYTES,
+    }
+    assert CODEC_NAMES == fmt.CODECS
+
+
+@settings(max_examples=250, deadline=None)
+@given(key_sets(), st.sampled_from(CODECS), SLOT_BITS)
+@example([], "gap", 0)
+@example([0], "gap", 0)
+@example([0], "gap", 12)
+@example([LAST], "xor", 0)
+@example([0, LAST], "gap", 0)
+@example([0, LAST], "rice", 1)
+@example([1 << 63, LAST], "xor", 2)
+@example(RUN, "rice", 0)
+@example(list(range(128)), "gap", 0)
+@example(list(range(129)), "gap", 0)
+@example(list(range(86)), "raw", 0)
+def test_a_table_has_the_bits_of_the_plain_twin(keys: list[int], codec: str, slot_bits: int) -> None:
+    coded = coded_table(keys, codec, slot_bits)
+    assert_equals_twin(coded, keys, codec, slot_bits)
+    assert keys_of(coded.view(), slot_bits).tolist() == keys
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    ("keys", "slot_bits"),
+    [
+        (sorted_uniform(3000), 12),
+        (sorted_uniform(3000), 5),
+        (sorted_uniform(3000), 0),
+        (list(range(5000)), 3),
+        (sorted({LAST - i * i for i in range(2000)}), 8),
+        (sorted({(i % 40) << 58 | i for i in range(4000)}), 6),
+        (sorted({1 << bit for bit in range(64)} | {0, LAST}), 10),
+    ],
+    ids=["uniform-12", "uniform-5", "uniform-0", "consecutive", "high-end", "some-large-slots", "powers"],
+)
+def test_a_larger_table_has_the_bits_of_the_plain_twin(keys: list[int], slot_bits: int, codec: str) -> None:
+    coded = coded_table(keys, codec, slot_bits)
+    assert_equals_twin(coded, keys, codec, slot_bits)
+    assert keys_of(coded.view(), slot_bits).tolist() == keys
+
+
+@pytest.mark.parametrize(("count", "fence_count"), [(128, 0), (129, 2), (256, 2), (257, 3)])
+def test_a_slot_is_large_from_129_keys_on(count: int, fence_count: int) -> None:
+    coded = coded_table(range(count), "gap", 0)
+    assert len(coded.table.fences) == fence_count * fmt.FENCE_BYTES
+    assert_equals_twin(coded, list(range(count)), "gap", 0)
+
+
+@pytest.mark.parametrize(("count", "fence_count"), [(85, 0), (86, 1)])
+def test_a_slot_is_large_from_5462_bits_on(count: int, fence_count: int) -> None:
+    # 85 raw keys are 5,440 bits, 86 are 5,504; the limit is 5,461.
+    keys = sorted_uniform(count)
+    coded = coded_table(keys, "raw", 0)
+    assert len(coded.table.fences) == fence_count * fmt.FENCE_BYTES
+    assert_equals_twin(coded, keys, "raw", 0)
+
+
+def test_a_slot_of_exactly_5461_bits_is_one_block() -> None:
+    # Rice with r = 41: 42 bits for a delta below 2^41, and one more for each 2^41 in it. 128 keys take
+    # 128 * 42 = 5,376 bits, and 85 (or 86) of them one bit more: 5,461 (or 5,462).
+    for longer, fence_count in ((85, 0), (86, 1)):
+        deltas = [(1 << 41) + 1] * longer + [1] * (128 - longer)
+        encoder = TableEncoder(fmt.CODEC_RICE, 0, 41, NO_LENGTHS, NO_WORDS, with_ranks=False)
+        encoder.push(np.cumsum(fingerprint_array(deltas)))
+        encoder.finish()
+        assert encoder.payload_bits == 5376 + longer
+        assert encoder.fence_count == fence_count
+
+
+@settings(max_examples=60, deadline=None)
+@given(key_sets(), st.sampled_from(CODECS), SLOT_BITS, st.integers(1, 300))
+def test_keys_pushed_in_chunks_give_the_bits_of_one_push(
+    keys: list[int], codec: str, slot_bits: int, chunk_keys: int
+) -> None:
+    whole = coded_table(keys, codec, slot_bits, 1 << 20)
+    chunked = coded_table(keys, codec, slot_bits, chunk_keys)
+    assert chunked.payload == whole.payload
+    assert chunked.table.directory.tobytes() == whole.table.directory.tobytes()
+    assert chunked.table.fences.tobytes() == whole.table.fences.tobytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(key_sets(), SLOT_BITS)
+def test_ranks_count_the_keys_in_the_slots_before(keys: list[int], slot_bits: int) -> None:
+    ranks = coded_table(keys, "gap", slot_bits, with_ranks=True).table.ranks
+    starts = [slot << 64 - slot_bits for slot in range(1 << slot_bits)]
+    assert ranks is not None
+    assert ranks.tolist() == [sum(key < start for key in keys) for start in starts] + [len(keys)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(key_sets(), SLOT_BITS, st.integers(1, 300))
+def test_the_histogram_counts_the_twins_symbols(keys: list[int], slot_bits: int, chunk_keys: int) -> None:
+    histogram = Histogram(slot_bits)
+    for start in range(0, len(keys), chunk_keys):
+        histogram.add(fingerprint_array(keys[start : start + chunk_keys]))
+    slots = plain_codec.split_slots(keys, slot_bits)
+    gaps = [plain_codec.slot_deltas(slot, "gap", slot_bits, slot_keys) for slot, slot_keys in enumerate(slots)]
+    xors = [plain_codec.slot_deltas(slot, "xor", slot_bits, slot_keys) for slot, slot_keys in enumerate(slots)]
+    assert histogram.gap == plain_codec.symbol_counts(gaps)
+    assert histogram.xor == plain_codec.symbol_counts(xors)
+    assert histogram.gap_sum == sum(map(sum, gaps))
+    assert histogram.count == len(keys)
+
+
+@settings(max_examples=60, deadline=None)
+@given(key_sets(), SLOT_BITS, st.integers(1, 300))
+def test_the_rice_cost_is_the_payload_of_the_rice_codec(keys: list[int], slot_bits: int, chunk_keys: int) -> None:
+    coded = coded_table(keys, "rice", slot_bits)
+    cost = RiceCost(slot_bits, coded.table.rice_bits)
+    for start in range(0, len(keys), chunk_keys):
+        cost.add(fingerprint_array(keys[start : start + chunk_keys]))
+    assert cost.bits == coded.table.payload_bits
+
+
+@settings(max_examples=150, deadline=None)
+@given(key_sets(), st.sampled_from(CODECS), st.sampled_from([1, 3, 6, 10]), st.integers(1, 4), st.data())
+def test_a_cursor_reads_the_keys_of_its_slots(
+    keys: list[int], codec: str, slot_bits: int, streams: int, data: st.DataObject
+) -> None:
+    first = data.draw(st.integers(0, 1 << slot_bits))
+    end = data.draw(st.integers(first, 1 << slot_bits))
+    cursor = TableCursor(coded_table(keys, codec, slot_bits).view(), 0, first, end, streams=streams)
+    expected = [key for key in keys if first <= plain_codec.slot_of(key, slot_bits) < end]
+    assert cursor.read().tolist() == expected
+    assert len(cursor.read()) == 0
+
+
+@pytest.mark.parametrize("streams", [1, 2, 3, 4])
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("kind", ["uniform", "clustered", "extreme", "one_prefix"])
+def test_a_large_table_reads_the_same_with_any_number_of_streams(kind: str, codec: str, streams: int) -> None:
+    keys = distinct(KINDS[kind](60_000, np.random.default_rng(3)))
+    for slot_bits in (8, 11):
+        cursor = TableCursor(coded_table(keys, codec, slot_bits).view(), 0, 0, 1 << slot_bits, streams=streams)
+        assert np.array_equal(np.concatenate(list(iter_until_empty(cursor.read))), keys)
+
+
+def test_a_cursor_hands_out_more_keys_than_its_room_in_parts() -> None:
+    keys = list(range(200_000))
+    cursor = TableCursor(coded_table(keys, "gap", 0).view(), 0, 0, 1)
+    parts = [cursor.read(49152).tolist() for _ in range(2000)]
+    assert list(chain.from_iterable(parts)) == keys
+    assert max(map(len, parts)) <= 49152
+
+
+# Checksums.
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_crc32c_is_that_of_the_package_and_goes_on_from_a_value(first: bytes, second: bytes) -> None:
+    assert crc32c(first) == crc32c_package.crc32c(first)
+    assert crc32c(second, crc32c(first)) == crc32c_package.crc32c(first + second)
+
+
+def test_crc32c_has_the_published_check_value() -> None:
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(b"") == 0
+    assert crc32c(memoryview(bytearray(32))) == 0x8A9136AA
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 4095, 4096, 4097, 3 * 4096 - 1, 3 * 4096, 7 * 4096 + 5, 12 * 4096])
+@pytest.mark.parametrize("start", [0, 1, 7])
+def test_page_checksums_are_the_crc_of_each_page(size: int, start: int) -> None:
+    data = np.random.default_rng(size).integers(0, 256, size + start, dtype=np.uint8)[start:].tobytes()
+    pages = [data[at : at + 4096] for at in range(0, size, 4096)]
+    assert page_checksums(data).tolist() == [crc32c_package.crc32c(page) for page in pages]
+
+
+# Packed fields.
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 64), st.integers(0, 2**32 - 1), st.lists(st.integers(0, 70), max_size=4))
+def test_packed_fields_are_those_of_the_plain_twin(width: int, seed: int, chunk_sizes: list[int]) -> None:
+    values = uniform(sum(chunk_sizes), np.random.default_rng(seed))
+    values = values >> np.uint64(64 - width) if width else np.zeros_like(values)
+    writer, packed, start = PackedWriter(width), b"", 0
+    for size in chunk_sizes:
+        packed += writer.push(values[start : start + size]).tobytes()
+        start += size
+    packed += writer.finish().tobytes()
+    assert packed == plain_codec.packed(width, values.tolist())
+
+
+@pytest.mark.parametrize(("width", "value"), [(0, 1), (1, 2), (63, 1 << 63), (20, LAST)])
+def test_a_value_wider_than_the_field_is_refused(width: int, value: int) -> None:
+    with pytest.raises(ValueError, match=f"a value does not fit {width} bits"):
+        PackedWriter(width).push(fingerprint_array([0, value]))
+
+
+def test_a_field_of_more_than_64_bits_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"width is 65, expected 0\.\.64"):
+        PackedWriter(65)
+
+
+# What the encoder refuses.
+
+
+@pytest.mark.parametrize("keys", [[5, 4], [5, 5], [0, 0], [LAST, 0]])
+def test_keys_out_of_order_are_refused(keys: list[int]) -> None:
+    encoder = TableEncoder(RAW, 1, 0, NO_LENGTHS, NO_WORDS, with_ranks=False)
+    with pytest.raises(ValueError, match="table: keys must be strictly increasing"):
+        encoder.push(fingerprint_array(keys))
+    encoder = TableEncoder(RAW, 1, 0, NO_LENGTHS, NO_WORDS, with_ranks=False)
+    encoder.push(fingerprint_array(keys[:1]))
+    with pytest.raises(ValueError, match="table: keys must be strictly increasing"):
+        encoder.push(fingerprint_array(keys[1:]))
+    histogram = Histogram(1)
+    with pytest.raises(ValueError, match="histogram: keys must be strictly increasing"):
+        histogram.add(fingerprint_array(keys))
+
+
+def test_a_finished_table_takes_no_more_keys() -> None:
+    encoder = TableEncoder(RAW, 0, 0, NO_LENGTHS, NO_WORDS, with_ranks=False)
+    encoder.finish()
+    with pytest.raises(ValueError, match="the table is finished: no more keys"):
+        encoder.push(fingerprint_array([1]))
+    with pytest.raises(ValueError, match="the table is finished already"):
+        encoder.finish()
+
+
+@pytest.mark.parametrize("numbers", [(-1, 0, 0), (4, 0, 0), (0, 41, 0), (2, 0, 64)])
+def test_numbers_that_no_table_has_are_refused(numbers: tuple[int, int, int]) -> None:
+    codec, slot_bits, rice_bits = numbers
+    message = f"codec {codec}, slot_bits {slot_bits}, rice_bits {rice_bits}: expected"
+    with pytest.raises(ValueError, match=message):
+        TableEncoder(*numbers, NO_LENGTHS, NO_WORDS, with_ranks=False)
+
+
+def test_a_code_for_another_number_of_symbols_is_refused() -> None:
+    with pytest.raises(ValueError, match="64 code lengths, 65 words: expected 65 of each"):
+        TableEncoder(0, 0, 0, NO_LENGTHS[:64], NO_WORDS, with_ranks=False)
+    with pytest.raises(ValueError, match="65 code lengths, 66 words: expected 65 of each"):
+        TableEncoder(0, 0, 0, NO_LENGTHS, np.zeros(66, dtype=np.uint16), with_ranks=False)
+
+
+# What the decoder refuses. Every checksum holds in these: the bytes themselves are wrong.
+
+
+def decode_error(coded: CodedTable, offset: int, replacement: bytes) -> str:
+    """What reading the table says once the bytes at offset of its image are replaced; "" if nothing."""
+    record, data = coded.image()
+    data[offset : offset + len(replacement)] = replacement
+    try:
+        keys_of(view_of_image(record, data), record.slot_bits)
+    except CorruptStore as error:
+        return str(error)
+    return ""
+
+
+def test_a_payload_bit_changed_under_a_good_checksum_is_refused_or_gives_other_sorted_keys() -> None:
+    keys = sorted_uniform(40)
+    for codec in CODECS:
+        coded = coded_table(keys, codec, 1)
+        refused = 0
+        for bit in range(coded.table.payload_bits):
+            record, data = coded.image()
+            data[record.payload_offset + bit // 8] ^= 1 << bit % 8
+            try:
+                found = keys_of(view_of_image(record, data), 1)
+            except CorruptStore:
+                refused += 1
+                continue
+            assert found.tolist() != keys
+            assert bool((found[1:] > found[:-1]).all())
+        assert refused > 0
+
+
+def test_a_block_that_leaves_the_payload_is_refused() -> None:
+    coded = coded_table(sorted_uniform(40), "gap", 1)
+    line = coded.image()[0].directory_offset
+    points_outside = "table 0, slot 0: a directory entry or an id points outside its region or runs backwards"
+    assert decode_error(coded, line, struct.pack("<Q", coded.table.payload_bits + 1)) == points_outside
+    assert decode_error(coded, line, struct.pack("<Q", (1 << 48) - 1)) == points_outside
+    assert decode_error(coded, line, struct.pack("<Q", 1)).startswith("table 0, slot 0: a block does not decode")
+    assert decode_error(coded, line + 8, struct.pack("<HH", 5, 4)).startswith("table 0, slot")
+
+
+def test_a_block_that_ends_inside_a_key_is_refused() -> None:
+    coded = coded_table([1, 2], "raw", 0)
+    line = coded.image()[0].directory_offset
+    broken = "table 0, slot 0: a block does not decode to increasing keys that end where it ends"
+    assert decode_error(coded, line + 8, struct.pack("<H", 127)) == broken
+    assert decode_error(coded, line + 8, struct.pack("<H", 64)) == ""
+
+
+def test_keys_that_leave_their_slot_or_do_not_increase_are_refused() -> None:
+    coded = coded_table([1, 2, 1 << 63], "raw", 1)
+    payload = coded.image()[0].payload_offset
+    broken = "table 0, slot {}: a block does not decode to increasing keys that end where it ends"
+    assert decode_error(coded, payload + 8, struct.pack("<Q", 1 << 63)) == broken.format(0)
+    assert decode_error(coded, payload + 8, struct.pack("<Q", 1)) == broken.format(0)
+    assert decode_error(coded, payload + 8, struct.pack("<Q", 0)) == broken.format(0)
+    assert decode_error(coded, payload + 16, struct.pack("<Q", 5)) == broken.format(1)
+
+
+def test_an_unknown_code_word_is_refused() -> None:
+    # A lone symbol has the code word 0, so a 1 bit says nothing.
+    coded = coded_table([1], "gap", 0)
+    assert (coded.table.payload_bits, coded.payload) == (1, b"\0")
+    assert decode_error(coded, 64, b"\1") == (
+        "table 0, slot 0: a block does not decode to increasing keys that end where it ends"
+    )
+
+
+def test_a_wrong_fence_is_refused() -> None:
+    coded = coded_table(RUN, "gap", 1)  # blocks of 128, 128 and 44 keys in slot 0, slot 1 empty
+    fences = coded.image()[0].fences_offset
+    (first_block,) = struct.unpack_from("<Q", coded.table.fences, 8)
+    outside = "table 0, slot 0: a directory entry or an id points outside its region or runs backwards"
+    broken = "table 0, slot 0: a block does not decode to increasing keys that end where it ends"
+    assert decode_error(coded, fences, struct.pack("<Q", 1126)) == broken  # the block's last key is 1127
+    assert decode_error(coded, fences, struct.pack("<Q", 1128)) == broken
+    assert decode_error(coded, fences + 16, struct.pack("<Q", 1127)) == outside  # as the first fence
+    assert decode_error(coded, fences + 8, struct.pack("<Q", first_block & (1 << 48) - 1)) == outside  # 0 bits
+    assert decode_error(coded, fences + 8, struct.pack("<Q", first_block + (1 << 48))) == broken
+    assert decode_error(coded, fences + 8, struct.pack("<Q", first_block | (1 << 48) - 1)) == outside
+
+
+def test_a_large_slot_without_fences_or_with_an_inline_block_is_refused() -> None:
+    coded = coded_table([1, 2], "gap", 0)
+    line = coded.image()[0].directory_offset
+    outside = "table 0, slot 0: a directory entry or an id points outside its region or runs backwards"
+    assert decode_error(coded, line + 6, struct.pack("<H", 1)) == outside
+    assert decode_error(coded, line + 6, struct.pack("<HH", 1, 0)) == outside
+
+
+# Views.
+
+
+def test_a_page_is_checked_before_its_first_use_and_the_error_names_it() -> None:
+    keys = sorted_uniform(3000)
+    coded = coded_table(keys, "raw", 4)
+    record, data = coded.image()
+    view = view_of_image(record, data)
+    assert len(keys_of(view, 4)) == len(keys)
+    sums = page_checksums(data).astype("<u4").tobytes()
+    roots = page_checksums(sums).astype("<u4").tobytes()
+    data[9000] ^= 1
+    ends = [len(data), len(data) + len(sums), len(data) + len(sums) + len(roots)]
+    damaged = SegmentView(data + sums + roots + bytes(64), *ends, (record,))
+    bad = "the page at byte 8192 does not have the checksum recorded for it"
+    with pytest.raises(CorruptStore, match=f"^table 0, slot 5: {bad}$"):
+        keys_of(damaged, 4)
+    with pytest.raises(CorruptStore, match=f"^here: {bad}$"):
+        damaged.check(0, len(data), "here")
+    damaged.check(0, 8192, "before it")
+    damaged.check(9, 9, "nothing")
+    data[9000] ^= 1
+    broken_sums = bytearray(sums)
+    broken_sums[2] ^= 1
+    damaged = SegmentView(data + broken_sums + roots + bytes(64), *ends, (record,))
+    with pytest.raises(CorruptStore, match=f"^sums: the page at byte {len(data)} does not have"):
+        damaged.check(0, 1, "sums")
+
+
+def test_a_view_checks_no_byte_that_has_no_checksum() -> None:
+    view = coded_table([1], "gap", 0).view()
+    with pytest.raises(ValueError, match=r"^x: byte 100000 lies beyond the \d+ that have checksums$"):
+        view.check(0, 100_000, "x")
+
+
+@pytest.mark.parametrize("ends", [(65, 64, 64), (0, 10, 9), (0, 0, 65), (0, 200, 200)])
+def test_checksums_outside_the_file_are_refused(ends: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="the checksums do not lie inside the file"):
+        SegmentView(bytes(128), *ends, ())
+
+
+def test_a_closed_view_reads_no_more() -> None:
+    view = coded_table([1], "gap", 0).view()
+    cursor = TableCursor(view, 0, 0, 1)
+    view.close()
+    view.close()
+    with pytest.raises(StoreClosed, match="the store is closed"):
+        cursor.read()
+    with pytest.raises(StoreClosed, match="the store is closed"):
+        view.check(0, 1, "x")
+
+
+def test_a_cursor_refuses_tables_slots_and_room_that_there_are_not() -> None:
+    view = coded_table([1], "gap", 2).view()
+    for table in (-1, 1):
+        with pytest.raises(ValueError, match=f"table {table}: the segment has 1"):
+            TableCursor(view, table, 0, 1)
+    for first, end in ((2, 1), (0, 5)):
+        with pytest.raises(ValueError, match=f"slots {first} to {end}: table 0 has 4"):
+            TableCursor(view, 0, first, end)
+    with pytest.raises(ValueError, match="room for 49151 keys: expected 49152 or more"):
+        TableCursor(view, 0, 0, 1).read(49151)
+    for streams in (0, 5):
+        with pytest.raises(ValueError, match=rf"streams is {streams}, expected 1\.\.4"):
+            TableCursor(view, 0, 0, 1, streams=streams)
+
+
+def test_the_rice_parameter_is_that_of_the_plain_twin() -> None:
+    for mean in [0, 1, 2, 3, 5, 6, 1 << 20, (1 << 63) - 1, LAST]:
+        assert rice_bits_for(mean, 1) == plain_codec.choose_rice_bits([mean])
+    assert rice_bits_for(0, 0) == 0

@@ -1,0 +1,146 @@
+"""Every plan and every codec answers exactly as brute force does, on fingerprints of every kind."""
+
+import itertools
+
+import numpy as np
+import pytest
+from helpers import (
+    CODECS,
+    KINDS,
+    LAST,
+    Matches,
+    brute_force,
+    difference_count,
+    distinct,
+    fingerprint_array,
+    key_sets,
+    product_plans,
+    queries_near,
+    scattered_choose,
+    scattered_flips,
+    search_differences,
+    segment_of,
+    uniform,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fpstore import plan as plans
+from fpstore._probe import search
+from fpstore.plan import Plan
+
+PLANS = product_plans()
+SEED = st.integers(0, 2**32 - 1)
+
+
+def within(matches: Matches, k: int) -> Matches:
+    """Those of a larger distance's answer, in the same order."""
+    keep = matches[2] <= k
+    return matches[0][keep], matches[1][keep], matches[2][keep]
+
+
+def kinds_for(plan_index: int) -> list[str]:
+    """Every kind for some plan, and for each plan most kinds: the whole product would take minutes."""
+    names = list(KINDS)
+    return [names[(plan_index + step) % len(names)] for step in range(4)]
+
+
+@pytest.mark.parametrize("plan_index", range(len(PLANS)), ids=[f"{plan.name}-k{plan.k}" for plan in PLANS])
+def test_a_plan_finds_what_brute_force_finds(plan_index: int) -> None:
+    plan = PLANS[plan_index]
+    plan.prove()
+    rng = np.random.default_rng(plan_index)
+    for turn, kind in enumerate(kinds_for(plan_index)):
+        stored = distinct(KINDS[kind](900, rng))
+        queries = queries_near(stored, plan.k, 60, rng)
+        expected = brute_force(stored, queries, plan.k)
+        for codec, slot_bits in zip(np.roll(CODECS, turn), (None, 0, 3, 9), strict=True):
+            with segment_of(stored, plan, codec=str(codec), slot_bits=slot_bits) as segment:
+                for k in {0, plan.k // 2, max(0, plan.k - 1), plan.k}:
+                    found = search(segment.view, queries, k)
+                    assert difference_count(found, within(expected, k)) == 0, (kind, codec, slot_bits, k)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_kind_with_every_codec_and_every_distance(kind: str, codec: str) -> None:
+    rng = np.random.default_rng(7)
+    stored = distinct(KINDS[kind](4000, rng))
+    for plan in (plans.paper("paper-10"), plans.flips(2, (1, 1), 3), plans.flips(1, (4,), 4)):
+        queries = queries_near(stored, plan.k, 120, rng)
+        expected = brute_force(stored, queries, plan.k)
+        with segment_of(stored, plan, codec=codec) as segment:
+            for k in range(plan.k + 1):
+                assert difference_count(search(segment.view, queries, k), within(expected, k)) == 0, (plan.name, k)
+
+
+@st.composite
+def scattered_plans(draw: st.DrawFn) -> Plan:
+    """Tables over bands of any bits, table 0 no identity."""
+    rng = np.random.default_rng(draw(SEED))
+    k = draw(st.integers(0, 4))
+    if draw(st.booleans()):
+        return scattered_flips(draw(st.integers(1, k + 1)), k, rng)
+    return scattered_choose(draw(st.integers(k + 1, k + 2)), k, rng)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.one_of(st.sampled_from([plan for plan in PLANS if len(plan.tables) <= 20]), scattered_plans()),
+    key_sets(),
+    st.sampled_from(CODECS),
+    st.sampled_from([0, 1, 2, 5, 8]),
+    SEED,
+)
+@example(plans.flips(1, (0,), 0), [0, LAST], "gap", 0, 0)
+@example(plans.flips(2, (1, 1), 3), [0], "rice", 8, 0)
+@example(plans.paper("paper-20"), [], "xor", 2, 0)
+def test_any_set_under_any_plan_is_searched_exactly(
+    plan: Plan, keys: list[int], codec: str, slot_bits: int, seed: int
+) -> None:
+    stored = fingerprint_array(keys)
+    queries = queries_near(stored, plan.k, 40, np.random.default_rng(seed))
+    with segment_of(stored, plan, codec=codec, slot_bits=slot_bits) as segment:
+        assert search_differences(segment, stored, queries, plan.k) == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+@pytest.mark.parametrize("plan", [plans.paper("paper-4"), plans.flips(3, (1, 0, 0), 3), plans.flips(1, (2,), 2)])
+def test_tiny_sets_are_searched_exactly(count: int, plan: Plan) -> None:
+    ends = [0, LAST, 1, 1 << 63]
+    for keys, codec in itertools.product(itertools.combinations(ends, count), CODECS):
+        stored = distinct(fingerprint_array(list(keys)))
+        near = [key ^ 1 << bit for key in ends for bit in range(64)]
+        with segment_of(stored, plan, codec=codec) as segment:
+            assert search_differences(segment, stored, fingerprint_array(ends + near), plan.k) == 0
+
+
+def test_every_error_pattern_of_a_plan_is_found_around_one_fingerprint() -> None:
+    # All 43,745 neighbours within 3 of one fingerprint among strangers: no band is special.
+    rng = np.random.default_rng(8)
+    centre = int(uniform(1, rng)[0])
+    patterns = [sum(1 << bit for bit in bits) for size in range(4) for bits in itertools.combinations(range(64), size)]
+    assert len(patterns) == 1 + 64 + 2016 + 41664
+    stored = distinct(np.concatenate([uniform(2000, rng), fingerprint_array([centre])]))
+    queries = fingerprint_array([centre ^ pattern for pattern in patterns])
+    of_paper = (plans.paper("paper-4"), plans.paper("paper-16"))
+    for plan in (*of_paper, plans.flips(2, (1, 1), 3), scattered_flips(3, 3, rng)):
+        with segment_of(stored, plan) as segment:
+            query, fingerprint, distance = search(segment.view, queries, 3)
+        assert query.tolist() == list(range(len(queries)))
+        assert set(fingerprint.tolist()) == {centre}
+        assert distance.tolist() == [pattern.bit_count() for pattern in patterns]
+
+
+def test_every_neighbour_is_found_from_the_fingerprint_they_surround() -> None:
+    rng = np.random.default_rng(9)
+    centre = int(uniform(1, rng)[0])
+    sizes = range(4)
+    near = [centre ^ sum(1 << bit for bit in bits) for n in sizes for bits in itertools.combinations(range(64), n)]
+    stored = distinct(fingerprint_array(near))
+    for plan, codec in zip((plans.paper("paper-10"), plans.flips(3, (1, 0, 0), 3)), ("gap", "rice"), strict=True):
+        with segment_of(stored, plan, codec=codec) as segment:
+            query, fingerprint, distance = search(segment.view, fingerprint_array([centre]), 3)
+            assert len(query) == len(stored)
+            assert np.array_equal(np.sort(fingerprint), stored)
+            assert np.bincount(distance).tolist() == [1, 64, 2016, 41664]

@@ -1,0 +1,177 @@
+"""Compressed input: read as it is, streamed, and an error wherever it is damaged or cut short."""
+
+import gzip
+import io
+import os
+import random
+import sys
+import threading
+import types
+
+import pytest
+import zstandard
+
+from fpstore.inputs import BadInput, compressed, read
+from fpstore.inputs.compressed import Lines, open_stream
+
+DATA = b"".join(b"%016x\n" % random.Random(line).getrandbits(64) for line in range(5000))
+
+
+def skippable(data):
+    return b"\x50\x2a\x4d\x18" + len(data).to_bytes(4, "little") + data
+
+
+PACKED = {
+    "one gzip member": (".gz", gzip.compress(DATA)),
+    "two gzip members": (".gz", gzip.compress(DATA[:999]) + gzip.compress(DATA[999:])),
+    "one zstd frame": (".zst", zstandard.compress(DATA)),
+    "two zstd frames": (".zst", zstandard.compress(DATA[:999]) + zstandard.compress(DATA[999:])),
+    "zstd after a skippable frame": (".zst", skippable(b"x" * 3000) + zstandard.compress(DATA)),
+}
+
+
+def whole(path, **options):
+    with open_stream(str(path), None, **options) as stream:
+        return stream.reader.read()
+
+
+@pytest.mark.parametrize(("suffix", "packed"), PACKED.values(), ids=PACKED)
+def test_compressed_data_is_read_as_it_is_by_suffix_and_by_first_bytes(tmp_path, suffix, packed):
+    for name in (f"a{suffix}", f"a{suffix.upper()}", "a.bin"):
+        path = tmp_path / name
+        path.write_bytes(packed)
+        assert whole(path) == DATA
+
+
+@pytest.mark.parametrize(("suffix", "packed"), PACKED.values(), ids=PACKED)
+def test_compressed_data_that_is_cut_anywhere_is_an_error(tmp_path, suffix, packed):
+    path = tmp_path / f"a{suffix}"
+    members = {len(gzip.compress(DATA[:999])), len(zstandard.compress(DATA[:999])), len(skippable(b"x" * 3000))}
+    near = {cut + step for cut in members for step in range(-20, 20)}
+    for size in sorted({*range(64), *range(64, len(packed), 997), *range(len(packed) - 64, len(packed)), *near}):
+        if size >= len(packed):
+            continue
+        path.write_bytes(packed[:size])
+        if suffix == ".gz" and size in members and packed[size : size + 2] == b"\x1f\x8b":
+            assert whole(path) == DATA[:999]  # a whole file in its own right
+        elif suffix == ".zst" and size in members and packed[size : size + 2] == b"\x28\xb5":
+            assert whole(path) in (DATA[:999], b"")
+        else:
+            with pytest.raises(BadInput, match=rf"a\{suffix}: found "):
+                whole(path)
+
+
+@pytest.mark.parametrize(("suffix", "packed"), PACKED.values(), ids=PACKED)
+def test_damaged_compressed_data_never_reads_as_something_else(tmp_path, suffix, packed):
+    source = random.Random(9)
+    path = tmp_path / f"a{suffix}"
+    # zstandard.compress writes no checksum, so of zstd only the header is damaged here.
+    where = range(10, len(packed)) if suffix == ".gz" else range(4)
+    for offset in (source.choice(where) for _ in range(50)):
+        damaged = bytearray(packed)
+        damaged[offset] ^= 1 << source.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            assert whole(path) == DATA
+        except BadInput as error:
+            assert f"a{suffix}: found" in str(error)  # noqa: PT017
+
+
+def test_garbage_after_compressed_data_is_an_error(tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(DATA) + b"garbage")
+    with pytest.raises(BadInput, match="damaged gzip data"):
+        whole(tmp_path / "a.gz")
+    (tmp_path / "a.zst").write_bytes(zstandard.compress(DATA) + b"garbage")
+    with pytest.raises(BadInput, match="damaged zstd data"):
+        whole(tmp_path / "a.zst")
+
+
+@pytest.mark.parametrize("data", [b"", b"\x1f", b"plain text\n", zstandard.compress(b"x")])
+def test_a_suffix_that_the_first_bytes_contradict_is_an_error(tmp_path, data):
+    (tmp_path / "a.hex.gz").write_bytes(data)
+    with pytest.raises(BadInput, match=r"a\.hex\.gz: found first bytes .*, expected gzip data"):
+        whole(tmp_path / "a.hex.gz")
+
+
+def test_first_bytes_are_not_asked_where_they_can_be_anything(tmp_path):
+    packed = gzip.compress(DATA)
+    (tmp_path / "a.u64").write_bytes(packed)
+    assert whole(tmp_path / "a.u64", by_magic=False) == packed
+    (tmp_path / "a.u64.gz").write_bytes(packed)
+    assert whole(tmp_path / "a.u64.gz", by_magic=False) == DATA
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_a_file_shorter_than_the_marks_of_compression_is_read_whole(tmp_path, size):
+    (tmp_path / "a").write_bytes(b"12345"[:size])
+    assert whole(tmp_path / "a") == b"12345"[:size]
+
+
+def test_bytes_are_told_as_they_are_stored(tmp_path):
+    for name, data in (("a.gz", gzip.compress(DATA)), ("a.zst", zstandard.compress(DATA)), ("a", DATA)):
+        (tmp_path / name).write_bytes(data)
+        told = []
+        with open_stream(str(tmp_path / name), told.append) as stream:
+            stream.reader.read()
+        assert sum(told) == len(data)
+
+
+def test_a_pipe_that_gives_one_byte_at_a_time_is_recognised(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    packed = gzip.compress(b"hello\n")
+
+    def feed():
+        with open(path, "wb", buffering=0) as pipe:
+            for byte in packed:
+                pipe.write(bytes([byte]))
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    assert whole(path) == b"hello\n"
+    feeder.join()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_standard_input_is_read_compressed_or_not(monkeypatch, pack):
+    buffer = io.BytesIO(pack(DATA))
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=buffer))
+    assert whole("-") == DATA
+    assert not buffer.closed
+
+
+def test_lines_are_counted_and_lose_a_byte_order_mark(tmp_path):
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\nthree")
+    with open_stream(str(tmp_path / "a"), None) as stream:
+        lines = Lines(stream)
+        assert list(lines) == [b"one\n", b"\xef\xbb\xbftwo\n", b"three"]
+        assert lines.number == 3
+
+
+@pytest.mark.parametrize("suffix", ["hex", "csv", "tsv", "jsonl"])
+def test_a_line_longer_than_the_limit_is_an_error_even_where_bad_lines_are_skipped(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 1000)
+    (tmp_path / f"a.{suffix}.gz").write_bytes(gzip.compress(b"\n" + b"1" * 1_000_000))
+    with pytest.raises(BadInput, match=r"line 2: found more than 1000 bytes, expected the end of the line"):
+        list(read([tmp_path / f"a.{suffix}.gz"], skip_bad=True, batch=1))
+
+
+def test_a_whole_stream_over_its_limit_is_an_error(tmp_path):
+    (tmp_path / "a").write_bytes(b"12345")
+    with open_stream(str(tmp_path / "a"), None) as stream:
+        assert stream.whole(5) == b"12345"
+    with open_stream(str(tmp_path / "a"), None) as stream, pytest.raises(BadInput, match="more than 4 bytes"):
+        stream.whole(4)
+
+
+def test_zstd_without_its_package_names_the_extra(tmp_path, monkeypatch):
+    (tmp_path / "a.zst").write_bytes(zstandard.compress(DATA))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(ImportError, match=r"reading \.zst needs zstandard: pip install 'fpstore\[zstd\]'"):
+        whole(tmp_path / "a.zst")
+
+
+def test_a_damaged_stream_is_an_error_even_where_bad_lines_are_skipped(tmp_path):
+    (tmp_path / "a.hex.gz").write_bytes(gzip.compress(DATA)[:-10])
+    with pytest.raises(BadInput, match="damaged gzip data"):
+        list(read([tmp_path / "a.hex.gz"], skip_bad=True))

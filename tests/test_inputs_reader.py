@@ -1,0 +1,254 @@
+"""The one door to all formats: which format a source has, rows across sources, and what is refused at once."""
+
+import gzip
+import io
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fpstore.inputs import FORMATS, BadInput, documents, format_of, read
+from fpstore.inputs.errors import shown
+from fpstore.text import DEFAULT, Recipe, fingerprint
+
+
+def hex_file(path, *values):
+    path.write_text("".join(f"{value:016x}\n" for value in values))
+    return path
+
+
+def flat(reader):
+    batches = list(reader)
+    return (
+        [int(value) for batch in batches for value in batch.fingerprints],
+        [int(value) for batch in batches for value in batch.ids],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("a.npy", "npy"),
+        ("a.u64", "u64"),
+        ("a.HEX", "hex"),
+        ("a.csv.gz", "csv"),
+        ("a.tsv.ZST", "tsv"),
+        ("a.parquet", "parquet"),
+        ("a.jsonl.zst", "jsonl"),
+        ("a.ndjson", "jsonl"),
+        ("a.b.txt", "text"),
+    ],
+)
+def test_the_suffix_before_gz_and_zst_tells_the_format(name, format):
+    assert format_of(name) == format
+    assert format_of(Path("some.npy") / name) == format
+
+
+def test_a_directory_is_text(tmp_path):
+    (tmp_path / "x.npy").mkdir()
+    assert format_of(tmp_path / "x.npy") == "text"
+
+
+@pytest.mark.parametrize(("name", "found"), [("a", "none"), ("a.gz", "none"), ("a.bin", ".bin"), (".npy", "none")])
+def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path, name, found):
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=rf"{name}: found suffix {found}, expected \.npy, \.u64, .*\.txt or a format"):
+        read([tmp_path / name])
+
+
+def test_standard_input_needs_a_format():
+    with pytest.raises(ValueError, match="standard input: found no suffix to tell its format, expected one of npy,"):
+        read(["-"])
+
+
+def standard_input(monkeypatch, data):
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("format", ["npy", "u64", "hex", "csv", "tsv", "jsonl", "text"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_standard_input_is_read_in_every_format_that_can_be_streamed(monkeypatch, format, pack):
+    npy = io.BytesIO()
+    np.save(npy, np.array([5], dtype=np.uint64))
+    data = {
+        "npy": npy.getvalue(),
+        "u64": (5).to_bytes(8, "little"),
+        "hex": b"0x5",
+        "csv": b"0x5",
+        "tsv": b"0x5",
+        "jsonl": b'{"text": "one"}',
+        "text": b"one",
+    }[format]
+    if format == "u64":
+        pack = bytes  # of raw bytes only a suffix can say that they are compressed
+    standard_input(monkeypatch, pack(data))
+    assert flat(read(["-"], format=format))[0] == [fingerprint("one") if format in ("jsonl", "text") else 5]
+
+
+def test_errors_in_standard_input_name_it(monkeypatch):
+    standard_input(monkeypatch, b"0x5\nwrong\n")
+    with pytest.raises(BadInput, match=r"^standard input, line 2: found 'wrong'"):
+        list(read(["-"], format="hex"))
+
+
+def test_rows_are_numbered_across_sources_bad_ones_included(tmp_path):
+    first = tmp_path / "a.hex"
+    first.write_text("0x1\nwrong\n0x3\nwrong\n")
+    second = tmp_path / "b.npy"
+    np.save(second, np.array([4, -5, 6, -7]))
+    third = tmp_path / "c.csv"
+    third.write_text("0x7\n")
+    reader = read([first, second, third], skip_bad=True)
+    assert flat(reader) == ([1, 3, 4, 6, 7], [0, 2, 4, 6, 8])
+    assert reader.skipped == 4
+
+
+def test_batches_are_filled_across_sources(tmp_path):
+    paths = [hex_file(tmp_path / f"{name}.hex", *range(name, name + 5)) for name in range(0, 50, 5)]
+    sizes = [len(batch.fingerprints) for batch in read(paths, batch=16)]
+    assert sizes == [16, 16, 16, 2]
+    assert flat(read(paths, batch=16)) == (list(range(50)), list(range(50)))
+
+
+def test_no_sources_give_no_batches():
+    reader = read([])
+    assert list(reader) == []
+    assert reader.total_bytes == 0
+
+
+def test_a_reader_tells_its_size_its_recipe_and_the_bytes_it_read(tmp_path):
+    numbers = hex_file(tmp_path / "a.hex", 1, 2)
+    text = tmp_path / "b.txt"
+    text.write_text("one")
+    told = []
+    reader = read([numbers, text], on_bytes=told.append)
+    assert reader.total_bytes == 34 + 3
+    assert reader.recipe == DEFAULT
+    list(reader)
+    assert sum(told) == 37
+    assert read([numbers], recipe=Recipe("mine")).recipe is None
+    assert read([text], recipe=Recipe("mine")).recipe == Recipe("mine")
+    assert read([tmp_path], format="text").total_bytes is None
+    assert documents([text]).total_bytes == 3
+
+
+def test_the_standard_input_has_no_size():
+    assert read(["-"], format="hex").total_bytes is None
+
+
+def test_a_reader_that_is_closed_early_closes_its_file(tmp_path):
+    path = hex_file(tmp_path / "a.hex", *range(10_000))
+    before = set(os.listdir("/proc/self/fd"))
+    reader = read([path], batch=1)
+    next(reader)
+    assert set(os.listdir("/proc/self/fd")) != before
+    reader.close()
+    assert set(os.listdir("/proc/self/fd")) == before
+    (tmp_path / "b.txt").write_text("one")
+    named = documents([tmp_path / "b.txt", tmp_path / "b.txt"])
+    next(named)
+    named.close()
+    assert list(named) == []
+
+
+def test_documents_count_what_they_skip(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\nwrong\n{"text": 5}\n')
+    named = documents([tmp_path / "a.jsonl"], skip_bad=True)
+    assert [text for _, text in named] == ["one"]
+    assert named.skipped == 2
+
+
+def test_a_missing_last_source_is_known_before_the_first_is_read(tmp_path):
+    path = hex_file(tmp_path / "a.hex", 1)
+    with pytest.raises(FileNotFoundError):
+        read([path, tmp_path / "missing.hex"])
+
+
+def test_a_source_that_may_not_be_read_is_the_systems_error(tmp_path, monkeypatch):
+    path = hex_file(tmp_path / "a.hex", 1)
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(PermissionError):
+        next(read([path]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "xml"}, "format: found 'xml', expected one of auto, npy, u64, hex, csv, tsv, parquet, jsonl, text"),
+        ({"batch": 0}, "batch: found 0, expected at least 1"),
+        ({"column": 0, "text_column": 1}, "column and text_column: found both"),
+        ({"column": -1}, "column: found -1, expected a name or a number from 0"),
+        ({"text_column": -1}, "column: found -1, expected a name or a number from 0"),
+        ({"ids": -1}, "ids: found -1, expected a name or a number from 0"),
+        ({"ids": 2}, r"a\.hex: found ids 2, expected 1, 'row' or None for format hex"),
+        ({"ids": "id"}, r"a\.hex: found ids 'id', expected 1, 'row' or None for format hex"),
+        ({"ids": 1, "format": "u64"}, r"a\.hex: found ids 1, expected 'row' or None for format u64"),
+        ({"ids": "id", "format": "npy"}, r"a\.hex: found ids 'id', expected 'row' or None for format npy"),
+        ({"ids": "id", "format": "text"}, r"a\.hex: found ids 'id', expected 'row' or None for format text"),
+        ({"column": 0}, r"a\.hex: found column 0, expected none for format hex"),
+        ({"text_column": "t"}, r"a\.hex: found column 't', expected none for format hex"),
+        ({"column": 0, "format": "text"}, r"a\.hex: found column 0, expected none for format text"),
+        ({"column": 0, "format": "jsonl"}, r"a\.hex: found a column number, expected the name of a field"),
+        ({"ids": 0, "format": "jsonl"}, r"a\.hex: found a column number, expected the name of a field"),
+    ],
+)
+def test_a_wrong_argument_is_refused_at_once(tmp_path, options, message):
+    path = hex_file(tmp_path / "a.hex", 1)
+    with pytest.raises(ValueError, match=message) as caught:
+        read([path], **options)
+    assert not isinstance(caught.value, BadInput)
+
+
+def test_standard_input_twice_is_refused():
+    with pytest.raises(ValueError, match="standard input: found it more than once"):
+        read(["-", "-"], format="hex")
+
+
+@pytest.mark.parametrize("format", sorted(set(FORMATS) - {"auto", "text"}))
+def test_a_directory_is_refused_as_anything_but_text(tmp_path, format):
+    with pytest.raises(ValueError, match=f"found a directory, expected a file for format {format}"):
+        read([tmp_path], format=format)
+
+
+def test_parquet_from_a_stream_is_refused(tmp_path):
+    (tmp_path / "a.parquet.gz").touch()
+    for source in ("-", tmp_path / "a.parquet.gz"):
+        with pytest.raises(ValueError, match="found a stream, expected a plain file for format parquet"):
+            read([source], format="parquet")
+
+
+@pytest.mark.parametrize("sources", ["a.hex", Path("a.hex")])
+def test_one_path_in_place_of_a_list_is_a_type_error(sources):
+    with pytest.raises(TypeError, match=r"sources: found one .*, expected a list of paths"):
+        read(sources)
+
+
+def test_documents_of_a_source_without_texts_are_refused(tmp_path):
+    path = hex_file(tmp_path / "a.hex", 1)
+    with pytest.raises(ValueError, match=r"a\.hex: found fingerprints by format hex, expected texts"):
+        documents([path])
+
+
+def test_what_was_found_is_shown_on_one_short_line():
+    assert shown("a\nb") == r"'a\nb'"
+    assert len(shown("x" * 10**6)) < 60
+    assert len(shown(b"\xff" * 10**6)) < 60
+    assert len(shown({"a": "x" * 1000})) < 60
+    assert shown("x" * 40) == repr("x" * 40)
+
+
+def test_importing_the_inputs_imports_no_optional_package():
+    script = (
+        "import sys, fpstore.inputs, fpstore.text;"
+        "print(*({'pyarrow', 'msgspec', 'zstandard', 'tqdm'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""

@@ -1,0 +1,213 @@
+"""The formats that hold documents: jsonl, and text files and trees."""
+
+import gzip
+import json
+import os
+import random
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore.inputs import BadInput, documents, read
+from fpstore.inputs import text as inputs_text
+from fpstore.inputs.text import _json_loader, _load_json
+from fpstore.text import DEFAULT, fingerprint
+
+
+def rows(*sources, **options):
+    """Fingerprints and ids of all batches as lists, and how many rows were skipped."""
+    reader = read(list(sources), **options)
+    fingerprints, ids = [], []
+    for batch in reader:
+        fingerprints += batch.fingerprints.tolist()
+        ids += batch.ids.tolist()
+    return fingerprints, ids, reader.skipped
+
+
+@pytest.fixture(params=["msgspec", "json"])
+def loader(request, monkeypatch):
+    """Runs a test with msgspec, and as if it were not installed."""
+    if request.param == "json":
+        monkeypatch.setitem(sys.modules, "msgspec", None)
+
+
+def write(path, *records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+TEXTS = ["the quick brown fox jumps", "日本語 の テキスト です ね", ""]
+
+
+@pytest.mark.usefixtures("loader")
+def test_jsonl_is_read_from_its_field_text(tmp_path):
+    path = write(tmp_path / "a.jsonl", *({"id": 7 + row, "text": text} for row, text in enumerate(TEXTS)))
+    expected = [fingerprint(text) for text in TEXTS]
+    assert rows(path) == (expected, [0, 1, 2], 0)
+    assert rows(path, ids="id") == (expected, [7, 8, 9], 0)
+    assert list(documents([path])) == [(f"{path}:{line}", text) for line, text in enumerate(TEXTS, start=1)]
+
+
+@pytest.mark.usefixtures("loader")
+def test_jsonl_of_another_text_field_and_of_fingerprints(tmp_path):
+    path = write(tmp_path / "a.jsonl", {"body": TEXTS[0], "fp": 5}, {"body": TEXTS[1], "fp": "00000000000000ff"})
+    assert rows(path, text_column="body")[0] == [fingerprint(TEXTS[0]), fingerprint(TEXTS[1])]
+    reader = read([path], column="fp")
+    assert reader.recipe is None
+    assert next(reader).fingerprints.tolist() == [5, 255]
+    assert read([path]).recipe == DEFAULT
+
+
+@pytest.mark.usefixtures("loader")
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r"line 2: found '\{' \(.*\), expected a JSON object"),
+        ("[1]", r"line 2: found '\[1\]', expected a JSON object"),
+        ('{"text": NaN}', r"line 2: found .* \(NaN is no JSON number\), expected a JSON object"),
+        ('{"id": 5}', "line 2: found fields id, expected one named text"),
+        ("{}", "line 2: found fields none, expected one named text"),
+        ('{"id": 5, "text": 5}', "line 2: found 5, expected a text"),
+        ('{"id": 5, "text": null}', "line 2: found None, expected a text"),
+        ('{"id": -5, "text": "x"}', "line 2: found id -5, expected a decimal number"),
+        ('{"id": 5.0, "text": "x"}', r"line 2: found id 5\.0, expected a decimal number"),
+        ('{"id": true, "text": "x"}', "line 2: found id True, expected a decimal number"),
+        ("[" * 100_000, r"line 2: found '\[.*expected a JSON object"),
+        ('{"a":' * 100_000, r"line 2: found .*expected a JSON object"),
+        ("1" * 10_000, r"line 2: found .*expected a JSON object"),
+    ],
+)
+def test_a_bad_line_of_json_is_named_or_counted(tmp_path, line, message):
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"id": 1, "text": "one"}}\n{line}\n\n{{"id": 3, "text": "three"}}\n')
+    with pytest.raises(BadInput, match=message) as caught:
+        rows(path, ids="id")
+    assert len(str(caught.value)) < 500
+    assert rows(path, ids="id", skip_bad=True) == ([fingerprint("one"), fingerprint("three")], [1, 3], 1)
+
+
+@pytest.mark.usefixtures("loader")
+def test_json_that_is_not_utf8_is_a_bad_line(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "\xff"}\n')
+    with pytest.raises(BadInput, match=r"line 1: found .* expected a JSON object"):
+        rows(tmp_path / "a.jsonl")
+
+
+@pytest.mark.usefixtures("loader")
+def test_half_a_surrogate_pair_is_read_and_belongs_to_no_word(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "one \\ud800 two"}\n')
+    assert rows(tmp_path / "a.jsonl")[0] == [fingerprint("one two")]
+
+
+@pytest.mark.usefixtures("loader")
+def test_a_byte_order_mark_before_json_is_dropped(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "one"}')
+    assert rows(tmp_path / "a.jsonl")[0] == [fingerprint("one")]
+    (tmp_path / "b.jsonl").write_bytes(b"\xef\xbb\xbf")
+    assert rows(tmp_path / "b.jsonl")[0] == []
+
+
+def outcome(load, line):
+    try:
+        return repr(load(line))
+    except (ValueError, RecursionError):
+        return "refused"
+
+
+@given(st.binary(max_size=30) | st.text(alphabet='{}[]",:\\u0d8 1e9.-+truefalsn\t\x01é', max_size=30).map(str.encode))
+def test_json_is_read_alike_with_and_without_msgspec(line):
+    assert outcome(_json_loader(), line) == outcome(_load_json, line)
+
+
+def test_json_is_read_alike_with_and_without_msgspec_after_small_changes():
+    source = random.Random(4)
+    whole = '{"text": "a\\u00e9\\n\\ud83d\\ude00\\/ é", "id": [1, -2.5e3, true, null, 18446744073709551616]}'.encode()
+    for _ in range(3000):
+        line = bytearray(whole)
+        for _ in range(source.randrange(1, 3)):
+            line[source.randrange(len(line))] = source.choice(whole + b"\x00\x1f\xff\t")
+        assert outcome(_json_loader(), bytes(line)) == outcome(_load_json, bytes(line)), bytes(line)
+
+
+def test_a_file_is_one_document(tmp_path):
+    (tmp_path / "a.txt").write_text("one two\nthree four")
+    assert rows(tmp_path / "a.txt") == ([fingerprint("one two three four")], [0], 0)
+    assert list(documents([tmp_path / "a.txt"])) == [(str(tmp_path / "a.txt"), "one two\nthree four")]
+
+
+def test_text_that_is_not_utf8_is_read_with_replacement_characters(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone \xff two\0three\r\n")
+    assert [text for _, text in documents([tmp_path / "a.txt"])] == ["one \ufffd two\0three\r\n"]
+
+
+def tree(root):
+    for name in ("b/two.py", "b/a/one", "a.txt", "b.txt", "c/empty", "B/upper.md"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("" if name == "c/empty" else f"text of {name}")
+    (root / "none").mkdir()
+    return ["a.txt", "b.txt", "B/upper.md", "b/two.py", "b/a/one", "c/empty"]
+
+
+def test_a_directory_is_walked_in_sorted_order(tmp_path):
+    names = tree(tmp_path)
+    found = list(documents([tmp_path]))
+    assert [os.path.relpath(name, tmp_path) for name, _ in found] == names
+    assert [text for _, text in found] == [f"text of {name}" for name in names[:-1]] + [""]
+    assert rows(tmp_path) == ([fingerprint(text) for _, text in found], list(range(6)), 0)
+
+
+def test_links_and_pipes_in_a_directory_are_passed_over(tmp_path):
+    names = tree(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "a.txt")
+    (tmp_path / "broken").symlink_to(tmp_path / "nothing")
+    assert len(list(documents([tmp_path]))) == len(names)
+
+
+def test_an_empty_directory_has_no_rows(tmp_path):
+    assert rows(tmp_path) == ([], [], 0)
+
+
+def test_a_directory_that_cannot_be_listed_is_the_systems_error(tmp_path, monkeypatch):
+    (tmp_path / "closed").mkdir()
+    scan = os.scandir
+
+    def refuse(path):
+        if os.path.basename(path) == "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError):
+        list(documents([tmp_path]))
+
+
+def test_compressed_documents_of_a_directory_are_read_and_damaged_ones_counted(tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one"))
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"two")[:-3])
+    (tmp_path / "c.txt").write_text("three")
+    with pytest.raises(BadInput, match=r"b\.txt\.gz: found damaged gzip data"):
+        rows(tmp_path)
+    found = rows(tmp_path, skip_bad=True)
+    assert found == ([fingerprint("one"), fingerprint("three")], [0, 2], 1)
+
+
+def test_a_document_over_the_limit_is_named_or_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs_text, "MAX_DOCUMENT_BYTES", 1000)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(bytes(10_000_000)))
+    (tmp_path / "b.txt").write_bytes(b"x" * 1000)
+    with pytest.raises(BadInput, match=r"a\.txt\.gz: found more than 1000 bytes, expected a smaller document"):
+        rows(tmp_path)
+    assert rows(tmp_path, skip_bad=True) == ([fingerprint("x" * 1000)], [1], 1)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_many_documents_keep_their_rows(tmp_path, monkeypatch, batch):
+    monkeypatch.setattr("fpstore.inputs.records.GROUP_BYTES", 50)
+    texts = [f"document number {row} is here" for row in range(40)]
+    path = write(tmp_path / "a.jsonl", *({"text": text} for text in texts))
+    assert rows(path, batch=batch) == ([fingerprint(text) for text in texts], list(range(40)), 0)

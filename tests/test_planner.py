@@ -1,0 +1,284 @@
+"""The planner: predictions are the arithmetic they claim to be, and each aim gets what it promises."""
+
+from dataclasses import replace
+from itertools import combinations, pairwise
+from math import comb, inf, log2, nan
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpstore import plan as plans
+from fpstore import planner
+from fpstore.errors import PlanError
+from fpstore.plan import Plan, TablePlan
+from fpstore.planner import choose, predict, slot_bits, table_of_choices
+
+ALL_64 = (1 << 64) - 1
+SIZES = (0, 1, 2, 10**4, 10**6, 10**7, 10**9, 10**11)
+DISTANCES = range(9)
+
+
+def one_table(prefix_bits: int, flips: int, slot_keys: int = 24) -> Plan:
+    """A plan of one table on top bits; what it would miss does not matter to its costs."""
+    prefix = ALL_64 & ~(ALL_64 >> prefix_bits)
+    bands = (prefix, ALL_64 ^ prefix) if prefix != ALL_64 else (prefix,)
+    return Plan("one", 0, bands, (TablePlan(prefix, flips),), slot_keys)
+
+
+def patterns(bits: int, flips: int) -> list[int]:
+    return [sum(1 << i for i in ones) for j in range(flips + 1) for ones in combinations(range(bits), j)]
+
+
+def entropy_bits(n: int) -> float:
+    return 64 - log2(n) + 1.4427
+
+
+# --- predictions ---
+
+
+@given(st.integers(0, 10**13), st.integers(1, 128))
+def test_slots_are_as_many_as_keep_the_average_at_slot_keys(n: int, slot_keys: int) -> None:
+    s = slot_bits(n, slot_keys)
+    assert 0 <= s <= 40
+    assert s == 0 or n >= slot_keys << s
+    assert s == 40 or n < slot_keys << (s + 1)
+
+
+def test_no_store_has_more_than_two_to_the_40_slots() -> None:
+    assert slot_bits(1 << 60, 1) == 40
+
+
+def test_probes_are_counted_as_in_the_design() -> None:
+    assert predict(plans.flips(2, (1, 1), 3), 10**7).probes == 66
+    assert predict(plans.flips(3, (1, 0, 0), 3), 10**7).probes == 25
+    assert predict(plans.paper("paper-10"), 10**7).probes == 10
+
+
+@pytest.mark.parametrize("flips", [0, 1, 2, 3])
+@pytest.mark.parametrize("prefix_bits", [5, 8, 9, 12])
+def test_block_decodes_are_the_slots_that_hold_a_probed_prefix(prefix_bits: int, flips: int) -> None:
+    n = 24 << 8
+    s = slot_bits(n, 24)
+    assert s == 8
+    low_bits = max(0, prefix_bits - s)
+    spread = max(0, s - prefix_bits)
+    query = 0b101101110010 >> (12 - prefix_bits)
+    probed = {query ^ pattern for pattern in patterns(prefix_bits, flips)}
+    slots = {prefix >> low_bits << spread | i for prefix in probed for i in range(1 << spread)}
+    prediction = predict(one_table(prefix_bits, flips), n)
+    assert prediction.block_decodes == len(slots)
+    assert prediction.probes == len(probed)
+    assert prediction.candidates == pytest.approx(len(probed) * n / 2**prefix_bits)
+
+
+@pytest.mark.parametrize("flips", [0, 1, 2, 3])
+@pytest.mark.parametrize("prefix_bits", [3, 5, 7, 9])
+def test_keys_decoded_run_from_a_slots_start_to_the_last_probed_prefix(prefix_bits: int, flips: int) -> None:
+    n = 24 << 5
+    low_bits = max(0, prefix_bits - 5)
+    spread = max(0, 5 - prefix_bits)
+    total = 0.0
+    for query in range(1 << prefix_bits):
+        furthest: dict[int, int] = {}
+        for pattern in patterns(prefix_bits, flips):
+            slot, low = divmod(query ^ pattern, 1 << low_bits)
+            furthest[slot] = max(furthest.get(slot, 0), low + 1)
+        total += sum(furthest.values()) * (24 / 2**low_bits) * 2**spread
+    prediction = predict(one_table(prefix_bits, flips), n)
+    assert prediction.keys_decoded == pytest.approx(total / 2**prefix_bits)
+
+
+def test_time_is_the_query_its_cache_misses_and_its_keys() -> None:
+    n = 24 << 10  # 10 slot bits, 24 keys a slot, so 51 bits each and 3 lines
+    scattered = predict(one_table(10, 0), n)
+    assert scattered.nanoseconds == pytest.approx(150 + 15 * (1 + 3) + 2.2 * 24)
+    # 32 neighbours: 32 / 12 directory lines of 32 bytes are 2 cache lines
+    run = predict(one_table(5, 0), n)
+    assert run.nanoseconds == pytest.approx(150 + 15 * (2 + 32 * 3) + 2.2 * 24 * 32)
+
+
+def test_predicted_bytes_are_those_of_the_layout() -> None:
+    n = 10**7
+    slots = 2**18  # 38 keys each
+    table_bits = n * (64 - log2(n) + 1.44 + 0.12) + 256 * -(-slots // 12)
+    table_bytes = table_bits / 8 * (1 + 4 / 4096)
+    prediction = predict(plans.flips(2, (1, 1), 3), n)
+    assert prediction.slot_bits == 18
+    assert prediction.file_bytes == pytest.approx(2 * table_bytes, rel=1e-4)
+    assert prediction.bytes_per_key == prediction.file_bytes / n
+
+
+@given(st.integers(0, 10**13), st.integers(0, 8), st.data())
+def test_predictions_are_finite_and_never_negative(n: int, k: int, data: st.DataObject) -> None:
+    band_count = data.draw(st.integers(1, k + 1))
+    plan = plans.flips(band_count, (k - band_count + 1, *(0,) * (band_count - 1)), k)
+    found = predict(plan, n)
+    assert found.file_bytes > 0
+    assert found.probes >= len(plan.tables)
+    assert found.block_decodes >= len(plan.tables)
+    assert 0 <= found.bytes_per_key < inf
+    assert 0 <= found.keys_decoded < inf
+    assert 0 <= found.candidates < inf
+    assert 0 < found.nanoseconds < inf
+
+
+@pytest.mark.parametrize("n", [-1, 10**13 + 1])
+def test_counts_that_no_store_holds_are_refused(n: int) -> None:
+    with pytest.raises(ValueError, match=f"n: found {n}, expected 0 to 10000000000000 fingerprints"):
+        predict(plans.paper("paper-4"), n)
+    with pytest.raises(ValueError, match=f"n: found {n}"):
+        choose(n, 3, "size")
+    with pytest.raises(ValueError, match=f"n: found {n}"):
+        table_of_choices(n, 3)
+
+
+# --- choices ---
+
+
+def test_ten_million_keys_at_distance_three_get_the_plans_of_the_design() -> None:
+    assert choose(10**7, 3, "size").name == "flips-2:1,1"
+    balanced = choose(10**7, 3, "balanced")
+    assert balanced.name == "flips-3:1,0,0"
+    assert predict(balanced, 10**7).bytes_per_key <= 17
+    speed = predict(choose(10**7, 3, "speed"), 10**7)
+    assert speed.bytes_per_key <= 80
+    assert speed.nanoseconds < predict(balanced, 10**7).nanoseconds / 2
+
+
+@pytest.mark.parametrize("aim", [*planner.AIMS, 20, 200.0])
+@pytest.mark.parametrize("k", DISTANCES)
+def test_every_size_and_distance_gets_a_plan_that_proves_itself(k: int, aim: str | float) -> None:
+    for n in SIZES:
+        plan = choose(n, k, aim)
+        plan.prove()
+        assert plan.k == k
+
+
+@pytest.mark.parametrize("aim", [*planner.AIMS, 20])
+def test_the_same_question_always_gets_the_same_plan(aim: str | float) -> None:
+    assert len({choose(10**8, 3, aim) for _ in range(5)}) == 1
+
+
+@pytest.mark.parametrize("k", DISTANCES)
+def test_aims_are_ordered_by_size_and_by_time(k: int) -> None:
+    for n in SIZES[4:]:
+        size, balanced, speed = (predict(choose(n, k, aim), n) for aim in planner.AIMS)
+        assert size.file_bytes <= balanced.file_bytes
+        assert balanced.nanoseconds <= size.nanoseconds
+        assert speed.nanoseconds <= 1.1 * balanced.nanoseconds
+        assert len(balanced.plan.tables) <= len(size.plan.tables) + 1
+        assert size.nanoseconds <= 32 * 1.1 * min(
+            each.nanoseconds
+            for each in table_of_choices(n, k)
+            if each.bytes_per_key <= 80 and each.plan.slot_keys >= 24
+        )
+
+
+@pytest.mark.parametrize("n", SIZES[4:])
+def test_size_at_distance_three_is_two_tables(n: int) -> None:
+    assert choose(n, 3, "size").name == "flips-2:1,1"
+
+
+@pytest.mark.parametrize("k", DISTANCES)
+def test_a_chosen_plan_with_one_table_left_out_misses_something(k: int) -> None:
+    for n in SIZES[4:]:
+        for plan in {choice.plan for choice in table_of_choices(n, k)}:
+            for index in range(len(plan.tables) if len(plan.tables) > 1 else 0):
+                short = replace(plan, tables=plan.tables[:index] + plan.tables[index + 1 :])
+                errors = short.missed()
+                assert errors is not None
+                assert errors.bit_count() == k
+                assert all((errors & table.prefix_mask).bit_count() > table.flips for table in short.tables)
+
+
+@pytest.mark.parametrize(("aim", "excess"), [("size", 0.03), ("balanced", 0.03), ("speed", 0.08)])
+@settings(max_examples=40)
+@given(n=st.integers(10**6, 10**11), k=st.integers(0, 8))
+def test_a_file_stays_as_near_to_the_entropy_bound_as_its_aim_promises(aim: str, excess: float, n: int, k: int) -> None:
+    plan = choose(n, k, aim)
+    bound_bits = len(plan.tables) * entropy_bits(n) * n
+    # A thousandth for the few bytes that do not grow with n.
+    assert 8 * predict(plan, n).file_bytes <= bound_bits * (1 + excess + 0.001)
+
+
+def test_slots_have_24_keys_or_more_where_the_aim_is_bytes_and_6_where_it_is_speed() -> None:
+    assert choose(10**7, 3, "size").slot_keys == 24
+    assert choose(10**7, 3, "balanced").slot_keys == 24
+    assert choose(10**7, 3, "speed").slot_keys == 6
+
+
+def test_few_keys_get_the_plan_of_a_million() -> None:
+    for aim in planner.AIMS:
+        assert {choose(n, 3, aim) for n in (0, 1, 1000, 10**6)} == {choose(10**6, 3, aim)}
+
+
+def test_a_byte_budget_is_kept_and_more_bytes_never_cost_time() -> None:
+    previous = inf
+    for budget in (6, 11, 12, 17, 25, 60, 100, 1000):
+        found = predict(choose(10**7, 3, budget), 10**7)
+        assert found.bytes_per_key <= budget
+        assert found.nanoseconds <= 1.1 * previous
+        previous = found.nanoseconds
+
+
+def test_a_byte_budget_that_no_plan_keeps_is_refused_with_what_it_takes() -> None:
+    with pytest.raises(PlanError, match=r"plan for n = 10000000, k = 3: takes 5\.\d\d bytes per key, expected 5$"):
+        choose(10**7, 3, 5)
+
+
+@pytest.mark.parametrize("aim", ["", "fast", "Size", "x" * 10**6, 0, -1.0, inf, nan])
+def test_an_unknown_aim_is_refused_with_what_is_known(aim: str | float) -> None:
+    with pytest.raises(ValueError, match=r"aim: found .*, expected size, balanced, speed or a number") as refusal:
+        choose(10**6, 3, aim)
+    assert len(str(refusal.value)) < 150
+
+
+@pytest.mark.parametrize("k", [-1, 17])
+def test_distances_out_of_range_are_refused(k: int) -> None:
+    with pytest.raises(ValueError, match=f"k: found {k}, expected 0 to 16"):
+        choose(10**6, k, "size")
+    with pytest.raises(ValueError, match=f"k: found {k}, expected 0 to 16"):
+        table_of_choices(10**6, k)
+
+
+def test_the_largest_distance_gets_plans_too() -> None:
+    for aim in planner.AIMS:
+        assert choose(10**6, 16, aim).k == 16
+
+
+@pytest.mark.parametrize("k", DISTANCES)
+@pytest.mark.parametrize("n", SIZES)
+def test_choices_are_sorted_by_size_and_each_is_faster_than_all_before_or_the_papers(n: int, k: int) -> None:
+    choices = table_of_choices(n, k)
+    assert all(one.file_bytes <= next_one.file_bytes for one, next_one in pairwise(choices))
+    fastest = inf
+    for choice in choices:
+        assert choice.nanoseconds < fastest or choice.plan.name.startswith("paper-")
+        fastest = min(fastest, choice.nanoseconds)
+    assert len({(choice.plan.name, choice.plan.slot_keys) for choice in choices}) == len(choices)
+
+
+def test_choices_at_distance_three_include_the_four_plans_of_the_paper() -> None:
+    assert set(plans.PAPER_NAMES) <= {choice.plan.name for choice in table_of_choices(10**7, 3)}
+    assert not any(choice.plan.name in plans.PAPER_NAMES for choice in table_of_choices(10**7, 2))
+
+
+def test_flips_are_spread_in_every_useful_way() -> None:
+    spread = {plan.name for plan in planner._families(10**7, 4) if plan.name.startswith("flips-")}
+    assert spread == {
+        "flips-1:4",
+        "flips-2:3,0",
+        "flips-2:2,1",
+        "flips-3:2,0,0",
+        "flips-3:1,1,0",
+        "flips-4:1,0,0,0",
+        "flips-5:0,0,0,0,0",
+    }
+
+
+def test_more_tables_than_are_worth_it_are_never_considered() -> None:
+    for k in DISTANCES:
+        counts = [len(plan.tables) for plan in planner._families(10**11, k)]
+        assert max(counts) <= planner.MAX_TABLES_CONSIDERED
+        assert comb(k + 1, k) in counts

@@ -1,0 +1,232 @@
+"""The search of one segment: its order, its first match, what it reads, and what it refuses."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import (
+    CODECS,
+    LAST,
+    ArrayKeys,
+    brute_force,
+    distinct,
+    fingerprint_array,
+    flipped,
+    one_prefix,
+    resealed,
+    segment_of,
+    uniform,
+    write_segment,
+)
+
+from fpstore import plan as plans
+from fpstore._probe import search
+from fpstore.errors import CorruptStore, StoreClosed
+from fpstore.format import PAGE_BYTES, Region
+from fpstore.segment import Segment, SegmentWriter
+
+HALVES = plans.flips(2, (1, 1), 3)
+STORED = distinct(uniform(3000, np.random.default_rng(0)))
+
+
+def rows(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> list[tuple[int, int, int]]:
+    return list(zip(*(column.tolist() for column in found), strict=True))
+
+
+def test_a_match_has_its_query_its_fingerprint_and_its_distance() -> None:
+    with segment_of(fingerprint_array([0b1000, 0b1011, 1 << 63]), HALVES) as segment:
+        found = search(segment.view, fingerprint_array([0b1001, LAST, 0]), 2)
+        assert [column.dtype for column in found] == [np.int64, np.uint64, np.uint8]
+        assert rows(found) == [(0, 0b1000, 1), (0, 0b1011, 1), (2, 0b1000, 1), (2, 1 << 63, 1)]
+
+
+def test_matches_are_ordered_by_query_then_distance_then_fingerprint() -> None:
+    rng = np.random.default_rng(1)
+    centre = uniform(1, rng)[0]
+    cluster = distinct(flipped(np.full(500, centre), rng.integers(0, 4, 500), rng))
+    queries = np.concatenate([flipped(np.full(50, centre), rng.integers(0, 2, 50), rng), STORED[:5]])
+    with segment_of(np.concatenate([cluster, STORED]), HALVES) as segment:
+        found = rows(search(segment.view, queries, 3))
+    assert found == sorted(found, key=lambda match: (match[0], match[2], match[1]))
+    assert len(found) > 1000
+    assert len(set(found)) == len(found)
+
+
+def test_the_same_query_twice_has_its_matches_twice() -> None:
+    with segment_of(STORED, HALVES) as segment:
+        found = rows(search(segment.view, np.repeat(STORED[7:8], 3), 0))
+    assert found == [(query, int(STORED[7]), 0) for query in range(3)]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_match_split_across_the_blocks_of_a_large_slot_is_found(codec: str) -> None:
+    # One slot of 2,000 keys has 16 blocks; the query's neighbours lie at both ends of one block and in others.
+    keys = distinct(one_prefix(2000, np.random.default_rng(2)))
+    with segment_of(keys, plans.flips(1, (1,), 1), codec=codec, slot_bits=0) as segment:
+        assert segment.tables[0].fence_count == 16
+        for index in (0, 126, 127, 128, 129, 255, 256, 1919, 1920, 1999):
+            for query in (keys[index], keys[index] ^ np.uint64(1), keys[index] ^ np.uint64(1 << 63)):
+                found = search(segment.view, query.reshape(1), 1)
+                assert rows(found) == rows(brute_force(keys, query.reshape(1), 1))
+                assert int(keys[index]) in found[1].tolist()
+
+
+def test_no_queries_have_no_matches() -> None:
+    with segment_of(STORED, HALVES) as segment:
+        assert [len(column) for column in search(segment.view, STORED[:0], 3)] == [0, 0, 0]
+
+
+def test_no_fingerprints_match_nothing() -> None:
+    for plan in (HALVES, plans.paper("paper-20")):
+        with segment_of(STORED[:0], plan) as segment:
+            assert rows(search(segment.view, fingerprint_array([0, LAST, 5]), 3)) == []
+
+
+def test_first_only_stops_at_one_match_of_all() -> None:
+    rng = np.random.default_rng(3)
+    near = flipped(STORED[:40], np.full(40, 2), rng)
+    with segment_of(STORED, HALVES) as segment:
+        expected = set(rows(search(segment.view, near, 3)))
+        assert len(expected) >= 40
+        found = rows(search(segment.view, near, 3, first_only=True))
+        assert len(found) == 1
+        assert set(found) <= expected
+        far = flipped(STORED[:1], np.array([32]), rng)
+        assert rows(search(segment.view, far, 3, first_only=True)) == rows(brute_force(STORED, far, 3)) == []
+        # A stranger first does not end the search.
+        assert len(search(segment.view, np.concatenate([far, near[:1]]), 3, first_only=True)[0]) == 1
+
+
+def test_more_queries_than_any_batch_of_the_kernel_are_all_answered() -> None:
+    queries = np.tile(STORED[::-1], 20)
+    with segment_of(STORED, plans.paper("paper-16")) as segment:
+        query, fingerprint, distance = search(segment.view, queries, 0)
+    assert query.tolist() == list(range(len(queries)))
+    assert np.array_equal(fingerprint, queries)
+    assert not distance.any()
+
+
+def test_threads_share_one_segment() -> None:
+    queries = flipped(STORED, np.full(len(STORED), 2), np.random.default_rng(4))
+    expected = rows(brute_force(STORED, queries, 3))
+    answers: list[list[tuple[int, int, int]]] = []
+    with segment_of(STORED, HALVES) as segment:
+        threads = [
+            threading.Thread(target=lambda: answers.append(rows(search(segment.view, queries, 3)))) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert answers == [expected] * 4
+
+
+def test_a_closed_view_answers_no_more() -> None:
+    with segment_of(STORED[:10], HALVES) as segment:
+        view = segment.view
+        segment.close()
+        with pytest.raises(StoreClosed, match="the store is closed"):
+            search(view, STORED[:1], 3)
+
+
+def test_2_to_the_32_queries_in_one_batch_are_refused(tmp_path: Path) -> None:
+    with open(tmp_path / "queries", "wb") as file:
+        file.truncate(8 << 32)  # a hole: takes no room on the disk
+    queries = np.memmap(tmp_path / "queries", dtype=np.uint64, mode="r")
+    with (
+        segment_of(STORED[:10], HALVES) as segment,
+        pytest.raises(ValueError, match=r"4294967296 queries in one batch: expected fewer than 2\^32"),
+    ):
+        search(segment.view, queries, 3)
+
+
+def test_other_types_of_queries_are_refused() -> None:
+    with segment_of(STORED[:10], HALVES) as segment:
+        for queries in (STORED.astype(np.int64), STORED.astype(np.float64), STORED[::2], STORED.reshape(10, -1)):
+            with pytest.raises(ValueError, match=r"(?i)buffer|ndarray"):
+                search(segment.view, queries, 3)
+
+
+# Damage.
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_segment(tmp_path / "x", STORED, HALVES)
+
+
+def region_of(path: Path, name: str, table: int) -> Region:
+    segment = Segment(path)
+    segment.close()
+    return next(region for region in segment.regions() if (region.name, region.table) == (name, table))
+
+
+@pytest.mark.parametrize("name", ["directory", "payload"])
+def test_a_damaged_page_that_the_answer_needs_is_an_error_that_names_it(path: Path, name: str) -> None:
+    offset = region_of(path, name, 1).offset + 3
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 16
+    path.write_bytes(data)
+    segment = Segment(path)
+    page = offset // PAGE_BYTES * PAGE_BYTES
+    with pytest.raises(CorruptStore, match=f"^probe: the page at byte {page} does not have the checksum"):
+        search(segment.view, STORED, 3)
+    segment.close()
+
+
+def test_a_damaged_page_that_no_answer_needs_is_not_read(path: Path) -> None:
+    # Lower halves below 2^24, with at most one bit inverted, lie in the first 1/128 of table 1, or at the start of its
+    # last half, quarter, eighth and so on: none near three quarters. A page is less than a quarter of its payload.
+    payload = region_of(path, "payload", 1)
+    assert payload.bytes > 4 * PAGE_BYTES
+    data = bytearray(path.read_bytes())
+    data[payload.offset + payload.bytes * 3 // 4] ^= 16
+    path.write_bytes(data)
+    segment = Segment(path)
+    low = STORED[(STORED & np.uint64(0xFFFFFFFF)) < np.uint64(1 << 24)]
+    assert len(low)
+    assert rows(search(segment.view, low, 0)) == [(index, int(key), 0) for index, key in enumerate(low)]
+    with pytest.raises(CorruptStore, match="probe: the page at byte"):
+        search(segment.view, STORED, 0)
+    segment.close()
+
+
+def test_a_block_that_does_not_decode_under_good_checksums_is_an_error(path: Path) -> None:
+    offset = region_of(path, "directory", 0).offset + 8
+    data = bytearray(path.read_bytes())
+    data[offset : offset + 2] = (int.from_bytes(data[offset : offset + 2], "little") - 1).to_bytes(2, "little")
+    path.write_bytes(resealed(data))
+    segment = Segment(path)
+    with pytest.raises(CorruptStore, match="probe: a block does not decode to increasing keys that end where it ends"):
+        search(segment.view, STORED, 3)
+    segment.close()
+
+
+def test_a_directory_that_points_outside_the_payload_is_an_error(path: Path) -> None:
+    offset = region_of(path, "directory", 0).offset
+    data = bytearray(path.read_bytes())
+    data[offset + 5] = 0xFF
+    path.write_bytes(resealed(data))
+    segment = Segment(path)
+    with pytest.raises(CorruptStore, match="probe: a directory entry or an id points outside its region"):
+        search(segment.view, STORED, 3)
+    segment.close()
+
+
+def test_a_match_missing_from_table_0_has_no_ids_and_says_so(tmp_path: Path) -> None:
+    # A writer that gives the tables two sets of fingerprints makes such a file; verify finds it too.
+    path = tmp_path / "y"
+    other = STORED.copy()
+    other[5] ^= np.uint64(1)
+    with SegmentWriter(path, "gap", 6) as writer:
+        writer.add_table(plans.TablePlan(LAST, 3), ArrayKeys(STORED), with_ranks=True)
+        writer.add_table(plans.TablePlan(LAST, 3), ArrayKeys(np.sort(other)))
+        ones = np.ones(len(STORED), dtype=np.uint64)
+        writer.add_ids(len(STORED), int(STORED[0]), int(STORED[-1]), lambda: iter([ones]), lambda: iter([STORED]))
+        writer.finish()
+    segment = Segment(path)
+    assert segment.ids is not None
+    with pytest.raises(CorruptStore, match=r"^ids: "):
+        segment.ids.lookup(other[5:6])
+    segment.close()

@@ -1,0 +1,536 @@
+"""A segment file has the bytes of docs/format.md, gives back what was written, and refuses what is not whole."""
+
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import crc32c as crc32c_package
+import numpy as np
+import pytest
+from helpers import (
+    CODECS,
+    LAST,
+    ArrayKeys,
+    distinct,
+    fingerprint_array,
+    ids_by_rank,
+    resealed,
+    segment_of,
+    uniform,
+    write_segment,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpstore import plan as plans
+from fpstore import segment as segment_module
+from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
+from fpstore.format import (
+    FOOTER_BYTES,
+    ID_KIND_MANY,
+    ID_KIND_NONE,
+    ID_KIND_ONE,
+    PAGE_BYTES,
+    SEGMENT_RECORD_BYTES,
+    Footer,
+    Header,
+    SegmentRecord,
+    Summary,
+    TableRecord,
+)
+from fpstore.permutation import Permutation
+from fpstore.segment import ChecksummedFile, Segment, SegmentWriter, check_file
+from fpstore.types import Ids, Keys
+
+HALVES = plans.flips(2, (1, 1), 3)
+STORED = distinct(uniform(700, np.random.default_rng(0)))
+
+
+def crc(data: bytes) -> bytes:
+    return struct.pack("<I", crc32c_package.crc32c(data))
+
+
+def lengths_of(code: dict[int, int]) -> bytes:
+    return bytes(code.get(symbol, 0) for symbol in range(65))
+
+
+def table_record(offsets: tuple[int, int], mask: int, payload_bits: int, code: dict[int, int]) -> bytes:
+    """Codec gap, one slot, one flip, no fences."""
+    payload_offset, directory_offset = offsets
+    numbers = struct.pack("<QBBBxI5Q", mask, 0, 0, 0, 1, payload_offset, payload_bits, directory_offset, 0, 0)
+    return numbers + lengths_of(code) + bytes(71)
+
+
+def test_a_small_file_has_the_bytes_worked_through_in_the_format(tmp_path: Path) -> None:
+    # Fingerprints 5, 6, 7 and 2^32; 5 has the ids 100 and 103, the others 101, 102 and 104.
+    fingerprints = fingerprint_array([5, 6, 7, 1 << 32, 5])
+    ids = fingerprint_array([100, 101, 102, 104, 103])
+    path = write_segment(tmp_path / "x", fingerprints, HALVES, pairs=(fingerprints, ids))
+
+    header = b"FPSTORE\n" + struct.pack("<II", 1, 1) + bytes(48)
+    # Table 0, upper half on top: 5, 6, 7, 2^32. Deltas 5, 1, 1, 2^32 - 7; symbols 3, 1, 1, 32; code words
+    # 1 -> 0, 3 -> 10, 32 -> 11. 5 is 101: 10 below the leading one, lowest first. 2^32 - 7 is 1, 29 ones, 001... :
+    # below the leading one, lowest first, 1 0 0 and 28 ones.
+    payload_0 = bits("10 10   0   0   11 100" + "1" * 28)
+    directory_0 = struct.pack("<Q12H", 0, *[39] * 12)
+    # Table 1, lower half on top: 1, 5 * 2^32, 6 * 2^32, 7 * 2^32. Deltas 1, 5 * 2^32 - 1, 2^32, 2^32; symbols
+    # 1, 35, 33, 33; code words 33 -> 0, 1 -> 10, 35 -> 11. Below the leading one of 5 * 2^32 - 1 = 0x4_FFFF_FFFF:
+    # 32 ones and two zeros.
+    payload_1 = bits("10   11" + "1" * 32 + "00" + ("0" + "0" * 32) * 2)
+    directory_1 = struct.pack("<Q12H", 0, *[104] * 12)
+    ranks = bytes([0 | 4 << 3])  # 0 and 4 in 3 bits
+    groups = bits("100 10 10 10")
+    samples = struct.pack("<2Q", 0, 4)  # ones before bit 0 and at the end
+    values = struct.pack("<H", 0 | 3 << 3 | 1 << 6 | 2 << 9 | 4 << 12)  # less 100, in 3 bits
+    regions = [header, payload_0, directory_0, payload_1, directory_1, ranks, groups, samples, values]
+    assert all(len(region) <= 64 for region in regions)  # so region i starts at 64 * i
+    record = struct.pack("<IIQQIII4xQ4Q48x", 64, 2, 4, 5, 2, 3, 3, 100, 320, 384, 448, 512)
+    table_0 = table_record((64, 128), 0xFFFFFFFF << 32, 39, {1: 1, 3: 2, 32: 2})
+    table_1 = table_record((192, 256), 0xFFFFFFFF, 104, {33: 1, 1: 2, 35: 2})
+    covered = b"".join(region.ljust(64, b"\0") for region in regions) + record + table_0 + table_1
+    assert len(covered) == 576 + 512 == 1088  # a multiple of 64, and less than a page
+    checksums = crc(covered)
+    roots = crc(checksums)
+    footer = struct.pack("<4Q", 1160, 576, 1088, 1092) + crc(roots) + struct.pack("<I12x", 1) + b"FPSTEND\n"
+    assert path.read_bytes() == covered + checksums + roots + footer + crc(footer)
+    assert path.stat().st_size == 1088 + 4 + 4 + 64 == 1160
+
+
+def bits(text: str) -> bytes:
+    """The bits written in text, first bit of the stream first, with zeros up to a whole byte."""
+    digits = text.replace(" ", "")
+    return int(digits[::-1], 2).to_bytes(-(-len(digits) // 8), "little")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("slot_bits", [0, 4, 9])
+def test_a_segment_gives_back_the_keys_of_every_table(codec: str, slot_bits: int) -> None:
+    plan = plans.paper("paper-10")
+    with segment_of(STORED, plan, codec=codec, slot_bits=slot_bits) as segment:
+        assert segment.key_count == len(STORED)
+        assert len(segment.tables) == 10
+        for index, table in enumerate(plan.tables):
+            permutation = Permutation(table.prefix_mask)
+            keys = np.concatenate(list(segment.keys(index)))
+            assert np.array_equal(np.sort(permutation.invert(keys)), STORED)
+            assert np.array_equal(keys, np.sort(keys))
+            assert (segment.tables[index].prefix_mask, segment.tables[index].flips) == (table.prefix_mask, table.flips)
+            half = 1 << slot_bits >> 1
+            parts = [*segment.keys(index, 0, half), *segment.keys(index, half)]
+            assert np.array_equal(np.concatenate(parts), keys)
+
+
+def test_a_segment_of_no_fingerprints_opens() -> None:
+    none = fingerprint_array([])
+    for pairs in (None, (none, none)):
+        with segment_of(none, HALVES, pairs=pairs) as segment:
+            assert segment.key_count == 0
+            assert list(segment.keys(0)) == []
+            if segment.ids is not None:
+                assert [column.tolist() for column in segment.ids.read(0, 0)] == [[], []]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(["gap", "raw"]), st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 3, 300, 1500]))
+def test_the_regions_cover_the_file_without_a_gap(codec: str, seed: int, count: int) -> None:
+    stored = distinct(uniform(count, np.random.default_rng(seed)))
+    with segment_of(stored, HALVES, codec=codec, pairs=(stored, stored)) as segment:
+        regions = segment.regions()
+        assert regions[0].offset == 0
+        assert all(left.offset + left.bytes == right.offset for left, right in pairwise(regions))
+        assert regions[-1].offset + regions[-1].bytes == segment.file_bytes
+        assert segment.file_bytes == segment.path.stat().st_size
+
+
+def test_the_same_fingerprints_give_the_same_file(tmp_path: Path) -> None:
+    pairs = (STORED, STORED ^ np.uint64(1))
+    shuffled = np.random.default_rng(1).permutation(len(STORED))
+    first = write_segment(tmp_path / "a", STORED, HALVES, pairs=pairs)
+    second = write_segment(tmp_path / "b", STORED[shuffled], HALVES, pairs=(pairs[0][shuffled], pairs[1][shuffled]))
+    assert first.read_bytes() == second.read_bytes()
+
+
+# Ids.
+
+
+def one_each(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    return stored, rng.permutation(len(stored)).astype(np.uint64)
+
+
+def one_each_from_a_million(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    return stored, np.arange(len(stored), dtype=np.uint64) + np.uint64(1_000_000)
+
+
+def one_each_anywhere(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    ids = uniform(len(stored), rng)
+    ids[0], ids[-1] = 0, LAST
+    return stored, ids
+
+
+def all_the_same_id(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    return stored, np.full(len(stored), 77, dtype=np.uint64)
+
+
+def many_each(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    fingerprints = np.concatenate([stored, rng.choice(stored, 5 * len(stored))])
+    return fingerprints, rng.integers(0, 1 << 40, len(fingerprints), dtype=np.uint64)
+
+
+def none_for_some(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    fingerprints = rng.choice(stored, 2 * len(stored))
+    return fingerprints, np.arange(len(fingerprints), dtype=np.uint64)
+
+
+def all_to_one(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    return np.full(5000, stored[len(stored) // 2]), np.arange(5000, dtype=np.uint64) * np.uint64(3)
+
+
+def as_many_ids_as_fingerprints_but_not_one_each(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    return np.concatenate([stored[1:], stored[-1:]]), np.arange(len(stored), dtype=np.uint64)
+
+
+def no_ids_at_all(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    return stored[:0], stored[:0]
+
+
+ONE = (one_each, one_each_from_a_million, one_each_anywhere, all_the_same_id)
+MANY = (many_each, none_for_some, all_to_one, as_many_ids_as_fingerprints_but_not_one_each, no_ids_at_all)
+SCATTERED = plans.flips((0x5555555555555555, 0xAAAAAAAAAAAAAAAA), (2, 0), 3)  # table 0 is no identity
+
+
+@pytest.mark.parametrize("make_pairs", [*ONE, *MANY])
+@pytest.mark.parametrize("slot_bits", [0, 5])
+@pytest.mark.parametrize("plan", [HALVES, SCATTERED], ids=["halves", "scattered"])
+def test_ids_come_back_to_their_fingerprints(
+    make_pairs: Callable[[Keys, np.random.Generator], tuple[Keys, Ids]], slot_bits: int, plan: plans.Plan
+) -> None:
+    rng = np.random.default_rng(2)
+    pairs = make_pairs(STORED, rng)
+    expected: dict[int, list[int]] = {fingerprint: [] for fingerprint in STORED.tolist()}
+    for fingerprint, document in zip(*(column.tolist() for column in pairs), strict=True):
+        expected[fingerprint].append(document)
+    with segment_of(STORED, plan, slot_bits=slot_bits, pairs=pairs) as segment:
+        assert segment.record.id_kind == (ID_KIND_ONE if make_pairs in ONE else ID_KIND_MANY)
+        assert segment.record.id_count == len(pairs[1])
+        assert segment.ids is not None
+        asked = rng.permutation(np.concatenate([STORED, STORED[:50], np.repeat(STORED[:3], 3)]))
+        counts, ids = segment.ids.lookup(asked)
+        assert (counts.dtype, ids.dtype) == (np.int64, np.uint64)
+        found = np.split(ids, np.cumsum(counts)[:-1])
+        assert [part.tolist() for part in found] == [sorted(expected[key]) for key in asked.tolist()]
+        by_rank = [column.tolist() for column in ids_by_rank(STORED, plan, pairs)]
+        assert [column.tolist() for column in segment.ids.read(0, segment.key_count)] == by_rank
+        counts, ids = segment.ids.read(10, 20)
+        assert counts.tolist() == by_rank[0][10:20]
+        first = sum(by_rank[0][:10])
+        assert ids.tolist() == by_rank[1][first : first + int(counts.sum())]
+
+
+def test_a_segment_without_ids_has_no_id_column() -> None:
+    with segment_of(STORED, HALVES) as segment:
+        assert segment.ids is None
+        assert segment.record.id_kind == ID_KIND_NONE
+
+
+def test_ids_of_ranks_that_there_are_not_are_refused() -> None:
+    with segment_of(STORED, HALVES, pairs=(STORED, STORED)) as segment:
+        assert segment.ids is not None
+        for first, end in ((0, len(STORED) + 1), (5, 4), (len(STORED) + 1, len(STORED) + 1)):
+            with pytest.raises(ValueError, match=f"ranks {first} to {end}: the segment has {len(STORED)}"):
+                segment.ids.read(first, end)
+
+
+def test_ids_of_a_fingerprint_that_is_not_stored_are_corruption() -> None:
+    # lookup is asked for what a probe found; what table 0 does not hold means that the tables differ.
+    strangers = fingerprint_array([int(STORED[0]) ^ 1, 0, LAST])
+    for slot_bits in (0, 5):
+        with segment_of(STORED, HALVES, slot_bits=slot_bits, pairs=(STORED, STORED)) as segment:
+            assert segment.ids is not None
+            assert [len(column) for column in segment.ids.lookup(strangers[:0])] == [0, 0]
+            for index in range(3):
+                with pytest.raises(CorruptStore, match="ids: a directory entry or an id points outside"):
+                    segment.ids.lookup(strangers[index : index + 1])
+
+
+# The writer.
+
+
+def writer_with_one_table(path: Path, *, with_ranks: bool = False) -> SegmentWriter:
+    writer = SegmentWriter(path, "gap", 2)
+    writer.add_table(HALVES.tables[0], ArrayKeys(STORED), with_ranks=with_ranks)
+    return writer
+
+
+@pytest.mark.parametrize("keys", [[3, 2], [3, 3]])
+def test_keys_out_of_order_are_refused_and_leave_no_file(tmp_path: Path, keys: list[int]) -> None:
+    with pytest.raises(ValueError, match="strictly increasing"), SegmentWriter(tmp_path / "x", "gap", 0) as writer:
+        writer.add_table(HALVES.tables[0], ArrayKeys(fingerprint_array(keys)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_of_another_number_of_keys_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ValueError, match="table 1: 699 keys, table 0 has 700"),
+        writer_with_one_table(tmp_path / "x") as writer,
+    ):
+        writer.add_table(HALVES.tables[1], ArrayKeys(STORED[1:]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ids_before_ranks_are_refused_and_leave_no_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ValueError, match="ids need table 0 added with_ranks"),
+        writer_with_one_table(tmp_path / "x") as writer,
+    ):
+        writer.add_ids(0, 0, 0, lambda: iter([]), lambda: iter([]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_left_before_its_end_leaves_no_file(tmp_path: Path) -> None:
+    with writer_with_one_table(tmp_path / "x"):
+        assert (tmp_path / "x").exists()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(KeyboardInterrupt), writer_with_one_table(tmp_path / "x"):
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"mine")
+    with pytest.raises(FileExistsError):
+        SegmentWriter(tmp_path / "x", "gap", 0)
+    assert (tmp_path / "x").read_bytes() == b"mine"
+
+
+def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_all = segment_module._write_all
+
+    def forgetful(fd: int, data: memoryview) -> None:
+        damaged = bytearray(data)
+        damaged[len(damaged) // 2] ^= 1
+        write_all(fd, memoryview(damaged))
+
+    with writer_with_one_table(tmp_path / "x") as writer:
+        writer.add_table(HALVES.tables[1], ArrayKeys(STORED))
+        monkeypatch.setattr(segment_module, "_write_all", forgetful)
+        with pytest.raises(CorruptStore, match="checksum"):
+            writer.finish()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_finish_returns_the_crc_that_stands_for_the_file(tmp_path: Path) -> None:
+    with writer_with_one_table(tmp_path / "x") as writer:
+        footer_crc = writer.finish()
+    segment = Segment(tmp_path / "x")
+    assert segment.footer_crc == footer_crc == int.from_bytes((tmp_path / "x").read_bytes()[-4:], "little")
+    segment.close()
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.integers(0, 100), st.integers(4000, 4200), st.integers(8000, 20000)), max_size=8))
+def test_a_checksummed_file_has_what_was_written_and_the_crc_of_each_page(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int]
+) -> None:
+    path = tmp_path_factory.mktemp("file") / "x"
+    parts = [np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8) for size in [1, *sizes]]
+    file = ChecksummedFile(path)
+    for part in parts:
+        file.write(part)
+    data = b"".join(part.tobytes() for part in parts)
+    assert file.offset == len(data)
+    assert file.align() == -(-len(data) // 64) * 64
+    data = data.ljust(file.offset, b"\0")
+    pages = [data[at : at + PAGE_BYTES] for at in range(0, len(data), PAGE_BYTES)]
+    assert file.checksums().tolist() == [crc32c_package.crc32c(page) for page in pages]
+    file.write_uncovered(b"the end")
+    file.sync()
+    file.close()
+    file.close()
+    assert path.read_bytes() == data + b"the end"
+
+
+# The reader.
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_segment(tmp_path / "x", STORED, HALVES, slot_bits=4, pairs=(STORED, STORED))
+
+
+def test_check_file_finds_every_flipped_byte_and_every_truncation(tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "y", STORED[:30], plans.flips(1, (1,), 1))
+    whole = path.read_bytes()
+    check_file(path)
+    for offset in range(len(whole)):
+        path.write_bytes(whole[:offset] + bytes([whole[offset] ^ (1 << offset % 8)]) + whole[offset + 1 :])
+        with pytest.raises(CorruptStore):
+            check_file(path)
+    for length in range(0, len(whole), 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises(CorruptStore):
+            check_file(path)
+
+
+def test_check_file_names_the_page(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[PAGE_BYTES + 5] ^= 4
+    path.write_bytes(data)
+    with pytest.raises(CorruptStore, match=rf"^{path}: the page at byte 4096 does not have the checksum"):
+        check_file(path)
+
+
+def test_check_file_names_the_checksums_and_the_roots(path: Path) -> None:
+    whole = path.read_bytes()
+    footer = Footer.unpack(whole[-FOOTER_BYTES:], len(whole))
+    for offset, what in ((footer.checksums_offset, "checksums"), (footer.roots_offset, "roots")):
+        data = bytearray(whole)
+        data[offset] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(CorruptStore, match=f"^{path}: {what}: "):
+            check_file(path)
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 127])
+def test_a_file_shorter_than_its_ends_is_refused(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bytes(length))
+    with pytest.raises(CorruptStore, match=f"{path}: {length} bytes, too short for a segment"):
+        Segment(path)
+    with pytest.raises(CorruptStore):
+        check_file(path)
+
+
+def test_a_file_that_is_no_segment_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"a line of text\n" * 100)
+    with pytest.raises(CorruptStore, match=rf"^{path}: footer: magic is b'.*', expected b'FPSTEND\\n'$"):
+        Segment(path)
+
+
+def test_a_missing_file_is_the_operating_systems_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Segment(tmp_path / "x")
+    with pytest.raises(FileNotFoundError):
+        check_file(tmp_path / "x")
+
+
+def test_a_truncated_file_has_no_footer(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+    with pytest.raises(CorruptStore, match=f"^{path}: footer: magic is"):
+        Segment(path)
+
+
+def resealed_footer(whole: bytes, change: Callable[[bytearray], None]) -> bytes:
+    footer = bytearray(whole[-FOOTER_BYTES:-4])
+    change(footer)
+    return whole[:-FOOTER_BYTES] + footer + crc(bytes(footer))
+
+
+def test_a_newer_version_is_unsupported_not_corrupt(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(resealed_footer(whole, lambda footer: footer.__setitem__(36, 2)))
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer: version is 2, expected 1$"):
+        Segment(path)
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer: version is 2, expected 1$"):
+        check_file(path)
+    path.write_bytes(resealed(whole[:8] + struct.pack("<I", 2) + whole[12:]))
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: header: version is 2, expected 1$"):
+        Segment(path)
+
+
+def test_damage_to_the_version_is_corruption(path: Path) -> None:
+    whole = path.read_bytes()
+    for offset in (8, len(whole) - FOOTER_BYTES + 36):
+        path.write_bytes(whole[:offset] + b"\2" + whole[offset + 1 :])
+        with pytest.raises(CorruptStore):
+            Segment(path)
+
+
+def test_another_kind_of_file_is_refused(path: Path) -> None:
+    path.write_bytes(resealed(Header(kind=9).pack() + path.read_bytes()[64:]))
+    with pytest.raises(CorruptStore, match=f"^{path}: header: kind is 9, expected 1$"):
+        Segment(path)
+
+
+def test_damage_to_a_region_that_opening_reads_is_named(path: Path) -> None:
+    whole = path.read_bytes()
+    footer = Footer.unpack(whole[-FOOTER_BYTES:], len(whole))
+    for offset, what in ((0, "header"), (footer.summary_offset, "summary"), (footer.roots_offset, "roots")):
+        path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 1]) + whole[offset + 1 :])
+        with pytest.raises(CorruptStore, match=f"^{path}: {what}: "):
+            Segment(path)
+
+
+def test_damage_elsewhere_is_found_when_it_is_read(path: Path) -> None:
+    whole = bytearray(path.read_bytes())
+    opened = Segment(path)
+    directory = next(region for region in opened.regions() if (region.name, region.table) == ("directory", 0))
+    opened.close()
+    whole[directory.offset] ^= 1
+    path.write_bytes(whole)
+    damaged = Segment(path)
+    page = directory.offset // PAGE_BYTES * PAGE_BYTES
+    with pytest.raises(CorruptStore, match=f"table 0, slot 0: the page at byte {page} does not have the checksum"):
+        list(damaged.keys(0))
+    damaged.close()
+
+
+def resealed_summary(whole: bytes, change: Callable[[Summary], Summary]) -> bytes:
+    footer = Footer.unpack(whole[-FOOTER_BYTES:], len(whole))
+    summary = Summary.unpack(whole[footer.summary_offset : footer.checksums_offset], footer)
+    packed = change(summary).pack()
+    end = footer.summary_offset + len(packed)
+    return resealed(whole[: footer.summary_offset] + packed + whole[end:])
+
+
+def test_tables_of_two_codecs_are_refused(path: Path) -> None:
+    def mix(summary: Summary) -> Summary:
+        return replace(summary, tables=(summary.tables[0], replace(summary.tables[1], codec=1)))
+
+    path.write_bytes(resealed_summary(path.read_bytes(), mix))
+    with pytest.raises(CorruptStore, match=f"^{path}: table 1: codec is 1, expected 0 as in table 0$"):
+        Segment(path)
+
+
+def test_records_that_contradict_the_file_are_refused(path: Path) -> None:
+    def beyond(summary: Summary) -> Summary:
+        return replace(summary, tables=(summary.tables[0], replace(summary.tables[1], slot_bits=30)))
+
+    path.write_bytes(resealed_summary(path.read_bytes(), beyond))
+    with pytest.raises(CorruptStore, match=f"^{path}: table 1: directory: "):
+        Segment(path)
+
+
+def test_a_segment_that_failed_to_open_leaves_no_map_behind(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        with pytest.raises(CorruptStore):
+            Segment(path)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_closed_segment_answers_no_more(path: Path) -> None:
+    segment = Segment(path)
+    ids = segment.ids
+    assert ids is not None
+    segment.close()
+    segment.close()
+    for use in (lambda: list(segment.keys(0)), lambda: ids.read(0, 1), lambda: ids.lookup(STORED[:1])):
+        with pytest.raises(StoreClosed, match="the store is closed"):
+            use()
+
+
+def test_the_records_say_what_was_written(path: Path) -> None:
+    segment = Segment(path)
+    assert isinstance(segment.record, SegmentRecord)
+    assert isinstance(segment.tables[0], TableRecord)
+    assert segment.footer.summary_bytes >= SEGMENT_RECORD_BYTES
+    assert [table.slot_bits for table in segment.tables] == [4, 4]
+    assert [table.prefix_mask for table in segment.tables] == [table.prefix_mask for table in HALVES.tables]
+    assert segment.record.key_count == len(STORED)
+    segment.close()

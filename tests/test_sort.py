@@ -1,0 +1,129 @@
+"""The compiled sort of pairs and what is done with sorted keys, against numpy's slow and plain ways."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fpstore._sort import group_pairs, sort_pairs, unique_sorted, unique_sorted_pairs
+
+TOP = 2**64 - 1
+anything = st.integers(0, TOP)
+few = st.sampled_from([0, 1, 2, 2**31, 2**32, 2**63, TOP - 1, TOP])
+either = st.one_of(anything, few)
+
+
+def u64(values) -> np.ndarray:
+    return np.array(values, dtype=np.uint64)
+
+
+def arrays(elements, max_size=300):
+    return hnp.arrays(np.uint64, st.integers(0, max_size), elements=elements)
+
+
+@st.composite
+def pairs(draw):
+    count = draw(st.integers(0, 300))
+    column = st.one_of(*(hnp.arrays(np.uint64, count, elements=elements) for elements in (either, few)))
+    return draw(column), draw(column)
+
+
+def sorted_by_numpy(fingerprints, ids):
+    order = np.lexsort((ids, fingerprints))
+    return fingerprints[order], ids[order]
+
+
+def assert_sorts(fingerprints, ids):
+    expected = sorted_by_numpy(fingerprints, ids)
+    fingerprints, ids = fingerprints.copy(), ids.copy()
+    sort_pairs(fingerprints, ids)
+    np.testing.assert_array_equal(fingerprints, expected[0])
+    np.testing.assert_array_equal(ids, expected[1])
+
+
+@given(pairs())
+def test_pairs_come_out_in_the_order_of_fingerprint_then_id(columns):
+    assert_sorts(*columns)
+
+
+SHAPES = {
+    "uniform": lambda rng, n: rng.integers(0, TOP, n, dtype=np.uint64, endpoint=True),
+    "increasing": lambda rng, n: np.arange(n, dtype=np.uint64),
+    "decreasing": lambda rng, n: np.arange(n, dtype=np.uint64)[::-1].copy(),
+    "all equal": lambda rng, n: np.full(n, TOP, np.uint64),
+    "few distinct": lambda rng, n: rng.integers(0, 7, n, dtype=np.uint64) << np.uint64(61),
+    "one bit apart": lambda rng, n: np.uint64(1) << rng.integers(0, 64, n, dtype=np.uint64),
+    # Every digit splits off a little: the deepest recursion.
+    "low bits set": lambda rng, n: np.uint64(TOP) >> rng.integers(0, 64, n, dtype=np.uint64),
+    "skewed": lambda rng, n: rng.integers(0, TOP, n, dtype=np.uint64) >> rng.integers(0, 64, n, dtype=np.uint64),
+}
+
+
+@pytest.mark.parametrize("ids", SHAPES)
+@pytest.mark.parametrize("fingerprints", SHAPES)
+def test_large_inputs_of_any_shape_are_sorted(fingerprints, ids):
+    rng = np.random.default_rng(7)
+    for count in (25, 1_000, 20_000):
+        assert_sorts(SHAPES[fingerprints](rng, count), SHAPES[ids](rng, count))
+
+
+def test_nothing_and_a_single_pair_are_already_sorted():
+    assert_sorts(u64([]), u64([]))
+    assert_sorts(u64([TOP]), u64([0]))
+
+
+def test_pairs_of_other_lengths_are_refused():
+    with pytest.raises(ValueError, match="2 fingerprints come with 3 ids"):
+        sort_pairs(u64([1, 2]), u64([1, 2, 3]))
+    with pytest.raises(ValueError, match="2 fingerprints come with 1 ids"):
+        unique_sorted_pairs(u64([1, 2]), u64([1]))
+
+
+def test_arrays_of_another_kind_are_refused():
+    with pytest.raises(ValueError, match="mismatch"):
+        sort_pairs(np.zeros(3, np.int64), np.zeros(3, np.int64))
+    with pytest.raises(ValueError, match="contiguous"):
+        sort_pairs(np.zeros(6, np.uint64)[::2], np.zeros(6, np.uint64)[::2])
+    with pytest.raises(TypeError):
+        sort_pairs(None, np.zeros(3, np.uint64))
+
+
+@given(arrays(st.one_of(either, few)))
+def test_distinct_keys_move_to_the_front(keys):
+    keys.sort()
+    expected = sorted(set(keys.tolist()))
+    assert unique_sorted(keys) == len(expected)
+    assert keys[: len(expected)].tolist() == expected
+
+
+@given(pairs())
+def test_distinct_pairs_move_to_the_front(columns):
+    fingerprints, ids = sorted_by_numpy(*columns)
+    expected = sorted(set(zip(fingerprints.tolist(), ids.tolist(), strict=True)))
+    count = unique_sorted_pairs(fingerprints, ids)
+    assert list(zip(fingerprints[:count].tolist(), ids[:count].tolist(), strict=True)) == expected
+
+
+@given(arrays(few))
+def test_groups_are_the_distinct_fingerprints_with_their_counts(fingerprints):
+    fingerprints.sort()
+    distinct, counts = np.full((2, len(fingerprints) + 1), 99, np.uint64)
+    size = group_pairs(fingerprints, distinct, counts)
+    expected = [(value, fingerprints.tolist().count(value)) for value in sorted(set(fingerprints.tolist()))]
+    assert list(zip(distinct[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
+
+
+def test_groups_can_be_taken_from_a_read_only_array():
+    fingerprints = u64([3, 3, 5])
+    fingerprints.flags.writeable = False
+    distinct, counts = np.zeros((2, 3), np.uint64)
+    assert group_pairs(fingerprints, distinct, counts) == 2
+    assert (distinct[:2].tolist(), counts[:2].tolist()) == ([3, 5], [2, 1])
+
+
+def test_groups_need_room_for_every_fingerprint():
+    with pytest.raises(ValueError, match="3 fingerprints need as many places: there are 2 for values and 3"):
+        group_pairs(u64([1, 2, 3]), u64([0, 0]), u64([0, 0, 0]))
+    with pytest.raises(ValueError, match="there are 3 for values and 2 for counts"):
+        group_pairs(u64([1, 2, 3]), u64([0, 0, 0]), u64([0, 0]))

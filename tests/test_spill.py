@@ -1,0 +1,378 @@
+"""Sorting in a stated budget: the same keys come out, whatever fits, and the budget holds."""
+
+import errno
+import os
+import re
+import stat
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fpstore import spill
+from fpstore.spill import KeySorter, PairSorter, parse_memory
+
+MIB = 1 << 20
+TOP = 2**64 - 1
+
+
+def u64(values) -> np.ndarray:
+    return np.array(values, dtype=np.uint64)
+
+
+def uniform(count, seed=1, high=TOP) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, high, count, dtype=np.uint64, endpoint=True)
+
+
+def all_keys(result) -> np.ndarray:
+    chunks = list(result.chunks())
+    assert all(len(chunk) for chunk in chunks)
+    return np.concatenate([*chunks, u64([])])
+
+
+def all_pairs(pairs) -> tuple[np.ndarray, np.ndarray]:
+    chunks = [*pairs, (u64([]), u64([]))]
+    return np.concatenate([first for first, _ in chunks]), np.concatenate([second for _, second in chunks])
+
+
+def distinct_pairs(fingerprints, ids) -> tuple[np.ndarray, np.ndarray]:
+    order = np.lexsort((ids, fingerprints))
+    fingerprints, ids = fingerprints[order], ids[order]
+    new = np.ones(len(ids), bool)
+    new[1:] = (fingerprints[1:] != fingerprints[:-1]) | (ids[1:] != ids[:-1])
+    return fingerprints[new], ids[new]
+
+
+def add_in_pieces(sorter, *columns, piece=70_001):
+    for start in range(0, len(columns[0]), piece):
+        sorter.add(*(column[start : start + piece] for column in columns))
+
+
+def make_budgets_small(patch):
+    """Budgets of 256 bytes (384 for pairs) and up: many runs, pieces and rounds of merging."""
+    patch.setattr(spill, "MIN_MEMORY_BYTES", 1)
+    patch.setattr(spill, "RESERVE_BYTES", 0)
+    patch.setattr(spill, "MIN_PIECE_BYTES", 64)
+
+
+KEY_SETS = {
+    "uniform": uniform(10**6),
+    "many duplicates": uniform(10**6, high=200_000),
+    "all equal": np.full(10**6, TOP, np.uint64),
+    "increasing": np.arange(10**6, dtype=np.uint64),
+    "decreasing": np.arange(10**6, dtype=np.uint64)[::-1].copy(),
+    "one run far below the others": np.concatenate([uniform(900_000) | u64([1 << 63]), uniform(100_000, high=99)]),
+}
+
+
+@pytest.mark.parametrize("name", KEY_SETS)
+def test_a_million_keys_are_sorted_within_one_mebibyte(name, tmp_path):
+    keys = KEY_SETS[name]
+    expected = u64(sorted(set(keys.tolist())))
+    tracemalloc.start()
+    sorter = KeySorter(tmp_path, MIB)
+    add_in_pieces(sorter, keys)
+    result = sorter.finish()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= MIB
+    assert result.count == len(expected)
+    np.testing.assert_array_equal(all_keys(result), expected)
+    result.close()
+
+
+@pytest.mark.parametrize("distinct", [TOP, 1000, 0])
+def test_pairs_are_sorted_within_one_mebibyte(distinct, tmp_path):
+    fingerprints, ids = uniform(300_000, high=distinct), uniform(300_000, seed=2, high=1000)
+    expected = distinct_pairs(fingerprints, ids)
+    tracemalloc.start()
+    sorter = PairSorter(tmp_path, MIB)
+    add_in_pieces(sorter, fingerprints, ids)
+    result = sorter.finish()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= MIB
+    assert result.count == len(expected[0])
+    for found, wanted in zip(all_pairs(result.chunks()), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    result.close()
+
+
+def test_reading_the_result_stays_within_the_budget_too(tmp_path):
+    sorter = KeySorter(tmp_path, MIB)
+    add_in_pieces(sorter, uniform(400_000))
+    result = sorter.finish()
+    tracemalloc.start()
+    for chunk in result.chunks():
+        assert len(chunk) <= MIB // 64
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= MIB // 2
+    result.close()
+
+
+def test_keys_that_fit_take_eight_bytes_each(tmp_path):
+    count = 10**6
+    keys = uniform(count)
+    for expected_count, slack in ((count, 1.01), (0, 1.13)):
+        tracemalloc.start()
+        sorter = KeySorter(tmp_path, 64 * MIB, expected_count)
+        add_in_pieces(sorter, keys)
+        result = sorter.finish()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= 8 * count * slack
+        assert result.count == count
+
+
+def test_what_fits_the_budget_is_never_written(tmp_path, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("a spill file was made")
+
+    monkeypatch.setattr(spill.tempfile, "TemporaryFile", refuse)
+    keys = (MIB - spill.RESERVE_BYTES) // 8
+    sorter = KeySorter(tmp_path, MIB)
+    sorter.add(uniform(keys))
+    assert sorter.finish().count == keys
+    sorter.add(uniform(keys))
+    with pytest.raises(AssertionError, match="a spill file was made"):
+        sorter.add(u64([1]))
+
+
+def test_duplicates_alone_never_spill(tmp_path, monkeypatch):
+    monkeypatch.setattr(spill.tempfile, "TemporaryFile", None)
+    sorter = KeySorter(tmp_path, MIB)
+    add_in_pieces(sorter, np.tile(np.arange(50_000, dtype=np.uint64), 20))
+    np.testing.assert_array_equal(all_keys(sorter.finish()), np.arange(50_000))
+
+
+def test_spill_files_lie_in_the_given_folder_unnamed_and_private(tmp_path):
+    sorter = KeySorter(tmp_path, MIB)
+    add_in_pieces(sorter, uniform(300_000))
+    (file,) = sorter._runs._files
+    assert os.fstat(file.fileno()).st_dev == tmp_path.stat().st_dev
+    assert os.readlink(f"/proc/self/fd/{file.fileno()}").startswith(str(tmp_path))
+    assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == []
+    result = sorter.finish()
+    assert file.closed
+    assert list(tmp_path.iterdir()) == []
+    result.close()
+
+
+def test_a_result_can_be_read_again_and_by_two_readers_at_once(tmp_path):
+    keys = uniform(300_000)
+    for memory in (MIB, 64 * MIB):
+        sorter = KeySorter(tmp_path, memory)
+        sorter.add(keys)
+        result = sorter.finish()
+        for first, second in zip(result.chunks(), result.chunks(), strict=True):
+            np.testing.assert_array_equal(first, second)
+        np.testing.assert_array_equal(all_keys(result), np.sort(keys))
+        result.close()
+
+
+def test_chunks_of_a_result_in_memory_cannot_be_written_to(tmp_path):
+    sorter = KeySorter(tmp_path, MIB)
+    sorter.add(u64([2, 1]))
+    (chunk,) = sorter.finish().chunks()
+    with pytest.raises(ValueError, match="read-only"):
+        chunk[0] = 9
+
+
+def test_closing_frees_what_the_result_holds(tmp_path):
+    for memory in (MIB, 64 * MIB):
+        sorter = KeySorter(tmp_path, memory)
+        sorter.add(uniform(200_000))
+        result = sorter.finish()
+        files = result._spill._files if result._spill else []
+        result.close()
+        assert all(file.closed for file in files)
+        assert (result.count, list(result.chunks())) == (0, [])
+
+
+def test_a_result_that_nobody_closes_frees_its_disk(tmp_path):
+    sorter = KeySorter(tmp_path, MIB)
+    sorter.add(uniform(200_000))
+    result = sorter.finish()
+    (file,) = result._spill._files
+    del result
+    assert file.closed
+
+
+def test_a_sorter_without_keys_gives_none(tmp_path):
+    keys, pairs = KeySorter(tmp_path, MIB).finish(), PairSorter(tmp_path, MIB).finish()
+    assert (keys.count, list(keys.chunks())) == (0, [])
+    assert (pairs.count, list(pairs.chunks()), list(pairs.groups())) == (0, [], [])
+
+
+def test_a_sorter_starts_afresh_after_finish(tmp_path):
+    sorter = KeySorter(tmp_path, MIB)
+    sorter.add(uniform(200_000))
+    sorter.finish().close()
+    sorter.add(u64([5, 4]))
+    assert all_keys(sorter.finish()).tolist() == [4, 5]
+
+
+def test_what_was_added_may_be_changed_afterwards(tmp_path):
+    sorter = KeySorter(tmp_path, MIB)
+    keys = u64([3, 1])
+    sorter.add(keys)
+    keys[:] = 9
+    assert all_keys(sorter.finish()).tolist() == [1, 3]
+
+
+values = st.one_of(st.integers(0, 20), st.integers(0, TOP))
+
+
+@settings(max_examples=150)
+@given(st.lists(values, max_size=400), st.integers(256, 1500), st.integers(1, 90))
+def test_any_keys_in_any_budget_come_out_sorted_and_distinct(tmp_path_factory, keys, memory, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        make_budgets_small(patch)
+        sorter = KeySorter(tmp_path_factory.getbasetemp(), memory)
+        add_in_pieces(sorter, u64(keys), piece=piece)
+        result = sorter.finish()
+        assert all_keys(result).tolist() == sorted(set(keys))
+        assert result.count == len(set(keys))
+        result.close()
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.tuples(st.one_of(st.integers(0, 3), values), values), max_size=300),
+    st.integers(384, 3000),
+    st.integers(1, 90),
+)
+def test_any_pairs_in_any_budget_come_out_sorted_distinct_and_grouped(tmp_path_factory, pairs, memory, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        make_budgets_small(patch)
+        sorter = PairSorter(tmp_path_factory.getbasetemp(), memory)
+        columns = u64(pairs).reshape(-1, 2).T.copy()
+        add_in_pieces(sorter, *columns, piece=piece)
+        result = sorter.finish()
+        found = [column.tolist() for column in all_pairs(result.chunks())]
+        assert list(zip(*found, strict=True)) == sorted(set(pairs))
+        distinct, counts = all_pairs(result.groups())
+        assert distinct.tolist() == sorted({fingerprint for fingerprint, _ in pairs})
+        assert counts.tolist() == [found[0].count(fingerprint) for fingerprint in distinct.tolist()]
+        result.close()
+
+
+def test_runs_beyond_one_merge_are_merged_in_rounds(tmp_path):
+    merges = []
+    original = spill._merge
+    with pytest.MonkeyPatch.context() as patch:
+        make_budgets_small(patch)
+        patch.setattr(spill, "_merge", lambda *call: (merges.append(len(call[1]) - 1), original(*call)))
+        sorter = KeySorter(tmp_path, 512)
+        keys = uniform(64 * 20)
+        sorter.add(keys)
+        result = sorter.finish()
+    # 512 bytes hold 64 keys, so there are 20 runs; half of them, in pieces of 64 bytes, is 4 runs at a time.
+    assert merges == [4] * 5 + [4, 1, 2]
+    np.testing.assert_array_equal(all_keys(result), np.sort(keys))
+    result.close()
+
+
+def test_a_group_larger_than_a_chunk_is_counted_whole(tmp_path):
+    ids = np.arange(500_000, dtype=np.uint64)
+    sorter = PairSorter(tmp_path, MIB)
+    sorter.add(u64([1]), u64([7]))
+    add_in_pieces(sorter, np.full(500_000, 5, np.uint64), ids)
+    sorter.add(u64([9, 9]), u64([7, 8]))
+    result = sorter.finish()
+    distinct, counts = all_pairs(result.groups())
+    assert (distinct.tolist(), counts.tolist()) == ([1, 5, 9], [1, 500_000, 2])
+    result.close()
+
+
+def test_a_budget_below_one_mebibyte_is_refused(tmp_path):
+    for sorter in (KeySorter, PairSorter):
+        with pytest.raises(ValueError, match=r"at least 1048576 bytes, not 1048575"):
+            sorter(tmp_path, MIB - 1)
+
+
+@pytest.mark.parametrize("bad", [[1, 2], np.zeros(2, np.int64), np.zeros(2), np.zeros((2, 2), np.uint64)])
+def test_a_sorter_takes_arrays_of_uint64_only(bad, tmp_path):
+    with pytest.raises(TypeError, match="one-dimensional arrays of uint64"):
+        KeySorter(tmp_path, MIB).add(bad)
+    with pytest.raises(TypeError, match="one-dimensional arrays of uint64"):
+        PairSorter(tmp_path, MIB).add(u64([1, 2]), bad)
+
+
+def test_pairs_of_other_lengths_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="2 fingerprints come with 3 ids"):
+        PairSorter(tmp_path, MIB).add(u64([1, 2]), u64([1, 2, 3]))
+
+
+def test_strided_and_read_only_input_is_taken(tmp_path):
+    keys = uniform(100_000)
+    keys.flags.writeable = False
+    sorter = KeySorter(tmp_path, MIB)
+    sorter.add(keys[::-2])
+    np.testing.assert_array_equal(all_keys(sorter.finish()), np.sort(keys[::-2]))
+
+
+def test_a_missing_folder_is_reported_as_the_system_says(tmp_path):
+    sorter = KeySorter(tmp_path / "absent", MIB)
+    with pytest.raises(FileNotFoundError):
+        sorter.add(uniform(300_000))
+
+
+def test_a_full_disk_is_reported_as_the_system_says(tmp_path, monkeypatch):
+    def full(*_args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(spill.os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        KeySorter(tmp_path, MIB).add(uniform(300_000))
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_short_writes_and_reads_are_carried_on(tmp_path, monkeypatch):
+    write, read = os.pwrite, os.preadv
+    monkeypatch.setattr(spill.os, "pwrite", lambda fd, data, at: write(fd, data[:99_999], at))
+    monkeypatch.setattr(spill.os, "preadv", lambda fd, into, at: read(fd, [into[0][:77_777]], at))
+    keys = uniform(300_000)
+    sorter = KeySorter(tmp_path, MIB)
+    sorter.add(keys)
+    result = sorter.finish()
+    np.testing.assert_array_equal(all_keys(result), np.sort(keys))
+    result.close()
+
+
+def test_a_spill_file_cut_short_is_an_error_not_a_shorter_answer(tmp_path):
+    sorter = KeySorter(tmp_path, MIB)
+    sorter.add(uniform(300_000))
+    result = sorter.finish()
+    os.ftruncate(result._spill._files[0].fileno(), 2_000_000)
+    with pytest.raises(OSError, match=r"a spill file ends at byte 2000000, \d+ bytes early"):
+        list(result.chunks())
+    result.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (4096, 4096),
+        ("4096", 4096),
+        ("1B", 1),
+        ("2GiB", 2 << 30),
+        ("512MiB", 512 << 20),
+        (" 512 mib ", 512 << 20),
+        ("1.5KiB", 1536),
+        ("3kB", 3000),
+        ("1TB", 10**12),
+    ],
+)
+def test_memory_is_read_from_numbers_and_text(text, expected):
+    assert parse_memory(text) == expected
+
+
+@pytest.mark.parametrize("bad", ["", "GiB", "2 G", "-1", "0", 0, -5, True, 1.5, None, "1e9", "2GiBs", "0.1B", "٣"])
+def test_memory_that_is_not_a_size_is_refused(bad):
+    with pytest.raises(ValueError, match=re.escape(f"memory {bad!r}: expected a number of bytes above 0")):
+        parse_memory(bad)

@@ -1,0 +1,169 @@
+"""The catalog's record: what it accepts, what it refuses, and that bytes lead back to the same state."""
+
+import dataclasses
+import json
+import re
+import struct
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore import state as records
+from fpstore.errors import UnsupportedVersion
+from fpstore.state import SegmentEntry, Settings, State, decode, encode
+
+SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
+ENTRY = SegmentEntry("00000007.fpseg", 4096, 10, 12, 0xDEADBEEF)
+STATE = State(SETTINGS, (ENTRY,), 1, 8)
+
+
+def sealed(text: bytes) -> bytes:
+    """A record around any text, with the right checksum."""
+    return struct.pack("<I", records._checksum(text)) + text
+
+
+def changed(**fields) -> bytes:
+    """The record of STATE with some fields replaced, or dropped where the value is ..., and the right checksum."""
+    content = json.loads(encode(STATE, 5)[4:]) | fields
+    content = {name: value for name, value in content.items() if value is not ...}
+    return sealed(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+objects = st.dictionaries(st.text(), json_values, max_size=4)
+entries = st.builds(
+    SegmentEntry,
+    st.integers(1, 99_999_998).map("{:08d}.fpseg".format),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 2**32 - 1),
+)
+
+
+@given(
+    st.builds(
+        Settings,
+        k=st.integers(0, 64),
+        plan=objects,
+        codec=st.sampled_from(["gap", "xor", "rice", "raw"]),
+        ids=st.booleans(),
+        recipe=st.none() | objects,
+    ),
+    st.lists(entries, max_size=5, unique_by=lambda entry: entry.name),
+    st.integers(1, 2**63 - 1),
+    st.integers(1, 2**63 - 1),
+)
+def test_a_state_read_back_is_the_state_written(settings, segments, generation, transaction):
+    state = State(settings, tuple(segments), generation, 10**8)
+    assert decode(encode(state, transaction), transaction) == state
+
+
+def test_the_record_is_what_the_format_page_shows():
+    text = (
+        b'{"generation":1,"next_segment":8,"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,'
+        b'"key_count":10,"name":"00000007.fpseg"}],"settings":{"codec":"gap","ids":true,"k":3,"key_bits":64,'
+        b'"plan":{"name":"paper-4"},"recipe":null},"transaction":1,"version":1}'
+    )
+    assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
+
+
+def test_every_flipped_bit_and_every_truncation_of_a_record_is_noticed():
+    record = encode(STATE, 5)
+    damaged = [record[:length] for length in range(len(record))]
+    for index in range(8 * len(record)):
+        flipped = bytearray(record)
+        flipped[index // 8] ^= 1 << index % 8
+        damaged.append(bytes(flipped))
+    for bad in damaged:
+        with pytest.raises(ValueError, match=f"the state, {len(bad)} bytes, does not match its checksum"):
+            decode(bad, 5)
+
+
+def test_a_record_of_another_transaction_is_refused():
+    with pytest.raises(ValueError, match="the transaction that wrote the state is 5, expected 6"):
+        decode(encode(STATE, 5), 6)
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None, ...])
+def test_a_record_of_another_version_is_refused_as_such(version):
+    with pytest.raises(UnsupportedVersion, match=r"the state has version .*, expected 1"):
+        decode(changed(version=version), 5)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000, b"NaN", b"1" * 5000])
+def test_a_record_that_is_not_json_is_refused(text):
+    with pytest.raises(ValueError, match="the state is not JSON"):
+        decode(sealed(text), 5)
+
+
+@pytest.mark.parametrize("text", [b"[]", b"null", b'{"a": 1}', b'{"b":1,"a":1}', b'{"a":1,"a":1}', b'{"a":1}\n'])
+def test_a_record_in_another_spelling_is_refused(text):
+    with pytest.raises(ValueError, match=r"the state is .*, expected a canonical JSON object"):
+        decode(sealed(text), 5)
+
+
+ENTRY_FIELDS = dataclasses.asdict(ENTRY)
+SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"generation": 0}, "generation is 0, expected an integer from 1 to"),
+        ({"generation": True}, "generation is True, expected an integer"),
+        ({"generation": 1.0}, "generation is 1.0, expected an integer"),
+        ({"next_segment": 7}, "next_segment is 7, expected an integer from 8 to 100000000"),
+        ({"next_segment": 10**8 + 1}, "next_segment is 100000001, expected an integer from 8"),
+        ({"next_segment": ...}, "State is .*, expected the fields generation, next_segment, segments, settings"),
+        ({"more": 1}, "State is .*, expected the fields generation, next_segment, segments, settings"),
+        ({"segments": {}}, "segments is {}, expected a list"),
+        ({"segments": ...}, "segments is None, expected a list"),
+        ({"segments": [ENTRY_FIELDS, ENTRY_FIELDS]}, r"segments is \[7, 7\], expected each of them once"),
+        ({"segments": [[]]}, r"SegmentEntry is \[\], expected the fields crc, file_bytes"),
+        ({"segments": [ENTRY_FIELDS | {"more": 1}]}, "SegmentEntry is .*, expected the fields crc, file_bytes"),
+        ({"segments": [ENTRY_FIELDS | {"crc": 2**32}]}, "crc is 4294967296, expected an integer from 0 to"),
+        ({"segments": [ENTRY_FIELDS | {"file_bytes": -1}]}, "file_bytes is -1, expected an integer from 0"),
+        ({"segments": [ENTRY_FIELDS | {"key_count": "9"}]}, "key_count is '9', expected an integer from 0"),
+        ({"segments": [ENTRY_FIELDS | {"id_count": None}]}, "id_count is None, expected an integer from 0"),
+        ({"settings": ...}, "Settings is None, expected the fields codec, ids"),
+        ({"settings": SETTINGS_FIELDS | {"k": 65}}, "k is 65, expected an integer from 0 to 64"),
+        ({"settings": SETTINGS_FIELDS | {"key_bits": 32}}, "key_bits is 32, expected 64"),
+        ({"settings": SETTINGS_FIELDS | {"plan": []}}, r"plan is \[\], expected an object"),
+        ({"settings": SETTINGS_FIELDS | {"codec": "zip"}}, "codec is 'zip', expected one of gap, xor, rice, raw"),
+        ({"settings": SETTINGS_FIELDS | {"codec": []}}, r"codec is \[\], expected one of"),
+        ({"settings": SETTINGS_FIELDS | {"ids": 1}}, "ids is 1, expected true or false"),
+        ({"settings": SETTINGS_FIELDS | {"recipe": 1}}, "recipe is 1, expected an object or null"),
+    ],
+)
+def test_a_record_with_a_field_that_cannot_be_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        decode(changed(**fields), 5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["1.fpseg", "../0001.fpseg", "00000001.fpseg\n", "00000001xfpseg", "/0000001.fpseg", "٠٠٠٠٠٠٠١.fpseg", 7, ""],
+)
+def test_a_segment_name_cannot_lead_out_of_its_folder(name):
+    with pytest.raises(ValueError, match=re.escape(f"segment name is {name!r}, expected 8 digits and .fpseg")):
+        dataclasses.replace(ENTRY, name=name)
+
+
+def test_a_message_stays_short_whatever_was_found():
+    with pytest.raises(ValueError, match="plan is") as caught:
+        dataclasses.replace(SETTINGS, plan=["x" * 10_000])
+    assert len(str(caught.value)) < 200
+
+
+def test_settings_that_json_cannot_hold_are_refused_when_written():
+    for recipe, kind in (({"a": float("nan")}, ValueError), ({"a": b""}, TypeError)):
+        state = dataclasses.replace(STATE, settings=dataclasses.replace(SETTINGS, recipe=recipe))
+        with pytest.raises(kind):
+            encode(state, 1)

@@ -1,0 +1,170 @@
+"""The demo: near-duplicate files in Python's own standard library, found through the command line.
+
+Fingerprints every .py file of the library, and copies of a few with one word changed, so that near-duplicates surely
+exist; builds a store, probes it with every file, compares with brute force, and prints the report. Works in a
+scratch folder that is gone afterwards.
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections import defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import numpy as np
+
+DISTANCE = 3
+EDITED_COPIES = 5
+SHOWN_PAIRS = 40
+NO_WORDS = 0  # the fingerprint of a file without words
+NOT_THE_LIBRARY = {"site-packages", "dist-packages", "__pycache__"}
+
+Pair = tuple[str, str]
+
+
+def main() -> int:
+    """Run the demo; 1 if its answer differs from brute force."""
+    started = perf_counter()
+    with TemporaryDirectory(prefix="fpstore-demo-") as folder:
+        scratch = Path(folder)
+        files, store = scratch / "files", scratch / "library.fps"
+        count = copy_library(Path(sysconfig.get_path("stdlib")), files / "library")
+        edited = edit_copies(files / "library", files / "edited")
+        say(
+            f"{count} files of Python {sys.version.split()[0]}'s library, and {len(edited)} copies with a word changed:"
+        )
+        for name, (before, after) in edited.items():
+            print(f"  {name}: {before!r} became {after!r}")
+
+        say("Build a store from the files; the recipe turns texts into fingerprints.")
+        fpstore("build", store, files, "--format", "text")
+        say("The same fingerprints with their names; the row number is the id in the store.")
+        listing = fpstore("fingerprint", files)
+        names, fingerprints = read_listing(listing, files)
+
+        say(f"Probe the store with every file: who is within distance {DISTANCE} of whom?")
+        queries = scratch / "queries.hex"
+        queries.write_text("".join(f"{fingerprint:016x}\n" for fingerprint in sorted(set(fingerprints))))
+        answer = fpstore("probe", store, "--input", queries)
+        pairs = read_pairs(answer, names, fingerprints)
+        show_pairs(pairs, names, fingerprints)
+
+        say("Brute force over all pairs, to compare:")
+        expected = brute_force_pairs(names, fingerprints)
+        agrees = pairs == expected
+        print(f"  {len(expected)} pairs, {'the same' if agrees else 'NOT the same'} as the store found")
+
+        say("Check every byte of the store, and see where they go.")
+        print(fpstore("verify", store), end="")
+        print(fpstore("report", store), end="")
+    print(f"\nDone in {perf_counter() - started:.1f} s; the scratch folder is gone.")
+    return 0 if agrees else 1
+
+
+def say(text: str) -> None:
+    """A heading before a step."""
+    print(f"\n{text}", flush=True)
+
+
+def fpstore(*arguments: object) -> str:
+    """Run the command line, showing the command, and return what it prints."""
+    typed = ["fpstore", *map(str, arguments)]
+    print(f"$ {shlex.join(typed)}", flush=True)
+    command = [sys.executable, "-m", *typed]
+    return subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, encoding="utf-8", errors="surrogateescape"
+    ).stdout
+
+
+def copy_library(library: Path, target: Path) -> int:
+    """Copy the .py files of the library, without what others installed beside it; returns how many."""
+    count = 0
+    for path in sorted(library.rglob("*.py")):
+        inside = path.relative_to(library)
+        if NOT_THE_LIBRARY.isdisjoint(inside.parts):
+            copy = target / inside
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+            count += 1
+    return count
+
+
+def edit_copies(library: Path, target: Path) -> dict[str, Pair]:
+    """Copy the largest modules with the word in the middle changed; their names and the change."""
+    largest = sorted(library.glob("*.py"), key=lambda path: (-path.stat().st_size, path.name))[:EDITED_COPIES]
+    target.mkdir()
+    changes = {}
+    for path in largest:
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        words = list(re.finditer(r"\w+", text))
+        word = words[len(words) // 2]
+        copy = text[: word.start()] + "changed" + text[word.end() :]
+        (target / path.name).write_text(copy, encoding="utf-8", errors="surrogateescape")
+        changes[path.name] = (word[0], "changed")
+    return changes
+
+
+def read_listing(listing: str, folder: Path) -> tuple[list[str], list[int]]:
+    """The names (below folder) and the fingerprints that `fpstore fingerprint` printed."""
+    names, fingerprints = [], []
+    for line in listing.splitlines():
+        fingerprint, _, name = line.partition("\t")
+        names.append(str(Path(name).relative_to(folder)))
+        fingerprints.append(int(fingerprint, 16))
+    print(f"  {len(names)} fingerprints, {len(set(fingerprints))} distinct")
+    return names, fingerprints
+
+
+def read_pairs(answer: str, names: list[str], fingerprints: list[int]) -> dict[Pair, int]:
+    """The pairs of files in what `fpstore probe` printed, and their distance."""
+    by_fingerprint: dict[int, list[str]] = defaultdict(list)
+    for name, fingerprint in zip(names, fingerprints, strict=True):
+        by_fingerprint[fingerprint].append(name)
+    pairs = {}
+    for line in answer.splitlines():
+        query, _, distance, row = line.split("\t")
+        found = names[int(row)]
+        for name in by_fingerprint[int(query, 16)]:
+            if name < found:
+                pairs[name, found] = int(distance)
+    return pairs
+
+
+def show_pairs(pairs: dict[Pair, int], names: list[str], fingerprints: list[int]) -> None:
+    """Print the pairs, nearest first; of files with the same fingerprint only the first two."""
+    copies: dict[int, list[str]] = defaultdict(list)
+    for name, fingerprint in sorted(zip(names, fingerprints, strict=True)):
+        copies[fingerprint].append(name)
+    copy_number = {name: number for same in copies.values() for number, name in enumerate(same)}
+    wordless = set(copies[NO_WORDS])
+    told = sorted(
+        (distance, (first, second))
+        for (first, second), distance in pairs.items()
+        if first not in wordless and copy_number[first] + copy_number[second] == (0 if distance else 1)
+    )
+    print(f"  {len(pairs)} pairs. Without the {len(wordless)} files that have no words, and without further copies:")
+    for distance, (first, second) in told[:SHOWN_PAIRS]:
+        print(f"  {distance}  {first}  {second}")
+    if len(told) > SHOWN_PAIRS:
+        print(f"  ... and {len(told) - SHOWN_PAIRS} more")
+
+
+def brute_force_pairs(names: list[str], fingerprints: list[int]) -> dict[Pair, int]:
+    """Every pair of files within the distance, by comparing all of them."""
+    array = np.array(fingerprints, dtype=np.uint64)
+    pairs = {}
+    for index, fingerprint in enumerate(array):
+        distances = np.bitwise_count(array[index + 1 :] ^ fingerprint)
+        for other in (np.flatnonzero(distances <= DISTANCE) + index + 1).tolist():
+            first, second = sorted((names[index], names[other]))
+            pairs[first, second] = int(distances[other - index - 1])
+    return pairs
+
+
+if __name__ == "__main__":
+    sys.exit(main())
