@@ -1,7 +1,10 @@
-"""Joins of sorted keys: the inner loop of finding all pairs. Which joins there are to make is pairs.py's to know."""
+"""Joins of sorted keys: the inner loop of finding all pairs, and of large batches of queries.
+
+Which joins there are to make is joins.py's to know.
+"""
 
 cimport cython
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 import numpy as np
@@ -25,46 +28,93 @@ cdef extern from "pairs.h" nogil:
         const uint64_t *right
         uint64_t left_count
         uint64_t right_count
-        int same
+        int symmetric
         Pair *out
         uint64_t room
         uint64_t found
         uint64_t i
+        const uint32_t *starts
+        uint64_t first_window
     void join_run(JoinState *join)
+    void windows_find(const uint64_t *keys, uint64_t key_count, unsigned window_bits, uint64_t first_window, uint64_t count,
+                      uint32_t *starts)
 
 join_choose(fpstore_is_fast())
 
 
-cdef class Join:
-    """Pairs (one key of left, one of right) of a table within `distance` that this table is the first to catch.
+cdef class Windows:
+    """Sorted keys, and where among them each window starts: the keys that share their top window_bits bits.
 
-    left, right: sorted keys of table (uint64[n]), the same array to join it with itself. window_bits: keys are compared
-    with those that share their top window_bits bits up to `flips` (a mask in those bits).
+    keys: uint64[n], n below 2^32, all of them in the `count` windows from first_window on: an aligned range, count a power
+    of two.
+    """
+
+    cdef readonly object keys
+    cdef const uint64_t[::1] view
+    cdef uint32_t[::1] starts
+    cdef unsigned window_bits
+    cdef uint64_t first_window, count
+
+    def __cinit__(self, const uint64_t[::1] keys not None, unsigned window_bits, uint64_t first_window, uint64_t count):
+        cdef uint64_t n = <uint64_t>keys.shape[0]
+        if (window_bits > 63 or n >> 32 or count == 0 or count & (count - 1) or first_window & (count - 1)
+                or first_window >> window_bits or count > <uint64_t>1 << window_bits):
+            raise ValueError(f"{n} keys, windows {first_window} to {first_window + count} of {window_bits} bits")
+        if n > 0 and window_bits > 0 and (keys[0] >> (64 - window_bits) < first_window
+                                          or keys[n - 1] >> (64 - window_bits) >= first_window + count):
+            raise ValueError(f"keys outside windows {first_window} to {first_window + count} of {window_bits} bits")
+        self.keys, self.view = keys, keys
+        self.window_bits, self.first_window, self.count = window_bits, first_window, count
+        self.starts = np.empty(count + 1, dtype=np.uint32)
+        with nogil:
+            windows_find(&keys[0] if n > 0 else NULL, n, window_bits, first_window, count, &self.starts[0])
+
+
+cdef class Join:
+    """Pairs (a key of left, a key of right) of a table within `distance` that this table is the first to catch.
+
+    left: sorted keys under the table's permutation (uint64[n]). Keys are compared with those of right whose window
+    differs from their own by `flips` (a mask in the top bits of a key). symmetric: both are of one set and each pair is wanted
+    once, the smaller fingerprint first; with no flips, left is right's own keys then. Otherwise left comes first.
     """
 
     cdef JoinState state
     cdef SegmentView view
-    cdef object left, right
+    cdef Windows right
+    cdef object left
 
-    def __cinit__(self, SegmentView view not None, unsigned table, const uint64_t[::1] left not None,
-                  const uint64_t[::1] right not None, unsigned distance, unsigned window_bits, uint64_t flips):
-        if table >= <unsigned>view.table_count or window_bits > 64:
-            raise ValueError(f"table {table}, window of {window_bits} bits: the segment has {view.table_count} tables of 64")
+    def __cinit__(self, SegmentView view not None, unsigned table, const uint64_t[::1] left not None, Windows right not None,
+                  unsigned distance, uint64_t flips, *, bint symmetric):
+        cdef uint64_t n = <uint64_t>left.shape[0], first, last
+        cdef unsigned shift = 64 - right.window_bits
+        if table >= <unsigned>view.table_count:
+            raise ValueError(f"table {table}: the segment has {view.table_count}")
+        if shift == 64 and flips != 0 or shift < 64 and flips & ((<uint64_t>1 << shift) - 1):
+            raise ValueError(f"flips {flips:#x}: expected bits among the top {right.window_bits}")
         memset(&self.state, 0, cython.sizeof(JoinState))
         self.view, self.left, self.right = view, left, right
         self.state.tables = view.tables
         self.state.table = table
         self.state.distance = distance
-        self.state.window_bits = window_bits
+        self.state.window_bits = right.window_bits
         self.state.flips = flips
-        self.state.left_count = <uint64_t>left.shape[0]
-        self.state.right_count = <uint64_t>right.shape[0]
-        if left.shape[0] > 0 and right.shape[0] > 0:
+        self.state.symmetric = symmetric
+        self.state.starts = &right.starts[0]
+        self.state.first_window = right.first_window
+        self.state.right_count = <uint64_t>right.view.shape[0]
+        if n > 0 and self.state.right_count > 0:
             self.state.left = &left[0]
-            self.state.right = &right[0]
-            self.state.same = self.state.left == self.state.right
-        else:
-            self.state.left_count = 0
+            self.state.left_count = n
+            self.state.right = &right.view[0]
+            if symmetric and flips == 0 and (n != self.state.right_count or self.state.left != self.state.right):
+                raise ValueError("a symmetric join without flips is of keys with themselves")
+            # Sorted keys of one aligned range, flipped, are of one aligned range: the ends tell for all.
+            first, last = left[0] ^ flips, left[n - 1] ^ flips
+            if shift < 64 and not (self.holds(first >> shift) and self.holds(last >> shift)):
+                raise ValueError(f"left, flipped, leaves windows {right.first_window} to {right.first_window + right.count}")
+
+    cdef bint holds(self, uint64_t window):
+        return self.right.first_window <= window and window - self.right.first_window < self.right.count
 
     @property
     def done(self):
@@ -90,7 +140,7 @@ cdef class Join:
         return self.state.found
 
     def next(self, Py_ssize_t room=1 << 16):
-        """The pairs of the next stretch of work, uint64[up to room, 3]: smaller fingerprint, larger one, distance."""
+        """The pairs of the next stretch of work, uint64[up to room, 3]: two fingerprints and their distance."""
         cdef uint64_t[:, ::1] out
         result = np.empty((room, 3), dtype=np.uint64)
         if room < 1:

@@ -33,6 +33,7 @@ cdef extern from "search.h" nogil:
         Match *matches
         uint64_t match_count
         uint64_t match_room
+        uint64_t match_limit
         uint64_t blocks_scanned
     Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
     int match_order(const void *a, const void *b)
@@ -80,6 +81,8 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
     state.table_count = <unsigned>view.table_count
     state.distance = distance
     state.first_only = first_only
+    # Each key takes a bit of payload or more, and a match is reported once.
+    state.match_limit = count * view.tables[0].payload_bits if view.table_count > 0 else 0
     view.enter()
     try:
         if count > 0:

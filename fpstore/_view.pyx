@@ -161,7 +161,7 @@ cdef class TableCursor:
         self.table = view.tables[table]
         self.where = f"table {table}"
         if not first_slot <= end_slot <= (<uint64_t>1 << self.table.slot_bits):
-            raise ValueError(f"slots {first_slot} to {end_slot}: {self.where} has {1 << self.table.slot_bits}")
+            raise ValueError(f"slots {first_slot} to {end_slot}: {self.where} has {<uint64_t>1 << self.table.slot_bits}")
         if not 1 <= streams <= DECODE_STREAMS:
             raise ValueError(f"streams is {streams}, expected 1..{DECODE_STREAMS}")
         memset(&self.cursor, 0, cython.sizeof(Cursor))

@@ -6,11 +6,14 @@ changes in a single commit of its catalog. Whatever interrupts a build leaves wh
 """
 
 import errno
+import fcntl
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +23,12 @@ from fpstore import planner
 from fpstore.arrays import as_keys
 from fpstore.catalog import Catalog, SegmentEntry, Settings, create_catalog
 from fpstore.errors import PlanError
-from fpstore.format import CODECS
+from fpstore.format import CODECS, KEY_BITS
 from fpstore.permutation import Permutation
 from fpstore.plan import Plan, TablePlan
 from fpstore.segment import SegmentWriter, sync_folder
 from fpstore.spill import KeySorter, PairSorter, SortedPairs, parse_memory
+from fpstore.spill import SortedKeys as SpilledKeys
 from fpstore.types import Ids, Keys, Progress, SortedKeys
 
 Source = Iterable[tuple[Keys, Ids | None]]
@@ -33,6 +37,7 @@ LEAST_MEMORY = 64 << 20
 # Beside the sorters' arrays: the interpreter with numpy, and the encoder's chunk of output.
 OTHER_MEMORY = 48 << 20
 CHUNK_KEYS = 1 << 20
+LEAST_SORTER_MEMORY = 8 << 20
 MOST_DISTANCE = 16
 
 
@@ -55,12 +60,18 @@ class BuildOptions:
             raise ValueError(f"codec is {self.codec!r}, expected one of {', '.join(CODECS)}")
         if self.memory_bytes < LEAST_MEMORY:
             raise ValueError(f"memory is {self.memory_bytes} bytes, expected {LEAST_MEMORY >> 20}MiB or more")
-        if isinstance(self.plan, str) and self.plan not in planner.AIMS:
-            object.__setattr__(self, "plan", plans.named(self.plan, self.k))
-        if isinstance(self.plan, Plan):
+        if isinstance(self.plan, str):
+            if self.plan not in planner.AIMS:
+                object.__setattr__(self, "plan", plans.named(self.plan, self.k))
+        elif isinstance(self.plan, Plan):
+            if self.plan.key_bits != KEY_BITS:
+                raise PlanError(f"plan {self.plan.name} is for {self.plan.key_bits} bits, expected {KEY_BITS}")
             if self.plan.k < self.k:
                 raise PlanError(f"plan {self.plan.name} answers distances up to {self.plan.k}, k is {self.k}")
             self.plan.prove()
+        elif not isinstance(self.plan, int | float) or isinstance(self.plan, bool) or not 0 < self.plan < inf:
+            aims = ", ".join(planner.AIMS)
+            raise ValueError(f"plan is {self.plan!r:.40}, expected {aims}, bytes per fingerprint, a name or a Plan")
 
     def plan_for(self, count: int) -> Plan:
         """The plan for so many fingerprints."""
@@ -117,42 +128,80 @@ def _create(path: Path, source: Source, options: BuildOptions, report: Progress)
 
 def _replace(path: Path, source: Source, options: BuildOptions, report: Progress) -> None:
     with Catalog.open(path, writable=True) as catalog:
-        state = catalog.state()
-        name = f"{state.next_segment:08d}.fpseg"
         segments = path / "segments"
-        settings, entry = _write_segment(segments / name, path, source, options, report)
-        catalog.publish(settings=settings, segments=(entry,))
-        for old in state.segments:
-            (segments / old.name).unlink(missing_ok=True)
+        _sweep_segments(segments, catalog)
+        name = f"{catalog.state().next_segment:08d}.fpseg"
+        try:
+            settings, entry = _write_segment(segments / name, path, source, options, report)
+            catalog.publish(settings=settings, segments=(entry,))
+        finally:
+            _sweep_segments(segments, catalog)
+
+
+def _sweep_segments(folder: Path, catalog: Catalog) -> None:
+    """Remove the segments that the catalog does not name: replaced ones, and those of writers that died."""
+    live = {entry.name for entry in catalog.state().segments}
+    for path in folder.glob("*.fpseg"):
+        if path.name not in live:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
 def _scratch_store(path: Path) -> Iterator[Path]:
-    """A folder beside path for a store in the making, gone at the end unless it was renamed."""
+    """A folder beside path for a store in the making, gone at the end unless it was renamed.
+
+    It is locked while its builder lives; those of dead ones are swept. A process number would not tell: where each
+    container has its own, the next builder has the number of the dead one.
+    """
     parent = path.parent
     if not parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "the store's folder would lie in one that is not there", str(parent))
     prefix = f".{path.name}.building-"
-    for stale in parent.glob(f"{prefix}*"):
-        if not _is_running(stale.name.removeprefix(prefix)):
-            shutil.rmtree(stale, ignore_errors=True)
-    folder = parent / f"{prefix}{os.getpid()}"
-    folder.mkdir(mode=0o700)
+    with _locked(parent):  # so that nobody sweeps a folder between its making and its lock
+        for stale in parent.iterdir():
+            if stale.name.startswith(prefix):
+                _sweep_folder(stale)
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        _try_lock(lock)
     try:
         (folder / "segments").mkdir(mode=0o700)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
-def _is_running(pid: str) -> bool:
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.kill(int(pid), 0)
-    except (ValueError, ProcessLookupError):
+        with suppress(OSError):  # a file system without locks: then nothing is swept either
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
         return False
-    except PermissionError:
-        return True
     return True
+
+
+def _sweep_folder(folder: Path) -> None:
+    """Remove a folder of a store in the making, unless its builder lives."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # gone meanwhile, or no such folder
+    try:
+        if _try_lock(fd):
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(fd)
 
 
 def _write_segment(
@@ -177,15 +226,17 @@ def _write_segment(
     del sorter
     pairs = found if isinstance(found, SortedPairs) else None
     keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
-    in_memory = found.count * (16 if pairs else 8)
-    left = memory - in_memory if in_memory <= memory // 2 else memory
+    left = max(memory - found.memory_bytes, LEAST_SORTER_MEMORY)
     plan = options.plan_for(keys0.count)
     with SegmentWriter(path, options.codec, planner.slot_bits(keys0.count, plan.slot_keys)) as writer:
         for index, table in enumerate(plan.tables):
             phase = f"table {index + 1} of {len(plan.tables)}"
-            keys_here = keys0 if index == 0 else _permuted(keys0, first, table, scratch, left, phase, report)
-            with_ranks = index == 0 and pairs is not None
-            writer.add_table(table, keys_here, with_ranks=with_ranks, advance=_advance(report, phase, keys0.count))
+            advance = _advance(report, phase, keys0.count)
+            if index == 0:
+                writer.add_table(table, keys0, with_ranks=pairs is not None, advance=advance)
+                continue
+            with closing(_permuted(keys0, first, table, scratch, left, phase, report)) as permuted:
+                writer.add_table(table, permuted, advance=advance)
         if pairs is not None:
             report("ids", 0, None)
             least, most = _id_range(pairs)
@@ -215,7 +266,7 @@ class _DistinctKeys:
 
 def _permuted(
     keys0: SortedKeys, first: Permutation, table: TablePlan, scratch: Path, memory: int, phase: str, report: Progress
-) -> SortedKeys:
+) -> SpilledKeys:
     """Table 0's keys under another permutation, sorted."""
     permutation = Permutation(table.prefix_mask)
     sorter = KeySorter(scratch, memory, expected_count=keys0.count)

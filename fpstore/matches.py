@@ -24,12 +24,14 @@ class Matches:
 
     query int64[m]: index of the query. fingerprint uint64[m]. distance uint8[m]. id uint64[m], one row for each id of a
     fingerprint; None in a store without ids. A fingerprint whose ids are all gone has no rows in a store with ids.
+    method: "probe", each query looked up, or "stream", all stored keys read past the queries; whichever costs less.
     """
 
     query: Counts
     fingerprint: Keys
     distance: Array
     id: Ids | None
+    method: str = "probe"
 
     def __len__(self) -> int:
         return len(self.fingerprint)

@@ -224,9 +224,9 @@ class SegmentWriter:
             self._file.write(np.packbits(bits[:whole], bitorder="little"))
             pending = bits[whole:]
         if len(pending):
-            samples.append(np.array([ones_before]))
+            samples.append(np.array([ones_before], dtype=np.uint64))
             self._file.write(np.packbits(pending, bitorder="little"))
-        samples.append(np.array([ones_before + int(pending.sum())]))
+        samples.append(np.array([ones_before + int(pending.sum())], dtype=np.uint64))
         return np.concatenate(samples).astype("<u8")
 
 
@@ -273,8 +273,12 @@ class Segment:
         """The keys of a table, or of some of its slots, in order, in chunks; every check of the decoder on."""
         slots = 1 << self.tables[table].slot_bits
         cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot)
+        count = 0
         while len(chunk := cursor.read()):
+            count += len(chunk)
             yield chunk
+        if first_slot == 0 and end_slot is None and count != self.key_count:
+            raise CorruptStore(f"{self.path}: table {table}: {count} keys, expected {self.key_count}")
 
     def read(self, offset: int, length: int) -> bytes:
         """A copy of bytes of the file, which the caller knows to lie inside; their pages need not have been checked."""
@@ -325,9 +329,9 @@ def check_file(path: Path) -> None:
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        data = memoryview(_read_at(file.fileno(), max(0, size - layout.FOOTER_BYTES), layout.FOOTER_BYTES))
         try:
-            footer = Footer.unpack(bytes(data), size)
+            footer_offset = max(0, size - layout.FOOTER_BYTES)
+            footer = Footer.unpack(_read_at(file.fileno(), footer_offset, layout.FOOTER_BYTES), size)
             sums = _read_at(file.fileno(), footer.checksums_offset, footer.footer_offset - footer.checksums_offset)
             checksums_bytes = footer.roots_offset - footer.checksums_offset
             expected = np.frombuffer(sums[:checksums_bytes], dtype="<u4")

@@ -10,8 +10,9 @@ import io
 import os
 import re
 import tempfile
+import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,8 @@ CHUNK_BYTES = 8 << 20
 # A merge reads at least this much of a run at a time; what would need smaller pieces is merged in two rounds.
 MIN_PIECE_BYTES = 4 << 10
 KEY_BYTES = 8
+# Sorting more items than this takes longer (a tenth of a second, up to many) than Ctrl-C should wait.
+QUICK_ITEMS = 1 << 22
 
 _UNITS = {"": 1, "B": 1} | {
     f"{letter}{suffix}": base**power
@@ -94,6 +97,37 @@ def _close_all(files: list[io.FileIO]) -> None:
 
 def _sort_distinct(columns: list[Keys]) -> int:
     """Sort the items of columns in place and move the distinct ones to the front; how many there are."""
+    if len(columns[0]) <= QUICK_ITEMS:
+        return _sort_distinct_now(columns)
+    return _interruptible(lambda: _sort_distinct_now(columns))
+
+
+def _interruptible(work: Callable[[], int]) -> int:
+    """What work returns or raises; a KeyboardInterrupt does not wait for it.
+
+    The main thread, which handles signals, cannot do so inside a compiled call, only while it waits for another thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    outcome: list[int | BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            outcome.append(error)
+
+    # A daemon, so that neither does the end of the process wait for it.
+    thread = threading.Thread(target=run, name="fpstore sort", daemon=True)
+    thread.start()
+    thread.join()
+    (result,) = outcome
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _sort_distinct_now(columns: list[Keys]) -> int:
     if len(columns) == 1:
         # numpy sorts uint64 with vector instructions, in place: 6 ns a key at 10^7 where sort_pairs takes 20.
         columns[0].sort()
@@ -181,6 +215,11 @@ class _Sorted:
         self._chunk_items = chunk_items
         for column in columns:
             column.flags.writeable = False
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the items take of the memory; 0 where they lie in a spill file."""
+        return sum(column.nbytes for column in self._columns)
 
     def _read(self) -> Iterator[list[Keys]]:
         for start in range(0, self.count, self._chunk_items):

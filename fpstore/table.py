@@ -60,6 +60,8 @@ def encode_table(
     advance is called with the number of keys done, twice for each key in all. Raises ValueError when the keys are
     not strictly increasing.
     """
+    if codec not in CODECS:
+        raise ValueError(f"codec is {codec!r}, expected one of {', '.join(CODECS)}")
     codec_number = CODECS.index(codec)
     histogram = Histogram(slot_bits)
     for chunk in keys.chunks():

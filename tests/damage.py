@@ -183,7 +183,8 @@ def mangle_record(changed: bytearray, footer: Footer, summary: Summary, rng: np.
         struct.pack_into("<Q", changed, start, int(rng.integers(0, 1 << 64, dtype=np.uint64)))  # prefix_mask
     elif choice == 4:
         lengths = [0] * 65  # a code of one bit for one symbol, or of one for two
-        first, second = (int(symbol) for symbol in rng.integers(0, 65, 2))
+        # Symbols 0 and 1 have no further bits: the most keys for the fewest bits.
+        first, second = (int(symbol) for symbol in rng.integers(0, (2, 65)[int(rng.integers(0, 2))], 2))
         lengths[first] = lengths[second] = 1
         changed[start + 56 : start + 56 + 65] = bytes(lengths)
     elif choice == 5:

@@ -73,7 +73,19 @@ def test_stats_has_the_settings_and_the_counts(command: Command, store: Path) ->
 
 def test_stats_as_json_is_what_the_library_says(command: Command, store: Path) -> None:
     with fpstore.open(store) as opened:
-        assert json.loads(command("stats", store, "--json").out) == opened.stats()
+        assert json.loads(command("stats", store, "--json").out) == opened.stats(3)
+
+
+def test_stats_names_the_largest_slots_of_each_table(command: Command, tmp_path: Path) -> None:
+    crowd = np.arange(5000, dtype=np.uint64) + np.uint64(0xABCD << 48)
+    others = np.random.default_rng(1).integers(0, 1 << 64, COUNT, dtype=np.uint64)
+    fpstore.build(tmp_path / "s.fps", np.concatenate([crowd, others]), plan="paper-4").close()
+    slots = [line.split(" with x & ") for line in command("stats", tmp_path / "s.fps").lines if " with x & " in line]
+    assert len(slots) == 4 * 3
+    keys, found = slots[0]
+    mask, value = (int(part, 16) for part in found.split(" == "))
+    assert 5000 <= int(keys.replace(",", "")) < 5100
+    assert (0xABCD << 48) & mask == value
 
 
 def test_the_report_as_json_accounts_for_every_byte(command: Command, store: Path) -> None:

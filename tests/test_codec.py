@@ -383,6 +383,24 @@ def test_an_unknown_code_word_is_refused() -> None:
     )
 
 
+@pytest.mark.parametrize("streams", [1, 4])
+@pytest.mark.parametrize("groups", [1, 8, 32])
+def test_a_block_of_5461_bits_and_as_many_keys_is_refused(groups: int, streams: int) -> None:
+    # A code of one bit, which stands for a delta of 1: each bit of an empty payload is a key. All blocks but the last
+    # of the last group have the 128 keys that a block may have, so that what decodes them is as full as it can be.
+    slot_bits = (groups * fmt.GROUP_SLOTS).bit_length()
+    lines = -(-(1 << slot_bits) // fmt.GROUP_SLOTS)
+    full = struct.pack("<Q12H", 0, *[128 * slot for slot in range(1, 13)])
+    hostile = struct.pack("<Q12H", 0, *[128 * slot for slot in range(1, 12)], 128 * 11 + fmt.BLOCK_BITS_LIMIT)
+    data = bytearray(64 + 8192) + full * (groups - 1) + hostile + full * (lines - groups)
+    data += bytes(-len(data) % 64)
+    lengths = (0, 1) + (0,) * 63
+    record = fmt.TableRecord(0, 0, slot_bits, 0, 0, 64, 65536, 64 + 8192, 0, 0, lengths)
+    cursor = TableCursor(view_of_image(record, data), 0, 0, groups * fmt.GROUP_SLOTS, streams=streams)
+    with pytest.raises(CorruptStore, match="a block does not decode to increasing keys that end where it ends"):
+        list(iter_until_empty(cursor.read))
+
+
 def test_a_wrong_fence_is_refused() -> None:
     coded = coded_table(RUN, "gap", 1)  # blocks of 128, 128 and 44 keys in slot 0, slot 1 empty
     fences = coded.image()[0].fences_offset

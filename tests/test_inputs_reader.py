@@ -125,15 +125,30 @@ def test_a_reader_tells_its_size_its_recipe_and_the_bytes_it_read(tmp_path):
     text = tmp_path / "b.txt"
     text.write_text("one")
     told = []
-    reader = read([numbers, text], on_bytes=told.append)
-    assert reader.total_bytes == 34 + 3
-    assert reader.recipe == DEFAULT
+    reader = read([numbers, numbers], on_bytes=told.append)
+    assert reader.total_bytes == 34 + 34
     list(reader)
-    assert sum(told) == 37
+    assert sum(told) == 68
+    assert read([text, text]).recipe == DEFAULT
     assert read([numbers], recipe=Recipe("mine")).recipe is None
     assert read([text], recipe=Recipe("mine")).recipe == Recipe("mine")
     assert read([tmp_path], format="text").total_bytes is None
     assert documents([text]).total_bytes == 3
+
+
+def test_texts_and_fingerprints_in_one_input_are_refused_with_the_names_of_both(tmp_path):
+    numbers = hex_file(tmp_path / "a.hex", 1)
+    text, lines = tmp_path / "b.txt", tmp_path / "c.jsonl"
+    text.write_text("one")
+    lines.write_text('{"text": "one", "simhash": "00000000000000ff"}')
+    for texts in (text, lines, tmp_path):
+        for sources in ([numbers, texts], [texts, numbers]):
+            with pytest.raises(ValueError, match="expected only one of the two") as caught:
+                read(sources)
+            assert str(caught.value).startswith(f"{texts}: found texts")
+            assert f"fingerprints in {numbers} (format hex)" in str(caught.value)
+    assert len(list(read([text, lines]))) == 1
+    assert len(list(read([lines], column="simhash"))) == 1
 
 
 def test_the_standard_input_has_no_size():

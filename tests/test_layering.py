@@ -27,6 +27,7 @@ CORE = (
     "_pairs",
     "segment",
     "pairs",
+    "batch",
     "verify",
     "report",
     "state",

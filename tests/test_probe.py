@@ -1,5 +1,6 @@
 """The search of one segment: its order, its first match, what it reads, and what it refuses."""
 
+import struct
 import threading
 from pathlib import Path
 
@@ -17,13 +18,14 @@ from helpers import (
     resealed,
     segment_of,
     uniform,
+    view_of_image,
     write_segment,
 )
 
 from fpstore import plan as plans
-from fpstore._probe import search
+from fpstore._probe import blocks_decoded, scan, search, search_each
 from fpstore.errors import CorruptStore, StoreClosed
-from fpstore.format import PAGE_BYTES, Region
+from fpstore.format import PAGE_BYTES, Region, TableRecord
 from fpstore.segment import Segment, SegmentWriter
 
 HALVES = plans.flips(2, (1, 1), 3)
@@ -105,6 +107,32 @@ def test_more_queries_than_any_batch_of_the_kernel_are_all_answered() -> None:
     assert query.tolist() == list(range(len(queries)))
     assert np.array_equal(fingerprint, queries)
     assert not distance.any()
+
+
+def test_one_query_after_the_other_has_the_answer_of_the_batch() -> None:
+    queries = flipped(STORED[::7], np.full(len(STORED[::7]), 2), np.random.default_rng(5))
+    with segment_of(STORED, plans.paper("paper-4")) as segment:
+        assert rows(search_each(segment.view, queries, 3)) == rows(search(segment.view, queries, 3))
+        assert rows(search_each(segment.view, queries[:0], 3)) == []
+
+
+def test_a_block_is_decoded_for_each_pattern_of_flips_that_leads_to_another_slot() -> None:
+    # 16 slots, none empty or large. One table with 2 flips: 1 + 4 + 6 slots. Two tables with one each: 2 * (1 + 4).
+    queries = uniform(100, np.random.default_rng(6))
+    for plan, blocks in ((plans.flips(1, (2,), 2), 11), (HALVES, 10)):
+        with segment_of(STORED[::3], plan, slot_bits=4) as segment:
+            assert blocks_decoded(segment.view, queries, plan.k) == 100 * blocks
+            assert blocks_decoded(segment.view, queries[:0], plan.k) == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 3000])
+def test_a_scan_counts_the_keys_within_the_distance(count: int) -> None:
+    rng = np.random.default_rng(count)
+    query = uniform(1, rng)[0]
+    keys = flipped(np.full(count, query), rng.integers(0, 8, count), rng)
+    for distance in (0, 3, 7, 64):
+        expected = np.count_nonzero(np.bitwise_count(keys ^ query) <= distance)
+        assert scan(keys, int(query), distance) == expected
 
 
 def test_threads_share_one_segment() -> None:
@@ -230,3 +258,27 @@ def test_a_match_missing_from_table_0_has_no_ids_and_says_so(tmp_path: Path) -> 
     with pytest.raises(CorruptStore, match=r"^ids: "):
         segment.ids.lookup(other[5:6])
     segment.close()
+
+
+def test_a_hostile_file_cannot_give_more_matches_than_it_has_bits() -> None:
+    # Every fence points at the same 5,000 one-bit deltas of 0: as many times the same key.
+    payload = bytearray(64) + bytes(8192)
+    directory = len(payload)
+    payload += struct.pack("<Q12H", 1 << 48, *[0] * 12) + bytes(32)
+    fences = len(payload)
+    for block in range(100):
+        payload += struct.pack("<QQ", block + 1, 5000 << 48)
+    payload += bytes(-len(payload) % 64)
+    lengths = (1,) + (0,) * 64
+    record = TableRecord(1, 0, 0, 0, 1, 64, 65_535, directory, fences, 100, lengths)
+    with pytest.raises(CorruptStore):
+        search(view_of_image(record, payload), fingerprint_array([0]), 8)
+
+
+def test_one_block_of_equal_keys_cannot_give_more_matches_than_it_has_bits() -> None:
+    payload = bytearray(64) + bytes(8192)
+    directory = len(payload)
+    payload += struct.pack("<Q12H", 0, *[5461] * 12) + bytes(32)
+    record = TableRecord(1, 0, 0, 0, 1, 64, 5461, directory, 0, 0, (1,) + (0,) * 64)
+    found = search(view_of_image(record, payload), fingerprint_array([0] * 3), 8)
+    assert len(found[0]) <= 3 * 5461

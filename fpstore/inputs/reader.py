@@ -116,8 +116,9 @@ def read(
     in `text`. skip_bad: count bad lines and rows instead of raising. on_bytes: told of bytes as they are
     read.
 
-    Raises ValueError for a wrong argument, BadInput (a ValueError) for a source that does not hold what its
-    format says, ImportError where an optional package is missing; the system's errors pass through.
+    Raises ValueError for a wrong argument and where some sources hold texts and others fingerprints, BadInput (a
+    ValueError) for a source that does not hold what its format says, ImportError where an optional package is
+    missing; the system's errors pass through.
     """
     request = Request(
         ids=ids,
@@ -128,7 +129,9 @@ def read(
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
     )
-    return Reader(_resolve(sources, format, request), request)
+    resolved = _resolve(sources, format, request)
+    _expect_one_kind(resolved, request)
+    return Reader(resolved, request)
 
 
 def documents(
@@ -233,6 +236,16 @@ def _holds_texts(source: _Source, request: Request) -> bool:
     if source.format == "jsonl":
         return request.column is None
     return source.format == "text" or request.text_column is not None
+
+
+def _expect_one_kind(sources: list[_Source], request: Request) -> None:
+    """Refuse texts beside ready-made fingerprints: nobody knows whether those are of the same recipe."""
+    texts = [source for source in sources if _holds_texts(source, request)]
+    others = [source for source in sources if source not in texts]
+    if texts and others:
+        text, other = display_name(texts[0].path), display_name(others[0].path)
+        found = f"found texts (format {texts[0].format}), and fingerprints in {other} (format {others[0].format})"
+        raise ValueError(f"{text}: {found}, expected only one of the two in all sources")
 
 
 def _total_bytes(sources: list[_Source]) -> int | None:

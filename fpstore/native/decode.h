@@ -8,8 +8,8 @@
 #define RUN_GROUPS 8 /* directory groups of a run: enough that runs end at nearly the same time */
 #define RUN_BLOCKS (RUN_GROUPS * GROUP_SLOTS)
 #define RUN_KEYS (RUN_BLOCKS * BLOCK_KEYS)
-/* A hostile block is found out at its end only: it may have given a key for each of its bits, fewer than 2^16. */
-#define RUN_STRIDE (RUN_KEYS + 65536)
+/* A hostile block is found out at its end only: it may have given a key for each of its bits. */
+#define RUN_STRIDE (RUN_KEYS + BLOCK_BITS + 3)
 
 /* A block that is not empty: its bits of the file, its slot's first key and last. */
 typedef struct {
@@ -19,8 +19,10 @@ typedef struct {
 /* Consecutive blocks, decoded as one stream. */
 typedef struct {
     uint64_t *keys;       /* RUN_STRIDE of them; run i's lie RUN_STRIDE after run i - 1's */
+    uint64_t at, key;     /* where the run stands: a bit of the file, the key before it */
     uint64_t count;       /* keys decoded */
     uint64_t block_first; /* of these, before the block under way */
+    uint64_t block_end;   /* the bit where that block ends */
     unsigned block, block_count;
     RunBlock blocks[RUN_BLOCKS];
 } Run;
@@ -84,7 +86,7 @@ static Status run_add_group(Pages *pages, const Table *table, uint64_t slot, Run
         if (status != OK) return status;
     }
     for (unsigned i = 0; i < GROUP_SLOTS; from = ends[i++]) {
-        if (ends[i] < from) return BAD_DIRECTORY;
+        if (ends[i] < from || ends[i] - from > BLOCK_BITS) return BAD_DIRECTORY;
         RunBlock *block = &run->blocks[run->block_count];
         block->start = start + from;
         block->end = start + ends[i];

@@ -1,43 +1,56 @@
 /* Decoding one key, one block, a run of blocks. Included once for each instruction set; see platform.h. */
 
+/* `wide` bits (0..64) of the stream from bit `at` on. */
+ALWAYS_INLINE uint64_t KERNEL(bits_at)(const uint8_t *base, uint64_t at, unsigned wide) {
+    uint64_t word = load64(base + (at >> 3)) >> (at & 7);
+    if ((at & 7) != 0) word |= (uint64_t)base[(at >> 3) + 8] << (64 - (at & 7));
+    return word & low_bits(wide);
+}
+
+/* step() where the fast path does not do: an unknown code, a delta of 0, a tail that one load does not hold. */
+static __attribute__((noinline)) Status KERNEL(slow_step)(const uint8_t *base, unsigned entry, int codec, uint64_t *at, uint64_t *key) {
+    unsigned advance = entry & 255, length = entry >> 8, tail = advance - length;
+    if (advance == SLOW_BAD) return BAD_BLOCK;
+    *at += length;
+    if (advance == SLOW_ZERO) return OK;
+    uint64_t delta = KERNEL(bits_at)(base, *at, tail) | (uint64_t)1 << tail;
+    *at += tail;
+    *key = codec == CODEC_XOR ? *key ^ delta : *key + delta;
+    return OK;
+}
+
 /* The next key after *key, which it replaces; *at advances by at least one bit. Reads at most 32 bytes from *at on,
    which a file always has there (its footer). */
 ALWAYS_INLINE Status KERNEL(step)(const uint8_t *base, const DecodeEntry *decode, unsigned rice_bits, int codec,
                                   uint64_t *at, uint64_t *key) {
-    uint64_t position = *at, word = load64(base + (position >> 3)) >> (position & 7), delta;
-    if (codec == CODEC_GAP || codec == CODEC_XOR) {
-        unsigned entry = decode[word & ((1 << CODE_LIMIT) - 1)], advance = entry & 255, length = entry >> 8;
-        unsigned tail = advance - length;
-        if (UNLIKELY(advance > FAST_BITS)) {
-            if (advance == SLOW_BAD) return BAD_BLOCK;
-            if (advance == SLOW_ZERO) {
-                *at = position + length;
-                return OK;
-            }
-            uint64_t from = position + length; /* a tail of up to 63 bits: take it from two loads */
-            word = load64(base + (from >> 3)) >> (from & 7);
-            if ((from & 7) != 0) word |= (uint64_t)base[(from >> 3) + 8] << (64 - (from & 7));
-            delta = (word & low_bits(tail)) | (uint64_t)1 << tail;
-        } else {
-            word >>= length;
-            delta = (word & (((uint64_t)1 << tail) - 1)) | (uint64_t)1 << tail;
-        }
-        *at = position + advance;
-    } else if (codec == CODEC_RICE) {
-        unsigned zeros = (unsigned)__builtin_ctzll(word | (uint64_t)1 << RICE_ESCAPE);
-        unsigned wide = zeros < RICE_ESCAPE ? rice_bits : 64;
-        uint64_t from = position + zeros + (zeros < RICE_ESCAPE);
-        word = load64(base + (from >> 3)) >> (from & 7);
-        if ((from & 7) != 0) word |= (uint64_t)base[(from >> 3) + 8] << (64 - (from & 7));
-        delta = word & low_bits(wide);
-        if (zeros < RICE_ESCAPE) delta |= (uint64_t)zeros << rice_bits; /* a hostile r may overflow: a wrong key, not a crash */
-        *at = from + wide;
-    } else {
-        if ((position & 7) != 0) word |= (uint64_t)base[(position >> 3) + 8] << (64 - (position & 7));
-        *key = word;
+    uint64_t position = *at, delta;
+    if (codec == CODEC_RAW) {
+        *key = KERNEL(bits_at)(base, position, 64);
         *at = position + 64;
         return OK;
     }
+    uint64_t word = load64(base + (position >> 3)) >> (position & 7);
+    if (codec == CODEC_RICE) {
+        unsigned zeros = (unsigned)__builtin_ctzll(word | (uint64_t)1 << RICE_ESCAPE);
+        unsigned wide = zeros < RICE_ESCAPE ? rice_bits : 64;
+        uint64_t from = position + zeros + (zeros < RICE_ESCAPE);
+        delta = KERNEL(bits_at)(base, from, wide);
+        if (zeros < RICE_ESCAPE) delta |= (uint64_t)zeros << rice_bits; /* a hostile r may overflow: a wrong key, not a crash */
+        *at = from + wide;
+        *key += delta;
+        return OK;
+    }
+    unsigned entry = decode[word & ((1 << CODE_LIMIT) - 1)], advance = entry & 255, length = entry >> 8;
+    if (UNLIKELY(advance > FAST_BITS)) {
+        uint64_t slow_at = position, slow_key = *key; /* copies, so that the caller's stay in registers */
+        Status status = KERNEL(slow_step)(base, entry, codec, &slow_at, &slow_key);
+        *at = slow_at;
+        *key = slow_key;
+        return status;
+    }
+    unsigned tail = advance - length;
+    delta = ((word >> length) & (((uint64_t)1 << tail) - 1)) | (uint64_t)1 << tail;
+    *at = position + advance;
     *key = codec == CODEC_XOR ? *key ^ delta : *key + delta;
     return OK;
 }
@@ -70,8 +83,9 @@ static Status KERNEL(decode_block)(const Pages *pages, const Table *table, const
     }
 }
 
-/* Decode the blocks of one run to its end, from where *at and *key stand; single stream. */
-ALWAYS_INLINE Status KERNEL(run_rest)(const uint8_t *base, const Table *table, Run *run, uint64_t at, uint64_t key, int codec) {
+/* Decode one run to its end, from where it stands. */
+ALWAYS_INLINE Status KERNEL(run_rest)(const uint8_t *base, const Table *table, Run *run, int codec) {
+    uint64_t at = run->at, key = run->key;
     for (;;) {
         const RunBlock *block = &run->blocks[run->block];
         while (at < block->end) {
@@ -89,50 +103,59 @@ ALWAYS_INLINE Status KERNEL(run_rest)(const uint8_t *base, const Table *table, R
     }
 }
 
-/* Decode runs of blocks side by side, with the checks of block_as. A step of a stream waits for the one before it (load,
-   look-up, shift), so four of them keep the processor busy; each step gives a key to every run, so that one index
-   serves all of their outputs. When the first run ends the others are finished one after another. */
-ALWAYS_INLINE Status KERNEL(runs_as)(const uint8_t *base, const Table *table, Run *runs, unsigned count, int codec) {
+/* Decode DECODE_STREAMS runs side by side until the first of them ends; *ended is its index. A step of a stream waits for
+   the one before it (load, look-up, shift), so four of them keep the processor busy; each step gives a key to every
+   run, so that one index serves all of their outputs. */
+ALWAYS_INLINE Status KERNEL(runs_together)(const uint8_t *base, const Table *table, Run *runs, unsigned *ended, int codec) {
     const DecodeEntry *decode = table->decode;
     const unsigned rice_bits = table->rice_bits;
-    uint64_t at[DECODE_STREAMS], key[DECODE_STREAMS], end[DECODE_STREAMS], produced = 0;
-    unsigned ended = DECODE_STREAMS;
-    for (unsigned i = 0; i < count; i++) {
-        at[i] = runs[i].blocks[0].start;
-        end[i] = runs[i].blocks[0].end;
-        key[i] = runs[i].blocks[0].previous;
-    }
-    if (count == DECODE_STREAMS) {
-        uint64_t *out = runs[0].keys;
-        while (ended == DECODE_STREAMS) {
+    uint64_t at[DECODE_STREAMS], key[DECODE_STREAMS], produced = 0; /* constant indexes only: they stay in registers */
+    uint64_t *out = runs[0].keys;
+    Status status;
 #pragma GCC unroll 8
-            for (unsigned i = 0; i < DECODE_STREAMS; i++) {
-                uint64_t before = key[i];
-                Status status = KERNEL(step)(base, decode, rice_bits, codec, &at[i], &key[i]);
-                if (UNLIKELY(status != OK)) return status;
-                if (UNLIKELY(key[i] <= before && !(key[i] == before && produced == runs[i].block_first))) return BAD_BLOCK;
-                out[i * RUN_STRIDE + produced] = key[i];
-                if (UNLIKELY(at[i] >= end[i])) {
-                    Run *run = &runs[i];
-                    const RunBlock *block = &run->blocks[run->block];
-                    if (at[i] != end[i] || key[i] > block->last_key || produced >= run->block_first + BLOCK_KEYS) return BAD_BLOCK;
-                    run->block_first = produced + 1;
-                    if (++run->block == run->block_count) {
-                        ended = i;
-                        break;
-                    }
-                    at[i] = block[1].start;
-                    end[i] = block[1].end;
-                    key[i] = block[1].previous;
+    for (unsigned i = 0; i < DECODE_STREAMS; i++) at[i] = runs[i].at, key[i] = runs[i].key;
+    for (*ended = DECODE_STREAMS; *ended == DECODE_STREAMS; produced++) {
+#pragma GCC unroll 8
+        for (unsigned i = 0; i < DECODE_STREAMS; i++) {
+            uint64_t before = key[i];
+            status = KERNEL(step)(base, decode, rice_bits, codec, &at[i], &key[i]);
+            if (UNLIKELY(status != OK)) return status;
+            if (UNLIKELY(key[i] <= before && !(key[i] == before && produced == runs[i].block_first))) return BAD_BLOCK;
+            out[i * RUN_STRIDE + produced] = key[i];
+            if (UNLIKELY(at[i] >= runs[i].block_end)) {
+                Run *run = &runs[i];
+                const RunBlock *block = &run->blocks[run->block];
+                if (at[i] != block->end || key[i] > block->last_key || produced >= run->block_first + BLOCK_KEYS) return BAD_BLOCK;
+                run->block_first = produced + 1;
+                if (++run->block == run->block_count) {
+                    *ended = i;
+                    break;
                 }
+                at[i] = block[1].start;
+                key[i] = block[1].previous;
+                run->block_end = block[1].end;
             }
-            produced++;
         }
     }
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < DECODE_STREAMS; i++) runs[i].at = at[i], runs[i].key = key[i], runs[i].count = produced - (i > *ended);
+    return OK;
+}
+
+/* Decode runs of blocks with the checks of block_as: side by side where there are enough of them, the rest one by one. */
+ALWAYS_INLINE Status KERNEL(runs_as)(const uint8_t *base, const Table *table, Run *runs, unsigned count, int codec) {
+    unsigned ended = DECODE_STREAMS;
     for (unsigned i = 0; i < count; i++) {
-        runs[i].count = count == DECODE_STREAMS ? produced - (i > ended) : 0;
-        if (i == ended) continue;
-        Status status = KERNEL(run_rest)(base, table, &runs[i], at[i], key[i], codec);
+        runs[i].at = runs[i].blocks[0].start;
+        runs[i].key = runs[i].blocks[0].previous;
+        runs[i].block_end = runs[i].blocks[0].end;
+    }
+    if (count == DECODE_STREAMS) {
+        Status status = KERNEL(runs_together)(base, table, runs, &ended, codec);
+        if (status != OK) return status;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        Status status = i == ended ? OK : KERNEL(run_rest)(base, table, &runs[i], codec);
         if (status != OK) return status;
     }
     return OK;

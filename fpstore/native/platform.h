@@ -23,12 +23,15 @@
 #define FPSTORE_X86 1
 #include <immintrin.h>
 #if defined(__clang__)
+#define WIDE_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512vpopcntdq\"))), apply_to = function)")
 #define FAST_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2\"))), apply_to = function)")
 #define FAST_END _Pragma("clang attribute pop")
 #else
+#define WIDE_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512vpopcntdq\")")
 #define FAST_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2\")")
 #define FAST_END _Pragma("GCC pop_options")
 #endif
+#define WIDE_END FAST_END
 #else
 #define FPSTORE_X86 0
 #endif
@@ -69,6 +72,15 @@ static int fpstore_is_fast(void) {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
            __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("sse4.2");
+#else
+    return 0;
+#endif
+}
+
+/* Whether eight population counts go at once as well. */
+static int fpstore_is_wide(void) {
+#if FPSTORE_X86
+    return fpstore_is_fast() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vpopcntdq");
 #else
     return 0;
 #endif

@@ -34,6 +34,7 @@ typedef struct {
 
     Match *matches;
     uint64_t match_count, match_room;
+    uint64_t match_limit; /* what a sound file cannot exceed: a hostile one may hold a key any number of times */
     uint64_t blocks_scanned;
 
     SlotProbe slots[BATCH_SLOTS];
@@ -45,6 +46,7 @@ typedef struct {
 } Search;
 
 static Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned distance) {
+    if (search->match_count == search->match_limit) return BAD_BLOCK;
     if (search->match_count == search->match_room) {
         uint64_t room = search->match_room ? 2 * search->match_room : 16;
         Match *matches = realloc(search->matches, room * sizeof *matches);
@@ -101,7 +103,7 @@ static void search_choose(int fast) {
 #if FPSTORE_X86
     search_run = fast ? search_fast : search_portable;
     scan_keys = fast ? scan_keys_fast : scan_keys_portable;
-    if (fast && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vpopcntdq")) scan_keys = scan_keys_avx512;
+    if (fpstore_is_wide()) scan_keys = scan_keys_avx512;
 #else
     (void)fast;
 #endif

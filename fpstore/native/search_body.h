@@ -84,15 +84,20 @@ static Status KERNEL(scan_waiting)(Search *search) {
     unsigned count = search->waiting_count;
     search->waiting_count = 0;
     search->blocks_scanned += count;
+    for (unsigned i = 0; i < count; i++) {
+        const Block *block = &search->waiting[i];
+        Status status = pages_check(search->pages, block->start >> 3, (block->end - 1) >> 3);
+        if (UNLIKELY(status != OK)) return status;
+    }
     return count == 0 || search->done ? OK : KERNEL(scan)(search, search->waiting, count);
 }
 
-/* A resolved block: ask for its bytes; when the list is full, scan. */
-ALWAYS_INLINE Status KERNEL(want)(Search *search, const Block *block) {
-    Status status = pages_check(search->pages, block->start >> 3, (block->end - 1) >> 3);
-    if (UNLIKELY(status != OK)) return status;
-    const uint8_t *byte = search->pages->base + (block->start >> 3), *last = search->pages->base + ((block->end - 1) >> 3);
-    for (unsigned line = 0; line < 8 && byte <= last; line++, byte += 64) __builtin_prefetch(byte);
+/* A resolved block: ask for its first `bits`, as far as the scan is likely to come; when the list is full, scan. */
+ALWAYS_INLINE Status KERNEL(want)(Search *search, const Block *block, uint64_t bits) {
+    Status status;
+    const uint8_t *byte = search->pages->base + (block->start >> 3), *last = search->pages->base + ((block->start + bits) >> 3);
+    bytes_ask(search->pages, block->start >> 3);
+    for (byte += 64; byte <= last; byte += 64) __builtin_prefetch(byte);
     search->resolved[search->resolved_count++] = *block;
     if (UNLIKELY(search->resolved_count == BATCH_BLOCKS)) {
         status = KERNEL(scan_waiting)(search);
@@ -112,7 +117,7 @@ static __attribute__((noinline)) Status KERNEL(want_large)(Search *search, const
     for (; status == OK && index < table->fence_count && !search->done; index++) {
         status = fence_block(search->pages, table, probe->slot, index, block, &last_key);
         if (status != OK || last_key > top) break;
-        status = KERNEL(want)(search, block);
+        status = KERNEL(want)(search, block, block->end - block->start);
         if (last_key >= probe->last_wanted) break;
     }
     return status;
@@ -133,8 +138,14 @@ static Status KERNEL(resolve)(Search *search) {
         block.table = probe->table;
         block.previous = slot_start(probe->slot, table->slot_bits);
         block.first_of_slot = 1;
-        if (UNLIKELY(large)) status = KERNEL(want_large)(search, probe, &block);
-        else if (block.end > block.start) status = KERNEL(want)(search, &block);
+        if (UNLIKELY(large)) {
+            status = KERNEL(want_large)(search, probe, &block);
+        } else if (block.end > block.start) {
+            /* The last key wanted lies so many 256ths into the slot, and so, nearly, does its code in the block. */
+            uint64_t reach = ((block.last_wanted - block.previous) >> (56 - table->slot_bits)) + 1;
+            uint64_t bits = block.end - block.start;
+            status = KERNEL(want)(search, &block, reach < 256 ? bits * reach >> 8 : bits);
+        }
         if (UNLIKELY(status != OK)) return status;
     }
     search->slot_count = 0;
@@ -171,7 +182,7 @@ ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, u
         }
     }
     for (; slots > 0; slots--, probe.slot++) {
-        __builtin_prefetch(search->pages->base + line_offset(table, probe.slot));
+        bytes_ask(search->pages, line_offset(table, probe.slot));
         search->slots[search->slot_count++] = probe;
         if (UNLIKELY(search->slot_count == BATCH_SLOTS)) {
             Status status = KERNEL(resolve)(search);

@@ -9,6 +9,10 @@
 #include "layout.h"
 #include "permute.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 /* How one code word decodes, indexed by the next CODE_LIMIT bits of the stream. Low byte: bits of code and
    tail together; bits 8..11: bits of the code alone. A low byte of SLOW or more leaves the fast path. */
 typedef uint16_t DecodeEntry;
@@ -57,6 +61,27 @@ static __attribute__((noinline)) Status page_check(Pages *pages, uint64_t page) 
     }
     page_mark(pages, page);
     return OK;
+}
+
+/* Ask the kernel for the page of this byte, and for the page of its checksum, where they have not been used before: they
+   may have to come from the disk, and several can come at once. */
+static __attribute__((noinline)) void page_ask(const Pages *pages, uint64_t page) {
+#if defined(__linux__)
+    uint64_t sum_page = 4 * page / PAGE_BYTES;
+    (void)madvise((void *)(pages->base + page * PAGE_BYTES), PAGE_BYTES, MADV_WILLNEED);
+    if (!page_seen(pages, pages->pages + sum_page)) {
+        uintptr_t sum = (uintptr_t)pages->checksums + sum_page * PAGE_BYTES;
+        (void)madvise((void *)(sum & ~(uintptr_t)(PAGE_BYTES - 1)), 2 * PAGE_BYTES, MADV_WILLNEED);
+    }
+#else
+    (void)pages, (void)page;
+#endif
+}
+
+/* Byte `offset` will be read soon. */
+ALWAYS_INLINE void bytes_ask(const Pages *pages, uint64_t offset) {
+    if (UNLIKELY(!page_seen(pages, offset / PAGE_BYTES))) page_ask(pages, offset / PAGE_BYTES);
+    else __builtin_prefetch(pages->base + offset);
 }
 
 /* Bytes [first, last] lie in pages whose checksums hold. The caller knows that last < checked_bytes. */
@@ -122,7 +147,7 @@ ALWAYS_INLINE Status slot_read(Pages *pages, const Table *table, uint64_t slot, 
     memcpy(&to, line + 8 + 2 * index, 2);
     if (index > 0) memcpy(&from, line + 6 + 2 * index, 2);
     *large = (word >> (OFFSET_BITS + index)) & 1;
-    if (UNLIKELY(to < from || base > table->payload_bits || to > table->payload_bits - base)) return BAD_DIRECTORY;
+    if (UNLIKELY(to < from || base > table->payload_bits || to > table->payload_bits - base || to - from > BLOCK_BITS)) return BAD_DIRECTORY;
     if (UNLIKELY(*large && to != from)) return BAD_DIRECTORY;
     *start = table->payload_offset * 8 + base + from;
     *end = table->payload_offset * 8 + base + to;
@@ -164,6 +189,9 @@ static Status fence_block(Pages *pages, const Table *table, uint64_t slot, uint6
         status = fence_read(pages, table, index - 1, &before_key, &before_word);
         if (status != OK) return status;
         if (before_key >= *last_key) return BAD_DIRECTORY;
+        /* Blocks lie one after another, so that a walk over fences decodes no bit twice. */
+        if ((word & low_bits(OFFSET_BITS)) < (before_word & low_bits(OFFSET_BITS)) + (before_word >> OFFSET_BITS))
+            return BAD_DIRECTORY;
         if (before_key >= begin) {
             block->previous = before_key;
             block->first_of_slot = 0;

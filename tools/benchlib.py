@@ -1,6 +1,8 @@
 """What the benchmarks share: the sets of fingerprints, timing, tables and bars, and child processes."""
 
 import argparse
+import ctypes
+import gc
 import json
 import os
 import platform
@@ -29,7 +31,7 @@ CHUNK_KEYS = 1 << 20
 
 # The clustered set: this share of the keys are copies of a base key, each with 0 to 6 different bits inverted. How
 # many copies a base has follows Zipf's law. Exponent and limit give 10^7 keys of which 9.58 million are distinct,
-# with 14.4 million pairs within 3: a tenth of the copies repeat another.
+# with 14.3 million pairs within 3: a tenth of the copies repeat another.
 CLUSTERED_SHARE = 0.4
 CLUSTER_EXPONENT = 2.0
 MOST_COPIES = 1400
@@ -101,8 +103,7 @@ def stream(seed: int, count: int) -> Iterator[Keys]:
 
 def in_order(query: NDArray[Any], fingerprint: NDArray[Any], distance: NDArray[Any]) -> Answer:
     order = np.lexsort((fingerprint, distance, query))
-    columns = query[order].astype(np.int64), fingerprint[order].astype(np.uint64), distance[order].astype(np.uint8)
-    return columns
+    return query[order].astype(np.int64), fingerprint[order].astype(np.uint64), distance[order].astype(np.uint8)
 
 
 def brute_force(stored: Keys, queries: Keys, distance: int = DISTANCE) -> Answer:
@@ -116,7 +117,7 @@ def brute_force(stored: Keys, queries: Keys, distance: int = DISTANCE) -> Answer
 
 
 def same_answer(found: Answer, expected: Answer) -> bool:
-    return all(np.array_equal(*columns) for columns in zip(found, expected, strict=True))
+    return all(bool(np.array_equal(found[column], expected[column])) for column in range(3))
 
 
 # Timing.
@@ -153,13 +154,13 @@ def median_cpu(timings: Sequence[Timing]) -> float:
     return median(timing.cpu for timing in timings)
 
 
+def best_wall(timings: Sequence[Timing]) -> float:
+    return min(timing.wall for timing in timings)
+
+
 def cpu_ratio(timings: Sequence[Timing], reference: Sequence[Timing]) -> float:
     """The median of the ratios of each round."""
     return median(own.cpu / other.cpu for own, other in zip(timings, reference, strict=True))
-
-
-def wall_ratio(timings: Sequence[Timing], reference: Sequence[Timing]) -> float:
-    return median(own.wall / other.wall for own, other in zip(timings, reference, strict=True))
 
 
 # What is printed.
@@ -168,15 +169,16 @@ def wall_ratio(timings: Sequence[Timing], reference: Sequence[Timing]) -> float:
 class Results:
     """The tables, bars and differences of one run, printed as they come and as one JSON object at the end."""
 
-    def __init__(self, tool: str, arguments: argparse.Namespace) -> None:
+    def __init__(self, tool: str, arguments: argparse.Namespace, *, only_keys: int | None = None) -> None:
+        """only_keys: the number of keys that the bars speak of, where they are judged at no other."""
         self._json = arguments.json
-        self._judging = not arguments.small
+        self._judging = not arguments.small and only_keys in (None, arguments.n)
         self._tables: list[dict[str, Any]] = []
         self._bars: list[dict[str, Any]] = []
         self._differences: list[str] = []
-        said = {name: str(value) if isinstance(value, Path) else value for name, value in vars(arguments).items()}
-        self._head = {"tool": tool, "arguments": said, "machine": machine()}
-        self.say(f"{tool}: {', '.join(f'{name} {value}' for name, value in self._head['machine'].items())}")
+        here = machine()
+        self._head: dict[str, Any] = {"tool": tool, "arguments": vars(arguments), "machine": here}
+        self.say(f"{tool}: {', '.join(f'{name} {value}' for name, value in here.items())}")
 
     def say(self, text: str) -> None:
         """A line for people: on standard error where standard output is for JSON."""
@@ -233,8 +235,8 @@ class Results:
         wrong = len(self._differences)
         self.say(f"\nanswers: {f'{wrong} DIFFERENT' if wrong else 'all as expected'}; load {shown(os.getloadavg()[0])}")
         if self._json:
-            found = {"tables": self._tables, "bars": self._bars, "differences": self._differences}
-            print(json.dumps(self._head | found, indent=1))
+            self._head |= {"tables": self._tables, "bars": self._bars, "differences": self._differences}
+            print(json.dumps(self._head, indent=1, default=os.fspath))
         return int(wrong > 0)
 
     def _print_bars(self, rows: list[dict[str, Any]]) -> None:
@@ -285,6 +287,14 @@ def resident_bytes(field: str = "VmRSS") -> int:
     Not getrusage's ru_maxrss: a child inherits in it the peak of the process that started it.
     """
     return next((int(line.split()[1]) << 10 for line in _lines("/proc/self/status") if line.startswith(field)), 0)
+
+
+def give_back_memory() -> None:
+    """Let go of what was freed, so that resident_bytes tells what is taken next; does nothing where libc cannot."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        trim(0)
 
 
 def _lines(path: str) -> list[str]:

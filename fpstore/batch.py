@@ -1,0 +1,93 @@
+"""Large batches: stream all keys of a segment past the sorted queries.
+
+The batch design of the paper (section 4): where a batch is large against the store, decoding every table once
+and joining it with the queries costs less than looking each query up. The joins are those of pairs.py, with queries on
+one side.
+"""
+
+from concurrent.futures import Executor
+
+import numpy as np
+
+from fpstore._pairs import Join
+from fpstore.pairs import load_windows, window_flips
+from fpstore.permutation import Permutation
+from fpstore.segment import Segment
+from fpstore.types import Array, Counts, Keys
+
+# Keys decoded at a time, on average: enough to hide the calls, few enough for the third-level cache.
+CHUNK_KEYS = 1 << 20
+# What the joins and the decoder take, fitted by tools/bench_probe.py.
+DECODE_NS = 7.0
+JOIN_NS = 17.0
+
+
+def streaming_nanoseconds(segment: Segment, query_count: int) -> float:
+    """What a batch would take on one thread, to be held against the planner's prediction for single queries."""
+    joins = sum(len(window_flips(segment, index)[1]) for index in range(len(segment.tables)))
+    return DECODE_NS * segment.key_count * len(segment.tables) + JOIN_NS * joins * query_count
+
+
+def stream(
+    segment: Segment, queries: Keys, distance: int, executor: Executor | None = None
+) -> tuple[Counts, Keys, Array]:
+    """What `_probe.search` returns, found by streaming; executor: runs the pieces at once, where there is one."""
+    order = np.argsort(queries)
+    distinct = queries[order]
+    first_of_run = np.concatenate([np.ones(min(1, len(distinct)), dtype=bool), distinct[1:] != distinct[:-1]])
+    distinct = distinct[first_of_run]
+    keys = [np.sort(Permutation(table.prefix_mask).apply(distinct)) for table in segment.tables]
+    tables = range(len(segment.tables))
+    pieces = [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index))]
+    run = executor.map if executor else map
+    rows = np.concatenate(
+        [np.empty((0, 3), dtype=np.uint64), *run(lambda piece: _stream_piece(segment, piece, keys, distance), pieces)]
+    )
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 2], rows[:, 0]))]
+    return _by_query(rows, distinct, np.flatnonzero(first_of_run), order)
+
+
+def _by_query(rows: Array, distinct: Keys, first_of_run: Array, order: Array) -> tuple[Counts, Keys, Array]:
+    """Rows of distinct queries, sorted, as rows of the queries they stand for, in the order of a probe's answer.
+
+    first_of_run: where the run of each distinct query starts in order, which names the queries.
+    """
+    of_row = np.searchsorted(distinct, rows[:, 0])
+    bounds = np.append(first_of_run, len(order))
+    repeats = bounds[of_row + 1] - bounds[of_row]
+    # Row i once for each query of its run: the j-th copy is that of query order[start of the run + j].
+    copy = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    query = order[np.repeat(bounds[of_row], repeats) + copy]
+    rows = np.repeat(rows, repeats, axis=0)
+    by_query = np.argsort(query, kind="stable")
+    return query[by_query], rows[by_query, 1], rows[by_query, 2].astype(np.uint8)
+
+
+def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys], distance: int) -> Array:
+    """The matches of one chunk of one table: uint64[m, 3], query, stored fingerprint, distance."""
+    index, chunk = piece
+    split_bits = _split_bits(segment, index)
+    window_bits, flips = window_flips(segment, index)
+    keys = load_windows(segment, index, window_bits, chunk, split_bits)
+    found = [np.empty((0, 3), dtype=np.uint64)]
+    for mask in flips:
+        left = _range(queries[index], chunk ^ (mask >> (64 - split_bits)), split_bits)
+        join = Join(segment.view, index, left, keys, distance, mask, symmetric=False)
+        while not join.done:
+            found.append(join.next().copy())
+    return np.concatenate(found)
+
+
+def _split_bits(segment: Segment, index: int) -> int:
+    """Into how many aligned chunks, as a power of two, a table is cut."""
+    wanted = max(0, (segment.key_count // CHUNK_KEYS).bit_length() - 1)
+    return min(wanted, window_flips(segment, index)[0], segment.tables[index].slot_bits)
+
+
+def _range(keys: Keys, chunk: int, split_bits: int) -> Keys:
+    """The sorted keys whose top split_bits bits are chunk."""
+    if split_bits == 0:
+        return keys
+    first = np.searchsorted(keys, np.uint64(chunk << (64 - split_bits)))
+    last = np.uint64(((chunk + 1) << (64 - split_bits)) - 1)
+    return keys[first : np.searchsorted(keys, last, side="right")]

@@ -1,0 +1,149 @@
+"""What may be passed as fingerprints and ids, and what is refused in one line that says where and why."""
+
+import array
+import sys
+
+import numpy as np
+import pyarrow
+import pytest
+from helpers import LAST, fingerprint_array
+
+from fpstore.arrays import as_key, as_keys
+
+EXTREMES = [0, 1, 1 << 63, LAST - 1, LAST]
+
+
+class WithArray:
+    """Something of another library that numpy can turn into an array, such as a pandas column."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+class WithArrow:
+    """Something of another library that speaks Arrow and nothing else."""
+
+    def __init__(self, column):
+        self.column = column
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pyarrow.chunked_array([self.column]).__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        fingerprint_array,
+        list,
+        tuple,
+        lambda values: [np.uint64(value) for value in values],
+        lambda values: array.array("Q", values),
+        lambda values: memoryview(array.array("Q", values)),
+        lambda values: np.array(values, dtype=">u8"),
+        lambda values: np.repeat(fingerprint_array(values), 3)[::3],
+        lambda values: WithArray(fingerprint_array(values)),
+        lambda values: pyarrow.array(values, pyarrow.uint64()),
+        lambda values: pyarrow.chunked_array([values[:2], values[2:]], pyarrow.uint64()),
+        lambda values: WithArrow(pyarrow.array(values, pyarrow.uint64())),
+    ],
+)
+def test_whatever_holds_integers_of_64_bits_becomes_a_contiguous_array_of_them(make):
+    keys = as_keys(make(EXTREMES), "fingerprints")
+    assert keys.dtype == np.uint64
+    assert keys.flags.c_contiguous
+    assert keys.tolist() == EXTREMES
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.int8, np.int64])
+def test_narrower_and_signed_integers_are_taken_where_none_is_negative(dtype):
+    keys = as_keys(np.array([0, 5, 127], dtype=dtype), "fingerprints")
+    assert (keys.dtype, keys.tolist()) == (np.uint64, [0, 5, 127])
+
+
+def test_an_array_that_is_right_already_is_not_copied():
+    keys = np.arange(5, dtype=np.uint64)
+    assert as_keys(keys, "fingerprints") is keys
+
+
+@pytest.mark.parametrize(
+    "empty", [[], (), np.empty(0), np.empty(0, dtype=np.int64), pyarrow.array([], pyarrow.uint64())]
+)
+def test_nothing_is_an_empty_array_whatever_its_type(empty):
+    keys = as_keys(empty, "fingerprints")
+    assert (keys.dtype, keys.shape) == (np.uint64, (0,))
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.array([1.0, np.nan]), "float64"),
+        (np.array([1, 2], dtype=np.float32), "float32"),
+        (np.array([True]), "bool"),
+        (np.array(["1"]), "<U1"),
+        (np.array([1, 1 << 64], dtype=object), "object"),
+        (np.array([1], dtype="datetime64[s]"), r"datetime64\[s\]"),
+        (array.array("d", [1.0]), "float64"),
+        (pyarrow.array([1, None], pyarrow.uint64()), "float64"),
+        (WithArrow(pyarrow.array([1.5])), "float64"),
+    ],
+)
+def test_anything_but_integers_is_a_type_error_that_names_the_dtype(values, dtype):
+    with pytest.raises(TypeError, match=f"^fingerprints: dtype is {dtype}, expected unsigned 64-bit integers$"):
+        as_keys(values, "fingerprints")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [("12", "str"), (b"12345678", "bytes"), (bytearray(8), "bytearray"), (7, "int"), ({1, 2}, "set")],
+)
+def test_what_is_no_array_is_a_type_error_that_names_the_type(values, kind):
+    with pytest.raises(TypeError, match=f"^ids: a {kind}, expected an array of unsigned 64-bit integers$"):
+        as_keys(values, "ids")
+
+
+def test_a_negative_number_is_refused_with_its_place():
+    with pytest.raises(ValueError, match=r"^fingerprints: item 2 is -7, expected unsigned 64-bit integers$"):
+        as_keys(np.array([1, 2, -7, -8]), "fingerprints")
+    with pytest.raises(ValueError, match=r"^ids: item 1: -1 is out of range"):
+        as_keys([5, -1], "ids")
+
+
+@pytest.mark.parametrize("values", [np.zeros((2, 2), dtype=np.uint64), np.uint64(1), np.zeros((0, 3))])
+def test_other_than_one_dimension_is_refused(values):
+    with pytest.raises(ValueError, match=r"^fingerprints: the array has [02] dimensions, expected 1$"):
+        as_keys(np.asarray(values), "fingerprints")
+
+
+def test_nulls_are_refused_with_their_number():
+    with pytest.raises(ValueError, match=r"^fingerprints: 2 nulls, expected unsigned 64-bit integers$"):
+        as_keys(WithArrow(pyarrow.array([None, 1, None], pyarrow.uint64())), "fingerprints")
+
+
+def test_arrow_data_without_pyarrow_names_what_to_install(monkeypatch):
+    values = WithArrow(pyarrow.array([1], pyarrow.uint64()))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"^fingerprints: Arrow data needs pyarrow: pip install 'fpstore\[arrow\]'$"):
+        as_keys(values, "fingerprints")
+
+
+@pytest.mark.parametrize("value", [0, LAST, np.uint64(LAST), np.int32(5)])
+def test_an_integer_of_64_bits_is_a_key(value):
+    key = as_key(value, "fingerprint")
+    assert (type(key), key) == (int, int(value))
+
+
+@pytest.mark.parametrize(("value", "kind"), [(1.0, "float"), ("1", "str"), (None, "NoneType"), (True, "bool")])
+def test_a_key_that_is_no_integer_is_a_type_error(value, kind):
+    with pytest.raises(TypeError, match=f"^fingerprint: .* is a {kind}, expected an integer$"):
+        as_key(value, "fingerprint")
+    with pytest.raises(TypeError, match=f"^fingerprints: item 1: .* is a {kind}, expected an integer$"):
+        as_keys([3, value], "fingerprints")
+
+
+@pytest.mark.parametrize("value", [-1, 1 << 64, np.int64(-1)])
+def test_a_key_out_of_range_is_refused(value):
+    with pytest.raises(ValueError, match=rf"^fingerprint: {value} is out of range, expected unsigned 64-bit integers$"):
+        as_key(value, "fingerprint")

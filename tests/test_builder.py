@@ -1,0 +1,346 @@
+"""Building: what is refused at the door or is there already, and that the bytes depend on the input alone."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import KINDS, LAST, brute_force, distinct, fingerprint_array, scattered_choose, scattered_flips, uniform
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fpstore
+from fpstore import PlanError, StoreLocked, builder, planner, spill
+from fpstore import plan as plans
+from fpstore.builder import build_store, parse_options
+from fpstore.permutation import Permutation
+from fpstore.plan import Plan, TablePlan
+
+COUNT = 300
+MEMORY = 64 << 20
+
+
+def some(count=COUNT, seed=1):
+    return uniform(count, np.random.default_rng(seed))
+
+
+def segment_bytes(path):
+    (segment,) = (path / "segments").iterdir()
+    return segment.read_bytes()
+
+
+def small_budgets(patch):
+    """Budgets of little more than a sorter's least, so that some ten thousand keys spill."""
+    patch.setattr(builder, "LEAST_MEMORY", 1)
+    patch.setattr(builder, "OTHER_MEMORY", 0)
+    patch.setattr(builder, "LEAST_SORTER_MEMORY", 1 << 10)
+    patch.setattr(spill, "MIN_MEMORY_BYTES", 1 << 10)
+    patch.setattr(spill, "RESERVE_BYTES", 0)
+    patch.setattr(spill, "MIN_PIECE_BYTES", 64)
+
+
+def as_stream(*columns, size):
+    for start in range(0, len(columns[0]), size):
+        parts = tuple(column[start : start + size] for column in columns)
+        yield parts if len(parts) == 2 else parts[0]
+
+
+# --- What is refused before anything is read or written ---
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"k": -1}, ValueError, "k is -1, expected an integer from 0 to 16"),
+        ({"k": 17}, ValueError, "k is 17, expected an integer from 0 to 16"),
+        ({"k": True}, ValueError, "k is True, expected an integer"),
+        ({"k": 2.0}, ValueError, r"k is 2\.0, expected an integer"),
+        ({"codec": "zip"}, ValueError, "codec is 'zip', expected one of gap, xor, rice, raw"),
+        ({"plan": "papers-4"}, PlanError, "papers-4.*expected one of"),
+        ({"plan": None}, ValueError, "plan is None, expected size, balanced, speed, bytes per fingerprint"),
+        ({"plan": -5.0}, ValueError, r"plan is -5\.0, expected"),
+        ({"plan": float("nan")}, ValueError, "plan is nan, expected"),
+        ({"plan": True}, ValueError, "plan is True, expected"),
+        ({"plan": "paper-4", "k": 4}, PlanError, "paper-4"),
+        ({"plan": plans.choose(4, 2), "k": 3}, PlanError, "answers distances up to 2, k is 3"),
+        ({"plan": plans.choose(4, 3, 32)}, PlanError, "is for 32 bits, expected 64"),
+        ({"memory": "64 parsecs"}, ValueError, "memory '64 parsecs': expected"),
+        ({"memory": 0}, ValueError, "memory 0: expected"),
+        ({"memory": MEMORY - 1}, ValueError, "memory is 67108863 bytes, expected 64MiB or more"),
+        ({"threads": 0}, ValueError, "threads is 0, expected a positive integer or None"),
+        ({"threads": True}, ValueError, "threads is True, expected"),
+        ({"ids": "rows"}, ValueError, "ids is 'rows', expected an array, \"row\" or None"),
+        ({"ids": [1, 2]}, ValueError, "2 ids for 300 fingerprints: expected one for each"),
+        ({"ids": np.zeros(COUNT)}, TypeError, "ids: dtype is float64"),
+        ({"ids": np.zeros((COUNT, 1), dtype=np.uint64)}, ValueError, "ids: the array has 2 dimensions"),
+        ({"ids": np.full(COUNT, -1)}, ValueError, "ids: item 0 is -1"),
+    ],
+)
+def test_a_wrong_argument_is_refused_and_nothing_is_written(tmp_path, options, error, message):
+    with pytest.raises(error, match=message) as caught:
+        fpstore.build(tmp_path / "s", some(), **options)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_that_could_miss_is_refused_with_what_it_misses(tmp_path):
+    whole = plans.paper("paper-4")
+    with pytest.raises(
+        PlanError, match=r"would miss matches at distance 3: no table catches errors in bits 8000800080000000"
+    ):
+        fpstore.build(tmp_path / "s", some(), plan=Plan("three", 3, whole.bands, whole.tables[:3]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_bytes_than_a_plan_may_take_are_refused(tmp_path):
+    with pytest.raises(PlanError, match=r"bytes per key, expected 0\.5"):
+        fpstore.build(tmp_path / "s", some(20_000), plan=0.5)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "bad", [np.zeros(3), np.array([np.nan]), [1.5], "abc", np.array([-1]), np.zeros((2, 2), np.uint64)]
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_bad_fingerprints_are_refused_and_nothing_is_left(tmp_path, bad, stream):
+    with pytest.raises((TypeError, ValueError), match=r"^fingerprints: "):
+        fpstore.build(tmp_path / "s", iter([some(), bad]) if stream else bad)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        ("rows", ValueError, 'ids of a stream is \'rows\', expected "row", "pairs" or None'),
+        (np.arange(3), TypeError, "ids of a stream is a ndarray, expected"),
+        ([1], TypeError, "ids of a stream is a list, expected"),
+    ],
+)
+def test_ids_that_a_stream_cannot_have_are_refused_before_it_is_read(tmp_path, ids, error, message):
+    stream = iter([some()])
+    with pytest.raises(error, match=message):
+        fpstore.build(tmp_path / "s", stream, ids=ids)
+    assert len(list(stream)) == 1
+
+
+@pytest.mark.parametrize("item", [some(2), (some(2),), (some(2), None), (some(2), "row"), [some(2), some(2)]])
+def test_a_stream_of_pairs_that_yields_something_else_is_refused(tmp_path, item):
+    with pytest.raises(TypeError, match=r"^the stream yields .*, expected pairs of arrays: \(fingerprints, ids\)$"):
+        fpstore.build(tmp_path / "s", iter([item]), ids="pairs")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stream_whose_ids_are_fewer_than_its_fingerprints_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="1 ids for 2 fingerprints: expected one for each"):
+        fpstore.build(tmp_path / "s", iter([([1, 2], [1])]), ids="pairs")
+
+
+def test_a_source_without_ids_for_a_store_with_ids_is_refused(tmp_path):
+    options = parse_options(3, "size", "gap", MEMORY, True, None, False)
+    with pytest.raises(ValueError, match=r"^the stream has no ids: expected \(fingerprints, ids\) pairs$"):
+        build_store(tmp_path / "s", iter([(some(), None)]), options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_in_a_folder_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="the store's folder would lie in one that is not there"):
+        fpstore.build(tmp_path / "none" / "s", some())
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- What is there already ---
+
+
+def test_an_existing_store_is_refused_without_force_and_unread(tmp_path):
+    fpstore.build(tmp_path / "s", some()).close()
+    stream = iter([some()])
+    for fingerprints in (stream, some(seed=2)):
+        with pytest.raises(FileExistsError, match=r"already there; --force \(force=True\) replaces a store"):
+            fpstore.build(tmp_path / "s", fingerprints)
+    assert len(list(stream)) == 1
+    with fpstore.open(tmp_path / "s") as store:
+        assert len(store) == COUNT
+
+
+def test_force_replaces_a_store_with_all_its_settings(tmp_path):
+    fpstore.build(tmp_path / "s", some(), recipe={"a": 1}).close()
+    with fpstore.build(tmp_path / "s", some(50, 2), None, k=2, plan="size", codec="xor", force=True) as store:
+        assert (len(store), store.k, store.codec, store.has_ids, store.recipe) == (50, 2, "xor", False, None)
+        store.verify()
+    assert [path.name for path in (tmp_path / "s" / "segments").iterdir()] == ["00000002.fpseg"]
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_force_without_a_store_builds_one(tmp_path):
+    with fpstore.build(tmp_path / "s", some(), force=True) as store:
+        assert len(store) == COUNT
+
+
+@pytest.mark.parametrize("kind", ["empty folder", "folder", "file", "dangling link"])
+def test_what_is_no_store_is_refused_even_with_force_and_left_alone(tmp_path, kind):
+    path = tmp_path / "s"
+    if kind == "file":
+        path.write_text("mine")
+    elif kind == "dangling link":
+        path.symlink_to("none")
+    else:
+        path.mkdir()
+        if kind == "folder":
+            (path / "segments").mkdir()
+            (path / "segments" / "00000001.fpseg").write_text("mine")
+    before = [(each, each.is_file() and each.read_bytes()) for each in sorted(tmp_path.rglob("*"))]
+    with pytest.raises((fpstore.CorruptStore, FileNotFoundError)):
+        fpstore.build(path, some(), force=True)
+    with pytest.raises(FileExistsError):
+        fpstore.build(path, some())
+    assert [(each, each.is_file() and each.read_bytes()) for each in sorted(tmp_path.rglob("*"))] == before
+
+
+def test_a_store_that_another_process_writes_to_is_locked(tmp_path):
+    fpstore.build(tmp_path / "s", some()).close()
+    lock = os.open(tmp_path / "s" / "writer.lock", os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StoreLocked):
+            fpstore.build(tmp_path / "s", some(), force=True)
+    finally:
+        os.close(lock)
+
+
+def test_a_store_open_for_reading_goes_on_answering_after_it_was_replaced(tmp_path):
+    old = some()
+    with fpstore.build(tmp_path / "s", old) as store:
+        fpstore.build(tmp_path / "s", some(seed=2), force=True).close()
+        assert store.probe(int(old[7])).fingerprint.tolist()[:1] == [old[7]]
+        store.verify()
+
+
+# --- The same input and settings give the same bytes ---
+
+
+@pytest.mark.parametrize("ids", ["row", "pairs", None])
+@pytest.mark.parametrize("plan", ["paper-4", "size"])
+def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(tmp_path, monkeypatch, ids, plan):
+    rng = np.random.default_rng(5)
+    fingerprints = KINDS["duplicate_heavy"](20_000, rng)
+    numbers = rng.integers(0, 1 << 20, len(fingerprints), dtype=np.uint64)
+    columns = (fingerprints, numbers) if ids == "pairs" else (fingerprints,)
+    arrays = numbers if ids == "pairs" else ids
+    fpstore.build(tmp_path / "whole", fingerprints, arrays, plan=plan).close()
+    fpstore.build(tmp_path / "stream", as_stream(*columns, size=777), ids, plan=plan).close()
+    whole = segment_bytes(tmp_path / "whole")
+    assert segment_bytes(tmp_path / "stream") == whole
+
+    runs = []
+    small_budgets(monkeypatch)
+    merge = spill._merge
+    monkeypatch.setattr(spill, "_merge", lambda *call: (runs.append(len(call[1]) - 1), merge(*call)))
+    for memory in (12 << 10, 40 << 10):
+        path = tmp_path / str(memory)
+        with fpstore.build(path, as_stream(*columns, size=1000), ids, plan=plan, memory=memory) as store:
+            store.verify()
+        assert segment_bytes(path) == whole
+    assert max(runs) > 2
+
+
+def test_a_budget_far_below_the_input_spills_and_gives_the_same_store(tmp_path, monkeypatch):
+    fingerprints, ids = some(1_000_000), some(1_000_000, 2)
+    fpstore.build(tmp_path / "in-memory", fingerprints, ids, plan="size").close()
+    runs = []
+    merge = spill._merge
+    monkeypatch.setattr(spill, "_merge", lambda *call: (runs.append(len(call[1]) - 1), merge(*call)))
+    stream = as_stream(fingerprints, ids, size=100_000)
+    fpstore.build(tmp_path / "spilled", stream, "pairs", plan="size", memory="64MiB").close()
+    assert runs == [2]
+    assert segment_bytes(tmp_path / "spilled") == segment_bytes(tmp_path / "in-memory")
+
+
+def test_the_order_of_the_input_does_not_matter_without_row_numbers(tmp_path):
+    fingerprints = some()
+    order = np.random.default_rng(7).permutation(COUNT)
+    ids = np.arange(COUNT, dtype=np.uint64) % 9
+    fpstore.build(tmp_path / "a", fingerprints, ids).close()
+    fpstore.build(tmp_path / "b", fingerprints[order], ids[order]).close()
+    assert segment_bytes(tmp_path / "a") == segment_bytes(tmp_path / "b")
+
+
+@pytest.mark.parametrize("ids", ["row", None])
+def test_at_most_one_other_table_is_held_at_a_time(tmp_path, monkeypatch, ids):
+    held = []
+    permuted = builder._permuted
+    monkeypatch.setattr(builder, "_permuted", lambda *call: held.append(permuted(*call)) or held[-1])
+    counts = []
+    add_table = builder.SegmentWriter.add_table
+
+    def counting(writer, table, keys, **options):
+        counts.append(sum(each.count > 0 for each in held))
+        add_table(writer, table, keys, **options)
+
+    monkeypatch.setattr(builder.SegmentWriter, "add_table", counting)
+    fpstore.build(tmp_path / "s", some(), ids, plan="paper-10").close()
+    assert counts == [0] + [1] * 9
+    assert [each.count for each in held] == [0] * 9
+
+
+# --- Plans whose table 0 is not the fingerprints in their own order ---
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 1 << 32), st.sampled_from(["choose", "flips", "moved"]), st.sampled_from(["gap", "rice"]))
+def test_any_plan_is_built_and_probed_with_its_ids(tmp_path_factory, seed, kind, codec):
+    rng = np.random.default_rng(seed)
+    if kind == "choose":
+        plan = scattered_choose(5, 3, rng)
+    elif kind == "flips":
+        plan = scattered_flips(2, 3, rng)
+    else:
+        whole = plans.paper("paper-4")
+        plan = Plan("moved", 3, whole.bands, whole.tables[1:] + whole.tables[:1])
+    fingerprints = KINDS["clustered"](400, rng)
+    ids = rng.integers(0, 50, 400, dtype=np.uint64)
+    expected = {}
+    for fingerprint, number in zip(fingerprints.tolist(), ids.tolist(), strict=True):
+        expected.setdefault(fingerprint, set()).add(number)
+    path = tmp_path_factory.mktemp("plan") / "s"
+    with fpstore.build(path, fingerprints, ids, plan=plan, codec=codec) as store:
+        store.verify()
+        assert store.plan == plan
+        found = store.probe_many(fingerprints[:100])
+        answer = [(match.query, match.distance, match.fingerprint, match.id) for match in found]
+    columns = zip(
+        *(column.tolist() for column in brute_force(distinct(fingerprints), fingerprints[:100], 3)), strict=True
+    )
+    assert answer == sorted((q, d, f, number) for q, f, d in columns for number in expected[f])
+
+
+@pytest.mark.parametrize("k", range(9))
+def test_every_plan_that_the_planner_chooses_begins_with_the_fingerprints_in_their_own_order(k):
+    # The build sorts the input before it knows how many distinct fingerprints there are.
+    for n in (0, 1000, 10**6, 10**8, 10**10):
+        for aim in (*planner.AIMS, 100.0):
+            assert Permutation(planner.choose(n, k, aim).tables[0].prefix_mask).is_identity
+
+
+def test_a_table_of_the_identity_may_have_any_prefix(tmp_path):
+    plan = Plan("one", 3, (LAST,), (TablePlan(LAST, 3),))
+    with fpstore.build(tmp_path / "s", fingerprint_array([0, 7, LAST]), plan=plan) as store:
+        assert store.probe(0).fingerprint.tolist() == [0, 7]
+
+
+def test_progress_never_goes_back_within_a_phase(tmp_path):
+    seen = {}
+
+    def progress(phase, done, total):
+        assert done >= seen.get(phase, 0)
+        assert total is None or done <= total
+        seen[phase] = done
+
+    fpstore.build(tmp_path / "s", iter([some(), some(seed=2)]), plan="paper-4", progress=progress).close()
+    assert seen["reading"] == 2 * COUNT
+    assert [seen[f"table {i} of 4"] for i in (1, 2, 3, 4)] == [2 * 2 * COUNT] * 4
+
+
+def test_a_store_is_readable_by_its_owner_alone(tmp_path):
+    fpstore.build(tmp_path / "s", some()).close()
+    assert {path.stat().st_mode & 0o077 for path in [tmp_path / "s", *Path(tmp_path / "s").rglob("*")]} == {0}

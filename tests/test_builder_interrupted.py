@@ -1,0 +1,250 @@
+"""What an interrupted build leaves: the store that was there, or nothing; and who clears up after a killed one."""
+
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from helpers import uniform
+
+import fpstore
+from fpstore import builder, spill
+
+COUNT = 300
+
+
+def some(count=COUNT, seed=1):
+    return uniform(count, np.random.default_rng(seed))
+
+
+def segment_bytes(path):
+    (segment,) = (path / "segments").iterdir()
+    return segment.read_bytes()
+
+
+class Boom(Exception):
+    pass
+
+
+def failing(error):
+    yield some(50, 3)
+    yield some(50, 4)
+    raise error
+
+
+@pytest.mark.parametrize("error", [Boom("x"), KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_an_exception_in_the_stream_passes_through_and_nothing_is_left(tmp_path, error):
+    with pytest.raises(type(error)):
+        fpstore.build(tmp_path / "s", failing(error))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [Boom("x"), KeyboardInterrupt()])
+def test_an_exception_while_replacing_leaves_the_old_store(tmp_path, error):
+    fpstore.build(tmp_path / "s", some()).close()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(type(error)):
+        fpstore.build(tmp_path / "s", failing(error), force=True)
+    assert sorted(tmp_path.rglob("*")) == before
+    with fpstore.open(tmp_path / "s") as store:
+        store.verify()
+        assert len(store) == COUNT
+    fpstore.build(tmp_path / "s", some(seed=2), force=True).close()
+
+
+def every_phase(path, **options):
+    phases = []
+    fpstore.build(path, some(), progress=lambda phase, done, total: phases.append(phase), **options).close()
+    return list(dict.fromkeys(phases))
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_interruption_in_any_phase_leaves_what_was_there(tmp_path, force):
+    phases = every_phase(tmp_path / "phases", plan="paper-4")
+    assert {"reading", "sorting", "ids", "table 1 of 4", "table 4 of 4: sorting", "table 4 of 4"} <= set(phases)
+    folder = tmp_path / "here"
+    folder.mkdir()
+    if force:
+        fpstore.build(folder / "s", some(seed=2)).close()
+    before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*.fpseg")}
+
+    for stop_at in phases:
+
+        def progress(phase, _done, _total, stop_at=stop_at):
+            if phase == stop_at:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fpstore.build(folder / "s", some(), plan="paper-4", progress=progress, force=force)
+        assert {path: path.is_file() and path.read_bytes() for path in folder.rglob("*.fpseg")} == before
+        assert [path.name for path in folder.iterdir()] == (["s"] if force else [])
+
+
+def test_a_replacement_that_cannot_be_published_leaves_the_old_store_and_no_file(tmp_path, monkeypatch):
+    fpstore.build(tmp_path / "s", some()).close()
+
+    def fail(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(builder.Catalog, "publish", fail)
+        with pytest.raises(OSError, match="No space left"):
+            fpstore.build(tmp_path / "s", some(seed=2), force=True)
+    assert [path.name for path in (tmp_path / "s" / "segments").iterdir()] == ["00000001.fpseg"]
+    with fpstore.open(tmp_path / "s") as store:
+        store.verify()
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import fpstore
+
+def progress(phase, done, total):
+    if phase == "table 1 of 3":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+fpstore.build(sys.argv[1], np.arange(1000, dtype=np.uint64), plan="flips-3:1,0,0", progress=progress, force=True)
+"""
+
+
+def kill_a_build(path):
+    run = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, capture_output=True)
+    assert run.returncode == -signal.SIGKILL, run.stderr
+
+
+def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path):
+    kill_a_build(tmp_path / "s")
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".s.building-")
+    fpstore.build(tmp_path / "other", some()).close()
+    assert left.exists()
+    fpstore.build(tmp_path / "s", some()).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "s"]
+
+
+def test_a_killed_replacement_leaves_the_old_store_and_the_next_sweeps_its_file(tmp_path):
+    fpstore.build(tmp_path / "s", some()).close()
+    kill_a_build(tmp_path / "s")
+    segments = tmp_path / "s" / "segments"
+    assert sorted(path.name for path in segments.iterdir()) == ["00000001.fpseg", "00000002.fpseg"]
+    with fpstore.open(tmp_path / "s") as store:
+        store.verify()
+        assert len(store) == COUNT
+    with fpstore.build(tmp_path / "s", some(seed=2), force=True) as store:
+        store.verify()
+        assert [path.name for path in segments.iterdir()] == [store.segments[0].path.name]
+
+
+LONG_SORT = """
+import hashlib, sys, time
+import numpy as np
+import fpstore
+from fpstore import spill
+
+def long_sort(*columns):
+    # Stands for the sort of 10^8 pairs: compiled, without the lock, deaf to signals, for half a minute or so.
+    print("sorting", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 1 << 26)
+
+spill.sort_pairs = long_sort
+spill.QUICK_ITEMS = 100
+try:
+    fpstore.build(sys.argv[1], np.arange(1000, dtype=np.uint64), force=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_ctrl_c_does_not_wait_for_a_long_sort_and_leaves_what_was_there(tmp_path, force):
+    if force:
+        fpstore.build(tmp_path / "s", some()).close()
+    before = sorted(tmp_path.rglob("*"))
+    command = [sys.executable, "-c", LONG_SORT, str(tmp_path / "s")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout.readline() == "sorting\n"
+            start = time.monotonic()
+            child.send_signal(signal.SIGINT)
+            assert child.stdout.readline() == "interrupted\n"
+            assert time.monotonic() - start < 1
+            assert sorted(tmp_path.rglob("*")) == before
+            assert child.wait(5) == 0
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize("in_main_thread", [True, False])
+def test_an_error_in_a_long_sort_passes_through(tmp_path, monkeypatch, in_main_thread):
+    def fail(*_columns):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(spill, "QUICK_ITEMS", 0)
+    monkeypatch.setattr(spill, "sort_pairs", fail)
+    if in_main_thread:
+        with pytest.raises(MemoryError, match="no room"):
+            fpstore.build(tmp_path / "s", some())
+    else:
+        with ThreadPoolExecutor(1) as pool, pytest.raises(MemoryError, match="no room"):
+            pool.submit(fpstore.build, tmp_path / "s", some()).result()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ids", ["row", None])
+def test_a_long_sort_gives_the_same_bytes_as_a_quick_one(tmp_path, monkeypatch, ids):
+    fpstore.build(tmp_path / "quick", some(), ids).close()
+    monkeypatch.setattr(spill, "QUICK_ITEMS", 0)
+    fpstore.build(tmp_path / "long", some(), ids).close()
+    assert segment_bytes(tmp_path / "long") == segment_bytes(tmp_path / "quick")
+
+
+def test_a_build_under_way_is_not_swept_by_another_of_the_same_name(tmp_path):
+    with builder._scratch_store(tmp_path / "s") as first:
+        with builder._scratch_store(tmp_path / "s") as second:
+            assert first.is_dir()
+            assert second.is_dir()
+        assert first.is_dir()
+        assert not second.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_what_a_build_of_this_name_left_is_swept(tmp_path):
+    others = [tmp_path / name for name in (".x*.building-1", ".y.building-1", "s.building-1", ".s.build")]
+    for other in others:
+        other.mkdir()
+    (tmp_path / ".s.building-file").write_text("mine")
+    (tmp_path / ".s.building-link").symlink_to(others[0])
+    before = sorted(tmp_path.iterdir())
+    (tmp_path / ".s.building-gone").mkdir()
+    with fpstore.build(tmp_path / "s", some()):
+        assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "s"])
+    with fpstore.build(tmp_path / "*", some()):
+        assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "s", tmp_path / "*"])
+
+
+def test_a_build_works_and_sweeps_nothing_where_folders_cannot_be_locked(tmp_path, monkeypatch):
+    def refuse(_fd, _kind):
+        raise OSError(9, "Bad file descriptor")
+
+    (tmp_path / ".s.building-old").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(builder.fcntl, "flock", refuse)
+        with builder._scratch_store(tmp_path / "s") as folder:
+            assert folder.is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == [".s.building-old"]
+
+
+def test_a_store_that_appears_meanwhile_is_not_overwritten(tmp_path):
+    def stream():
+        yield some()
+        fpstore.build(tmp_path / "s", some(50, 2)).close()
+
+    with pytest.raises(OSError, match="not empty"):
+        fpstore.build(tmp_path / "s", stream())
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+    with fpstore.open(tmp_path / "s") as store:
+        assert len(store) == 50

@@ -1,0 +1,194 @@
+"""All pairs within a distance: each once, none missed, in a stated budget."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from helpers import KINDS, LAST, distinct, fingerprint_array, product_plans, scattered_choose, scattered_flips, uniform
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fpstore
+from fpstore import StoreClosed
+from fpstore import plan as plans
+
+SPLIT_BUDGET = 1 << 16
+
+
+def brute_force_pairs(fingerprints, k):
+    """Every (smaller, larger, distance) within k, sorted."""
+    stored = distinct(fingerprints)
+    distances = np.bitwise_count(stored[:, None] ^ stored[None, :])
+    first, second = np.nonzero(np.triu(distances <= k, 1))
+    found = (stored[first].tolist(), stored[second].tolist(), distances[first, second].tolist())
+    return list(zip(*found, strict=True))
+
+
+def found_pairs(store, k=None, **options):
+    return sorted(pair for pairs in store.pairs(k, **options) for pair in pairs)
+
+
+def built(folder, fingerprints, plan="paper-4", **options):
+    return fpstore.build(folder / "s", fingerprints, None, plan=plan, **options)
+
+
+# --- Against brute force ---
+
+
+@pytest.mark.parametrize("plan", product_plans(), ids=lambda plan: f"{plan.name}-k{plan.k}")
+def test_every_plan_finds_each_pair_once(tmp_path, plan):
+    fingerprints = KINDS["clustered"](600, np.random.default_rng(plan.k))
+    with built(tmp_path, fingerprints, plan, k=plan.k) as store:
+        expected = brute_force_pairs(fingerprints, plan.k)
+        assert found_pairs(store) == expected
+        assert store.count_pairs() == len(expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("plan", ["paper-4", "paper-10", "flips-2:1,1", "flips-3:1,0,0", "flips-1:3"])
+def test_every_kind_of_set_gives_each_pair_once(tmp_path, kind, plan):
+    fingerprints = KINDS[kind](1200, np.random.default_rng(8))
+    with built(tmp_path, fingerprints, plan) as store:
+        for k in (3, 2, 0):
+            expected = brute_force_pairs(fingerprints, k)
+            assert found_pairs(store, k) == expected
+            assert store.count_pairs(k) == len(expected)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, LAST) | st.integers(0, 300) | st.integers(0, 64).map(lambda bit: (1 << bit) - 1)),
+    st.integers(0, 1 << 32),
+    st.sampled_from([(2, 3), (1, 2), (3, 5), (2, 5), (1, 4)]),
+    st.sampled_from(["flips", "choose"]),
+)
+def test_any_set_under_any_plan_gives_each_pair_once(tmp_path_factory, fingerprints, seed, bands_and_k, kind):
+    rng = np.random.default_rng(seed)
+    bands, k = bands_and_k
+    plan = scattered_flips(bands, k, rng) if kind == "flips" else scattered_choose(k + 2, k, rng)
+    with built(tmp_path_factory.mktemp("any"), fingerprints, plan, k=k) as store:
+        for smaller in (k, k - 1):
+            assert found_pairs(store, smaller) == brute_force_pairs(fingerprint_array(fingerprints), smaller)
+
+
+@pytest.mark.parametrize("fingerprints", [[], [5], [5, 5], [0, 7], [0, 15], [0, LAST], [LAST, LAST - 7]])
+def test_tiny_sets_give_each_pair_once(tmp_path, fingerprints):
+    with built(tmp_path, fingerprints, "flips-2:1,1") as store:
+        assert found_pairs(store) == brute_force_pairs(fingerprint_array(fingerprints), 3)
+
+
+def test_pairs_come_as_columns_of_their_own(tmp_path):
+    with built(tmp_path, [0, 1, LAST]) as store:
+        (pairs,) = store.pairs()
+    assert [column.dtype for column in (pairs.first, pairs.second, pairs.distance)] == [np.uint64, np.uint64, np.uint8]
+    assert all(column.flags.c_contiguous for column in (pairs.first, pairs.second))
+    assert (len(pairs), list(pairs)) == (1, [(0, 1, 1)])
+    assert all(type(value) is int for value in next(iter(pairs)))
+
+
+def test_a_dense_cluster_gives_more_pairs_than_one_batch_holds(tmp_path):
+    fingerprints = fingerprint_array(range(1 << 10)) << np.uint64(20)
+    with built(tmp_path, fingerprints, "flips-2:1,1") as store:
+        # Of 10 bits, those that differ in 1, 2 or 3; each pair has two ends.
+        expected = (1 << 10) * (10 + 45 + 120) // 2
+        assert store.count_pairs() == expected
+        batches = list(store.pairs())
+        assert len(batches) > 1
+        rows = np.concatenate([np.column_stack([pairs.first, pairs.second]) for pairs in batches])
+        assert len(np.unique(rows, axis=0)) == len(rows) == expected
+        assert (rows[:, 0] < rows[:, 1]).all()
+
+
+def test_fingerprints_that_share_all_ids_or_none_count_the_same(tmp_path):
+    fingerprints = KINDS["clustered"](500, np.random.default_rng(9))
+    with fpstore.build(tmp_path / "s", np.tile(fingerprints, 3)) as store:
+        assert found_pairs(store) == brute_force_pairs(fingerprints, 3)
+
+
+# --- In a stated budget ---
+
+
+@pytest.mark.parametrize("plan", ["paper-4", "flips-2:1,1", "flips-2:2,0", "flips-1:3", "choose-5"])
+@pytest.mark.parametrize("kind", ["uniform", "clustered"])
+def test_a_small_budget_works_chunk_by_chunk_and_finds_the_same(tmp_path, plan, kind):
+    rng = np.random.default_rng(10)
+    fingerprints = np.concatenate([KINDS[kind](3000, rng), uniform(17_000, rng)])
+    with built(tmp_path, fingerprints, plan) as store:
+        whole = found_pairs(store)
+        for memory in (SPLIT_BUDGET, 8 * SPLIT_BUDGET):
+            shares = []
+            found = found_pairs(store, memory=memory, progress=lambda *step: shares.append(step[1]))  # noqa: B023
+            assert found == whole
+            assert store.count_pairs(memory=memory) == len(whole)
+            assert len(set(shares)) >= 2 * len(store.plan.tables)
+        assert brute_force_pairs(fingerprints[:2000], 3) == [
+            pair for pair in whole if {pair[0], pair[1]} <= set(fingerprints[:2000].tolist())
+        ]
+
+
+def test_the_keys_held_fit_the_budget(tmp_path):
+    fingerprints = uniform(400_000, np.random.default_rng(11))
+    with built(tmp_path, fingerprints, "flips-2:1,1") as store:
+        budget = 1 << 20
+        tracemalloc.start()
+        store.count_pairs(memory=budget)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    # Beside the chunks, a cursor reads 2^17 keys at a time, of which two may be held.
+    assert peak < budget + 2 * (8 << 17) + (1 << 19)
+
+
+@pytest.mark.parametrize("kind", ["one_prefix", "consecutive"])
+def test_a_prefix_that_does_not_fit_is_refused_with_the_budget_that_it_needs(tmp_path, kind):
+    fingerprints = KINDS[kind](20_000, np.random.default_rng(12))
+    with built(tmp_path, fingerprints) as store:
+        message = (
+            r"^00000001\.fpseg, table 0: \d+ keys share \d+ bits; finding their pairs needs a memory budget of (\d+)"
+        )
+        with pytest.raises(ValueError, match=message) as error:
+            list(store.pairs(memory=SPLIT_BUDGET))
+        needed = int(str(error.value).rpartition("budget of ")[2].split()[0])
+        assert str(error.value).endswith(f" bytes, not {SPLIT_BUDGET}")
+        with pytest.raises(ValueError, match="needs a memory budget"):
+            store.count_pairs(memory=needed - 100)
+        assert store.count_pairs(memory=needed) == store.count_pairs()
+
+
+@pytest.mark.parametrize("memory", [0, -1, "much", True])
+def test_a_budget_that_is_none_is_refused_at_the_call(tmp_path, memory):
+    with built(tmp_path, [1, 2]) as store:
+        for ask in (store.pairs, store.count_pairs):
+            with pytest.raises(ValueError, match="expected a number of bytes above 0"):
+                ask(memory=memory)
+
+
+# --- Of a store that lives ---
+
+
+def test_progress_goes_up_to_a_thousand(tmp_path):
+    steps = []
+    with built(tmp_path, uniform(5000, np.random.default_rng(13)), "flips-2:1,1") as store:
+        store.count_pairs(progress=lambda *step: steps.append(step))
+    assert {(phase, total) for phase, _, total in steps} == {("pairs", 1000)}
+    assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
+    assert steps[0][1] == 0
+    assert steps[-1][1] < 1000
+
+
+def test_closing_the_store_in_the_middle_is_an_error_and_not_an_end(tmp_path):
+    fingerprints = fingerprint_array(range(1 << 10)) << np.uint64(20)
+    with built(tmp_path, fingerprints) as store:
+        pairs = store.pairs()
+        assert len(next(pairs)) > 0
+    with pytest.raises(StoreClosed):
+        next(pairs)
+    assert list(pairs) == []
+
+
+def test_pairs_that_nobody_asks_for_cost_nothing_and_can_be_left(tmp_path):
+    with built(tmp_path, uniform(1000, np.random.default_rng(14))) as store:
+        store.pairs()
+        pairs = store.pairs()
+        next(pairs, None)
+        pairs.close()
+        assert store.plan == plans.paper("paper-4")

@@ -1,0 +1,498 @@
+"""The store as users hold it: exact answers with their ids, and its life from open to close."""
+
+import gc
+import os
+import pickle
+import shutil
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from helpers import (
+    CODECS,
+    KINDS,
+    LAST,
+    brute_force,
+    distinct,
+    fingerprint_array,
+    queries_near,
+    scattered_flips,
+    uniform,
+    write_segment,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fpstore
+from fpstore import CorruptStore, PlanError, StoreClosed
+from fpstore import plan as plans
+from fpstore import store as stores
+from fpstore.catalog import create_catalog
+from fpstore.report import Report
+from fpstore.segment import Segment
+from fpstore.state import SegmentEntry, Settings
+
+COUNT = 500
+
+
+def some(count=COUNT, seed=1):
+    return uniform(count, np.random.default_rng(seed))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A store of some(), with row numbers."""
+    fpstore.build(tmp_path / "s", some(), plan="paper-4").close()
+    return tmp_path / "s"
+
+
+def segment_path(folder):
+    (path,) = (folder / "segments").iterdir()
+    return path
+
+
+def columns(matches):
+    return matches.query, matches.fingerprint, matches.distance
+
+
+def expected_rows(fingerprints, ids, queries, k):
+    """What a probe has to answer, as sorted tuples (query, distance, fingerprint, id)."""
+    ids_of = {}
+    for fingerprint, number in zip(fingerprints.tolist(), ids.tolist(), strict=True):
+        ids_of.setdefault(fingerprint, set()).add(number)
+    found = (column.tolist() for column in brute_force(distinct(fingerprints), queries, k))
+    return sorted((q, d, f, number) for q, f, d in zip(*found, strict=True) for number in ids_of[f])
+
+
+def rows(matches):
+    return [(match.query, match.distance, match.fingerprint, match.id) for match in matches]
+
+
+# --- Exact answers ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ids", ["many", None])
+def test_a_probe_answers_what_brute_force_answers(tmp_path, kind, ids):
+    rng = np.random.default_rng(3)
+    fingerprints = KINDS[kind](3000, rng)
+    numbers = rng.choice(uniform(300, rng), len(fingerprints))
+    queries = queries_near(distinct(fingerprints), 3, 300, rng)
+    with fpstore.build(tmp_path / "s", fingerprints, numbers if ids else None) as store:
+        store.verify()
+        for k in range(4):
+            found = store.probe_many(queries, k)
+            assert [column.dtype for column in columns(found)] == [np.int64, np.uint64, np.uint8]
+            if ids:
+                assert found.id.dtype == np.uint64
+                assert rows(found) == expected_rows(fingerprints, numbers, queries, k)
+            else:
+                assert found.id is None
+                for column, expected in zip(
+                    columns(found), brute_force(distinct(fingerprints), queries, k), strict=True
+                ):
+                    np.testing.assert_array_equal(column, expected)
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.integers(0, LAST) | st.integers(0, 40), st.integers(0, LAST) | st.integers(0, 3))),
+    st.lists(st.integers(0, LAST) | st.integers(0, 40), min_size=1, max_size=20),
+    st.sampled_from(CODECS),
+    st.integers(0, 1 << 32),
+)
+def test_any_pairs_are_found_again(tmp_path_factory, pairs, queries, codec, seed):
+    fingerprints, ids = (fingerprint_array([pair[i] for pair in pairs]) for i in (0, 1))
+    plan = scattered_flips(2, 3, np.random.default_rng(seed))
+    path = tmp_path_factory.mktemp("any") / "s"
+    with fpstore.build(path, fingerprints, ids, plan=plan, codec=codec) as store:
+        store.verify()
+        assert rows(store.probe_many(queries)) == expected_rows(fingerprints, ids, fingerprint_array(queries), 3)
+
+
+def test_one_two_and_many_threads_give_the_same_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(stores, "SLICE_QUERIES", 64)
+    fingerprints = KINDS["clustered"](5000, np.random.default_rng(4))
+    ids = np.arange(5000, dtype=np.uint64) // 2
+    queries = queries_near(fingerprints, 3, 1000, np.random.default_rng(5))
+    with fpstore.build(tmp_path / "s", fingerprints, ids) as store:
+        answers = [rows(store.probe_many(queries, threads=threads)) for threads in (1, 2, 7, None)]
+    assert answers[0] == expected_rows(fingerprints, ids, queries, 3)
+    assert answers[1:] == answers[:1] * 3
+
+
+def test_a_probe_of_one_is_a_probe_of_many_with_one(tmp_path):
+    fingerprints = KINDS["clustered"](2000, np.random.default_rng(6))
+    with fpstore.build(tmp_path / "s", fingerprints) as store:
+        for query in (*fingerprints[:50].tolist(), 0, LAST, np.uint64(LAST)):
+            for k in (None, 0, 2):
+                assert rows(store.probe(query, k)) == rows(store.probe_many([query], k))
+
+
+def test_contains_near_says_whether_a_probe_finds_something(tmp_path):
+    rng = np.random.default_rng(7)
+    fingerprints = KINDS["clustered"](2000, rng)
+    with fpstore.build(tmp_path / "s", fingerprints) as store:
+        for query in queries_near(fingerprints, 3, 200, rng).tolist():
+            for k in (None, 0, 1, 2, 3):
+                assert store.contains_near(query, k) is (len(store.probe(query, k)) > 0)
+
+
+@pytest.mark.parametrize("ids", ["row", None])
+def test_an_empty_store_answers_nothing(tmp_path, ids):
+    with fpstore.build(tmp_path / "s", [], ids) as store:
+        store.verify()
+        assert len(store) == 0
+        assert len(store.probe(0)) == len(store.probe_many([0, LAST])) == 0
+        assert not store.contains_near(0)
+        assert store.stats(3)["fingerprints"] == 0
+        assert store.report().to_json()["fingerprints"] == 0
+        assert (list(store.pairs()), store.count_pairs()) == ([], 0)
+
+
+@pytest.mark.parametrize("key", [0, 12345, LAST])
+def test_a_store_of_one_fingerprint_finds_it(tmp_path, key):
+    with fpstore.build(tmp_path / "s", [key] * 3, [LAST, 0, LAST]) as store:
+        store.verify()
+        assert rows(store.probe(key ^ 0b111)) == [(0, 3, key, 0), (0, 3, key, LAST)]
+        assert rows(store.probe(key ^ 0b1111)) == []
+        assert store.contains_near(key)
+
+
+def test_no_queries_get_no_matches_of_the_right_types(folder, tmp_path):
+    with fpstore.open(folder) as store, fpstore.build(tmp_path / "without", some(), None) as without:
+        for found in (store.probe_many([]), store.probe_many(np.empty(0, dtype=np.uint64), threads=2)):
+            assert [column.dtype for column in columns(found)] == [np.int64, np.uint64, np.uint8]
+            assert (len(found), found.id.dtype) == (0, np.uint64)
+        assert without.probe_many([]).id is None
+
+
+@pytest.mark.parametrize("ids", ["row", None])
+def test_row_numbers_go_on_across_the_pieces_of_a_stream(tmp_path, ids):
+    with fpstore.build(tmp_path / "s", iter([[5, 9], [], np.array([5, 7])]), ids) as store:
+        found = store.probe(5, 0)
+        assert found.fingerprint.tolist() == ([5, 5] if ids else [5])
+        assert (found.id.tolist() if ids else found.id) == ([0, 2] if ids else None)
+
+
+def test_a_pair_that_comes_twice_is_stored_once(tmp_path):
+    with fpstore.build(tmp_path / "s", [5, 5, 5], [1, 1, 2]) as store:
+        assert store.probe(5).id.tolist() == [1, 2]
+
+
+def test_a_fingerprint_whose_ids_are_gone_has_no_rows_but_is_near(tmp_path):
+    # No build writes one; a merge that drops removed ids will.
+    plan = plans.paper("paper-4")
+    (tmp_path / "segments").mkdir()
+    path = tmp_path / "segments" / "00000001.fpseg"
+    fingerprints = fingerprint_array([0, 1, 2, LAST])
+    write_segment(path, fingerprints, plan, pairs=(fingerprint_array([1, 1, LAST]), fingerprint_array([7, 8, 9])))
+    segment = Segment(path)
+    entry = SegmentEntry(path.name, segment.file_bytes, 4, 3, segment.footer_crc)
+    segment.close()
+    create_catalog(tmp_path, Settings(3, plan.to_json(), "gap", True), (entry,))
+    with fpstore.open(tmp_path) as store:
+        assert rows(store.probe_many([LAST, 0, 2], 1)) == [(0, 0, LAST, 9), (1, 1, 1, 7), (1, 1, 1, 8)]
+        assert store.contains_near(2, 0)
+        store.verify()
+
+
+# --- How far a store answers ---
+
+
+def test_a_distance_above_the_plans_names_what_to_rebuild(folder):
+    with fpstore.open(folder) as store:
+        for ask in (store.probe, store.contains_near, lambda query, k: store.probe_many([query], k)):
+            with pytest.raises(
+                PlanError, match=r"k is 4: this store answers up to 3 \(plan paper-4\); build it with k=4"
+            ):
+                ask(1, 4)
+        for ask in (store.pairs, store.count_pairs):
+            with pytest.raises(PlanError, match="build it with k=9"):
+                ask(9)
+
+
+@pytest.mark.parametrize("k", [-1, True, 1.0, "3"])
+def test_a_distance_that_is_none_is_refused(folder, k):
+    with fpstore.open(folder) as store, pytest.raises(ValueError, match="expected an integer from 0 to 3"):
+        store.probe(1, k)
+
+
+def test_a_plan_for_more_than_was_asked_answers_more(tmp_path):
+    with fpstore.build(tmp_path / "s", [0b1111], k=2, plan=plans.choose(5, 4)) as store:
+        assert store.k == 2
+        assert len(store.probe(0)) == 0
+        assert len(store.probe(0, 4)) == 1
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 8])
+@pytest.mark.parametrize("aim", ["size", "balanced", "speed"])
+def test_a_store_for_another_distance_is_exact(tmp_path, k, aim):
+    rng = np.random.default_rng(k)
+    fingerprints = distinct(KINDS["clustered"](1000, rng))
+    queries = queries_near(fingerprints, k, 100, rng)
+    with fpstore.build(tmp_path / "s", fingerprints, None, k=k, plan=aim) as store:
+        for column, expected in zip(
+            columns(store.probe_many(queries)), brute_force(fingerprints, queries, k), strict=True
+        ):
+            np.testing.assert_array_equal(column, expected)
+
+
+def test_queries_and_threads_are_checked(folder):
+    with fpstore.open(folder) as store:
+        with pytest.raises(TypeError, match=r"^fingerprint: '5' is a str, expected an integer$"):
+            store.probe("5")
+        with pytest.raises(ValueError, match=r"^fingerprint: -1 is out of range"):
+            store.contains_near(-1)
+        with pytest.raises(TypeError, match=r"^fingerprints: dtype is float64"):
+            store.probe_many(np.array([np.nan]))
+        for threads in (0, -1, True, 1.5):
+            with pytest.raises(ValueError, match="expected a positive integer or None"):
+                store.probe_many([1], threads=threads)
+
+
+# --- What a store tells of itself ---
+
+
+def test_a_store_knows_its_settings_and_its_size(tmp_path):
+    recipe = {"name": "words", "n": [1, None, 2.5]}
+    with fpstore.build(tmp_path / "s", some(), k=2, plan="paper-10", codec="rice", recipe=recipe) as store:
+        assert (store.path, store.k, store.codec, store.has_ids, store.recipe) == (
+            tmp_path / "s",
+            2,
+            "rice",
+            True,
+            recipe,
+        )
+        assert store.plan.tables == plans.paper("paper-10").tables
+        assert len(store) == COUNT
+        assert repr(store) == f"<fpstore.Store '{tmp_path}/s': 500 fingerprints, k 2, plan paper-10>"
+    assert repr(store) == f"<fpstore.Store '{tmp_path}/s': closed>"
+
+
+def test_stats_account_for_every_byte(folder):
+    with fpstore.open(str(folder)) as store:
+        stats = store.stats()
+    (segment,) = stats.pop("segments")
+    settings = {"k": 3, "plan": "paper-4", "codec": "gap", "ids": True, "recipe": None}
+    assert stats == {"path": str(folder), "fingerprints": COUNT} | settings
+    assert segment["bytes"]["total"] == segment_path(folder).stat().st_size
+    assert [table["prefix_bits"] for table in segment["tables"]] == [16] * 4
+
+
+def test_stats_name_the_fullest_slots_on_request(tmp_path):
+    crowd = fingerprint_array(range(700)) + np.uint64(0xABCD << 48)
+    with fpstore.build(tmp_path / "s", np.concatenate([some(2000), crowd]), plan="paper-4") as store:
+        assert "largest_slots" not in store.stats()["segments"][0]["tables"][0]
+        tables = store.stats(2)["segments"][0]["tables"]
+    assert [len(table["largest_slots"]) for table in tables] == [2] * 4
+    first, second = tables[0]["largest_slots"]
+    assert first["keys"] >= 700 > second["keys"]
+    assert (0xABCD << 48) & int(first["mask"], 16) == int(first["value"], 16)
+
+
+def test_a_report_covers_the_segment(folder):
+    phases = set()
+    with fpstore.open(folder) as store:
+        report = store.report(lambda phase, _done, _total: phases.add(phase))
+    assert isinstance(report, Report)
+    assert report.to_json()["bytes"]["total"] == segment_path(folder).stat().st_size
+    assert phases == {"report"}
+
+
+def test_verify_says_how_far_it_is(folder):
+    phases = set()
+    with fpstore.open(folder) as store:
+        store.verify(lambda phase, _done, _total: phases.add(phase))
+    assert "verify checksums" in phases
+
+
+# --- Open and closed ---
+
+
+def test_a_store_opens_for_reading_only(folder):
+    for mode in ("w", "rb", None):
+        with pytest.raises(ValueError, match=f'mode is {mode!r}, expected "r"'):
+            fpstore.open(folder, mode)
+
+
+def test_a_store_that_is_not_there_is_file_not_found(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        fpstore.open(tmp_path / "none")
+
+
+def every_use(store):
+    return [
+        lambda: store.probe(1),
+        lambda: store.probe_many([1]),
+        lambda: store.contains_near(1),
+        lambda: list(store.pairs()),
+        lambda: store.count_pairs(),
+        lambda: store.verify(),
+        lambda: store.report(),
+        lambda: store.stats(1),
+    ]
+
+
+def test_every_use_of_a_closed_store_is_refused_with_its_path(folder):
+    store = fpstore.open(folder)
+    store.close()
+    store.close()
+    for use in every_use(store):
+        with pytest.raises(StoreClosed, match=f"^{folder}: the store is closed$"):
+            use()
+    assert len(store) == COUNT
+
+
+def test_the_with_statement_closes_even_after_an_error(folder):
+    with pytest.raises(ZeroDivisionError), fpstore.open(folder) as store:
+        _ = 1 / 0
+    with pytest.raises(StoreClosed):
+        store.probe(1)
+
+
+def test_closing_unmaps_the_segment(folder):
+    def mapped():
+        with open("/proc/self/maps") as maps:
+            return str(segment_path(folder)) in maps.read()
+
+    store = fpstore.open(folder)
+    store.probe(1)
+    assert mapped()
+    store.close()
+    assert not mapped()
+
+
+def test_a_store_that_nobody_closes_is_a_resource_warning(folder):
+    stores_left = [fpstore.open(folder)]
+    with pytest.warns(ResourceWarning, match=r"500 fingerprints, k 3, plan paper-4> was never closed"):
+        stores_left.clear()
+    # Warnings are errors here: one that was closed gives none.
+    fpstore.open(folder).close()
+
+
+def test_a_store_that_does_not_open_warns_of_nothing(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(CorruptStore):
+            fpstore.open(tmp_path)
+        gc.collect()
+
+
+def in_child(action):
+    """Run action in a fork of this process; assert that it returned."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            action()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    deadline = time.monotonic() + 20
+    while (done := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    if done == (0, 0):
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+    assert done == (pid, 0)
+
+
+def test_a_fork_is_told_to_open_the_store_again(folder):
+    def child():
+        for use in every_use(store):
+            with pytest.raises(StoreClosed, match="the store was opened before a fork; open it again here"):
+                use()
+        with fpstore.open(folder) as own:
+            assert own.contains_near(int(some()[0]))
+        store.close()
+
+    with fpstore.open(folder) as store:
+        in_child(child)
+        assert store.contains_near(int(some()[0]))
+
+
+def test_a_fork_can_close_a_store_that_another_thread_was_probing(tmp_path):
+    fingerprints = KINDS["one_prefix"](1 << 17, np.random.default_rng(1))
+    with fpstore.build(tmp_path / "s", fingerprints, None, plan="paper-4") as store:
+        view = store.segments[0].view
+        worker = threading.Thread(target=store.probe_many, args=(fingerprints[:2000],), kwargs={"threads": 1})
+        worker.start()
+        while not view.users:
+            time.sleep(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: that is the point
+            in_child(store.close)
+        worker.join()
+
+
+def test_a_pickled_store_opens_the_same_path(folder):
+    with fpstore.open(folder) as store, pickle.loads(pickle.dumps(store)) as copy:
+        assert (copy.path, rows(copy.probe(int(some()[3])))) == (store.path, rows(store.probe(int(some()[3]))))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_closing_waits_for_a_probe_in_another_thread(tmp_path, monkeypatch, threads):
+    # One prefix for all: each query looks at every key, so that the probe takes a while.
+    monkeypatch.setattr(stores, "SLICE_QUERIES", 64)
+    fingerprints = distinct(KINDS["one_prefix"](1 << 18, np.random.default_rng(1)))
+    queries = fingerprints[:512]
+    expected = brute_force(fingerprints, queries, 3)
+    store = fpstore.build(tmp_path / "s", fingerprints, None, plan="paper-4")
+    view = store.segments[0].view
+    outcome = []
+
+    def probe():
+        try:
+            outcome.append(store.probe_many(queries, threads=threads))
+        except StoreClosed as error:
+            outcome.append(error)
+
+    worker = threading.Thread(target=probe)
+    worker.start()
+    while not view.users:
+        time.sleep(0)
+    store.close()
+    assert view.users == 0
+    worker.join()
+    (found,) = outcome
+    # Whole or an error: what was still to be searched is refused.
+    if not isinstance(found, StoreClosed):
+        for column, wanted in zip(columns(found), expected, strict=True):
+            np.testing.assert_array_equal(column, wanted)
+
+
+def test_many_threads_may_use_and_close_a_store_at_once(tmp_path):
+    fingerprints = KINDS["clustered"](20_000, np.random.default_rng(2))
+    with fpstore.build(tmp_path / "first", fingerprints, plan="paper-4") as store:
+        expected = rows(store.probe_many(fingerprints[:300]))
+    for _ in range(20):
+        shutil.rmtree(tmp_path / "s", ignore_errors=True)
+        store = fpstore.build(tmp_path / "s", fingerprints, plan="paper-4")
+        wrong = []
+
+        def work(store=store, wrong=wrong):
+            try:
+                while True:
+                    if rows(store.probe_many(fingerprints[:300], threads=2)) != expected:
+                        wrong.append("an answer")
+                    store.verify()
+                    store.stats(2)
+                    store.report()
+                    store.count_pairs()
+            except StoreClosed:
+                pass
+            except BaseException as error:
+                wrong.append(repr(error))
+
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        time.sleep(0.03)
+        for closer in [threading.Thread(target=store.close) for _ in range(2)]:
+            closer.start()
+            workers.append(closer)
+        for worker in workers:
+            worker.join()
+        assert wrong == []

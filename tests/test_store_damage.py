@@ -1,0 +1,216 @@
+"""What is on disk is a stranger's: a store that is damaged, or put together of parts of others, says so in one line."""
+
+import shutil
+
+import numpy as np
+import pytest
+from helpers import uniform
+
+import fpstore
+from fpstore import CorruptStore, StoreClosed, UnsupportedVersion
+from fpstore import plan as plans
+from fpstore import store as stores
+from fpstore.catalog import Catalog, create_catalog
+from fpstore.state import SegmentEntry, Settings
+
+COUNT = 500
+
+
+def some(count=COUNT, seed=1):
+    return uniform(count, np.random.default_rng(seed))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A store of some(), with row numbers."""
+    fpstore.build(tmp_path / "s", some(), plan="paper-4").close()
+    return tmp_path / "s"
+
+
+def segment_path(folder):
+    (path,) = (folder / "segments").iterdir()
+    return path
+
+
+def every_use(store):
+    return [
+        lambda: store.probe(1),
+        lambda: store.probe_many([1]),
+        lambda: store.contains_near(1),
+        lambda: list(store.pairs()),
+        lambda: store.count_pairs(),
+        lambda: store.verify(),
+        lambda: store.report(),
+        lambda: store.stats(1),
+    ]
+
+
+def one_line(error):
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_missing_segment_is_named(folder):
+    path = segment_path(folder)
+    path.unlink()
+    with pytest.raises(CorruptStore) as error:
+        fpstore.open(folder)
+    assert one_line(error) == f"{path}: missing, though the catalog names it"
+
+
+def test_a_segment_that_is_cut_short_is_named(folder):
+    path = segment_path(folder)
+    whole = path.read_bytes()
+    for size in (0, 63, 64, 1000, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(CorruptStore) as error:
+            fpstore.open(folder)
+        assert one_line(error).startswith(f"{path}: ")
+
+
+def test_a_segment_of_another_store_is_refused(folder, tmp_path):
+    fpstore.build(tmp_path / "other", some(seed=2), plan="paper-4").close()
+    path = segment_path(folder)
+    shutil.copyfile(segment_path(tmp_path / "other"), path)
+    with pytest.raises(CorruptStore) as error:
+        fpstore.open(folder)
+    assert one_line(error).startswith(f"{path}: not the segment that the catalog names: found (")
+
+
+def recreate_catalog(folder, **changes):
+    """The store's catalog, written anew with other settings."""
+    with Catalog.open(folder) as catalog:
+        state = catalog.state()
+    for name in ("catalog.mdb", "catalog.mdb-lock"):
+        (folder / name).unlink()
+    fields = {name: getattr(state.settings, name) for name in ("k", "plan", "codec", "ids")} | changes
+    create_catalog(folder, Settings(**fields), state.segments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found", "expected"),
+    [
+        ({"plan": plans.paper("paper-10").to_json()}, r"'ffff000000000000', 0\)", r"'ffffffc000000000', 0\)"),
+        ({"codec": "xor"}, r"\('gap', True", r"\('xor', True"),
+        ({"ids": False}, r"\('gap', True", r"\('gap', False"),
+    ],
+)
+def test_a_catalog_that_says_something_else_than_the_segment_is_refused(folder, changes, found, expected):
+    recreate_catalog(folder, **changes)
+    with pytest.raises(
+        CorruptStore, match=f"not the segment that the catalog names: found .*{found}.*{expected}"
+    ) as error:
+        fpstore.open(folder)
+    one_line(error)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"plan": {"name": "mine"}}, "catalog: .*"),
+        ({"plan": {**plans.paper("paper-4").to_json(), "tables": []}}, "catalog: .*"),
+        ({"plan": plans.paper("paper-4").to_json() | {"k": 4}}, "catalog: .* would miss .*"),
+        ({"k": 4}, r"catalog: k 4, 1 segments, expected k of at most 3 \(plan paper-4\), 1 segment"),
+    ],
+)
+def test_a_catalog_whose_plan_does_not_hold_is_refused(folder, changes, message):
+    recreate_catalog(folder, **changes)
+    with pytest.raises(CorruptStore, match=f"^{folder}: {message}$") as error:
+        fpstore.open(folder)
+    one_line(error)
+
+
+def test_a_catalog_of_no_or_two_segments_is_refused(folder):
+    with Catalog.open(folder, writable=True) as catalog:
+        (entry,) = catalog.state().segments
+        for entries in ((), (entry, SegmentEntry("00000009.fpseg", 1, 1, 1, 1))):
+            catalog.publish(segments=entries)
+            with pytest.raises(CorruptStore, match=f"k 3, {len(entries)} segments, expected k of at most 3"):
+                fpstore.open(folder)
+
+
+def test_a_damaged_catalog_is_refused(folder):
+    data = bytearray((folder / "catalog.mdb").read_bytes())
+    (folder / "catalog.mdb").write_bytes(data[:100])
+    with pytest.raises(CorruptStore, match=f"^{folder}"):
+        fpstore.open(folder)
+
+
+def test_a_segment_of_a_later_version_says_so(folder):
+    path = segment_path(folder)
+    data = bytearray(path.read_bytes())
+    data[8] = 9
+    path.write_bytes(data)
+    with pytest.raises((UnsupportedVersion, CorruptStore), match=f"^{path}: ") as error:
+        fpstore.open(folder)
+    one_line(error)
+
+
+def test_damage_met_by_any_use_names_the_file(tmp_path):
+    folder = tmp_path / "s"
+    fpstore.build(folder, some(20_000)).close()
+    path = segment_path(folder)
+    data = bytearray(path.read_bytes())
+    with fpstore.open(folder) as store:
+        summary_offset = store.segments[0].footer.summary_offset
+    # Every page but those that opening checks: of the header, and of the records.
+    for offset in range(4096, summary_offset - 4096, 4096):
+        data[offset] ^= 1
+    path.write_bytes(data)
+    for i in range(len(every_use(None))):
+        # Opened anew: pages are checked when they are first used.
+        with fpstore.open(folder) as store, pytest.raises(CorruptStore) as error:
+            every_use(store)[i]()
+        assert one_line(error).startswith(f"{path}: ")
+        assert one_line(error).count(str(path)) == 1
+    with fpstore.open(folder) as store:
+        store.stats()  # which are in the records
+
+
+def test_damaged_ids_are_an_error_and_not_other_ids(tmp_path):
+    fingerprints = some(20_000)
+    fpstore.build(tmp_path / "s", fingerprints).close()
+    path = segment_path(tmp_path / "s")
+    data = bytearray(path.read_bytes())
+    with fpstore.open(tmp_path / "s") as store:
+        data[store.segments[0].record.values_offset + 5000] ^= 1
+    path.write_bytes(data)
+    with fpstore.open(tmp_path / "s") as store, pytest.raises(CorruptStore, match=f"^{path}: ids: the page at byte"):
+        store.probe_many(fingerprints)
+
+
+def test_a_store_that_is_replaced_while_it_is_opened_opens_as_the_new_one(folder, monkeypatch):
+    first = stores._open_segment
+    replacements = iter([some(seed=2), some(seed=3)])
+
+    def open_late(path, *rest):
+        for fingerprints in replacements:
+            fpstore_build(path, fingerprints, force=True).close()
+            break
+        return first(path, *rest)
+
+    def fpstore_build(*args, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(stores, "_open_segment", first)
+            return fpstore.build(*args, **options)
+
+    monkeypatch.setattr(stores, "_open_segment", open_late)
+    with fpstore.open(folder) as store:
+        assert store.contains_near(int(some(seed=3)[0]))
+        assert store.segments[0].path.name == "00000003.fpseg"
+        store.verify()
+
+
+@pytest.mark.parametrize("error", [OSError(9, "Bad file descriptor"), CorruptStore("x"), ValueError("mmap closed")])
+def test_what_goes_wrong_because_the_store_was_closed_meanwhile_is_no_damage(folder, monkeypatch, error):
+    def fail(*_arguments):
+        raise error
+
+    def close_and_fail(*_arguments):
+        store.close()
+        raise error
+
+    for check, expected in ((fail, type(error)), (close_and_fail, StoreClosed)):
+        monkeypatch.setattr(stores.verifying, "verify_segment", check)
+        with fpstore.open(folder) as store, pytest.raises(expected):
+            store.verify()

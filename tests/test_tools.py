@@ -1,0 +1,330 @@
+"""The benchmarks say what they promise and check their answers; how fast anything is, no test asks."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+import bench_pairs
+import bench_probe
+import bench_scale
+import benchlib as common
+import check_size
+from helpers import brute_force, fingerprint_array
+
+TOOLS = Path(__file__).parent.parent / "tools"
+PLANS = ["size", "balanced", "speed"]
+VERDICTS = {"ok", "missed", "small"}
+SECONDS = 120
+
+
+def run_tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, TOOLS / f"{name}.py", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def result_of(name: str, *arguments: object) -> dict[str, Any]:
+    """What a tool says as JSON at a size for tests; its answers were right."""
+    done = run_tool(name, "--small", "--json", "--n", 20_000, *arguments)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["tool"] == name
+    assert found["differences"] == []
+    assert found["machine"]["cores"]
+    assert {bar["verdict"] for bar in found["bars"]} == {"small"}
+    return found
+
+
+def titles(found: dict[str, Any]) -> list[str]:
+    return [table["title"] for table in found["tables"]]
+
+
+def rows_of(found: dict[str, Any], part: str) -> list[dict[str, Any]]:
+    return [row for table in found["tables"] if part in table["title"] for row in table["rows"]]
+
+
+# Each tool, small.
+
+
+def test_bench_codec_gives_rates_and_bits_of_every_codec_on_both_sets() -> None:
+    found = result_of("bench_codec")
+    for kind in ("uniform", "clustered"):
+        rates, bits = (rows_of(found, f"{kind} ")[start : start + 4] for start in (0, 4))
+        assert [row["codec"] for row in rates] == [row["codec"] for row in bits] == ["gap", "xor", "rice", "raw"]
+        assert all(row["decode M keys/s"] > 0 and row["one stream"] > 0 for row in rates)
+        assert bits[3]["bits per key"] == 64
+    assert [bar["what"].split(": ")[1] for bar in found["bars"]] == 2 * ["decode over scan", "decode over one stream"]
+
+
+def test_bench_probe_gives_every_plan_on_both_sets_and_the_planner_beside_them() -> None:
+    found = result_of("bench_probe", "--queries", 200)
+    for kind in ("uniform", "clustered"):
+        (rates,) = (
+            table["rows"] for table in found["tables"] if f"{kind} " in table["title"] and "a query" in table["title"]
+        )
+        assert [row["plan"].split()[0] for row in rates] == PLANS
+        assert all(row["single in C us"] > 0 and row["batch us"] > 0 for row in rates)
+    calls = [row["call"] for row in rows_of(found, "single calls from Python")]
+    assert calls[:3] == [f"probe, plan {plan}" for plan in PLANS]
+    said = [row for row in rows_of(found, "predictions") if row["plan"] == "balanced"]
+    assert all(row["bytes predicted"] > 0 and row["block decodes predicted"] > 0 for row in said)
+    assert any("predicted bytes" in bar["what"] for bar in found["bars"])
+
+
+def test_bench_probe_without_its_peers_says_so_and_measures_fpstore(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for peer in ("faiss", "simhash"):
+        monkeypatch.setitem(sys.modules, peer, None)
+    arguments = ["bench_probe", "--small", "--json", "--n", "2000", "--queries", "60", "--sets", "u", "--plans", "size"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert bench_probe.main() == 0
+    captured = capsys.readouterr()
+    assert "FAISS is not installed" in captured.err
+    assert "simhash is not installed" in captured.err
+    (row,) = json.loads(captured.out)["tables"][0]["rows"]
+    assert row["R us"] is None
+    assert row["batch us"] > 0
+
+
+def test_bench_build_gives_the_time_of_a_table_and_the_memory_of_a_whole_build() -> None:
+    found = result_of("bench_build", "--plans", "size,speed", "--sets", "c")
+    assert [row["plan"] for row in rows_of(found, "building in memory")] == ["size", "speed"]
+    assert all(row["np.sort CPU s"] > 0 for row in rows_of(found, "building in memory"))
+    whole = rows_of(found, "in its own process")
+    assert [row["plan"] for row in whole] == ["size", "speed"]
+    assert all(row["peak RSS MiB"] >= row["before the build MiB"] > 0 for row in whole)
+
+
+def test_bench_pairs_finds_as_many_pairs_under_every_plan() -> None:
+    found = result_of("bench_pairs")
+    assert [row["plan"].split()[0] for row in rows_of(found, "clustered")] == PLANS
+    (count,) = {row["pairs"] for row in rows_of(found, "clustered")}
+    assert count > 0
+    assert all(row["numpy CPU s"] > 0 for row in rows_of(found, "clustered"))
+
+
+def test_bench_scale_builds_probes_and_verifies() -> None:
+    found = result_of("bench_scale", "--memory", "64MiB", "--queries", 500)
+    (build,) = rows_of(found, "build of")
+    assert build["peak RSS MiB"] > 0
+    (store,) = rows_of(found, "store")
+    assert store["keys"] == 20_000
+    (cold,) = rows_of(found, "cold")
+    assert cold["probe p50 ms"] > 0
+    assert [row["what"].split(",")[0] for row in rows_of(found, "batches")] == ["first batch", "verify", "batch"]
+    whats = [bar["what"] for bar in found["bars"]]
+    assert whats[1:4] == ["bytes per key", "open", "warm probe p50"]
+
+
+def test_bench_scale_leaves_the_store_where_it_is_told_and_uses_it_again(tmp_path: Path) -> None:
+    arguments = ("--queries", 100, "--keep", "--dir", tmp_path)
+    assert any("phases" in title for title in titles(result_of("bench_scale", *arguments)))
+    assert (tmp_path / "scale.fps").is_dir()
+    assert not any("phases" in title for title in titles(result_of("bench_scale", *arguments)))
+
+
+def test_bench_scale_refuses_to_keep_a_store_in_a_folder_that_goes() -> None:
+    done = run_tool("bench_scale", "--small", "--keep")
+    assert done.returncode == 2
+    assert "--keep needs --dir" in done.stderr
+
+
+def test_bench_scale_refuses_more_keys_than_the_disk_takes() -> None:
+    done = run_tool("bench_scale", "--n", "1e15")
+    assert done.returncode == 1
+    assert "bytes free, expected 28000000000000000" in done.stderr
+
+
+def test_check_size_compares_the_codecs_on_the_documents_it_is_given(tmp_path: Path) -> None:
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("".join(json.dumps({"text": f"word{i} and word{i % 7} again"}) + "\n" for i in range(50)))
+    hexes = tmp_path / "fingerprints.txt.old"
+    hexes.write_text("".join(f"{i * 0x123456789ABCD:016x}\n" for i in range(1, 60)))
+    found = result_of("check_size", texts, hexes)
+    rows = rows_of(found, "each codec")
+    assert [(row["set"], row["distinct keys"]) for row in rows[2:]] == [
+        ("texts.jsonl, words-1", 50),
+        ("texts.jsonl, words-4", 50),
+        ("fingerprints.txt.old", 59),
+    ]
+    assert [row["plan"].split()[0] for row in rows_of(found, "without ids")] == PLANS
+
+
+def test_check_size_fails_where_a_bar_is_missed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["check_size", "--n", "20000", "--plans", "size"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    monkeypatch.setattr(check_size, "MOST_OF_BOUND", {"size": 1.2})
+    assert check_size.main() == 0
+    monkeypatch.setattr(check_size, "MOST_OF_BOUND", {"size": 0.9})
+    assert check_size.main() == 1
+    assert "missed" in capsys.readouterr().out
+
+
+def test_a_table_for_people_is_on_standard_output_unless_json_is_asked_for() -> None:
+    plain = run_tool("bench_codec", "--small", "--n", 2_000, "--sets", "u")
+    assert "decode M keys/s" in plain.stdout
+    assert plain.stderr == ""
+    as_json = run_tool("bench_codec", "--small", "--n", 2_000, "--sets", "u", "--json")
+    assert "decode M keys/s" in as_json.stderr
+    assert json.loads(as_json.stdout)["arguments"]["n"] == 2_000
+
+
+# What they share.
+
+
+@pytest.mark.parametrize("kind", ["u", "c"])
+def test_a_set_is_the_same_each_time_and_holds_each_key_once(kind: str) -> None:
+    keys = common.make_set(kind, 5_000)
+    assert np.array_equal(keys, common.make_set(kind, 5_000))
+    assert len(set(keys.tolist())) == len(keys)
+    assert not np.array_equal(keys, np.sort(keys))
+
+
+def test_copies_are_two_fifths_of_the_clustered_set_and_lie_within_six_of_their_base() -> None:
+    keys = common.clustered(20_000, np.random.default_rng(0))
+    copies, others = keys[:8_000], keys[8_000:]
+    # Copies of one base stand together, and two of them differ in at most twice six bits.
+    assert np.mean(np.bitwise_count(copies[1:] ^ copies[:-1]) <= 2 * common.MOST_FLIPS) > 0.5
+    assert np.mean(np.bitwise_count(others[1:] ^ others[:-1]) <= 2 * common.MOST_FLIPS) < 0.01
+    # Zipf's law: 1 / zeta(2) of the bases have one copy.
+    starts = np.flatnonzero(np.bitwise_count(copies[1:] ^ copies[:-1]) > 2 * common.MOST_FLIPS)
+    assert np.mean(np.diff(starts) == 1) == pytest.approx(6 / np.pi**2, abs=0.05)
+
+
+def test_flipped_inverts_as_many_bits_as_asked() -> None:
+    rng = np.random.default_rng(3)
+    keys, counts = common.uniform(1_000, rng), rng.integers(0, 65, 1_000)
+    assert np.array_equal(np.bitwise_count(common.flipped(keys, counts, rng) ^ keys), counts)
+
+
+def test_half_of_the_queries_are_near_a_stored_key() -> None:
+    stored = common.make_set("u", 2_000)
+    queries = common.make_queries(stored, 400)
+    near = set(brute_force(stored, queries, 3)[0].tolist())
+    assert len(near) == 200
+
+
+def test_any_chunk_of_a_stream_can_be_made_again() -> None:
+    chunks = list(common.stream(4, common.CHUNK_KEYS + 10))
+    assert [len(chunk) for chunk in chunks] == [common.CHUNK_KEYS, 10]
+    assert np.array_equal(chunks[1], common.chunk_of_stream(4, 1, 10))
+
+
+def test_interleaved_calls_take_turns() -> None:
+    order: list[str] = []
+    timings = common.interleaved([lambda: order.append("a"), lambda: order.append("b")], 3)
+    assert order == ["a", "b"] * 3
+    assert [len(own) for own in timings] == [3, 3]
+
+
+def test_a_ratio_is_the_median_of_the_rounds() -> None:
+    own = [common.Timing(1, 2), common.Timing(1, 6), common.Timing(9, 80)]
+    other = [common.Timing(2, 1), common.Timing(4, 2), common.Timing(1, 1)]
+    assert common.cpu_ratio(own, other) == 3
+    assert common.median_wall(own) == 1
+    assert common.best_wall(other) == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "limits", "verdict"),
+    [
+        (1.0, {"at_most": 1.0}, "ok"),
+        (1.01, {"at_most": 1.0}, "missed"),
+        (1.0, {"at_least": 1.0}, "ok"),
+        (0.99, {"at_least": 1.0}, "missed"),
+        (3.0, {"at_least": 1.0, "at_most": 2.0}, "missed"),
+    ],
+)
+def test_a_bar_is_met_or_missed(
+    found: float, limits: dict[str, float], verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = common.Results("x", common.parse_arguments(common.new_parser("", rounds=1), []))
+    results.bar("it", found, **limits)
+    assert results.missed == (["it"] if verdict == "missed" else [])
+    assert results.finish() == 0
+    assert verdict in capsys.readouterr().out
+
+
+def test_a_bar_is_not_judged_at_another_size_than_its_own() -> None:
+    arguments = common.parse_arguments(common.new_parser("", rounds=1), ["--n", "1000"])
+    for only_keys, missed in ((None, ["it"]), (1000, ["it"]), (10**7, [])):
+        results = common.Results("x", arguments, only_keys=only_keys)
+        results.bar("it", 2, at_most=1)
+        assert results.missed == missed
+
+
+def test_a_wrong_answer_is_exit_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    results = common.Results("x", common.parse_arguments(common.new_parser("", rounds=1), ["--json"]))
+    results.expect(True, "fine")
+    results.expect(False, "one is missing")
+    assert results.finish() == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["differences"] == ["one is missing"]
+    assert "DIFFERENT: one is missing" in captured.err
+
+
+@pytest.mark.parametrize("text", ["0", "1.5", "-3"])
+def test_a_count_that_is_no_whole_number_is_refused(text: str) -> None:
+    done = run_tool("bench_codec", f"--n={text}")
+    assert done.returncode == 2
+    assert f"found {text}, expected a whole number from 1" in done.stderr
+
+
+def test_a_child_that_fails_ends_the_benchmark(tmp_path: Path) -> None:
+    script = tmp_path / "child.py"
+    script.write_text("import sys; sys.exit(3)")
+    with pytest.raises(SystemExit, match=r"child\.py: the child of {'x': 1} ended with status 3"):
+        common.run_child(str(script), {"x": 1})
+
+
+def test_the_baseline_in_numpy_finds_the_pairs_that_brute_force_finds() -> None:
+    rng = np.random.default_rng(8)
+    # Cramped, so that pairs agree in two bands, in three, and in all but one; and long runs of equal prefixes.
+    crowd = common.flipped(np.repeat(common.uniform(20, rng), 30), rng.integers(0, 4, 600), rng)
+    keys = rng.permutation(common.distinct(np.concatenate([crowd, common.uniform(500, rng)])))
+    expected = {
+        (min(a, b), max(a, b)) for a, b in zip(*(column.tolist() for column in near_pairs(keys)), strict=True) if a != b
+    }
+    found = [
+        (min(a, b), max(a, b))
+        for moves, one, other in bench_pairs.numpy_pairs(keys)
+        for a, b in zip(
+            bench_pairs.restored(one, moves).tolist(), bench_pairs.restored(other, moves).tolist(), strict=True
+        )
+    ]
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+    first, second = (fingerprint_array(column) for column in zip(*expected, strict=True))
+    assert bench_pairs.numpy_answer(keys) == (len(expected), bench_pairs.digest(first, second))
+
+
+def near_pairs(keys: common.Keys) -> tuple[common.Keys, common.Keys]:
+    query, fingerprint, _ = brute_force(keys, keys, common.DISTANCE)
+    return keys[query], fingerprint
+
+
+def test_the_digest_of_pairs_sees_neither_order_nor_sides_but_every_key() -> None:
+    first, second = fingerprint_array([1, 2, 3]), fingerprint_array([4, 5, 6])
+    assert bench_pairs.digest(first, second) == bench_pairs.digest(second[::-1], first[::-1])
+    assert bench_pairs.digest(first, second) != bench_pairs.digest(first, fingerprint_array([4, 5, 7]))
+
+
+def test_a_stored_key_that_a_batch_does_not_find_is_counted() -> None:
+    queries, places, near = bench_scale.make_stream_queries(50_000, 40)
+    stored = next(iter(common.stream(bench_scale.SEED, 50_000)))
+    answer = common.brute_force(stored, queries)
+    assert bench_scale.misses(answer, queries, places, near) == 0
+    without = tuple(column[1:] for column in answer)
+    assert bench_scale.misses((without[0], without[1], without[2]), queries, places, near) == 1
+    wrong = answer[2].copy()
+    wrong[0] += 1
+    assert bench_scale.misses((answer[0], answer[1], wrong), queries, places, near) == len(places)
