@@ -69,20 +69,15 @@ typedef struct {
     CursorScratch *scratch;
 } Cursor;
 
-/* Add the blocks of the group that starts at `slot` to the run. *fits is 0 where it has a large slot. */
-static Status run_add_group(Pages *pages, const Table *table, uint64_t slot, Run *run, int *fits) {
-    uint64_t offset = line_offset(table, slot), word, start;
+/* Add the blocks of the group that starts at `slot`, which has no large slot, to the run. */
+static Status run_add_group(Pages *pages, const Table *table, uint64_t slot, Run *run) {
+    uint64_t offset = line_offset(table, slot), base = load64(pages->base + offset), start;
     uint16_t ends[GROUP_SLOTS], from = 0;
-    Status status = pages_check(pages, offset, offset);
-    if (status != OK) return status;
-    word = load64(pages->base + offset);
     memcpy(ends, pages->base + offset + 8, sizeof ends);
-    *fits = word >> OFFSET_BITS == 0;
-    if (!*fits) return OK;
-    if (word > table->payload_bits || ends[GROUP_SLOTS - 1] > table->payload_bits - word) return BAD_DIRECTORY;
-    start = table->payload_offset * 8 + word;
+    if (base > table->payload_bits || ends[GROUP_SLOTS - 1] > table->payload_bits - base) return BAD_DIRECTORY;
+    start = table->payload_offset * 8 + base;
     if (ends[GROUP_SLOTS - 1] > 0) {
-        status = pages_check(pages, start >> 3, (start + ends[GROUP_SLOTS - 1] - 1) >> 3);
+        Status status = pages_check(pages, start >> 3, (start + ends[GROUP_SLOTS - 1] - 1) >> 3);
         if (status != OK) return status;
     }
     for (unsigned i = 0; i < GROUP_SLOTS; from = ends[i++]) {
@@ -93,6 +88,17 @@ static Status run_add_group(Pages *pages, const Table *table, uint64_t slot, Run
         block->previous = slot_start(slot + i, table->slot_bits);
         block->last_key = slot_end(slot + i, table->slot_bits);
         run->block_count += ends[i] > from;
+    }
+    return OK;
+}
+
+/* How many whole groups, up to `most`, come before one with a large slot. */
+static Status groups_without_large(Pages *pages, const Table *table, uint64_t slot, uint64_t most, uint64_t *count) {
+    for (*count = 0; *count < most; ++*count) {
+        uint64_t offset = line_offset(table, slot + *count * GROUP_SLOTS);
+        Status status = pages_check(pages, offset, offset);
+        if (status != OK) return status;
+        if (load64(pages->base + offset) >> OFFSET_BITS != 0) break;
     }
     return OK;
 }
@@ -112,20 +118,20 @@ static uint64_t runs_bad_slot(Pages *pages, const Table *table, const Run *runs,
 /* Decode whole groups from the cursor's slot on, until one with a large slot; the cursor moves past them. *count may be
    0. out has room for DECODE_STREAMS * RUN_KEYS. */
 static Status cursor_runs(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t *count) {
-    uint64_t groups = (cursor->end_slot - cursor->slot) / GROUP_SLOTS;
+    uint64_t groups = (cursor->end_slot - cursor->slot) / GROUP_SLOTS, most = (uint64_t)cursor->streams * RUN_GROUPS;
     unsigned used = 0;
-    Status status = OK;
-    int fits = 1;
     *count = 0;
-    for (unsigned i = 0; i < cursor->streams && fits && groups > 0; i++) {
+    Status status = groups_without_large(pages, table, cursor->slot, groups < most ? groups : most, &groups);
+    if (status != OK) return status;
+    uint64_t share = (groups + cursor->streams - 1) / cursor->streams; /* equal ones, so that the runs end together */
+    while (groups > 0) {
         Run *run = &cursor->scratch->runs[used];
         run->keys = cursor->scratch->keys + used * RUN_STRIDE;
         run->count = run->block_first = 0;
         run->block = run->block_count = 0;
-        for (unsigned group = 0; group < RUN_GROUPS && groups > 0; group++, groups--) {
-            status = run_add_group(pages, table, cursor->slot, run, &fits);
+        for (uint64_t i = 0; i < share && groups > 0; i++, groups--) {
+            status = run_add_group(pages, table, cursor->slot, run);
             if (status != OK) return status;
-            if (!fits) break;
             cursor->slot += GROUP_SLOTS;
         }
         used += run->block_count > 0;
