@@ -7,7 +7,7 @@ Reads a stranger's bytes: nothing is followed before it has been compared with w
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -25,7 +25,7 @@ cdef extern from "decode.h" nogil:
     void decode_choose(int fast)
     enum: DECODE_STREAMS, RUN_KEYS
     ctypedef struct CursorScratch:
-        pass
+        uint16_t decode[4096]
     ctypedef struct Cursor:
         uint64_t slot
         uint64_t end_slot
@@ -171,6 +171,7 @@ cdef class TableCursor:
         self.cursor.scratch = <CursorScratch *>malloc(cython.sizeof(CursorScratch))
         if self.cursor.scratch == NULL:
             raise MemoryError()
+        memcpy(self.cursor.scratch.decode, self.table.decode, sizeof(self.cursor.scratch.decode))
 
     def __dealloc__(self):
         free(self.cursor.scratch)

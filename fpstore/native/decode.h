@@ -18,7 +18,6 @@ typedef struct {
 
 /* Consecutive blocks, decoded as one stream. */
 typedef struct {
-    uint64_t *keys;       /* RUN_STRIDE of them; run i's lie RUN_STRIDE after run i - 1's */
     uint64_t at, key;     /* where the run stands: a bit of the file, the key before it */
     uint64_t count;       /* keys decoded */
     uint64_t block_first; /* of these, before the block under way */
@@ -26,6 +25,14 @@ typedef struct {
     unsigned block, block_count;
     RunBlock blocks[RUN_BLOCKS];
 } Run;
+
+/* What a cursor decodes into before the keys go to the caller. The table's code and the output lie beside the runs, so
+   that the inner loop reaches everything from one address and keeps the streams in registers. */
+typedef struct {
+    Run runs[DECODE_STREAMS];
+    DecodeEntry decode[1 << CODE_LIMIT];
+    uint64_t keys[DECODE_STREAMS][RUN_STRIDE];
+} CursorScratch;
 
 #define KERNEL(name) name##_portable
 #include "decode_body.h"
@@ -40,7 +47,7 @@ FAST_END
 #endif
 
 typedef Status (*DecodeBlock)(const Pages *, const Table *, const Block *, uint64_t, uint64_t *, uint64_t *);
-typedef Status (*DecodeRuns)(const uint8_t *, const Table *, Run *, unsigned);
+typedef Status (*DecodeRuns)(const uint8_t *, const Table *, CursorScratch *, unsigned);
 
 static DecodeBlock decode_block = decode_block_portable;
 static DecodeRuns decode_runs = decode_runs_portable;
@@ -53,12 +60,6 @@ static void decode_choose(int fast) {
     (void)fast;
 #endif
 }
-
-/* What a cursor decodes into before the keys go to the caller. */
-typedef struct {
-    Run runs[DECODE_STREAMS];
-    uint64_t keys[DECODE_STREAMS * RUN_STRIDE];
-} CursorScratch;
 
 /* Where a walk over slots [slot, end_slot) has come to. */
 typedef struct {
@@ -126,7 +127,6 @@ static Status cursor_runs(Pages *pages, const Table *table, Cursor *cursor, uint
     uint64_t share = (groups + cursor->streams - 1) / cursor->streams; /* equal ones, so that the runs end together */
     while (groups > 0) {
         Run *run = &cursor->scratch->runs[used];
-        run->keys = cursor->scratch->keys + used * RUN_STRIDE;
         run->count = run->block_first = 0;
         run->block = run->block_count = 0;
         for (uint64_t i = 0; i < share && groups > 0; i++, groups--) {
@@ -136,14 +136,14 @@ static Status cursor_runs(Pages *pages, const Table *table, Cursor *cursor, uint
         }
         used += run->block_count > 0;
     }
-    status = decode_runs(pages->base, table, cursor->scratch->runs, used);
+    status = decode_runs(pages->base, table, cursor->scratch, used);
     if (status != OK) {
         cursor->slot = runs_bad_slot(pages, table, cursor->scratch->runs, used);
         return status;
     }
     for (unsigned i = 0; i < used; i++) {
         const Run *run = &cursor->scratch->runs[i];
-        memcpy(out + *count, run->keys, run->count * sizeof *out);
+        memcpy(out + *count, cursor->scratch->keys[i], run->count * sizeof *out);
         *count += run->count;
     }
     return OK;

@@ -84,7 +84,7 @@ static Status KERNEL(decode_block)(const Pages *pages, const Table *table, const
 }
 
 /* Decode one run to its end, from where it stands. */
-ALWAYS_INLINE Status KERNEL(run_rest)(const uint8_t *base, const Table *table, Run *run, int codec) {
+ALWAYS_INLINE Status KERNEL(run_rest)(const uint8_t *base, const Table *table, Run *run, uint64_t *keys, int codec) {
     uint64_t at = run->at, key = run->key;
     for (;;) {
         const RunBlock *block = &run->blocks[run->block];
@@ -93,7 +93,7 @@ ALWAYS_INLINE Status KERNEL(run_rest)(const uint8_t *base, const Table *table, R
             Status status = KERNEL(step)(base, table->decode, table->rice_bits, codec, &at, &key);
             if (UNLIKELY(status != OK)) return status;
             if (UNLIKELY(key <= before && !(key == before && run->count == run->block_first))) return BAD_BLOCK;
-            run->keys[run->count++] = key;
+            keys[run->count++] = key;
         }
         if (at != block->end || key > block->last_key || run->count - run->block_first > BLOCK_KEYS) return BAD_BLOCK;
         if (++run->block == run->block_count) return OK;
@@ -106,11 +106,10 @@ ALWAYS_INLINE Status KERNEL(run_rest)(const uint8_t *base, const Table *table, R
 /* Decode DECODE_STREAMS runs side by side until the first of them ends; *ended is its index. A step of a stream waits for
    the one before it (load, look-up, shift), so four of them keep the processor busy; each step gives a key to every
    run, so that one index serves all of their outputs. */
-ALWAYS_INLINE Status KERNEL(runs_together)(const uint8_t *base, const Table *table, Run *runs, unsigned *ended, int codec) {
-    const DecodeEntry *decode = table->decode;
-    const unsigned rice_bits = table->rice_bits;
+ALWAYS_INLINE Status KERNEL(runs_together)(const uint8_t *base, unsigned rice_bits, CursorScratch *scratch, unsigned *ended,
+                                           int codec) {
+    Run *runs = scratch->runs;
     uint64_t at[DECODE_STREAMS], key[DECODE_STREAMS], produced = 0; /* constant indexes only: they stay in registers */
-    uint64_t *out = runs[0].keys;
     Status status;
 #pragma GCC unroll 8
     for (unsigned i = 0; i < DECODE_STREAMS; i++) at[i] = runs[i].at, key[i] = runs[i].key;
@@ -118,10 +117,10 @@ ALWAYS_INLINE Status KERNEL(runs_together)(const uint8_t *base, const Table *tab
 #pragma GCC unroll 8
         for (unsigned i = 0; i < DECODE_STREAMS; i++) {
             uint64_t before = key[i];
-            status = KERNEL(step)(base, decode, rice_bits, codec, &at[i], &key[i]);
+            status = KERNEL(step)(base, scratch->decode, rice_bits, codec, &at[i], &key[i]);
             if (UNLIKELY(status != OK)) return status;
             if (UNLIKELY(key[i] <= before && !(key[i] == before && produced == runs[i].block_first))) return BAD_BLOCK;
-            out[i * RUN_STRIDE + produced] = key[i];
+            scratch->keys[i][produced] = key[i];
             if (UNLIKELY(at[i] >= runs[i].block_end)) {
                 Run *run = &runs[i];
                 const RunBlock *block = &run->blocks[run->block];
@@ -143,7 +142,8 @@ ALWAYS_INLINE Status KERNEL(runs_together)(const uint8_t *base, const Table *tab
 }
 
 /* Decode runs of blocks with the checks of block_as: side by side where there are enough of them, the rest one by one. */
-ALWAYS_INLINE Status KERNEL(runs_as)(const uint8_t *base, const Table *table, Run *runs, unsigned count, int codec) {
+ALWAYS_INLINE Status KERNEL(runs_as)(const uint8_t *base, const Table *table, CursorScratch *scratch, unsigned count, int codec) {
+    Run *runs = scratch->runs;
     unsigned ended = DECODE_STREAMS;
     for (unsigned i = 0; i < count; i++) {
         runs[i].at = runs[i].blocks[0].start;
@@ -151,21 +151,21 @@ ALWAYS_INLINE Status KERNEL(runs_as)(const uint8_t *base, const Table *table, Ru
         runs[i].block_end = runs[i].blocks[0].end;
     }
     if (count == DECODE_STREAMS) {
-        Status status = KERNEL(runs_together)(base, table, runs, &ended, codec);
+        Status status = KERNEL(runs_together)(base, table->rice_bits, scratch, &ended, codec);
         if (status != OK) return status;
     }
     for (unsigned i = 0; i < count; i++) {
-        Status status = i == ended ? OK : KERNEL(run_rest)(base, table, &runs[i], codec);
+        Status status = i == ended ? OK : KERNEL(run_rest)(base, table, &runs[i], scratch->keys[i], codec);
         if (status != OK) return status;
     }
     return OK;
 }
 
-static Status KERNEL(decode_runs)(const uint8_t *base, const Table *table, Run *runs, unsigned count) {
+static Status KERNEL(decode_runs)(const uint8_t *base, const Table *table, CursorScratch *scratch, unsigned count) {
     switch (table->codec) {
-    case CODEC_GAP: return KERNEL(runs_as)(base, table, runs, count, CODEC_GAP);
-    case CODEC_XOR: return KERNEL(runs_as)(base, table, runs, count, CODEC_XOR);
-    case CODEC_RICE: return KERNEL(runs_as)(base, table, runs, count, CODEC_RICE);
-    default: return KERNEL(runs_as)(base, table, runs, count, CODEC_RAW);
+    case CODEC_GAP: return KERNEL(runs_as)(base, table, scratch, count, CODEC_GAP);
+    case CODEC_XOR: return KERNEL(runs_as)(base, table, scratch, count, CODEC_XOR);
+    case CODEC_RICE: return KERNEL(runs_as)(base, table, scratch, count, CODEC_RICE);
+    default: return KERNEL(runs_as)(base, table, scratch, count, CODEC_RAW);
     }
 }
