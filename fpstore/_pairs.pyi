@@ -7,9 +7,8 @@ class Windows:
 
 class Join:
     done: bool
-    position: int
     def __init__(
-        self, view: SegmentView, table: int, left: Keys, right: Windows, distance: int, flips: int, *, symmetric: bool
+        self, view: SegmentView, table: int, left: Keys | Windows, right: Windows, distance: int, flips: int
     ) -> None: ...
     def count(self) -> int: ...
     def next(self, room: int = ...) -> Array: ...

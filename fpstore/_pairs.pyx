@@ -27,14 +27,16 @@ cdef extern from "pairs.h" nogil:
         const uint64_t *left
         const uint64_t *right
         uint64_t left_count
-        uint64_t right_count
-        int symmetric
+        const uint32_t *left_starts
+        const uint32_t *right_starts
+        uint64_t left_first
+        uint64_t right_first
+        uint64_t window_count
         Pair *out
         uint64_t room
         uint64_t found
+        uint64_t window
         uint64_t i
-        const uint32_t *starts
-        uint64_t first_window
     void join_run(JoinState *join)
     void windows_find(const uint64_t *keys, uint64_t key_count, unsigned window_bits, uint64_t first_window, uint64_t count,
                       uint32_t *starts)
@@ -73,9 +75,9 @@ cdef class Windows:
 cdef class Join:
     """Pairs (a key of left, a key of right) of a table within `distance` that this table is the first to catch.
 
-    left: sorted keys under the table's permutation (uint64[n]). Keys are compared with those of right whose window
-    differs from their own by `flips` (a mask in the top bits of a key). symmetric: both are of one set and each pair is wanted
-    once, the smaller fingerprint first; with no flips, left is right's own keys then. Otherwise left comes first.
+    left: the Windows of the same set, for pairs of stored fingerprints, each once, the smaller first; without flips, right
+    itself. Or queries: sorted keys under the table's permutation (uint64[n]), which come first in their pairs. Keys are
+    compared with those of right whose window differs from their own by `flips` (a mask in the top bits of a key).
     """
 
     cdef JoinState state
@@ -83,9 +85,10 @@ cdef class Join:
     cdef Windows right
     cdef object left
 
-    def __cinit__(self, SegmentView view not None, unsigned table, const uint64_t[::1] left not None, Windows right not None,
-                  unsigned distance, uint64_t flips, *, bint symmetric):
-        cdef uint64_t n = <uint64_t>left.shape[0], first, last
+    def __cinit__(self, SegmentView view not None, unsigned table, left not None, Windows right not None, unsigned distance,
+                  uint64_t flips):
+        cdef Windows own
+        cdef const uint64_t[::1] keys
         cdef unsigned shift = 64 - right.window_bits
         if table >= <unsigned>view.table_count:
             raise ValueError(f"table {table}: the segment has {view.table_count}")
@@ -98,20 +101,29 @@ cdef class Join:
         self.state.distance = distance
         self.state.window_bits = right.window_bits
         self.state.flips = flips
-        self.state.symmetric = symmetric
-        self.state.starts = &right.starts[0]
-        self.state.first_window = right.first_window
-        self.state.right_count = <uint64_t>right.view.shape[0]
-        if n > 0 and self.state.right_count > 0:
-            self.state.left = &left[0]
-            self.state.left_count = n
-            self.state.right = &right.view[0]
-            if symmetric and flips == 0 and (n != self.state.right_count or self.state.left != self.state.right):
-                raise ValueError("a symmetric join without flips is of keys with themselves")
-            # Sorted keys of one aligned range, flipped, are of one aligned range: the ends tell for all.
-            first, last = left[0] ^ flips, left[n - 1] ^ flips
-            if shift < 64 and not (self.holds(first >> shift) and self.holds(last >> shift)):
-                raise ValueError(f"left, flipped, leaves windows {right.first_window} to {right.first_window + right.count}")
+        self.state.right_starts = &right.starts[0]
+        self.state.right_first = right.first_window
+        if isinstance(left, Windows):
+            own = left
+            if own.window_bits != right.window_bits or own.count != right.count or (flips == 0 and own is not right):
+                raise ValueError("pairs are of windows of one size, and without flips of windows with themselves")
+            if own.first_window ^ (flips >> 1 >> (shift - 1)) & ~(own.count - 1) != right.first_window:
+                raise ValueError(f"flips {flips:#x} do not lead from windows {own.first_window} to {right.first_window}")
+            keys = own.view
+            self.state.left_starts = &own.starts[0]
+            self.state.left_first = own.first_window
+            self.state.window_count = own.count
+        else:
+            keys = left
+        if keys.shape[0] == 0 or right.view.shape[0] == 0:
+            self.state.window_count = 0
+            return
+        self.state.left = &keys[0]
+        self.state.right = &right.view[0]
+        self.state.left_count = <uint64_t>keys.shape[0]
+        # Sorted keys of one aligned range, flipped, are of one aligned range: the ends tell for all.
+        if shift < 64 and not (self.holds((keys[0] ^ flips) >> shift) and self.holds((keys[keys.shape[0] - 1] ^ flips) >> shift)):
+            raise ValueError(f"left, flipped, leaves windows {right.first_window} to {right.first_window + right.count}")
 
     cdef bint holds(self, uint64_t window):
         return self.right.first_window <= window and window - self.right.first_window < self.right.count
@@ -119,12 +131,9 @@ cdef class Join:
     @property
     def done(self):
         """Whether all pairs have been returned."""
+        if self.state.left_starts != NULL:
+            return self.state.window >= self.state.window_count
         return self.state.i >= self.state.left_count
-
-    @property
-    def position(self):
-        """How many keys of left are done with."""
-        return self.state.i
 
     def count(self):
         """How many more pairs there are in the next stretch of work; advances as next does."""

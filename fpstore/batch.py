@@ -72,7 +72,7 @@ def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys],
     found = [np.empty((0, 3), dtype=np.uint64)]
     for mask in flips:
         left = _range(queries[index], chunk ^ (mask >> (64 - split_bits)), split_bits)
-        join = Join(segment.view, index, left, keys, distance, mask, symmetric=False)
+        join = Join(segment.view, index, left, keys, distance, mask)
         while not join.done:
             found.append(join.next().copy())
     return np.concatenate(found)

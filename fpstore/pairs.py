@@ -19,7 +19,7 @@ from fpstore.types import Array, Keys
 # together from, and 2 in each of their windows.
 BYTES_PER_CHUNK_KEY = 40
 # Windows this large on average are compared whole; smaller ones would need more joins.
-WINDOW_KEYS = 2
+WINDOW_KEYS = 4
 MOST_WINDOW_BITS = 40
 # Chunks are chosen by a counter for each possible one, which takes an eighth of the budget at most, or half a MiB.
 LEAST_COUNTER_BITS = 16
@@ -80,13 +80,13 @@ def _table_joins(segment: Segment, index: int, distance: int, memory_bytes: int)
         share = chunk / chunk_count
         own = load_windows(segment, index, window_bits, chunk, split_bits)
         for mask in inside:
-            yield Join(segment.view, index, own.keys, own, distance, mask, symmetric=True), share
+            yield Join(segment.view, index, own, own, distance, mask), share
         for partner_bits, masks in across.items():
             if chunk & (1 << (partner_bits.bit_length() - 1)):
                 continue  # met from the other side
             partner = load_windows(segment, index, window_bits, chunk ^ partner_bits, split_bits)
             for mask in masks:
-                yield Join(segment.view, index, own.keys, partner, distance, mask, symmetric=True), share
+                yield Join(segment.view, index, own, partner, distance, mask), share
 
 
 def load_windows(segment: Segment, index: int, window_bits: int, chunk: int, split_bits: int) -> Windows:

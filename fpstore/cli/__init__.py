@@ -14,7 +14,7 @@ import click
 from fpstore import __version__
 from fpstore.cli.failures import INTERRUPTED, PIPE_CLOSED, Failure, failure_of, one_line
 
-SUBCOMMANDS = ("build", "probe", "fingerprint", "plan", "report", "stats", "verify")
+SUBCOMMANDS = ("build", "probe", "pairs", "fingerprint", "plan", "report", "stats", "verify")
 
 EPILOG = """\b
 Examples:

@@ -19,15 +19,15 @@ typedef struct {
     Table *const *tables;
     unsigned table; /* the one that the keys belong to */
     unsigned distance, window_bits;
-    uint64_t flips; /* window bits in which the partners differ */
+    uint64_t flips; /* window bits in which the partners differ, in the place where a key has them */
     const uint64_t *left, *right;
-    uint64_t left_count, right_count;
-    int symmetric; /* both are of one set: each pair is wanted once, smaller fingerprint first */
+    uint64_t left_count;
+    const uint32_t *left_starts; /* of each window of left, and the end of the last; NULL: left are queries */
+    const uint32_t *right_starts;
+    uint64_t left_first, right_first, window_count; /* the first window of each; how many left has */
     Pair *out; /* room of them, or NULL to count only */
     uint64_t room, found;
-    uint64_t i, resume; /* where the join stands: in left, and within a window of right */
-    const uint32_t *starts; /* of each window of right, and the end of the last */
-    uint64_t first_window;
+    uint64_t window, i, resume; /* where the join stands: window and key of left, key of right within the window */
 } Join;
 
 /* Where each of `count` windows from first_window on starts among keys, and where the last ends. */
