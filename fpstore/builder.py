@@ -212,7 +212,7 @@ def _write_segment(
     sorter = PairSorter(scratch, memory) if options.with_ids else KeySorter(scratch, memory)
     rows = 0
     for fingerprints, ids in source:
-        keys = first.apply(fingerprints)
+        keys = fingerprints if first.is_identity else first.apply(fingerprints)
         if isinstance(sorter, PairSorter):
             if ids is None:
                 raise ValueError("the stream has no ids: expected (fingerprints, ids) pairs")
@@ -270,9 +270,13 @@ def _permuted(
     """Table 0's keys under another permutation, sorted."""
     permutation = Permutation(table.prefix_mask)
     sorter = KeySorter(scratch, memory, expected_count=keys0.count)
+    room = np.empty(0, dtype=np.uint64)
     for chunk in keys0.chunks():
-        fingerprints = first.invert(chunk)
-        sorter.add(permutation.apply(fingerprints, out=fingerprints))
+        if len(room) < len(chunk):
+            room = np.empty(len(chunk), dtype=np.uint64)
+        keys = room[: len(chunk)]
+        fingerprints = chunk if first.is_identity else first.invert(chunk, out=keys)
+        sorter.add(permutation.apply(fingerprints, out=keys))
     report(f"{phase}: sorting", 0, keys0.count)
     return sorter.finish()
 

@@ -90,3 +90,8 @@ def test_the_same_keys_give_the_same_bytes(codec: str) -> None:
     first, second = coded_table(keys, codec, 6), coded_table(keys.copy(), codec, 6, 77)
     assert first.payload == second.payload
     assert first.table.directory.tobytes() == second.table.directory.tobytes()
+
+
+def test_an_unknown_codec_is_refused() -> None:
+    with pytest.raises(ValueError, match="codec is 'zip', expected one of gap, xor, rice, raw"):
+        encode_table(ArrayKeys(np.empty(0, dtype=np.uint64)), "zip", 0, lambda data: None)

@@ -35,7 +35,7 @@ static void windows_find(const uint64_t *keys, uint64_t key_count, unsigned wind
                          uint32_t *starts) {
     uint64_t window = 0;
     for (uint64_t i = 0; i < key_count; i++)
-        for (uint64_t own = (window_bits ? keys[i] >> (64 - window_bits) : 0) - first_window; window <= own; window++)
+        for (uint64_t own = (window_bits ? keys[i] >> (64 - window_bits) : 0) - first_window; window <= own && window < count; window++)
             starts[window] = (uint32_t)i;
     for (; window <= count; window++) starts[window] = (uint32_t)key_count;
 }
