@@ -14,10 +14,12 @@ from fpstore import plan as plans
 from fpstore.errors import PlanError
 from fpstore.plan import Plan, TablePlan
 
-# The time model, fitted by tools/bench_probe.py: queries in batches, one thread.
-QUERY_NS = 150.0
-MISS_NS = 15.0  # one cache line from memory while others are under way
-KEY_NS = 2.2  # one key decoded and compared
+# The time model: queries in batches, one thread. Fitted to what tools/bench_probe.py found for size, balanced and speed at
+# 10^7 keys (docs/benchmarks.md), within 15 % of each.
+QUERY_NS = 500.0
+BLOCK_NS = 40.0  # one block located, asked for and begun
+MISS_NS = 6.0  # one cache line from memory while others are under way
+KEY_NS = 1.8  # one key decoded and compared
 
 # The size model: docs/format.md.
 KEY_BITS = 64
@@ -41,8 +43,8 @@ FEWEST_PLANNED_KEYS = 10**6
 MAX_TABLES_CONSIDERED = 64
 CHOICES_OF_BANDS = 6  # k + 1 bands up to k + 6; more make prefixes longer than any slot needs
 TAUS = (4, 6, 8, 12, 16)
-# One table with k flips is always the smallest. At k = 3 and 10^6 keys or more the model gives it 90 to 200
-# times the time of the fastest plan, and two tables 3 to 6 times: the limit lies well between.
+# One table with k flips is always the smallest. At k = 3 and 10^6 keys or more the model gives it 60 to 160
+# times the time of the fastest plan, and two tables 3 to 5 times: the limit lies between.
 SIZE_SLOWDOWN = 32
 SPEED_BYTES_PER_KEY = 80
 NEARLY_AS_FAST = 1.1  # the model is no better than this, so such a difference buys no bytes
@@ -126,7 +128,7 @@ def predict(plan: Plan, n: int) -> Prediction:
         block_decodes=block_decodes,
         keys_decoded=keys_decoded,
         candidates=candidates,
-        nanoseconds=QUERY_NS + MISS_NS * lines + KEY_NS * keys_decoded,
+        nanoseconds=QUERY_NS + BLOCK_NS * block_decodes + MISS_NS * lines + KEY_NS * keys_decoded,
     )
 
 

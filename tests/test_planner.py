@@ -89,13 +89,13 @@ def test_keys_decoded_run_from_a_slots_start_to_the_last_probed_prefix(prefix_bi
     assert prediction.keys_decoded == pytest.approx(total / 2**prefix_bits)
 
 
-def test_time_is_the_query_its_cache_misses_and_its_keys() -> None:
+def test_time_is_the_query_its_blocks_its_cache_misses_and_its_keys() -> None:
     n = 24 << 10  # 10 slot bits, 24 keys a slot, so 51 bits each and 3 lines
     scattered = predict(one_table(10, 0), n)
-    assert scattered.nanoseconds == pytest.approx(150 + 15 * (1 + 3) + 2.2 * 24)
+    assert scattered.nanoseconds == pytest.approx(500 + 40 + 6 * (1 + 3) + 1.8 * 24)
     # 32 neighbours: 32 / 12 directory lines of 32 bytes are 2 cache lines
     run = predict(one_table(5, 0), n)
-    assert run.nanoseconds == pytest.approx(150 + 15 * (2 + 32 * 3) + 2.2 * 24 * 32)
+    assert run.nanoseconds == pytest.approx(500 + 40 * 32 + 6 * (2 + 32 * 3) + 1.8 * 24 * 32)
 
 
 def test_predicted_bytes_are_those_of_the_layout() -> None:
