@@ -167,8 +167,8 @@ cdef class IdColumn:
 
         CorruptStore where a fingerprint, found in another table, is missing from table 0 or has no place for its ids.
         """
-        cdef uint64_t n = <uint64_t>fingerprints.shape[0], i, key, rank, j, filled = 0, value
-        cdef uint64_t[::1] first, count, values, keys
+        cdef uint64_t n = <uint64_t>fingerprints.shape[0], i, rank
+        cdef uint64_t[::1] first, count, keys
         cdef int found
         cdef Status status = OK
         cdef Table *table = self.view.tables[0]
@@ -194,28 +194,14 @@ cdef class IdColumn:
                     if status != OK:
                         break
             raise_status(status, self.view, "ids")
-            result = np.empty(int(counts.sum()), dtype=np.uint64)
-            if result.shape[0] > 0:
-                values = result
-                with nogil:
-                    for i in range(n):
-                        for j in range(count[i]):
-                            status = packed_get(&self.view.pages, self.ids.values_offset, self.ids.width, first[i] + j, &value)
-                            if status != OK:
-                                break
-                            values[filled] = self.ids.base + value
-                            filled += 1
-                        if status != OK:
-                            break
-                raise_status(status, self.view, "ids")
+            return counts.astype(np.int64), self.values_of(first, count, counts)
         finally:
             self.view.leave()
-        return counts.astype(np.int64), result
 
     def read(self, uint64_t first_rank, uint64_t end_rank):
         """The ids of ranks [first_rank, end_rank), as lookup returns them."""
-        cdef uint64_t n = end_rank - first_rank, i, j, begin, filled = 0, value
-        cdef uint64_t[::1] first, count, values
+        cdef uint64_t n = end_rank - first_rank, i
+        cdef uint64_t[::1] first, count
         cdef Status status = OK
         if not first_rank <= end_rank <= self.ids.key_count:
             raise ValueError(f"ranks {first_rank} to {end_rank}: the segment has {self.ids.key_count}")
@@ -229,19 +215,26 @@ cdef class IdColumn:
                     if status != OK:
                         break
             raise_status(status, self.view, "ids")
-            result = np.empty(int(counts.sum()), dtype=np.uint64)
-            values = result
-            with nogil:
-                for i in range(n):
-                    for j in range(count[i]):
-                        status = packed_get(&self.view.pages, self.ids.values_offset, self.ids.width, first[i] + j, &value)
-                        if status != OK:
-                            break
-                        values[filled] = self.ids.base + value
-                        filled += 1
-                    if status != OK:
-                        break
-            raise_status(status, self.view, "ids")
+            return counts.astype(np.int64), self.values_of(first, count, counts)
         finally:
             self.view.leave()
-        return counts.astype(np.int64), result
+
+    cdef object values_of(self, const uint64_t[::1] first, const uint64_t[::1] count, counts):
+        """The ids in ranges [first[i], first[i] + count[i]) of the values, one after the other; the view was entered."""
+        cdef uint64_t i, j, filled = 0, value = 0
+        cdef uint64_t[::1] values
+        cdef Status status = OK
+        result = np.empty(int(counts.sum()), dtype=np.uint64)
+        values = result
+        with nogil:
+            for i in range(<uint64_t>first.shape[0]):
+                for j in range(count[i]):
+                    status = packed_get(&self.view.pages, self.ids.values_offset, self.ids.width, first[i] + j, &value)
+                    if status != OK:
+                        break
+                    values[filled] = self.ids.base + value
+                    filled += 1
+                if status != OK:
+                    break
+        raise_status(status, self.view, "ids")
+        return result
