@@ -97,6 +97,7 @@ class Store:
         self.path = path
         self._pid = os.getpid()
         self._closed = True
+        self._pools: dict[int, ThreadPoolExecutor] = {}
         with Catalog.open(path) as catalog:
             state, plan, segments = _open_state(path, catalog)
         self.settings = state.settings
@@ -137,6 +138,8 @@ class Store:
             self._closed = True
             # After a fork the mapping is the parent's, and a probe that was under way there never ends here.
             if self._pid == os.getpid():
+                for pool in self._pools.values():
+                    pool.shutdown(wait=False)
                 for segment in self.segments:
                     segment.close()
 
@@ -154,7 +157,7 @@ class Store:
         queries = as_keys(fingerprints, "fingerprints")
         distance, count = self._distance(k), _thread_count(threads)
         if self._is_large(len(queries)):
-            return self._stream(queries, distance, count)
+            return self._search_streaming(queries, distance, count)
         # Pieces of one size, some for each thread, so that none of them waits long for the last.
         pieces = max(-(-len(queries) // SLICE_QUERIES), min(4 * count, len(queries) // LEAST_SLICE) if count > 1 else 1)
         size = max(1, -(-len(queries) // max(1, pieces)))
@@ -162,13 +165,8 @@ class Store:
         if count == 1 or len(starts) <= 1:
             parts = [self._search(queries[i : i + size], distance, i) for i in starts]
         else:
-            with ThreadPoolExecutor(min(count, len(starts))) as pool:
-                work = [pool.submit(self._search, queries[i : i + size], distance, i) for i in starts]
-                try:
-                    parts = [future.result() for future in work]
-                finally:
-                    for future in work:
-                        future.cancel()
+            with _Reading(self):
+                parts = list(self._pool(count).map(lambda i: self._search(queries[i : i + size], distance, i), starts))
         return parts[0] if len(parts) == 1 else _concatenate(parts, self.has_ids)
 
     def contains_near(self, fingerprint: int, k: int | None = None) -> bool:
@@ -252,6 +250,11 @@ class Store:
         if self._pid != os.getpid():
             raise StoreClosed(f"{self.path}: the store was opened before a fork; open it again here")
 
+    def _pool(self, threads: int) -> ThreadPoolExecutor:
+        """Threads for this store's batches, kept: starting them takes as long as thousands of queries."""
+        self._expect_usable()
+        return self._pools.setdefault(threads, ThreadPoolExecutor(threads, "fpstore"))
+
     def _distance(self, k: int | None) -> int:
         if k is None:
             return self.k
@@ -277,9 +280,9 @@ class Store:
             looked_up = query_count * planner.predict(self.plan, segment.key_count).nanoseconds
             return batch.streaming_nanoseconds(segment, query_count) < looked_up
 
-    def _stream(self, queries: Keys, distance: int, threads: int) -> Matches:
-        with _Reading(self) as segment, ThreadPoolExecutor(threads) as pool:
-            columns = batch.stream(segment, queries, distance, pool if threads > 1 else None)
+    def _search_streaming(self, queries: Keys, distance: int, threads: int) -> Matches:
+        with _Reading(self) as segment:
+            columns = batch.stream(segment, queries, distance, self._pool(threads) if threads > 1 else None)
             return _with_ids(segment, *columns, "stream")
 
 

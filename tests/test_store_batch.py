@@ -1,5 +1,7 @@
 """Large batches through the store: streamed where that costs less, with the same answer."""
 
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -52,3 +54,25 @@ def test_damage_is_named_by_a_streamed_batch_too(tmp_path: Path, monkeypatch: py
         for threads in (1, 2):
             with pytest.raises(fpstore.CorruptStore, match=path.name):
                 store.probe_many(stored, threads=threads)
+
+
+def test_batches_share_the_stores_threads_and_close_ends_them(tmp_path: Path) -> None:
+    stored = KINDS["uniform"](5000, np.random.default_rng(6))
+    before = threading.active_count()
+    with fpstore.build(tmp_path / "s.fps", stored, None) as store:
+        for _ in range(5):
+            assert len(store.probe_many(stored, 0, threads=2)) == len(stored)
+        assert threading.active_count() <= before + 2
+    deadline = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+
+
+def test_a_batch_after_close_says_so(tmp_path: Path) -> None:
+    stored = KINDS["uniform"](5000, np.random.default_rng(7))
+    store = fpstore.build(tmp_path / "s.fps", stored, None)
+    store.probe_many(stored, threads=2)
+    store.close()
+    with pytest.raises(fpstore.StoreClosed):
+        store.probe_many(stored, threads=2)

@@ -220,10 +220,10 @@ def bench_store(path: Path, arguments: argparse.Namespace, results: Results) -> 
         results.table("store", [found])
 
         first = timed(lambda: store.probe_many(queries, threads=THREADS))
-        verifying = timed(store.verify)
         latencies = probe_latencies(store, queries[:WARM_PROBES])
         in_c = timed(lambda: search_each(store.segments[0].view, queries[:WARM_PROBES], DISTANCE))
         batch = timed(lambda: store.probe_many(queries, threads=THREADS))
+        verifying = timed(store.verify)  # last: it lets go of the pages that it has read
         matches = store.probe_many(queries, threads=THREADS)
         answer = (matches.query, matches.fingerprint, matches.distance)
         missed = misses(answer, queries, places, near)
