@@ -14,8 +14,8 @@ from fpstore import plan as plans
 from fpstore.errors import PlanError
 from fpstore.plan import Plan, TablePlan
 
-# The time model: queries in batches, one thread. Fitted to what tools/bench_probe.py found for size, balanced and speed at
-# 10^7 keys (docs/benchmarks.md), within 15 % of each.
+# The time model: queries in batches, one thread. Fitted to what tools/bench_probe.py found for size, balanced and
+# speed at 10^7 keys (docs/benchmarks.md), within 15 % of each.
 QUERY_NS = 500.0
 BLOCK_NS = 40.0  # one block located, asked for and begun
 MISS_NS = 6.0  # one cache line from memory while others are under way
