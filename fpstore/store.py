@@ -312,8 +312,9 @@ class _Reading:
     ) -> None:
         if error is None:
             return
-        if isinstance(error, CorruptStore | OSError | ValueError):
-            # A mapping that is closed meanwhile says ValueError, or EBADF, or has the size of another file.
+        if isinstance(error, CorruptStore | OSError | ValueError | RuntimeError):
+            # A mapping that is closed meanwhile says ValueError, or EBADF, or has the size of another file; the
+            # store's threads, which take no more work, say RuntimeError.
             self._store._expect_usable()
         path = str(self._store.segments[0].path)
         if isinstance(error, CorruptStore) and not str(error).startswith(path):

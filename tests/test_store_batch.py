@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -74,5 +75,19 @@ def test_a_batch_after_close_says_so(tmp_path: Path) -> None:
     store = fpstore.build(tmp_path / "s.fps", stored, None)
     store.probe_many(stored, threads=2)
     store.close()
+    with pytest.raises(fpstore.StoreClosed):
+        store.probe_many(stored, threads=2)
+
+
+def test_a_batch_that_close_overtakes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = KINDS["uniform"](5000, np.random.default_rng(8))
+    store = fpstore.build(tmp_path / "s.fps", stored, None)
+    pool = store._pool(2)
+
+    def overtaken(threads: int) -> ThreadPoolExecutor:
+        store.close()
+        return pool
+
+    monkeypatch.setattr(store, "_pool", overtaken)
     with pytest.raises(fpstore.StoreClosed):
         store.probe_many(stored, threads=2)
