@@ -17,7 +17,7 @@ from fpstore.types import Array, Counts, Keys
 
 # Keys decoded at a time, on average: enough to hide the calls, few enough for the third-level cache.
 CHUNK_KEYS = 1 << 20
-# What the joins and the decoder take, fitted by tools/bench_probe.py.
+# What decoding a key and joining a query once take, from probe_many of 10^5 and 10^6 queries on 10^7 uniform keys.
 DECODE_NS = 7.0
 JOIN_NS = 17.0
 
