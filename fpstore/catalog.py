@@ -1,7 +1,7 @@
-"""The catalog: what a store is and which segments it has, the only thing about it that changes in place.
+"""The catalog: what a store is, which segments it has and the log of what came since; all that changes in place.
 
-Settings and live segments change together, in one transaction that is durable when publish returns, or not at
-all. A reader gets one consistent state, checked whole.
+Settings, live segments and the log change together, in one transaction that is durable when publish or append returns,
+or not at all. A reader gets one consistent state, checked whole.
 """
 
 import contextlib
@@ -10,27 +10,56 @@ import errno
 import os
 import stat
 import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fpstore import changes
 from fpstore import environment as environments
+from fpstore.changes import Change, RemovedBefore
 from fpstore.environment import Transaction
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore.segment import sync_folder
 from fpstore.state import DATABASE, KEY, SegmentEntry, Settings, State, decode, encode, expect
 
-__all__ = ["Catalog", "SegmentEntry", "Settings", "State", "create_catalog"]
+__all__ = ["Catalog", "Log", "SegmentEntry", "Settings", "State", "create_catalog"]
 
 FILE_NAME = "catalog.mdb"
+CHANGES = b"changes"
+REMOVALS = b"removals"
+# What LMDB takes for a record beside its bytes: the rest of its last page, and a node that leads to it.
+RECORD_MARGIN = 4096 + 64
 
 
-def create_catalog(folder: Path, settings: Settings, segments: tuple[SegmentEntry, ...] = ()) -> None:
+@dataclass(frozen=True, eq=False)
+class Log:
+    """What a reader learns in one transaction. changes: in the order of their numbers.
+
+    removed: the removals that are older than the log; None where they are those that the reader has.
+    """
+
+    state: State
+    changes: tuple[Change, ...]
+    removed: tuple[RemovedBefore, ...] | None
+
+
+def create_catalog(
+    folder: Path, settings: Settings, segments: tuple[SegmentEntry, ...] = (), log: Log | None = None
+) -> None:
     """Make the catalog of a new store in folder, which exists: whole and durable, or not there at all.
 
-    Raises FileExistsError if folder has a catalog, StoreLocked while another process makes one.
+    log: another store's, to begin with. Raises FileExistsError if folder has a catalog, StoreLocked while another
+    process makes one.
     """
-    state = _with_segments(State(settings, (), 1, 1), segments)
+    numbers = {}
+    if log is not None:
+        numbers = {"first_change": log.state.first_change, "next_change": log.state.next_change}
+        numbers["removal_records"] = len(log.removed or ())
+    state = _with_segments(State(settings, (), 1, 1, **numbers), segments)
+    records = log.changes if log is not None else ()
+    removed = (log.removed if log is not None else None) or ()
     path = folder / FILE_NAME
     temporary = folder / f"{FILE_NAME}.new"
     writer_lock = environments.lock_writer(folder)
@@ -41,8 +70,8 @@ def create_catalog(folder: Path, settings: Settings, segments: tuple[SegmentEntr
         _remove(temporary)
         environments.create(
             temporary,
-            environments.whole_maps(_bytes_to_write(state)),
-            lambda make, transaction: _write(state, transaction, make(DATABASE)),
+            environments.whole_maps(_bytes_to_write(state, records, removed)),
+            lambda make, transaction: _create(state, records, removed, make, transaction),
         )
         os.rename(temporary, path)
         sync_folder(folder)
@@ -56,14 +85,25 @@ def _remove(temporary: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _create(
+    state: State, records: Sequence[Change], removed: Sequence[RemovedBefore], make: Any, transaction: Transaction
+) -> None:
+    _write(state, transaction, make(DATABASE))
+    _write_changes(records, transaction, make(CHANGES))
+    _write_removed(removed, transaction, make(REMOVALS))
+
+
 def _with_segments(state: State, segments: tuple[SegmentEntry, ...]) -> State:
     next_segment = max([state.next_segment, *(entry.number + 1 for entry in segments)])
     return dataclasses.replace(state, segments=tuple(segments), next_segment=next_segment)
 
 
-def _bytes_to_write(state: State) -> int:
-    """At most how much a transaction adds to the file that writes state: twice its record, and some pages."""
-    return 2 * len(encode(state, 0)) + (128 << 10)
+def _bytes_to_write(state: State, records: Sequence[Change] = (), removed: Sequence[RemovedBefore] = ()) -> int:
+    """At most how much a transaction adds to the file that writes these: twice the state, and some pages."""
+    words = sum(len(column) for change in records for column in change.columns)
+    words += sum(2 * len(block.values) for block in removed)
+    beside = (len(records) + len(removed)) * RECORD_MARGIN
+    return 2 * len(encode(state, 0)) + 8 * words + beside + (128 << 10)
 
 
 class Catalog:
@@ -76,6 +116,7 @@ class Catalog:
         self._folder = folder
         self._path = folder / FILE_NAME
         self._writer_lock = writer_lock
+        self._written: State | None = None
         self._environment = environments.share(self._path)
         self._closed = False
 
@@ -112,20 +153,72 @@ class Catalog:
         self._expect_usable()
         return self._environment.run(self._read)
 
-    def publish(self, *, settings: Settings | None = None, segments: tuple[SegmentEntry, ...] | None = None) -> State:
+    def stamp(self) -> bytes:
+        """What differs whenever the catalog does, in a microsecond."""
+        self._expect_usable()
+        return self._environment.stamp()
+
+    def read(self, generation: int = 0, next_change: int = 1) -> Log:
+        """The state and what leads to it, from one short transaction. Raises CorruptStore.
+
+        generation, next_change: those of the state that the caller has; changes before that one are not read again.
+        """
+        self._expect_usable()
+        return self._environment.run(lambda transaction: self._read_log(transaction, generation, next_change))
+
+    def append(self, records: Sequence[Change]) -> State:
+        """Add changes to the log, numbered from next_change on, in one transaction; the new state.
+
+        Durable when it returns. Raises OSError as publish does.
+        """
+        old = self._expect_writable()
+        numbers = [change.number for change in records]
+        expect("the numbers", numbers, numbers == [old.next_change + i for i in range(len(numbers))], "the next ones")
+        new = dataclasses.replace(old, next_change=old.next_change + len(records))
+        self._environment.reserve(_bytes_to_write(new, records))
+
+        def work(transaction: Transaction) -> State:
+            _write_changes(records, transaction, self._environment.database(CHANGES, transaction))
+            return self._replace(new, transaction)
+
+        return self._commit(work)
+
+    def publish(
+        self,
+        *,
+        settings: Settings | None = None,
+        segments: tuple[SegmentEntry, ...] | None = None,
+        first_change: int | None = None,
+        removed: Sequence[RemovedBefore] | None = None,
+    ) -> State:
         """Replace the settings, the live segments or both, in one transaction; the new state.
 
+        first_change: the changes before it leave the log. removed: what stays of their removals and of those before.
         Durable when it returns. Raises OSError where the system would not write it, ENOSPC for a full disk; the
         state is then the old one, unless the very last write failed: state() tells.
         """
-        self._expect_usable()
-        if self._writer_lock is None:
-            raise ValueError(f"{self._folder}: opened for reading, expected writable=True")
-        old = self.state()
-        new = dataclasses.replace(old, settings=settings or old.settings, generation=old.generation + 1)
+        old = self._expect_writable()
+        new = dataclasses.replace(
+            old,
+            settings=settings or old.settings,
+            generation=old.generation + 1,
+            first_change=old.first_change if first_change is None else first_change,
+            removal_records=old.removal_records if removed is None else len(removed),
+        )
         new = _with_segments(new, old.segments if segments is None else segments)
-        self._environment.reserve(_bytes_to_write(new))
-        written = self._environment.run(lambda transaction: self._replace(new, transaction), write=True)
+        self._environment.reserve(_bytes_to_write(new, (), removed or ()))
+
+        def work(transaction: Transaction) -> State:
+            records = self._environment.database(CHANGES, transaction)
+            for number in range(old.first_change, new.first_change):
+                transaction.delete(changes.key_of(number), db=records)
+            if removed is not None:
+                database = self._environment.database(REMOVALS, transaction)
+                transaction.drop(database, delete=False)
+                _write_removed(removed, transaction, database)
+            return self._replace(new, transaction)
+
+        written = self._commit(work)
         # Once more, so that both meta pages of the file lead to this state: damage to the newer one then
         # cannot bring back the old state. This one is published already, whatever comes of it.
         with contextlib.suppress(OSError):
@@ -164,13 +257,54 @@ class Catalog:
         if self._pid != os.getpid():
             raise StoreClosed(f"{self._folder}: opened before a fork, open it again in the child")
 
+    def _expect_writable(self) -> State:
+        """What the catalog says, which nobody but this one changes."""
+        self._expect_usable()
+        if self._writer_lock is None:
+            raise ValueError(f"{self._folder}: opened for reading, expected writable=True")
+        if self._written is None:
+            self._written = self.state()
+        return self._written
+
+    def _commit(self, work: Callable[[Transaction], State]) -> State:
+        self._written = None  # where it fails, the file tells what it came to
+        self._written = self._environment.run(work, write=True)
+        return self._written
+
     def _read(self, transaction: Transaction) -> State:
         database = self._environment.database(DATABASE, transaction)
         record = transaction.get(KEY, db=database)
         entries = transaction.stat(database)["entries"]
-        try:
+        with self._damage_named():
             expect("the number of records", entries, entries == 1, "1")
             return decode(record or b"", transaction.id())
+
+    def _read_log(self, transaction: Transaction, generation: int, next_change: int) -> Log:
+        state = self._read(transaction)
+        with_ids = state.settings.ids
+        removed = None
+        with self._damage_named():
+            database = self._database(CHANGES, transaction, state.next_change - state.first_change)
+            numbers = range(max(state.first_change, next_change), state.next_change)
+            found = [(number, transaction.get(changes.key_of(number), db=database)) for number in numbers]
+            records = tuple(changes.decode_change(record or b"", number, with_ids) for number, record in found)
+            if generation != state.generation:
+                database = self._database(REMOVALS, transaction, state.removal_records)
+                blocks = [transaction.get(changes.key_of(i), db=database) for i in range(state.removal_records)]
+                removed = tuple(changes.decode_removed(block or b"", index) for index, block in enumerate(blocks))
+        return Log(state, records, removed)
+
+    def _database(self, name: bytes, transaction: Transaction, entries: int) -> Any:
+        """A database that holds so many records, as the state says."""
+        database = self._environment.database(name, transaction)
+        found = transaction.stat(database)["entries"]
+        expect(f"the number of {name.decode()}", found, found == entries, f"{entries}")
+        return database
+
+    @contextlib.contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
         except ValueError as error:
             raise CorruptStore(f"{self._path}: {error}") from None
         except UnsupportedVersion as error:
@@ -181,7 +315,16 @@ class Catalog:
 
 
 def _write(state: State, transaction: Transaction, database: Any) -> State:
-    """Put state into database; the state as it will be read."""
-    record = encode(state, transaction.id())
-    transaction.put(KEY, record, db=database)
-    return decode(record, transaction.id())
+    """Put state into database; the state."""
+    transaction.put(KEY, encode(state, transaction.id()), db=database)
+    return state
+
+
+def _write_changes(records: Sequence[Change], transaction: Transaction, database: Any) -> None:
+    for change in records:
+        transaction.put(changes.key_of(change.number), changes.encode_change(change), db=database)
+
+
+def _write_removed(removed: Sequence[RemovedBefore], transaction: Transaction, database: Any) -> None:
+    for index, block in enumerate(removed):
+        transaction.put(changes.key_of(index), changes.encode_removed(block, index), db=database)

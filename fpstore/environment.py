@@ -28,7 +28,7 @@ Transaction: TypeAlias = "lmdb.Transaction[bytes]"
 LMDB_LOCK_SUFFIX = "-lock"
 WRITER_LOCK_NAME = "writer.lock"
 
-# Room for the databases of additions and removals.
+# Room for the databases of the state, of the changes and of the removals.
 DATABASE_LIMIT = 16
 READER_LIMIT = 1022
 # The file is always extended to the size of the map, sparsely: LMDB may count pages past the last one that
@@ -43,6 +43,7 @@ LOCK_WAIT_S = 0.2
 # LMDB 0.9, 64 bits. Two meta pages, written in turn: page header (number, pad, flags, bounds), then magic,
 # version, address, map size; the free and the main database, 48 bytes each; last page, transaction.
 _META = struct.Struct("<QHHI" + "IIQQ" + "IHHQQQQQ" + "IHHQQQQQ" + "QQ")
+_META_PAGE_BYTES = 40  # where a meta page says how large a page is
 _PAGE_IS_META = 0x08
 _NO_ROOT = 2**64 - 1
 _LMDB_MAGIC = 0xBEEFC0DE
@@ -142,6 +143,7 @@ class Environment:
         self.lock = threading.Lock()
         self.users = 0
         self._lmdb: lmdb.Environment | None = None
+        self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         # Beside a writer, LMDB's readers have to write their place into its lock file.
         self._lock_path = path.with_name(path.name + LMDB_LOCK_SUFFIX)
         self._listed = os.access(self._lock_path if self._lock_path.exists() else path.parent, os.W_OK)
@@ -152,6 +154,11 @@ class Environment:
         if self._lmdb is not None:
             self._lmdb.close()
             self._lmdb = None
+
+    def dispose(self) -> None:
+        """Close everything, for good. The caller holds the lock, or is a fork."""
+        self.close()
+        os.close(self._fd)
 
     def run(self, work: Callable[[Transaction], T], write: bool = False) -> T:
         """The result of work in a transaction of its own, committed.
@@ -180,6 +187,12 @@ class Environment:
         """A database of the file, for use in transaction, which comes from run."""
         assert self._lmdb is not None, "run has it open"
         return self._lmdb.open_db(name, txn=transaction, create=False)
+
+    def stamp(self) -> bytes:
+        """What changes with every commit: the transactions of both meta pages, as the file has them now."""
+        number_bytes, last = 8, _META.size - 8
+        page_bytes = int.from_bytes(os.pread(self._fd, 4, _META_PAGE_BYTES), "little")
+        return os.pread(self._fd, number_bytes, last) + os.pread(self._fd, number_bytes, page_bytes + last)
 
     def reserve(self, more_bytes: int) -> None:
         """Have room for a transaction that writes more_bytes, before it fails for lack of it."""
@@ -321,6 +334,8 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     _after_fork()
+    for environment in _environments.values():
+        environment.dispose()
     _environments.clear()
     # Or the store stays locked when the parent is gone.
     for fd in _writer_locks:
@@ -348,7 +363,7 @@ def give_back(environment: Environment) -> None:
         environment.users -= 1
         if not environment.users:
             with environment.lock:
-                environment.close()
+                environment.dispose()
             del _environments[environment.identity]
 
 

@@ -15,7 +15,7 @@ from fpstore.format import CODECS, KEY_BITS
 
 T = TypeVar("T")
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
 DATABASE = b"state"
 KEY = b"state"
@@ -45,6 +45,7 @@ class Settings:
 class SegmentEntry:
     """A live segment, and what its file must be: its size, its counts and the checksum of its footer.
 
+    position: the changes of lower numbers are resolved in it; removals of this number or a higher one apply to it.
     ValueError for what cannot be.
     """
 
@@ -53,6 +54,7 @@ class SegmentEntry:
     key_count: int
     id_count: int
     crc: int
+    position: int = 1
 
     def __post_init__(self) -> None:
         # Joined to a folder later, so it must not be able to name anything but a file in it.
@@ -62,6 +64,7 @@ class SegmentEntry:
         expect_integer("key_count", self.key_count, 0, 2**63 - 1)
         expect_integer("id_count", self.id_count, 0, 2**63 - 1)
         expect_integer("crc", self.crc, 0, 2**32 - 1)
+        expect_integer("position", self.position, 1, 2**63 - 1)
 
     @property
     def number(self) -> int:
@@ -73,13 +76,18 @@ class SegmentEntry:
 class State:
     """Everything the catalog says at one moment. ValueError for what cannot be.
 
-    generation: how many times it has been published. next_segment: the number of the next segment's name.
+    generation: how many times segments or settings have been published. next_segment: the number of the next
+    segment's name. first_change, next_change: the log holds the changes of the numbers from the one up to the other.
+    removal_records: how many records of removals there are which are older than the log.
     """
 
     settings: Settings
     segments: tuple[SegmentEntry, ...]
     generation: int
     next_segment: int
+    first_change: int = 1
+    next_change: int = 1
+    removal_records: int = 0
 
     def __post_init__(self) -> None:
         expect_integer("generation", self.generation, 1, 2**63 - 1)
@@ -87,11 +95,17 @@ class State:
         expect("segments", numbers, len(set(numbers)) == len(numbers), "each of them once")
         # A name is never given to a second file.
         expect_integer("next_segment", self.next_segment, max(numbers, default=0) + 1, 10**8)
+        expect_integer("next_change", self.next_change, 1, 2**63 - 1)
+        expect_integer("first_change", self.first_change, 1, self.next_change)
+        expect_integer("removal_records", self.removal_records, 0, 2**32)
+        latest = max((entry.position for entry in self.segments), default=1)
+        expect_integer("the latest position of a segment", latest, 1, self.next_change)
 
 
 def encode(state: State, transaction: int) -> bytes:
     """The record of state, bound to its place and to the number of the transaction that writes it."""
-    text = _canonical(dataclasses.asdict(state) | {"transaction": transaction, "version": RECORD_VERSION})
+    fields = vars(state) | {"settings": vars(state.settings), "segments": [vars(entry) for entry in state.segments]}
+    text = _canonical(fields | {"transaction": transaction, "version": RECORD_VERSION})
     return struct.pack("<I", _checksum(text)) + text
 
 

@@ -607,8 +607,8 @@ def test_what_lmdb_finds_damaged_is_a_corrupt_store(folder):
 
 def test_a_newer_record_is_an_unsupported_version_and_names_the_file(folder, monkeypatch):
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
-        patch.setattr(records, "RECORD_VERSION", 2)
-        with pytest.raises(UnsupportedVersion, match=r"catalog\.mdb: the state has version 1, expected 2"):
+        patch.setattr(records, "RECORD_VERSION", 3)
+        with pytest.raises(UnsupportedVersion, match=r"catalog\.mdb: the state has version 2, expected 3"):
             catalog.state()
 
 

@@ -30,6 +30,7 @@ CORE = (
     "batch",
     "verify",
     "report",
+    "changes",
     "state",
     "environment",
     "catalog",

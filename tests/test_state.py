@@ -67,9 +67,10 @@ def test_a_state_read_back_is_the_state_written(settings, segments, generation, 
 
 def test_the_record_is_what_the_format_page_shows():
     text = (
-        b'{"generation":1,"next_segment":8,"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,'
-        b'"key_count":10,"name":"00000007.fpseg"}],"settings":{"codec":"gap","ids":true,"k":3,"key_bits":64,'
-        b'"plan":{"name":"paper-4"},"recipe":null},"transaction":1,"version":1}'
+        b'{"first_change":1,"generation":1,"next_change":1,"next_segment":8,"removal_records":0,'
+        b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
+        b'"name":"00000007.fpseg","position":1}],"settings":{"codec":"gap","ids":true,"k":3,"key_bits":64,'
+        b'"plan":{"name":"paper-4"},"recipe":null},"transaction":1,"version":2}'
     )
     assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
 
@@ -91,9 +92,9 @@ def test_a_record_of_another_transaction_is_refused():
         decode(encode(STATE, 5), 6)
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None, ...])
+@pytest.mark.parametrize("version", [1, 3, 0, "2", None, ...])
 def test_a_record_of_another_version_is_refused_as_such(version):
-    with pytest.raises(UnsupportedVersion, match=r"the state has version .*, expected 1"):
+    with pytest.raises(UnsupportedVersion, match=r"the state has version .*, expected 2"):
         decode(changed(version=version), 5)
 
 
@@ -121,8 +122,18 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
         ({"generation": 1.0}, "generation is 1.0, expected an integer"),
         ({"next_segment": 7}, "next_segment is 7, expected an integer from 8 to 100000000"),
         ({"next_segment": 10**8 + 1}, "next_segment is 100000001, expected an integer from 8"),
-        ({"next_segment": ...}, "State is .*, expected the fields generation, next_segment, segments, settings"),
-        ({"more": 1}, "State is .*, expected the fields generation, next_segment, segments, settings"),
+        ({"next_segment": ...}, "State is .*, expected the fields first_change, generation, next_change"),
+        ({"more": 1}, "State is .*, expected the fields first_change, generation, next_change"),
+        ({"next_change": 0}, "next_change is 0, expected an integer from 1 to"),
+        ({"first_change": 0}, "first_change is 0, expected 1"),
+        ({"first_change": 2}, "first_change is 2, expected 1"),
+        ({"first_change": 6, "next_change": 5}, "first_change is 6, expected an integer from 1 to 5"),
+        ({"removal_records": -1}, "removal_records is -1, expected an integer from 0"),
+        (
+            {"segments": [ENTRY_FIELDS | {"position": 2}]},
+            "the latest position of a segment is 2, expected 1",
+        ),
+        ({"segments": [ENTRY_FIELDS | {"position": 0}]}, "position is 0, expected an integer from 1"),
         ({"segments": {}}, "segments is {}, expected a list"),
         ({"segments": ...}, "segments is None, expected a list"),
         ({"segments": [ENTRY_FIELDS, ENTRY_FIELDS]}, r"segments is \[7, 7\], expected each of them once"),

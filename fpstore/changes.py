@@ -1,0 +1,119 @@
+"""Changes of a living store as the catalog's log keeps them: additions and removals, numbered in their order.
+
+Every record is columns of 64-bit words under a checksum that is bound to the record's place, so that one which was
+damaged, moved or exchanged does not read as another.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fpstore._codec import crc32c
+from fpstore.types import Ids, Keys
+
+ADDED = 1
+FINGERPRINTS_REMOVED = 2
+IDS_REMOVED = 3
+
+# The columns of each kind; an addition has a second one, the ids, in a store with ids.
+_COLUMNS = {ADDED: (1, 2), FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,)}
+# Checksum, kind, number of columns, words in each.
+_HEADER = struct.Struct("<IHHQ")
+# Larger values take whole pages of LMDB each, with little lost; smaller ones need no long run of free pages.
+RECORD_WORDS = 8000
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One addition or removal. number: its place in the order of all changes. columns: uint64[n] each.
+
+    kind ADDED: fingerprints, and ids in a store with ids. FINGERPRINTS_REMOVED, IDS_REMOVED: those removed.
+    """
+
+    number: int
+    kind: int
+    columns: tuple[Keys, ...]
+
+    @property
+    def fingerprints(self) -> Keys:
+        """The fingerprints added or removed."""
+        return self.columns[0]
+
+    @property
+    def ids(self) -> Ids | None:
+        """The ids added or removed; None in a store without ids."""
+        return self.columns[-1] if self.kind == IDS_REMOVED or len(self.columns) == 2 else None
+
+
+@dataclass(frozen=True, eq=False)
+class RemovedBefore:
+    """Removals whose changes have left the log: of one kind, with the number of the change of each."""
+
+    kind: int
+    values: Keys
+    numbers: Keys
+
+
+def split(kind: int, columns: Sequence[Keys], first_number: int) -> Iterator[Change]:
+    """Changes small enough for a record each, numbered from first_number on."""
+    rows = RECORD_WORDS // len(columns)
+    for index, start in enumerate(range(0, len(columns[0]), rows)):
+        yield Change(first_number + index, kind, tuple(column[start : start + rows] for column in columns))
+
+
+def key_of(number: int) -> bytes:
+    """A record's key: keys are in the order of their numbers."""
+    return number.to_bytes(8, "big")
+
+
+def encode_change(change: Change) -> bytes:
+    """The record of a change."""
+    return _encode(b"changes" + key_of(change.number), change.kind, change.columns)
+
+
+def decode_change(record: bytes, number: int, with_ids: bool) -> Change:
+    """The change in a record. ValueError where it is not the one of this number."""
+    kind, columns = _decode(b"changes" + key_of(number), record)
+    expected = 2 if kind == ADDED and with_ids else 1
+    if len(columns) != expected or (kind == IDS_REMOVED and not with_ids):
+        raise ValueError(f"change {number} of kind {kind} has {len(columns)} columns, expected {expected}")
+    return Change(number, kind, columns)
+
+
+def encode_removed(removed: RemovedBefore, index: int) -> bytes:
+    """The record of removals that have left the log, the index-th of them."""
+    return _encode(b"removals" + key_of(index), removed.kind, (removed.values, removed.numbers))
+
+
+def decode_removed(record: bytes, index: int) -> RemovedBefore:
+    """The removals in a record. ValueError where they are not those of this index."""
+    kind, columns = _decode(b"removals" + key_of(index), record, kept=True)
+    if kind == ADDED:
+        raise ValueError(f"removals record {index} holds additions")
+    return RemovedBefore(kind, *columns)
+
+
+def split_removed(kind: int, values: Keys, numbers: Keys) -> Iterator[RemovedBefore]:
+    """Records of removals that leave the log."""
+    rows = RECORD_WORDS // 2
+    for start in range(0, len(values), rows):
+        yield RemovedBefore(kind, values[start : start + rows], numbers[start : start + rows])
+
+
+def _encode(place: bytes, kind: int, columns: tuple[Keys, ...]) -> bytes:
+    body = _HEADER.pack(0, kind, len(columns), len(columns[0]))[4:]
+    body += b"".join(np.ascontiguousarray(column, dtype="<u8").tobytes() for column in columns)
+    return struct.pack("<I", crc32c(body, crc32c(place))) + body
+
+
+def _decode(place: bytes, record: bytes, kept: bool = False) -> tuple[int, tuple[Keys, ...]]:
+    if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
+        raise ValueError(f"a record of {len(record)} bytes does not match its checksum")
+    _, kind, column_count, words = _HEADER.unpack_from(record)
+    allowed = (2,) if kept else _COLUMNS.get(kind, ())
+    if kind not in _COLUMNS or column_count not in allowed or (len(record) - _HEADER.size) != 8 * column_count * words:
+        raise ValueError(f"a record of kind {kind}, {column_count} columns of {words}, {len(record)} bytes")
+    whole = np.frombuffer(record, dtype="<u8", offset=_HEADER.size)
+    return kind, tuple(whole[i * words : (i + 1) * words] for i in range(column_count))

@@ -1,0 +1,130 @@
+"""The records of the log: what is read back is what was written, and nothing else reads as it."""
+
+import struct
+
+import numpy as np
+import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore import changes
+from fpstore.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
+
+NUMBER = 7
+KEYS = np.array([5, 2**64 - 1, 0], dtype=np.uint64)
+IDS = np.array([1, 2, 2**63], dtype=np.uint64)
+ADDITION = Change(NUMBER, ADDED, (KEYS, IDS))
+
+
+def sealed(
+    kind: int, columns: int, words: int, rest: bytes, place: bytes = b"changes" + changes.key_of(NUMBER)
+) -> bytes:
+    """A record with the right checksum around any content."""
+    body = struct.pack("<HHQ", kind, columns, words) + rest
+    return struct.pack("<I", crc32c(body, crc32c(place))) + body
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "with_ids"),
+    [
+        (ADDED, (KEYS, IDS), True),
+        (ADDED, (KEYS,), False),
+        (FINGERPRINTS_REMOVED, (KEYS,), True),
+        (FINGERPRINTS_REMOVED, (KEYS,), False),
+        (IDS_REMOVED, (IDS,), True),
+    ],
+)
+def test_a_change_read_back_is_the_change_written(kind, columns, with_ids):
+    change = changes.decode_change(changes.encode_change(Change(NUMBER, kind, columns)), NUMBER, with_ids)
+    assert (change.number, change.kind, len(change.columns)) == (NUMBER, kind, len(columns))
+    for found, written in zip(change.columns, columns, strict=True):
+        np.testing.assert_array_equal(found, written)
+    ids = {ADDED: IDS if with_ids else None, FINGERPRINTS_REMOVED: None, IDS_REMOVED: IDS}[kind]
+    np.testing.assert_array_equal(change.ids, ids)
+
+
+def test_the_record_is_what_the_format_page_shows():
+    body = struct.pack("<HHQ", 1, 2, 3) + KEYS.tobytes() + IDS.tobytes()
+    place = b"changes" + bytes([0, 0, 0, 0, 0, 0, 0, 7])
+    assert changes.encode_change(ADDITION) == struct.pack("<I", crc32c(place + body)) + body
+
+
+def test_every_flipped_bit_and_every_truncation_is_noticed():
+    record = changes.encode_change(ADDITION)
+    damaged = [record[:length] for length in range(len(record))]
+    for index in range(8 * len(record)):
+        flipped = bytearray(record)
+        flipped[index // 8] ^= 1 << index % 8
+        damaged.append(bytes(flipped))
+    for bad in damaged:
+        with pytest.raises(ValueError, match=f"a record of {len(bad)} bytes does not match its checksum"):
+            changes.decode_change(bad, NUMBER, True)
+
+
+def test_a_record_in_another_place_is_refused():
+    record = changes.encode_change(ADDITION)
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        changes.decode_change(record, NUMBER + 1, True)
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        changes.decode_removed(record, NUMBER)
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "words", "rest"),
+    [
+        (0, 1, 1, bytes(8)),
+        (4, 1, 1, bytes(8)),
+        (ADDED, 0, 1, b""),
+        (ADDED, 3, 1, bytes(24)),
+        (IDS_REMOVED, 2, 1, bytes(16)),
+        (ADDED, 1, 2, bytes(8)),
+        (ADDED, 1, 1, bytes(9)),
+        (ADDED, 2, 2**63, bytes(16)),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(kind, columns, words, rest):
+    with pytest.raises(
+        ValueError, match=f"a record of kind {kind}, {columns} columns of {words}, {16 + len(rest)} bytes"
+    ):
+        changes.decode_change(sealed(kind, columns, words, rest), NUMBER, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "with_ids", "found"),
+    [
+        (ADDITION, False, "kind 1 has 2 columns, expected 1"),
+        (Change(NUMBER, ADDED, (KEYS,)), True, "kind 1 has 1 columns, expected 2"),
+        (Change(NUMBER, IDS_REMOVED, (IDS,)), False, "kind 3 has 1 columns, expected 1"),
+    ],
+)
+def test_a_change_of_a_store_of_the_other_sort_is_refused(change, with_ids, found):
+    with pytest.raises(ValueError, match=f"change {NUMBER} of {found}"):
+        changes.decode_change(changes.encode_change(change), NUMBER, with_ids)
+
+
+@pytest.mark.parametrize("kind", [FINGERPRINTS_REMOVED, IDS_REMOVED])
+def test_removals_read_back_are_those_written(kind):
+    removed = changes.decode_removed(changes.encode_removed(RemovedBefore(kind, KEYS, IDS), 3), 3)
+    assert removed.kind == kind
+    np.testing.assert_array_equal(removed.values, KEYS)
+    np.testing.assert_array_equal(removed.numbers, IDS)
+
+
+def test_removals_that_are_none_are_refused():
+    place = b"removals" + changes.key_of(3)
+    with pytest.raises(ValueError, match="removals record 3 holds additions"):
+        changes.decode_removed(sealed(ADDED, 2, 1, bytes(16), place), 3)
+    with pytest.raises(ValueError, match="a record of kind 2, 1 columns of 1, 24 bytes"):
+        changes.decode_removed(sealed(FINGERPRINTS_REMOVED, 1, 1, bytes(8), place), 3)
+
+
+@given(st.integers(0, 20_000), st.sampled_from([1, 2]))
+def test_a_change_is_split_into_records_of_bounded_size(rows, column_count):
+    columns = [np.arange(rows, dtype=np.uint64) + np.uint64(i) for i in range(column_count)]
+    parts = list(changes.split(ADDED, columns, 10))
+    assert [part.number for part in parts] == list(range(10, 10 + len(parts)))
+    assert all(0 < column_count * len(part.columns[0]) <= changes.RECORD_WORDS for part in parts)
+    for i, column in enumerate(columns):
+        joined = np.concatenate([np.empty(0, dtype=np.uint64), *(part.columns[i] for part in parts)])
+        np.testing.assert_array_equal(joined, column)
