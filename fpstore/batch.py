@@ -5,7 +5,7 @@ and joining it with the queries costs less than looking each query up. The joins
 one side.
 """
 
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -29,9 +29,9 @@ def streaming_nanoseconds(segment: Segment, query_count: int) -> float:
 
 
 def stream(
-    segment: Segment, queries: Keys, distance: int, executor: Executor | None = None
+    segment: Segment, queries: Keys, distance: int, run: Callable[..., Iterable[Array]] = map
 ) -> tuple[Counts, Keys, Array]:
-    """What `_probe.search` returns, found by streaming; executor: runs the pieces at once, where there is one."""
+    """What `_probe.search` returns, found by streaming; run: `Threads.map`, to stream several pieces at once."""
     order = np.argsort(queries)
     distinct = queries[order]
     first_of_run = np.concatenate([np.ones(min(1, len(distinct)), dtype=bool), distinct[1:] != distinct[:-1]])
@@ -39,7 +39,6 @@ def stream(
     keys = [np.sort(Permutation(table.prefix_mask).apply(distinct)) for table in segment.tables]
     tables = range(len(segment.tables))
     pieces = [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index))]
-    run = executor.map if executor else map
     rows = np.concatenate(
         [np.empty((0, 3), dtype=np.uint64), *run(lambda piece: _stream_piece(segment, piece, keys, distance), pieces)]
     )

@@ -1,6 +1,6 @@
 """Streaming a segment past sorted queries gives what probing gives."""
 
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fpstore import batch, planner
 from fpstore import plan as plans
+from fpstore.threads import Threads
 
 PLANS = product_plans()
 
@@ -55,8 +56,8 @@ def test_many_chunks_in_several_threads_give_the_same(name: str, monkeypatch: py
     rng = np.random.default_rng(7)
     stored = distinct(KINDS["clustered"](20_000, rng))
     queries = queries_near(stored, 3, 2000, rng)
-    with segment_of(stored, plans.named(name, 3)) as segment, ThreadPoolExecutor(3) as pool:
-        assert difference_count(batch.stream(segment, queries, 3, pool), brute_force(stored, queries, 3)) == 0
+    with segment_of(stored, plans.named(name, 3)) as segment, closing(Threads(3)) as threads:
+        assert difference_count(batch.stream(segment, queries, 3, threads.map), brute_force(stored, queries, 3)) == 0
 
 
 def test_streaming_costs_less_than_probing_only_for_large_batches() -> None:

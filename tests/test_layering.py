@@ -14,6 +14,7 @@ CORE = (
     "errors",
     "types",
     "arrays",
+    "threads",
     "_codec",
     "_view",
     "_sort",

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from helpers import KINDS, queries_near
 
 import fpstore
 from fpstore import batch
+from fpstore.threads import Threads
 
 
 def rows(matches: fpstore.Matches) -> list[tuple[int, int, int, int | None]]:
@@ -63,7 +63,7 @@ def test_batches_share_the_stores_threads_and_close_ends_them(tmp_path: Path) ->
     with fpstore.build(tmp_path / "s.fps", stored, None) as store:
         for _ in range(5):
             assert len(store.probe_many(stored, 0, threads=2)) == len(stored)
-        assert threading.active_count() <= before + 2
+        assert threading.active_count() <= before + 1
     deadline = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -82,12 +82,12 @@ def test_a_batch_after_close_says_so(tmp_path: Path) -> None:
 def test_a_batch_that_close_overtakes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = KINDS["uniform"](5000, np.random.default_rng(8))
     store = fpstore.build(tmp_path / "s.fps", stored, None)
-    pool = store._pool(2)
+    team = store._team(2)
 
-    def overtaken(threads: int) -> ThreadPoolExecutor:
+    def overtaken(count: int) -> Threads:
         store.close()
-        return pool
+        return team
 
-    monkeypatch.setattr(store, "_pool", overtaken)
+    monkeypatch.setattr(store, "_team", overtaken)
     with pytest.raises(fpstore.StoreClosed):
         store.probe_many(stored, threads=2)

@@ -1,0 +1,70 @@
+"""Threads that share the work of a call, the caller's own among them.
+
+Owns who does which item. The answers come in the order of the items, and no item is begun after one has failed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+class Threads:
+    """count threads: the one that calls, and count - 1 that wait for its calls. Several threads may call at once."""
+
+    def __init__(self, count: int) -> None:
+        self._helpers = count - 1
+        self._pool = ThreadPoolExecutor(self._helpers, "fpstore") if count > 1 else None
+
+    def close(self) -> None:
+        """End the helpers when they have done what they were given; a later map that needs them raises RuntimeError."""
+        if self._pool:
+            self._pool.shutdown(wait=False)
+
+    def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+        """[work(item) for item in items]. Raises what work raises, once no thread is at it any more."""
+        results: dict[int, _Result] = {}
+        helpers: list[Future[None]] = []
+        # One step of it is one step of the interpreter, so no two threads get the same index.
+        waiting = iter(range(len(items)))
+
+        def run() -> None:
+            try:
+                for index in waiting:
+                    results[index] = work(items[index])
+            finally:
+                _drop(waiting)
+
+        try:
+            if self._pool:
+                helpers += [self._pool.submit(run) for _ in range(min(self._helpers, len(items) - 1))]
+            run()
+        finally:
+            _drop(waiting)
+            # One that has not begun by now, because it serves another call, is not waited for.
+            begun = [helper for helper in helpers if not helper.cancel()]
+            wait(begun)
+        for helper in begun:
+            helper.result()
+        return [results[index] for index in range(len(items))]
+
+
+def slices(count: int, threads: int, most: int, least: int) -> list[slice]:
+    """range(count) cut for so many threads: no slice longer than most, nor (but for the last) shorter than least.
+
+    The first are long, which costs the least; the last are short, so that no thread waits long for another.
+    """
+    cut = []
+    first = 0
+    while first < count:
+        size = min(most, max(least, (count - first) // (2 * threads - 1)))
+        cut.append(slice(first, min(first + size, count)))
+        first += size
+    return cut
+
+
+def _drop(waiting: Iterator[int]) -> None:
+    for _ in waiting:
+        pass

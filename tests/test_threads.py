@@ -1,0 +1,95 @@
+"""Work shared by threads: every item once, in order, and nothing begun after a failure."""
+
+import threading
+import time
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore.threads import Threads, slices
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+@pytest.mark.parametrize("items", [0, 1, 2, 1000])
+def test_results_come_in_the_order_of_the_items(count: int, items: int) -> None:
+    with closing(Threads(count)) as threads:
+        assert threads.map(lambda item: item * item, range(items)) == [item * item for item in range(items)]
+
+
+def test_the_caller_and_the_helpers_work_at_once() -> None:
+    # Three that wait for each other: with two at work, none would ever get past the barrier.
+    barrier = threading.Barrier(3, timeout=30)
+    with closing(Threads(3)) as threads:
+        found = threads.map(lambda item: (barrier.wait(), threading.current_thread())[1], range(3))
+    assert threading.current_thread() in found
+    assert len(set(found)) == 3
+
+
+def test_one_thread_starts_none() -> None:
+    before = threading.active_count()
+    with closing(Threads(1)) as threads:
+        assert threads.map(lambda item: threading.active_count(), range(3)) == [before] * 3
+
+
+@pytest.mark.parametrize("by_the_caller", [True, False])
+def test_a_failure_is_raised_and_no_further_item_begun(by_the_caller: bool) -> None:
+    caller = threading.current_thread()
+    barrier = threading.Barrier(2, timeout=30)
+    failed = threading.Event()
+    begun: list[int] = []
+
+    def work(item: int) -> None:
+        begun.append(item)
+        if item < 2:
+            barrier.wait()  # now both threads are at work
+        if (threading.current_thread() is caller) == by_the_caller:
+            failed.set()
+            raise LookupError(item)
+        failed.wait(30)
+        time.sleep(0.02)
+
+    with closing(Threads(2)) as threads:
+        with pytest.raises(LookupError):
+            threads.map(work, range(1000))
+        assert len(begun) < 100  # the other thread may begin some until the failure is known
+        assert threads.map(lambda item: item, range(10)) == list(range(10))
+
+
+def test_a_call_whose_helpers_serve_another_is_done_by_its_caller_alone() -> None:
+    occupied, release = threading.Barrier(3, timeout=30), threading.Event()
+    with closing(Threads(2)) as threads:
+
+        def occupy(item: int) -> None:
+            occupied.wait()
+            release.wait(30)
+
+        other = threading.Thread(target=threads.map, args=(occupy, range(2)))
+        other.start()
+        occupied.wait()  # both threads of that call are at work
+        assert set(threads.map(lambda item: threading.current_thread(), range(100))) == {threading.current_thread()}
+        release.set()
+        other.join()
+
+
+def test_threads_that_were_closed_refuse() -> None:
+    threads = Threads(2)
+    threads.map(abs, range(10))
+    threads.close()
+    with pytest.raises(RuntimeError):
+        threads.map(abs, range(10))
+
+
+@given(count=st.integers(0, 50_000), threads=st.integers(1, 64), least=st.integers(1, 300), longer=st.integers(0, 5000))
+def test_slices_are_the_range_cut(count: int, threads: int, least: int, longer: int) -> None:
+    most = least + longer
+    cut = slices(count, threads, most, least)
+    assert [index for own in cut for index in range(own.start, own.stop)] == list(range(count))
+    lengths = [own.stop - own.start for own in cut]
+    assert all(least <= length <= most for length in lengths[:-1])
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_one_thread_gets_slices_as_long_as_may_be() -> None:
+    assert slices(2500, 1, 1000, 10) == [slice(0, 1000), slice(1000, 2000), slice(2000, 2500)]
