@@ -1,7 +1,8 @@
 """The planner: what each plan would cost for n fingerprints, and which one to use.
 
-Predictions are arithmetic on uniform keys, by the layout of docs/format.md; the time is a model of one
-query on one thread with everything in memory. The same n, k and aim always give the same plan.
+Predictions are arithmetic by the layout of docs/format.md, on uniform keys or on keys whose code is known to take
+fewer bits; the time is a model of one query on one thread with everything in memory. The same n, k and aim always
+give the same plan.
 """
 
 from collections.abc import Iterator
@@ -66,7 +67,7 @@ FAST = _SlotPolicy(6, 0.08)
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a plan would cost for n distinct uniform fingerprints without ids.
+    """What a plan would cost for n distinct fingerprints without ids.
 
     A file has file_bytes and 2^slot_bits slots in each table; the rest is for one query.
     probes: patterns looked for, over all tables. block_decodes: slots decoded for them. keys_decoded: keys in
@@ -94,12 +95,16 @@ def slot_bits(n: int, slot_keys: int) -> int:
     return min(MAX_SLOT_BITS, max(0, (n // slot_keys).bit_length() - 1))
 
 
-def predict(plan: Plan, n: int) -> Prediction:
-    """The costs of the plan for n fingerprints. ValueError for an n that no store holds."""
+def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
+    """The costs of the plan for n fingerprints. ValueError for an n that no store holds.
+
+    bits_saved: by how much the code of a skewed fingerprint is shorter than that of a uniform one; see `saving`.
+    """
     _check_count(n)
     s = slot_bits(n, plan.slot_keys)
     slot_keys = n / (1 << s)
-    slot_lines = ceil(slot_keys * (_entropy_bits(n) + CODE_EXCESS_BITS) / 8 / CACHE_LINE_BYTES)
+    code_bits = max(0.0, _code_bits(n) - bits_saved)
+    slot_lines = ceil(slot_keys * code_bits / 8 / CACHE_LINE_BYTES)
     probes = block_decodes = lines = 0
     keys_decoded = candidates = 0.0
     for table in plan.tables:
@@ -123,13 +128,18 @@ def predict(plan: Plan, n: int) -> Prediction:
         plan=plan,
         n=n,
         slot_bits=s,
-        file_bytes=_file_bytes(n, s, len(plan.tables)),
+        file_bytes=_file_bytes(n, s, len(plan.tables), code_bits),
         probes=probes,
         block_decodes=block_decodes,
         keys_decoded=keys_decoded,
         candidates=candidates,
         nanoseconds=QUERY_NS + BLOCK_NS * block_decodes + MISS_NS * lines + KEY_NS * keys_decoded,
     )
+
+
+def saving(n: int, code_bits: float) -> float:
+    """bits_saved for `predict`, where the code was found to take code_bits a key in a table of n; may be negative."""
+    return _code_bits(n) - code_bits if n else 0.0
 
 
 def choose(n: int, k: int, aim: str | float) -> Plan:
@@ -259,7 +269,7 @@ def _slot_keys(n: int, slots: _SlotPolicy) -> int:
     bound = _entropy_bits(n)
     for slot_keys in range(slots.slot_keys, 2 * slots.slot_keys):
         s = slot_bits(n, slot_keys)
-        if s == 0 or _table_bits(n, s) <= (1 + slots.excess) * bound * n:
+        if s == 0 or _table_bits(n, s, _code_bits(n)) <= (1 + slots.excess) * bound * n:
             return slot_keys
     return 2 * slots.slot_keys
 
@@ -269,14 +279,18 @@ def _entropy_bits(n: int) -> float:
     return KEY_BITS - log2(n) + SET_SAVING_BITS if n else 0.0
 
 
-def _table_bits(n: int, s: int) -> float:
-    payload_bits = n * (_entropy_bits(n) + CODE_EXCESS_BITS)
+def _code_bits(n: int) -> float:
+    """Bits of code for each of n uniform keys; 0 for no keys."""
+    return _entropy_bits(n) + CODE_EXCESS_BITS if n else 0.0
+
+
+def _table_bits(n: int, s: int, code_bits: float) -> float:
     directory_bits = 8 * DIRECTORY_LINE_BYTES * ceil((1 << s) / SLOTS_PER_LINE)
-    return (payload_bits + directory_bits) * (1 + CHECKSUM_BYTES / PAGE_BYTES)
+    return (n * code_bits + directory_bits) * (1 + CHECKSUM_BYTES / PAGE_BYTES)
 
 
-def _file_bytes(n: int, s: int, table_count: int) -> int:
-    return FILE_BYTES + table_count * (TABLE_BYTES + ceil(_table_bits(n, s) / 8))
+def _file_bytes(n: int, s: int, table_count: int, code_bits: float) -> int:
+    return FILE_BYTES + table_count * (TABLE_BYTES + ceil(_table_bits(n, s, code_bits) / 8))
 
 
 def _patterns(bits: int, flips: int) -> int:

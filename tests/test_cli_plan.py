@@ -1,10 +1,14 @@
 """`fpstore plan`: the choices and what each costs."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
+from helpers import KINDS
 from outcome import Command
 
+import fpstore
 from fpstore import planner
 
 
@@ -56,8 +60,53 @@ def test_a_k_that_no_plan_answers_is_refused(command: Command, k: str) -> None:
     assert k in outcome.err
 
 
-def test_n_has_no_default(command: Command) -> None:
-    assert command("plan").status == 2
+def test_n_or_a_store_is_needed(command: Command) -> None:
+    outcome = command("plan")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "--n" in outcome.err
+
+
+def choices_of(record: dict[str, list[dict[str, float]]]) -> dict[str, float]:
+    return {aim: choice["file_bytes"] for choice in record["choices"] for aim in choice["picked_by"]}
+
+
+@pytest.mark.parametrize("kind", ["uniform", "clustered"])
+def test_bytes_like_a_store_are_those_of_its_fingerprints_under_other_plans(
+    command: Command, tmp_path: Path, kind: str
+) -> None:
+    fingerprints = KINDS[kind](200_000, np.random.default_rng(1))
+    found = {}
+    for plan in planner.AIMS:
+        with fpstore.build(tmp_path / plan, fingerprints, None, k=2, plan=plan) as store:
+            found[plan], n = store.segments[0].file_bytes, len(store)
+    record = json.loads(command("plan", "--like", tmp_path / "balanced", "--json").out)
+    assert (record["n"], record["k"]) == (n, 2)
+    assert choices_of(record) == pytest.approx(found, rel=0.02)
+
+
+def test_n_and_k_may_differ_from_those_of_the_store(command: Command, tmp_path: Path) -> None:
+    # Raw keys take more than uniform ones in gap code.
+    fpstore.build(tmp_path / "s", np.arange(5000, dtype=np.uint64), None, codec="raw").close()
+    record = json.loads(command("plan", "--like", tmp_path / "s", "--n", "10_000", "--k", "1", "--json").out)
+    uniform = json.loads(command("plan", "--n", "10_000", "--k", "1", "--json").out)
+    assert (record["n"], record["k"]) == (10_000, 1)
+    assert [choice["plan"] for choice in record["choices"]] == [choice["plan"] for choice in uniform["choices"]]
+    assert all(
+        choice["file_bytes"] > other["file_bytes"]
+        for choice, other in zip(record["choices"], uniform["choices"], strict=True)
+    )
+
+
+def test_an_empty_store_is_like_any(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", np.empty(0, dtype=np.uint64)).close()
+    like, without = command("plan", "--like", tmp_path / "s", "--n", "1e6"), command("plan", "--n", "1e6")
+    assert (like.status, like.out) == (0, without.out)
+
+
+def test_a_store_that_is_not_there_is_named(command: Command, tmp_path: Path) -> None:
+    outcome = command("plan", "--like", tmp_path / "none")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert "none" in outcome.err
 
 
 @pytest.mark.parametrize("n", ["0", "1", "999", "10000", "1e7", "1e12"])

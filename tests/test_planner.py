@@ -109,6 +109,24 @@ def test_predicted_bytes_are_those_of_the_layout() -> None:
     assert prediction.bytes_per_key == prediction.file_bytes / n
 
 
+def test_bits_saved_come_off_the_code_of_every_table() -> None:
+    plan, n = plans.flips(3, (1, 0, 0), 3), 10**7
+    uniform, skewed = predict(plan, n), predict(plan, n, 2.0)
+    assert uniform.file_bytes - skewed.file_bytes == pytest.approx(3 * n * 2 / 8 * (1 + 4 / 4096), abs=3)
+    assert (skewed.slot_bits, skewed.block_decodes) == (uniform.slot_bits, uniform.block_decodes)
+
+
+def test_a_table_saves_what_its_code_takes_less_than_that_of_uniform_keys() -> None:
+    assert planner.saving(10**7, entropy_bits(10**7) + 0.12 - 3) == pytest.approx(3, abs=0.01)
+    assert planner.saving(10**7, 64) < -20
+    assert planner.saving(0, 0) == 0
+
+
+def test_no_code_takes_less_than_nothing() -> None:
+    plan = plans.flips(1, (3,), 3)
+    assert 0 < predict(plan, 10**7, 60).file_bytes == predict(plan, 10**7, 70).file_bytes
+
+
 @given(st.integers(0, 10**13), st.integers(0, 8), st.data())
 def test_predictions_are_finite_and_never_negative(n: int, k: int, data: st.DataObject) -> None:
     band_count = data.draw(st.integers(1, k + 1))

@@ -9,7 +9,7 @@ decoder made to read one run of blocks at a time. One thread, processor time, ro
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from benchlib import (
     DISTANCE,
     SET_NAMES,
+    ArrayKeys,
     Keys,
     Results,
     cpu_ratio,
@@ -45,22 +46,6 @@ from fpstore.table import codec_costs, encode_table
 LEAST_OF_SCAN = 0.15
 LEAST_OF_ONE_STREAM = 1.8
 MOST_STREAMS = 4
-CHUNK_KEYS = 1 << 20
-
-
-@dataclass(frozen=True)
-class ArrayKeys:
-    """Sorted distinct keys, as fpstore takes them."""
-
-    keys: Keys
-
-    @property
-    def count(self) -> int:
-        return len(self.keys)
-
-    def chunks(self) -> Iterator[Keys]:
-        for first in range(0, len(self.keys), CHUNK_KEYS):
-            yield self.keys[first : first + CHUNK_KEYS]
 
 
 def one_table(count: int) -> Plan:

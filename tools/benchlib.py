@@ -82,6 +82,21 @@ def make_set(kind: str, count: int) -> Keys:
     return rng.permutation(distinct(keys))
 
 
+@dataclass(frozen=True)
+class ArrayKeys:
+    """Sorted distinct keys, as fpstore takes them."""
+
+    keys: Keys
+
+    @property
+    def count(self) -> int:
+        return len(self.keys)
+
+    def chunks(self) -> Iterator[Keys]:
+        for first in range(0, len(self.keys), CHUNK_KEYS):
+            yield self.keys[first : first + CHUNK_KEYS]
+
+
 def make_queries(stored: Keys, count: int, seed: int = 1) -> Keys:
     """Half of them stored keys with 0 to 3 bits inverted, half uniform, in random order."""
     rng = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ EPILOG = """\b
 Examples:
   fpstore plan --n 8e9 --k 3
   fpstore plan --n 1000000 --k 6 --json
+  fpstore plan --like web.fps
 """
 
 HEADINGS = (
@@ -32,23 +33,36 @@ LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
 
 
 @click.command(short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
-@click.option("--n", metavar="N", type=key_count, required=True, help="How many distinct fingerprints: 50000000, 8e9.")
-@click.option("--k", type=int, default=3, show_default=True, help="The largest Hamming distance to answer.")
+@click.option("--n", metavar="N", type=key_count, help="How many distinct fingerprints: 50000000, 8e9.")
+@click.option("--k", type=int, help="The largest Hamming distance to answer.  [default: 3]")
+@click.option(
+    "--like",
+    metavar="STORE",
+    type=click.Path(),
+    help="A store with fingerprints as skewed as these: its n and k unless given, and the bits that its code takes.",
+)
 @json_option
-def command(n: int, k: int, as_json: bool) -> None:
+def command(n: int | None, k: int | None, like: str | None, as_json: bool) -> None:
     """Print the plans for N fingerprints and distance K, and which of them --plan of build picks.
 
-    The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints. The other
-    numbers are for one query: prefixes looked for, blocks decoded for them, stored keys that share such a
-    prefix, and the time on one thread with everything in memory, by a model.
+    The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints; skewed ones
+    take less, and --like says how much. The other numbers are for one query: prefixes looked for, blocks decoded for
+    them, stored keys that share such a prefix, and the time on one thread with everything in memory, by a model.
     """
     from fpstore import planner
 
-    predictions = {prediction.plan: prediction for prediction in planner.table_of_choices(n, k)}
+    saved = 0.0
+    if like is not None:
+        count, distance, saved = _measured(like)
+        n, k = count if n is None else n, distance if k is None else k
+    if n is None:
+        raise click.UsageError("Missing option '--n' or '--like'.")
+    k = 3 if k is None else k
+    predictions = {each.plan: planner.predict(each.plan, n, saved) for each in planner.table_of_choices(n, k)}
     picked_by: dict[object, list[str]] = {}
     for aim in planner.AIMS:
         plan = planner.choose(n, k, aim)
-        predictions.setdefault(plan, planner.predict(plan, n))
+        predictions.setdefault(plan, planner.predict(plan, n, saved))
         picked_by.setdefault(plan, []).append(aim)
     choices = [
         (prediction, picked_by.get(prediction.plan, []))
@@ -59,6 +73,22 @@ def command(n: int, k: int, as_json: bool) -> None:
         click.echo(json.dumps(record, indent=2))
     else:
         _print_table([HEADINGS, *(_row(*choice) for choice in choices)])
+
+
+def _measured(path: str) -> tuple[int, int, float]:
+    """A store's number of fingerprints, its k, and the bits that its code saves of what uniform fingerprints take."""
+    import fpstore
+    from fpstore import planner
+
+    with fpstore.open(path) as store:
+        stats = store.stats()
+    segments = [segment for segment in stats["segments"] if segment["fingerprints"]]
+    saved = 0.0
+    for segment in segments:
+        count, sizes = segment["fingerprints"], segment["bytes"]
+        code_bits = 8 * (sizes["payload"] + sizes["fences"]) / (count * len(segment["tables"]))
+        saved += planner.saving(count, code_bits) * count
+    return stats["fingerprints"], stats["k"], saved / max(1, sum(segment["fingerprints"] for segment in segments))
 
 
 def _json_choice(prediction: "Prediction", picked_by: list[str]) -> dict[str, object]:
