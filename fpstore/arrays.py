@@ -1,5 +1,6 @@
 """What callers pass as fingerprints, queries and ids, turned into uint64 arrays or refused."""
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -26,20 +27,29 @@ def as_keys(values: object, what: str) -> Keys:
     if array.dtype.kind not in "ui":
         raise TypeError(f"{what}: dtype is {array.dtype}, {_EXPECTED}")
     if array.dtype.kind == "i" and int(array.min()) < 0:
-        index = int(np.argmax(array < 0))
-        raise ValueError(f"{what}: item {index} is {array[index]}, {_EXPECTED}")
+        first = int(np.argmax(array < 0))
+        raise ValueError(f"{what}: item {first} is {array[first]}, {_EXPECTED}")
     return array.astype(np.uint64)
 
 
 def as_key(value: object, what: str) -> int:
     """value as an integer of 64 bits. TypeError for anything but an integer, ValueError out of range."""
-    if isinstance(value, np.integer):
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool):
+    key = as_integer(value)
+    if key is None:
         raise TypeError(f"{what}: {value!r:.40} is a {type(value).__name__}, expected an integer")
-    if not 0 <= value < 1 << 64:
-        raise ValueError(f"{what}: {value} is out of range, {_EXPECTED}")
-    return value
+    if not 0 <= key < 1 << 64:
+        raise ValueError(f"{what}: {key} is out of range, {_EXPECTED}")
+    return key
+
+
+def as_integer(value: Any) -> int | None:
+    """value as an int where it is an integer of any kind, numpy's too; None for a bool and for anything else."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return index(value)
+    except TypeError:
+        return None
 
 
 def _as_array(values: object, what: str) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 
 from fpstore import plan as plans
 from fpstore import planner
-from fpstore.arrays import as_keys
+from fpstore.arrays import as_integer, as_keys
 from fpstore.catalog import Catalog, SegmentEntry, Settings, create_catalog
 from fpstore.errors import PlanError
 from fpstore.format import CODECS, KEY_BITS
@@ -54,8 +54,10 @@ class BuildOptions:
     force: bool
 
     def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or isinstance(self.k, bool) or not 0 <= self.k <= MOST_DISTANCE:
+        k = as_integer(self.k)
+        if k is None or not 0 <= k <= MOST_DISTANCE:
             raise ValueError(f"k is {self.k!r}, expected an integer from 0 to {MOST_DISTANCE}")
+        object.__setattr__(self, "k", k)
         if self.codec not in CODECS:
             raise ValueError(f"codec is {self.codec!r}, expected one of {', '.join(CODECS)}")
         if self.memory_bytes < LEAST_MEMORY:

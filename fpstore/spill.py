@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpstore._sort import group_pairs, sort_pairs, unique_sorted, unique_sorted_pairs
+from fpstore.arrays import as_integer
 from fpstore.types import Keys
 
 MIN_MEMORY_BYTES = 1 << 20
@@ -42,14 +43,14 @@ _UNITS = {"": 1, "B": 1} | {
 
 def parse_memory(text: str | int) -> int:
     """Bytes, from a number of them or from text such as "2GiB", "512 MiB", "1.5gb"; else ValueError."""
-    size = 0
+    size: int | None = 0
     if isinstance(text, str):
         match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
         if match and match[2].upper() in _UNITS:
             size = int(float(match[1]) * _UNITS[match[2].upper()])
-    elif isinstance(text, int) and not isinstance(text, bool):
-        size = text
-    if size < 1:
+    else:
+        size = as_integer(text)
+    if size is None or size < 1:
         raise ValueError(f"memory {text!r}: expected a number of bytes above 0, or text such as 512MiB")
     return size
 

@@ -18,7 +18,7 @@ from fpstore import report as reports
 from fpstore import verify as verifying
 from fpstore._pairs import Join
 from fpstore._probe import search
-from fpstore.arrays import as_key, as_keys
+from fpstore.arrays import as_integer, as_key, as_keys
 from fpstore.builder import Source, array_source, build_store, parse_options
 from fpstore.catalog import Catalog, SegmentEntry, Settings, State
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
@@ -253,12 +253,13 @@ class Store:
     def _distance(self, k: int | None) -> int:
         if k is None:
             return self.k
-        if not isinstance(k, int) or isinstance(k, bool) or k < 0:
+        distance = as_integer(k)
+        if distance is None or distance < 0:
             raise ValueError(f"k is {k!r}, expected an integer from 0 to {self.plan.k}")
-        if k > self.plan.k:
+        if distance > self.plan.k:
             name = self.plan.name
             raise PlanError(f"k is {k}: this store answers up to {self.plan.k} (plan {name}); build it with k={k}")
-        return k
+        return distance
 
     def _search(self, queries: Keys, distance: int, first_query: int) -> Matches:
         with _Reading(self) as segment:
@@ -372,9 +373,10 @@ def _concatenate(parts: list[Matches], with_ids: bool) -> Matches:
 def _thread_count(threads: int | None) -> int:
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+    count = as_integer(threads)
+    if count is None or count < 1:
         raise ValueError(f"threads is {threads!r}, expected a positive integer or None")
-    return threads
+    return count
 
 
 def _stream(items: Iterable[object], ids: str | None) -> Source:

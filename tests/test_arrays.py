@@ -8,7 +8,7 @@ import pyarrow
 import pytest
 from helpers import LAST, fingerprint_array
 
-from fpstore.arrays import as_key, as_keys
+from fpstore.arrays import as_integer, as_key, as_keys
 
 EXTREMES = [0, 1, 1 << 63, LAST - 1, LAST]
 
@@ -133,6 +133,17 @@ def test_arrow_data_without_pyarrow_names_what_to_install(monkeypatch):
 def test_an_integer_of_64_bits_is_a_key(value):
     key = as_key(value, "fingerprint")
     assert (type(key), key) == (int, int(value))
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), np.array(3)])
+def test_an_integer_of_any_kind_is_one(value):
+    found = as_integer(value)
+    assert (type(found), found) == (int, 3)
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 3.0, np.float64(3), "3", None, np.array([1, 2])])
+def test_anything_else_is_none(value):
+    assert as_integer(value) is None
 
 
 @pytest.mark.parametrize(("value", "kind"), [(1.0, "float"), ("1", "str"), (None, "NoneType"), (True, "bool")])

@@ -240,6 +240,14 @@ def test_a_store_for_another_distance_is_exact(tmp_path, k, aim):
             np.testing.assert_array_equal(column, expected)
 
 
+def test_numbers_may_be_numpys(tmp_path):
+    one = np.int64(1)
+    with fpstore.build(tmp_path / "s", [0, 1], None, k=np.int64(3), memory=np.int64(1 << 27)) as store:
+        assert type(store.k) is int
+        assert len(store.probe_many([0], one, threads=one)) == 2
+        assert store.count_pairs(np.uint8(0), memory=np.int64(1 << 27)) == 0
+
+
 def test_queries_and_threads_are_checked(folder):
     with fpstore.open(folder) as store:
         with pytest.raises(TypeError, match=r"^fingerprint: '5' is a str, expected an integer$"):
