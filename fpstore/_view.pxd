@@ -38,9 +38,14 @@ cdef extern from "view.h" nogil:
         uint64_t previous
         uint16_t first_of_slot
 
+cdef extern from "guard.h" nogil:
+    ctypedef struct Guard:
+        pass
+
 
 cdef class SegmentView:
     cdef Py_buffer buffer
+    cdef Guard *guard
     cdef Pages pages
     cdef Table **tables
     cdef readonly int table_count

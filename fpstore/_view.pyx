@@ -6,6 +6,7 @@ Reads a stranger's bytes: nothing is followed before it has been compared with w
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -20,6 +21,12 @@ cdef extern from "view.h" nogil:
     void permutation_init(Permutation *permutation, uint64_t prefix_mask)
     void decode_init(uint16_t *decode, const uint8_t *code_lengths)
     Status pages_check(Pages *pages, uint64_t first, uint64_t last)
+
+cdef extern from "guard.h" nogil:
+    Guard *guard_add(const void *base, size_t bytes)
+    void guard_remove(Guard *guard)
+    int guard_changed(const Guard *guard)
+    uint64_t guard_lost(const Guard *guard)
 
 cdef extern from "decode.h" nogil:
     void decode_choose(int fast)
@@ -38,6 +45,14 @@ decode_choose(fpstore_is_fast())
 
 
 cdef int raise_status(Status status, SegmentView view, str where) except -1:
+    # Comes after every stretch of work on mapped bytes, whatever its status. Whether the end has changed is asked first, as
+    # that reads the mapping once more.
+    cdef bint changed = guard_changed(view.guard)
+    cdef uint64_t lost = guard_lost(view.guard)
+    if lost:
+        raise CorruptStore(f"{where}: byte {lost - 1} could not be read: the file was cut short, or its disk fails")
+    if changed:
+        raise CorruptStore(f"{where}: the file was cut short or overwritten while it was open")
     if status == OK:
         return 0
     if status == NO_MEMORY:
@@ -52,7 +67,7 @@ cdef int raise_status(Status status, SegmentView view, str where) except -1:
 cdef class SegmentView:
     """A mapped segment: its pages, checked when first used, and its tables.
 
-    data: the whole file (bytes-like, kept). checksums_offset, roots_offset, end: where the page checksums begin, where
+    data: the whole file (a mapping, kept, or other bytes). checksums_offset, roots_offset, end: where the page checksums begin, where
     their own begin, and where those end; the caller has checked the roots and that all three lie in data, 64 bytes or
     more before its end. tables: format.TableRecord, whose offsets the caller has checked too.
     """
@@ -65,8 +80,11 @@ cdef class SegmentView:
         self.closed = True
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.closed = False
-        if not checksums_offset <= roots_offset <= end <= <uint64_t>self.buffer.len - 64:
+        if self.buffer.len < 64 or not checksums_offset <= roots_offset <= end <= <uint64_t>self.buffer.len - 64:
             raise ValueError("the checksums do not lie inside the file")
+        self.guard = guard_add(self.buffer.buf, <size_t>self.buffer.len)
+        if self.guard == NULL:
+            raise MemoryError()
         self.pages.base = <const uint8_t *>self.buffer.buf
         self.pages.checked_bytes = checksums_offset
         self.pages.checksums = self.pages.base + checksums_offset
@@ -109,6 +127,8 @@ cdef class SegmentView:
             self.free()
 
     cdef void free(self):
+        if self.guard != NULL:
+            guard_remove(self.guard)
         PyBuffer_Release(&self.buffer)
 
     def close(self):
@@ -140,6 +160,24 @@ cdef class SegmentView:
                 raise_status(status, self, where)
         finally:
             self.leave()
+
+    def read(self, uint64_t offset, uint64_t length):
+        """A copy of bytes of the file, whose pages need not have been checked; CorruptStore where they are gone."""
+        cdef uint64_t size = <uint64_t>self.buffer.len
+        cdef bytes copy
+        cdef char *out
+        if offset > size or length > size - offset:
+            raise ValueError(f"{length} bytes at {offset}: the file has {size}")
+        copy = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>length)
+        out = PyBytes_AS_STRING(copy)
+        self.enter()
+        try:
+            with nogil:
+                memcpy(out, self.pages.base + offset, length)
+            raise_status(OK, self, "file")
+        finally:
+            self.leave()
+        return copy
 
 
 cdef class TableCursor:

@@ -8,6 +8,7 @@ import mmap
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -236,23 +237,21 @@ class Segment:
     def __init__(self, path: Path) -> None:
         """Map path. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
         self.path = path
-        with open(path, "rb") as file:
-            self.file_bytes = os.fstat(file.fileno()).st_size
-            if self.file_bytes < layout.HEADER_BYTES + layout.FOOTER_BYTES:
-                raise CorruptStore(f"{path}: {self.file_bytes} bytes, too short for a segment")
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         try:
-            self._map.madvise(mmap.MADV_RANDOM)
-            self.footer = _read_footer(self._map)
-            self.summary = self._read_summary()
-            self.record = self.summary.segment
-            self.tables = self.summary.tables
-            self.view = self._make_view(self.tables)
-        except BaseException as error:
-            self._map.close()
-            if isinstance(error, CorruptStore | UnsupportedVersion):
-                raise type(error)(f"{path}: {error}") from None
-            raise
+            with open(path, "rb") as file:
+                self.file_bytes = os.fstat(file.fileno()).st_size
+                self.footer = _read_footer(file.fileno(), self.file_bytes)
+                self._map = _map_file(file.fileno(), self.file_bytes)
+            try:
+                self.summary = self._read_summary()
+                self.record = self.summary.segment
+                self.tables = self.summary.tables
+                self.view = self._make_view(self.tables)
+            except BaseException:
+                self._map.close()
+                raise
+        except (CorruptStore, UnsupportedVersion) as error:
+            raise type(error)(f"{path}: {error}") from None
         self.ids = IdColumn(self.view, self.record) if self.record.id_kind != layout.ID_KIND_NONE else None
 
     @property
@@ -263,7 +262,7 @@ class Segment:
     @property
     def footer_crc(self) -> int:
         """The CRC-32C at the end of the file: it stands for all its bytes."""
-        return int.from_bytes(self._map[-4:], "little")
+        return int.from_bytes(self.footer.pack()[-4:], "little")
 
     def regions(self) -> tuple[Region, ...]:
         """Every byte of the file, in order."""
@@ -281,8 +280,11 @@ class Segment:
             raise CorruptStore(f"{self.path}: table {table}: {count} keys, expected {self.key_count}")
 
     def read(self, offset: int, length: int) -> bytes:
-        """A copy of bytes of the file, which the caller knows to lie inside; their pages need not have been checked."""
-        return self._map[offset : offset + length]
+        """A copy of bytes of the file, which the caller knows to lie inside; their pages need not have been checked.
+
+        CorruptStore where they are gone.
+        """
+        return self.view.read(offset, length)
 
     def size_now(self) -> int:
         """The size of the file as it is now; another than file_bytes is damage."""
@@ -290,7 +292,8 @@ class Segment:
 
     def read_ahead(self, start: int, end: int) -> None:
         """Bytes [start, end), page-aligned, are about to be read in order."""
-        self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
+        with suppress(OSError):  # a hint; reading says what is wrong
+            self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
 
     def forget(self, start: int, end: int) -> None:
         """Bytes [start, end), page-aligned, will not be needed soon: they need not count as this process's memory."""
@@ -305,21 +308,29 @@ class Segment:
 
     def _read_summary(self) -> Summary:
         """The records, from pages whose checksums hold; the roots were checked with the footer."""
-        view = self._make_view(())
+        view, footer = self._make_view(()), self.footer
         try:
             view.check(0, layout.HEADER_BYTES, "header")
-            view.check(self.footer.summary_offset, self.footer.checksums_offset, "summary")
+            view.check(footer.summary_offset, footer.checksums_offset, "summary")
+            Header.unpack(view.read(0, layout.HEADER_BYTES))
+            return Summary.unpack(view.read(footer.summary_offset, footer.summary_bytes), footer)
         finally:
             view.close()
-        Header.unpack(self._map[: layout.HEADER_BYTES])
-        return Summary.unpack(self._map[self.footer.summary_offset : self.footer.checksums_offset], self.footer)
 
     def _make_view(self, tables: tuple[TableRecord, ...]) -> SegmentView:
         for index, table in enumerate(tables):
             if table.codec != tables[0].codec:
                 raise CorruptStore(f"table {index}: codec is {table.codec}, expected {tables[0].codec} as in table 0")
         footer = self.footer
-        return SegmentView(self._map, footer.checksums_offset, footer.roots_offset, footer.footer_offset, tables)
+        view = SegmentView(self._map, footer.checksums_offset, footer.roots_offset, footer.footer_offset, tables)
+        # From here on the view notices when the file's end changes; until here the footer was what it is.
+        try:
+            if view.read(footer.footer_offset, layout.FOOTER_BYTES) != footer.pack():
+                raise CorruptStore("footer: changed while the file was opened")
+        except BaseException:
+            view.close()
+            raise
+        return view
 
 
 def check_file(path: Path) -> None:
@@ -361,13 +372,25 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _read_footer(data: mmap.mmap) -> Footer:
+def _read_footer(fd: int, file_bytes: int) -> Footer:
     """The footer, and the roots checked against it."""
-    footer = Footer.unpack(data[-layout.FOOTER_BYTES :], len(data))
-    roots = data[footer.roots_offset : footer.footer_offset]
+    if file_bytes < layout.HEADER_BYTES + layout.FOOTER_BYTES:
+        raise CorruptStore(f"{file_bytes} bytes, too short for a segment")
+    footer = Footer.unpack(_read_at(fd, file_bytes - layout.FOOTER_BYTES, layout.FOOTER_BYTES), file_bytes)
+    roots = _read_at(fd, footer.roots_offset, footer.footer_offset - footer.roots_offset)
     if crc32c(roots) != footer.roots_crc:
         raise CorruptStore(f"roots: checksum is {crc32c(roots):#010x}, expected {footer.roots_crc:#010x}")
     return footer
+
+
+def _map_file(fd: int, file_bytes: int) -> mmap.mmap:
+    """The whole file, mapped for reading here and there."""
+    try:
+        mapped = mmap.mmap(fd, file_bytes, access=mmap.ACCESS_READ)
+    except ValueError:
+        raise CorruptStore(f"shorter than the {file_bytes} bytes that it had when it was opened") from None
+    mapped.madvise(mmap.MADV_RANDOM)
+    return mapped
 
 
 def _read_at(fd: int, offset: int, length: int) -> bytes:
