@@ -55,6 +55,10 @@ cdef extern from "ids.h" nogil:
     Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found)
     Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count)
     Status packed_get(Pages *pages, uint64_t offset, unsigned width, uint64_t index, uint64_t *value)
+    ctypedef struct IdWalk:
+        uint64_t rank
+    Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
+                    uint64_t *values, uint64_t *count)
 
 crc32c_choose(fpstore_is_fast())
 decode_choose(fpstore_is_fast())
@@ -238,3 +242,37 @@ cdef class IdColumn:
                     break
         raise_status(status, self.view, "ids")
         return result
+
+
+cdef class IdCursor:
+    """Reads all ids of a segment in the order of their ranks, every check on."""
+
+    cdef IdColumn column
+    cdef IdWalk walk
+
+    def __cinit__(self, IdColumn column not None):
+        self.column = column
+        memset(&self.walk, 0, cython.sizeof(IdWalk))
+
+    def read(self, uint64_t end_rank, uint64_t room=1 << 17):
+        """The next ids of ranks below end_rank, at most room: (ranks uint64[n], ids uint64[n]).
+
+        Fewer than room only where those have all been read. CorruptStore where the groups are not those of the
+        segment's fingerprints and ids, or a group's ids do not increase.
+        """
+        cdef uint64_t count = 0
+        cdef uint64_t[::1] ranks, ids
+        cdef Status status
+        cdef IdColumn column = self.column
+        if not self.walk.rank <= end_rank <= column.ids.key_count or room == 0:
+            raise ValueError(f"ranks {self.walk.rank} to {end_rank}, room {room}: the segment has {column.ids.key_count}")
+        all_ranks, all_ids = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint64)
+        ranks, ids = all_ranks, all_ids
+        column.view.enter()
+        try:
+            with nogil:
+                status = ids_walk(&column.view.pages, &column.ids, &self.walk, end_rank, room, &ranks[0], &ids[0], &count)
+            raise_status(status, column.view, "ids")
+        finally:
+            column.view.leave()
+        return all_ranks[:count], all_ids[:count]

@@ -273,10 +273,11 @@ class Segment:
         slots = 1 << self.tables[table].slot_bits
         cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot)
         count = 0
-        while len(chunk := cursor.read()):
+        while count <= self.key_count and len(chunk := cursor.read()):
             count += len(chunk)
-            yield chunk
-        if first_slot == 0 and end_slot is None and count != self.key_count:
+            if count <= self.key_count:
+                yield chunk
+        if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
             raise CorruptStore(f"{self.path}: table {table}: {count} keys, expected {self.key_count}")
 
     def read(self, offset: int, length: int) -> bytes:

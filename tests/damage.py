@@ -19,6 +19,8 @@ from fpstore import plan as plans
 from fpstore._probe import search
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.format import CODEC_RICE, FOOTER_BYTES, GROUP_SLOTS, PAGE_BYTES, Footer, Summary
+from fpstore.merge import Input, merge_segments
+from fpstore.removals import Removals
 from fpstore.segment import Segment
 from fpstore.types import Keys
 
@@ -82,6 +84,7 @@ def read_everything(path: Path, sample: Sample) -> None:
             lambda: search(segment.view, sample.queries, PLAN.k, first_only=True),
             lambda: segment.ids and segment.ids.read(0, segment.key_count),
             lambda: segment.ids and segment.ids.lookup(sample.stored[:20]),
+            lambda: merged(segment, path.with_name("00000009.fpseg"), sample),
         ]
         attempts += [lambda table=table: drain(segment, table) for table in range(len(segment.tables))]
         for attempt in attempts:
@@ -96,6 +99,15 @@ def read_everything(path: Path, sample: Sample) -> None:
 def drain(segment: Segment, table: int) -> None:
     for _ in segment.keys(table):
         pass
+
+
+def merged(segment: Segment, path: Path, sample: Sample) -> None:
+    """Merge the segment with itself, one of its fingerprints removed; one with other tables is refused."""
+    removals = Removals.none().with_fingerprints(sample.stored[3:4], 1)
+    with_ids = segment.ids is not None
+    if [table.prefix_mask for table in segment.tables] == [table.prefix_mask for table in PLAN.tables]:
+        merge_segments(path, [Input(segment, 1), Input(segment, 2)], removals, sample.codec, PLAN, with_ids)
+        path.unlink()
 
 
 # Edits: (the whole file, rng) -> other bytes.

@@ -1,14 +1,18 @@
 """The ids of a segment come back to their fingerprints: one each, many, or none for some."""
 
+import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import LAST, distinct, fingerprint_array, ids_by_rank, segment_of, uniform
+from helpers import LAST, distinct, fingerprint_array, ids_by_rank, resealed, segment_of, uniform, write_segment
 
 from fpstore import plan as plans
+from fpstore._probe import IdColumn, IdCursor
 from fpstore.errors import CorruptStore
-from fpstore.format import ID_KIND_MANY, ID_KIND_NONE, ID_KIND_ONE
+from fpstore.format import FOOTER_BYTES, ID_KIND_MANY, ID_KIND_NONE, ID_KIND_ONE, Footer, Summary
+from fpstore.segment import Segment
 from fpstore.types import Ids, Keys
 
 HALVES = plans.flips(2, (1, 1), 3)
@@ -60,6 +64,18 @@ MANY = (many_each, none_for_some, all_to_one, as_many_ids_as_fingerprints_but_no
 SCATTERED = plans.flips((0x5555555555555555, 0xAAAAAAAAAAAAAAAA), (2, 0), 3)  # table 0 is no identity
 
 
+def read_through(ids: IdColumn, end_rank: int, room: int) -> list[np.ndarray]:
+    """All ranks and ids, read room at a time, of ranks some 100 at a time."""
+    cursor, found = IdCursor(ids), []
+    for end in [*range(0, end_rank, 100), end_rank]:
+        while True:
+            found.append(cursor.read(end, room))
+            assert (found[-1][0] < end).all()
+            if len(found[-1][0]) < room:
+                break
+    return [np.concatenate(columns) for columns in zip(*found, strict=True)]
+
+
 @pytest.mark.parametrize("make_pairs", [*ONE, *MANY])
 @pytest.mark.parametrize("slot_bits", [0, 5])
 @pytest.mark.parametrize("plan", [HALVES, SCATTERED], ids=["halves", "scattered"])
@@ -86,6 +102,11 @@ def test_ids_come_back_to_their_fingerprints(
         assert counts.tolist() == by_rank[0][10:20]
         first = sum(by_rank[0][:10])
         assert ids.tolist() == by_rank[1][first : first + int(counts.sum())]
+        for room in (1, 7, 64, 1000, 10_000):
+            assert [column.tolist() for column in read_through(segment.ids, len(STORED), room)] == [
+                np.repeat(np.arange(len(STORED)), by_rank[0]).tolist(),
+                by_rank[1],
+            ]
 
 
 def test_a_segment_without_ids_has_no_id_column() -> None:
@@ -112,3 +133,66 @@ def test_ids_of_a_fingerprint_that_is_not_stored_are_corruption() -> None:
             for index in range(3):
                 with pytest.raises(CorruptStore, match="ids: a directory entry or an id points outside"):
                     segment.ids.lookup(strangers[index : index + 1])
+
+
+def test_a_cursor_refuses_ranks_that_there_are_not() -> None:
+    with segment_of(STORED, HALVES, pairs=(STORED, STORED)) as segment:
+        assert segment.ids is not None
+        cursor = IdCursor(segment.ids)
+        cursor.read(10)
+        for end, room in ((9, 1), (len(STORED) + 1, 1), (10, 0)):
+            with pytest.raises(ValueError, match=f"ranks 10 to {end}, room {room}: the segment has {len(STORED)}"):
+                cursor.read(end, room)
+
+
+def set_bits(data: bytearray, offset: int, bits: str) -> None:
+    """Write bits, the first one the lowest of the byte at offset."""
+    for index, bit in enumerate(bits):
+        byte, mask = offset + index // 8, 1 << index % 8
+        data[byte] = data[byte] & ~mask | (mask if bit == "1" else 0)
+
+
+# 4 fingerprints with 2, 1, 0 and 3 ids: values 0 7, 1, 5 6 7 in 3 bits.
+GROUPS = "1001011000"
+VALUES = (0, 7, 1, 5, 6, 7)
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    ("groups", "values", "base"),
+    [
+        ("0101011000", VALUES, 0),  # an id before the first fingerprint
+        ("1111100000", VALUES, 0),  # more fingerprints
+        ("1000000000", VALUES, 0),  # fewer
+        ("1001010000", VALUES, 0),  # the last one is missing
+        ("1001011001", VALUES, 0),  # one too many, at the end
+        (GROUPS, (7, 0, 1, 5, 6, 7), 0),  # ids that decrease
+        (GROUPS, (0, 7, 1, 5, 7, 7), 0),  # and that repeat
+        (GROUPS, VALUES, LAST - 4),  # beyond 64 bits
+    ],
+)
+def test_groups_and_ids_that_cannot_be_are_corruption(
+    groups: str, values: tuple[int, ...], base: int, room: int, tmp_path: Path
+) -> None:
+    pairs = fingerprint_array([1, 1, 2, 4, 4, 4]), fingerprint_array(VALUES)
+    data = bytearray(write_segment(tmp_path / "a", fingerprint_array([1, 2, 3, 4]), HALVES, pairs=pairs).read_bytes())
+    footer = Footer.unpack(bytes(data[-FOOTER_BYTES:]), len(data))
+    record = Summary.unpack(bytes(data[footer.summary_offset : footer.checksums_offset]), footer).segment
+    set_bits(data, record.groups_offset, groups)
+    set_bits(data, record.values_offset, "".join(f"{value:03b}"[::-1] for value in values))
+    struct.pack_into("<Q", data, footer.summary_offset + 40, base)
+    (tmp_path / "a").write_bytes(resealed(data))
+    segment = Segment(tmp_path / "a")
+    assert segment.ids is not None
+    with pytest.raises(CorruptStore, match="ids: a directory entry or an id points outside"):
+        read_through(segment.ids, 4, room)
+    segment.close()
+
+
+def test_the_groups_of_the_test_above_can_be(tmp_path: Path) -> None:
+    pairs = fingerprint_array([1, 1, 2, 4, 4, 4]), fingerprint_array(VALUES)
+    with segment_of(fingerprint_array([1, 2, 3, 4]), HALVES, pairs=pairs) as segment:
+        offset = segment.record.groups_offset
+        assert f"{int.from_bytes(segment.read(offset, 2), 'little'):010b}"[::-1] == GROUPS
+        assert segment.ids is not None
+        assert [column.tolist() for column in read_through(segment.ids, 4, 2)] == [[0, 0, 1, 3, 3, 3], [*VALUES]]

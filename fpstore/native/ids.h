@@ -90,6 +90,93 @@ static Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *f
     return OK;
 }
 
+/* A walk over all ids in order of rank: group bits and values read one after the other. */
+typedef struct {
+    uint64_t bit;   /* of the groups, the next one */
+    uint64_t rank;  /* ones before it: the group it continues is that of rank - 1 */
+    uint64_t value; /* zeros before it: the next id's index */
+    uint64_t last_rank, last; /* where the id before that belongs, and what it is */
+} IdWalk;
+
+/* Fields [first, first + count) of a packed stream, each more than base; the caller knows that they lie in the region. */
+static Status packed_read(Pages *pages, uint64_t offset, unsigned width, uint64_t first, uint64_t count, uint64_t base, uint64_t *out) {
+    uint64_t bit = offset * 8 + first * width, mask = low_bits(width), wrapped = 0;
+    if (width == 0 || count == 0) {
+        for (uint64_t i = 0; i < count; i++) out[i] = base;
+        return OK;
+    }
+    Status status = pages_check(pages, bit >> 3, (bit + count * width - 1) >> 3);
+    if (status != OK) return status;
+    for (uint64_t i = 0; i < count; i++, bit += width) {
+        const uint8_t *at = pages->base + (bit >> 3);
+        unsigned shift = bit & 7;
+        uint64_t word = load64(at) >> shift | (uint64_t)at[8] << 1 << (63 - shift);
+        out[i] = base + (word & mask);
+        wrapped |= out[i] < base;
+    }
+    return wrapped ? BAD_DIRECTORY : OK;
+}
+
+/* Up to `room` ids of ranks below end_rank, and their ranks, from the walk on; *count is less than room only where those
+   have all been read. The ids of a group increase. end_rank is at most key_count, room not 0. */
+static Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
+                       uint64_t *values, uint64_t *count) {
+    uint64_t bit = walk->bit, rank = walk->rank, bits = ids->key_count + ids->id_count, filled = 0, disorder = 0;
+    Status status = OK;
+    if (ids->kind == IDS_ONE) {
+        for (; filled < room && rank < end_rank; filled++) ranks[filled] = rank++;
+    } else {
+        for (int done = 0; !done;) {
+            uint64_t word, left = bits - bit;
+            if (left == 0) {
+                if (rank != end_rank || rank != ids->key_count) return BAD_DIRECTORY;
+                break;
+            }
+            status = groups_word(pages, ids, bit >> 6, &word);
+            if (status != OK) return status;
+            word >>= bit & 63;
+            if (left > 64 - (bit & 63)) left = 64 - (bit & 63);
+            if (rank > 0 && room - filled > left && end_rank - rank >= left) {
+                for (uint64_t i = 0; i < left; i++, word >>= 1) { /* no branch on the data */
+                    uint64_t one = word & 1;
+                    rank += one;
+                    ranks[filled] = rank - 1;
+                    filled += 1 - one;
+                }
+                bit += left;
+                continue;
+            }
+            for (uint64_t i = 0; i < left && !done; i++, word >>= 1) {
+                if (word & 1) {
+                    done = rank == end_rank;
+                    if (done && rank == ids->key_count) return BAD_DIRECTORY; /* more groups than fingerprints */
+                    rank += !done;
+                } else {
+                    if (rank == 0) return BAD_DIRECTORY;
+                    done = filled == room;
+                    if (!done) ranks[filled++] = rank - 1;
+                }
+                bit += !done;
+            }
+        }
+    }
+    if (filled > ids->id_count - walk->value) return BAD_DIRECTORY;
+    status = packed_read(pages, ids->values_offset, ids->width, walk->value, filled, ids->base, values);
+    if (status != OK) return status;
+    for (uint64_t i = 1; i < filled; i++) disorder |= (values[i] <= values[i - 1]) & (ranks[i] == ranks[i - 1]);
+    if (filled > 0) {
+        disorder |= walk->value > 0 && ranks[0] == walk->last_rank && values[0] <= walk->last;
+        walk->last_rank = ranks[filled - 1];
+        walk->last = values[filled - 1];
+    }
+    if (disorder) return BAD_DIRECTORY;
+    walk->bit = bit;
+    walk->rank = rank;
+    walk->value += filled;
+    *count = filled;
+    return OK;
+}
+
 /* Index of a key in its table (its rank, in table 0). *found is 0 when the table does not hold it. */
 static Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found) {
     Block block;

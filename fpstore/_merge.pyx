@@ -1,0 +1,77 @@
+"""Two sorted runs made one, of keys or of pairs of key and id; and look-ups in a run, many at a time.
+
+Works on contiguous uint64 arrays and releases the lock; the kernels are C (fpstore/native/merge.h).
+"""
+
+from libc.stdint cimport uint8_t, uint64_t
+
+import numpy as np
+
+cdef extern from "merge.h" nogil:
+    ctypedef struct Items:
+        const uint64_t *keys
+        const uint64_t *ids
+        uint64_t count
+    uint64_t c_merge_keys "merge_keys"(const Items *a, const Items *b, uint64_t *keys)
+    uint64_t c_merge_pairs "merge_pairs"(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids)
+    void c_mark_at_least "mark_at_least"(const Items *run, const uint64_t *keys, const uint64_t *least, uint64_t count,
+                                         uint8_t *marks)
+
+
+def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None):
+    """The distinct keys of a and b (uint64[n] and uint64[m], each strictly increasing), in order."""
+    cdef uint64_t[::1] keys
+    cdef uint64_t count
+    cdef Items left, right
+    if a.shape[0] == 0 or b.shape[0] == 0:
+        return np.array(b if a.shape[0] == 0 else a)
+    result = np.empty(a.shape[0] + b.shape[0], dtype=np.uint64)
+    keys = result
+    left.keys, left.ids, left.count = &a[0], NULL, <uint64_t>a.shape[0]
+    right.keys, right.ids, right.count = &b[0], NULL, <uint64_t>b.shape[0]
+    with nogil:
+        count = c_merge_keys(&left, &right, &keys[0])
+    return result[:count]
+
+
+def merge_pairs(const uint64_t[::1] a_keys not None, const uint64_t[::1] a_ids not None,
+                const uint64_t[::1] b_keys not None, const uint64_t[::1] b_ids not None):
+    """The distinct pairs of a and b, each strictly increasing by (key, id), in order: keys and ids, both uint64[n].
+
+    Raises ValueError where the keys and ids of one differ in number.
+    """
+    cdef uint64_t[::1] keys, ids
+    cdef uint64_t count
+    cdef Items left, right
+    if a_keys.shape[0] != a_ids.shape[0] or b_keys.shape[0] != b_ids.shape[0]:
+        raise ValueError(f"{a_keys.shape[0]} and {b_keys.shape[0]} keys come with {a_ids.shape[0]} and {b_ids.shape[0]} ids")
+    if a_keys.shape[0] == 0:
+        return np.array(b_keys), np.array(b_ids)
+    if b_keys.shape[0] == 0:
+        return np.array(a_keys), np.array(a_ids)
+    result_keys = np.empty(a_keys.shape[0] + b_keys.shape[0], dtype=np.uint64)
+    result_ids = np.empty(len(result_keys), dtype=np.uint64)
+    keys, ids = result_keys, result_ids
+    left.keys, left.ids, left.count = &a_keys[0], &a_ids[0], <uint64_t>a_keys.shape[0]
+    right.keys, right.ids, right.count = &b_keys[0], &b_ids[0], <uint64_t>b_keys.shape[0]
+    with nogil:
+        count = c_merge_pairs(&left, &right, &keys[0], &ids[0])
+    return result_keys[:count], result_ids[:count]
+
+
+def mark_at_least(const uint64_t[::1] keys not None, const uint64_t[::1] numbers not None,
+                  const uint64_t[::1] asked not None, const uint64_t[::1] least not None, uint8_t[::1] marks not None):
+    """Set marks[i] where keys holds asked[i] with a number of least[i] or more; leave the others as they are.
+
+    keys: uint64[n], strictly increasing, with numbers uint64[n]; asked, least, marks: uint64[m], uint64[m], uint8[m].
+    Raises ValueError where lengths differ.
+    """
+    cdef Items run
+    if keys.shape[0] != numbers.shape[0] or asked.shape[0] != least.shape[0] or asked.shape[0] != marks.shape[0]:
+        raise ValueError(f"{keys.shape[0]} keys, {numbers.shape[0]} numbers; {asked.shape[0]} asked for, "
+                         f"with {least.shape[0]} numbers and {marks.shape[0]} marks")
+    if keys.shape[0] == 0 or asked.shape[0] == 0:
+        return
+    run.keys, run.ids, run.count = &keys[0], &numbers[0], <uint64_t>keys.shape[0]
+    with nogil:
+        c_mark_at_least(&run, &asked[0], &least[0], <uint64_t>asked.shape[0], &marks[0])

@@ -1,0 +1,113 @@
+"""Which fingerprints and which ids were removed, and at which position in the sequence of changes.
+
+A removal stays in memory until no segment is older than it, so adding one and asking for one are both cheap.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from fpstore._merge import mark_at_least, merge_keys, merge_pairs
+from fpstore._sort import unique_sorted
+from fpstore.types import Array, Ids, Keys
+
+# A run is merged into the one before it while that has fewer than so many times its values: of 10^6 values, each is
+# copied some 50 times, and is looked for in at most 7 runs.
+RUN_RATIO = 8
+
+
+@dataclass(frozen=True)
+class _Removed:
+    """Values, each with the last position at which it was removed, as sorted runs from the largest to the smallest."""
+
+    runs: tuple[tuple[Keys, Keys], ...] = ()
+    count: int = 0
+
+    def with_values(self, values: Keys, position: int) -> Self:
+        if not len(values):
+            return self
+        new = np.sort(values)
+        new = new[: unique_sorted(new)]
+        count = self.count + len(new) - int(self.masked(new, 0).sum())
+        run, runs = (new, np.full(len(new), position, dtype=np.uint64)), list(self.runs)
+        while runs and len(runs[-1][0]) < RUN_RATIO * len(run[0]):
+            run = _last_of_each(*merge_pairs(*runs.pop(), *run))
+        return type(self)((*runs, run), count)
+
+    def masked(self, values: Keys, positions: int | Keys) -> Array:
+        marks = np.zeros(len(values), dtype=np.uint8)
+        if self.runs:
+            asked = np.ascontiguousarray(values)
+            least = np.ascontiguousarray(np.broadcast_to(np.asarray(positions, dtype=np.uint64), len(values)))
+            for run in self.runs:
+                mark_at_least(*run, asked, least, marks)
+        return marks.view(np.bool_)
+
+    def since(self, position: int) -> Keys:
+        found = np.empty(0, dtype=np.uint64)
+        for values, positions in reversed(self.runs):
+            found = merge_keys(found, values[positions >= np.uint64(position)])
+        return found
+
+    @property
+    def last_position(self) -> int:
+        return max((int(positions.max()) for _, positions in self.runs), default=0)
+
+
+def _last_of_each(values: Keys, positions: Keys) -> tuple[Keys, Keys]:
+    """Of pairs in order, the last one of each value."""
+    last = np.append(values[1:] != values[:-1], True)
+    return values[last], positions[last]
+
+
+@dataclass(frozen=True)
+class Removals:
+    """Removed fingerprints and removed ids; immutable, so that a reader keeps the ones it began with.
+
+    A removal at a position masks what was stored at that position or before.
+    """
+
+    _fingerprints: _Removed = _Removed()
+    _ids: _Removed = _Removed()
+
+    @staticmethod
+    def none() -> "Removals":
+        """Nothing was removed."""
+        return Removals()
+
+    def with_fingerprints(self, fingerprints: Keys, position: int) -> "Removals":
+        """These, and fingerprints (uint64[n], any order) removed at position, which is not before any other."""
+        return Removals(self._fingerprints.with_values(fingerprints, position), self._ids)
+
+    def with_ids(self, ids: Ids, position: int) -> "Removals":
+        """These, and ids (uint64[n], any order) removed at position."""
+        return Removals(self._fingerprints, self._ids.with_values(ids, position))
+
+    def fingerprints_masked(self, fingerprints: Keys, positions: int | Keys) -> Array:
+        """Which of fingerprints (uint64[n]) were removed at their position or after: bool[n].
+
+        positions: when each was stored, uint64[n], or one for all.
+        """
+        return self._fingerprints.masked(fingerprints, positions)
+
+    def ids_masked(self, ids: Ids, positions: int | Keys) -> Array:
+        """Which of ids (uint64[n]) were removed at their position or after: bool[n]."""
+        return self._ids.masked(ids, positions)
+
+    def fingerprints_since(self, position: int) -> Keys:
+        """The distinct fingerprints that were removed at position or after, sorted."""
+        return self._fingerprints.since(position)
+
+    def ids_since(self, position: int) -> Ids:
+        """The distinct ids that were removed at position or after, sorted."""
+        return self._ids.since(position)
+
+    @property
+    def last_position(self) -> int:
+        """Of the last removal; 0 where there is none."""
+        return max(self._fingerprints.last_position, self._ids.last_position)
+
+    def __len__(self) -> int:
+        """How many fingerprints and ids were removed, each counted once."""
+        return self._fingerprints.count + self._ids.count

@@ -1,0 +1,92 @@
+"""The compiled merges and look-ups against Python's sets and dictionaries."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore._merge import mark_at_least, merge_keys, merge_pairs
+
+LAST = (1 << 64) - 1
+ITEMS = st.one_of(st.integers(0, LAST), st.sampled_from([0, 1, 2, 1 << 63, LAST - 1, LAST]), st.integers(0, 40))
+KEY_SETS = st.sets(ITEMS, max_size=60)
+PAIR_SETS = st.sets(st.tuples(st.one_of(ITEMS, st.integers(0, 2)), ITEMS), max_size=60)
+
+
+def u64(values: object) -> np.ndarray:
+    return np.array(values, dtype=np.uint64)
+
+
+def columns(pairs: set[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    return u64([key for key, _ in sorted(pairs)]), u64([id for _, id in sorted(pairs)])
+
+
+@given(KEY_SETS, KEY_SETS)
+def test_merged_keys_are_the_union(a: set[int], b: set[int]) -> None:
+    merged = merge_keys(u64(sorted(a)), u64(sorted(b)))
+    assert merged.dtype == np.uint64
+    assert merged.tolist() == sorted(a | b)
+
+
+@given(PAIR_SETS, PAIR_SETS)
+def test_merged_pairs_are_the_union(a: set[tuple[int, int]], b: set[tuple[int, int]]) -> None:
+    keys, ids = merge_pairs(*columns(a), *columns(b))
+    assert list(zip(keys.tolist(), ids.tolist(), strict=True)) == sorted(a | b)
+
+
+@pytest.mark.parametrize("sizes", [(0, 1000), (1000, 0), (1, 1000), (1000, 3), (1000, 1000), (50_000, 49_000)])
+@pytest.mark.parametrize("most", [10**5, LAST])
+def test_runs_of_any_length_are_merged(sizes: tuple[int, int], most: int) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (np.unique(rng.integers(0, most, size, dtype=np.uint64, endpoint=True)) for size in sizes)
+    np.testing.assert_array_equal(merge_keys(a, b), np.union1d(a, b))
+    keys, ids = merge_pairs(a, a ^ np.uint64(5), b, b ^ np.uint64(5))
+    np.testing.assert_array_equal(keys, np.union1d(a, b))
+    np.testing.assert_array_equal(ids, keys ^ np.uint64(5))
+    # One key, all pairs told apart by their ids.
+    keys, ids = merge_pairs(np.full(len(a), 7, np.uint64), a, np.full(len(b), 7, np.uint64), b)
+    np.testing.assert_array_equal(ids, np.union1d(a, b))
+    assert len(keys) == len(ids)
+    assert set(keys.tolist()) <= {7}
+
+
+def test_runs_below_or_above_one_another_are_merged() -> None:
+    low, high = np.arange(100, dtype=np.uint64), np.arange(200, 300, dtype=np.uint64)
+    assert merge_keys(low, high).tolist() == merge_keys(high, low).tolist() == [*range(100), *range(200, 300)]
+    assert merge_keys(low, low).tolist() == list(range(100))
+
+
+def test_what_is_merged_is_a_copy() -> None:
+    a = u64([1, 2])
+    for merged in (merge_keys(a, a[:0]), merge_keys(a[:0], a), merge_pairs(a, a, a[:0], a[:0])[0]):
+        merged[0] = 9
+    assert a.tolist() == [1, 2]
+
+
+def test_pairs_of_other_lengths_are_refused() -> None:
+    one, two = u64([1]), u64([1, 2])
+    for arguments in ((one, two, one, one), (one, one, two, one)):
+        with pytest.raises(ValueError, match="keys come with"):
+            merge_pairs(*arguments)
+
+
+@given(st.dictionaries(ITEMS, st.integers(0, 5), max_size=60), st.lists(st.tuples(ITEMS, st.integers(0, 5))))
+def test_marks_are_set_where_the_number_is_large_enough(held: dict[int, int], asked: list[tuple[int, int]]) -> None:
+    asked += [(key, number + 1) for key, number in held.items()] + list(held.items())
+    marks = np.arange(len(asked), dtype=np.uint8) % 3 // 2
+    expected = [bool(mark) or held.get(key, -1) >= least for mark, (key, least) in zip(marks, asked, strict=True)]
+    mark_at_least(
+        u64(sorted(held)),
+        u64([held[key] for key in sorted(held)]),
+        u64([key for key, _ in asked]),
+        u64([least for _, least in asked]),
+        marks,
+    )
+    assert marks.tolist() == expected
+
+
+def test_marks_of_other_lengths_are_refused() -> None:
+    one, two, mark = u64([1]), u64([1, 2]), np.zeros(1, np.uint8)
+    for arguments in ((one, two, one, one, mark), (one, one, one, two, mark), (one, one, two, two, mark)):
+        with pytest.raises(ValueError, match="asked for"):
+            mark_at_least(*arguments)

@@ -1,0 +1,101 @@
+"""Removals against a plain dictionary of the last position at which each value was removed."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore.removals import RUN_RATIO, Removals
+
+LAST = (1 << 64) - 1
+VALUES = st.one_of(st.integers(0, LAST), st.sampled_from([0, 1, 2, 3, 1 << 63, LAST - 1, LAST]))
+# Whether it is ids that are removed, which, and how many positions later than the removal before.
+HISTORIES = st.lists(st.tuples(st.booleans(), st.lists(VALUES, max_size=20), st.integers(1, 3)), max_size=12)
+
+
+def u64(values: object) -> np.ndarray:
+    return np.array(values, dtype=np.uint64)
+
+
+@dataclass
+class Model:
+    fingerprints: dict[int, int] = field(default_factory=dict)
+    ids: dict[int, int] = field(default_factory=dict)
+
+
+def replay(history: list[tuple[bool, list[int], int]]) -> tuple[Removals, Model, int]:
+    removals, model, position = Removals.none(), Model(), 0
+    for of_ids, values, steps in history:
+        position += steps
+        removals = (removals.with_ids if of_ids else removals.with_fingerprints)(u64(values), position)
+        (model.ids if of_ids else model.fingerprints).update(dict.fromkeys(values, position))
+    return removals, model, position
+
+
+@given(HISTORIES, st.lists(VALUES, max_size=10), st.integers(0, 40))
+def test_what_is_masked_is_what_was_removed_then_or_later(
+    history: list[tuple[bool, list[int], int]], strangers: list[int], position: int
+) -> None:
+    removals, model, _ = replay(history)
+    for removed, masked in (
+        (model.fingerprints, removals.fingerprints_masked),
+        (model.ids, removals.ids_masked),
+    ):
+        asked = [*strangers, *removed, *removed]
+        found = masked(u64(asked), position)
+        assert found.dtype == np.bool_
+        assert found.tolist() == [removed.get(value, -1) >= position for value in asked]
+        positions = [removed.get(value, 7) + i % 3 - 1 for i, value in enumerate(asked)]
+        expected = [removed.get(value, -1) >= least for value, least in zip(asked, positions, strict=True)]
+        assert masked(u64(asked), u64(positions)).tolist() == expected
+
+
+@given(HISTORIES, st.integers(0, 40))
+def test_what_was_removed_since_comes_sorted_and_once(
+    history: list[tuple[bool, list[int], int]], position: int
+) -> None:
+    removals, model, last = replay(history)
+    for removed, since in ((model.fingerprints, removals.fingerprints_since), (model.ids, removals.ids_since)):
+        assert since(position).dtype == np.uint64
+        assert since(position).tolist() == sorted(value for value, at in removed.items() if at >= position)
+    assert len(removals) == len(model.fingerprints) + len(model.ids)
+    assert bool(removals) == bool(model.fingerprints or model.ids)
+    assert removals.last_position == max([0, *model.fingerprints.values(), *model.ids.values()]) <= last
+
+
+def test_adding_leaves_the_old_removals_as_they_were() -> None:
+    old = Removals.none().with_fingerprints(u64([5]), 1).with_ids(u64([6]), 2)
+    new = old.with_fingerprints(u64([7, 5]), 3).with_ids(u64([8]), 4)
+    assert (len(old), len(new)) == (2, 4)
+    assert old.fingerprints_masked(u64([5, 7]), [1, 1]).tolist() == [True, False]
+    assert old.fingerprints_masked(u64([5, 7]), 2).tolist() == [False, False]
+    assert new.fingerprints_masked(u64([5, 7]), 3).tolist() == [True, True]
+    assert (old.last_position, new.last_position) == (2, 4)
+
+
+def test_removing_nothing_changes_nothing() -> None:
+    removals = Removals.none().with_ids(u64([]), 9)
+    assert not removals
+    assert removals.last_position == 0
+    assert removals.ids_masked(u64([1, 2]), 0).tolist() == [False, False]
+    assert removals.ids_masked(u64([]), 0).tolist() == []
+
+
+def test_one_removal_at_a_time_keeps_the_runs_few_and_the_answers_right() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, 1 << 64, 20_000, dtype=np.uint64)
+    removals = Removals.none()
+    for position in range(0, len(values), 10):
+        removals = removals.with_ids(values[position : position + 10], position + 1)
+    runs = removals._ids.runs
+    assert len(runs) <= 1 + np.log(len(values)) / np.log(RUN_RATIO)
+    assert removals.ids_masked(values, np.arange(len(values), dtype=np.uint64) // 10 * 10 + 1).all()
+    assert not removals.ids_masked(values, np.arange(len(values), dtype=np.uint64) // 10 * 10 + 2).any()
+    assert not removals.fingerprints_masked(values, 0).any()
+
+
+def test_values_of_another_type_are_refused() -> None:
+    with pytest.raises(ValueError, match="mismatch"):
+        Removals.none().with_ids(np.array([1, 2]), 1).with_ids(u64([3]), 2)
