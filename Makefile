@@ -4,6 +4,7 @@
 #   make lint    ruff and mypy
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
+#   make fuzz    hostile segment files, a million of them, under the same sanitizers (FUZZ_ARGS="--inputs 1e7" for more)
 #   make clean   remove whatever was generated, the virtual environment too
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ SANITIZERS := -fsanitize=address,undefined
 
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.h)
 
-.PHONY: demo test lint bench asan clean
+.PHONY: demo test lint bench asan fuzz clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python tools/demo.py
@@ -43,6 +44,9 @@ asan: $(VENV)/.installed
 	cd build/asan && ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 		$(abspath $(VENV))/bin/python -m pytest -k "not too_long_for_memory" $(ASAN_TESTS)
+
+fuzz: $(VENV)/.installed
+	$(VENV)/bin/python tools/fuzz.py $(FUZZ_ARGS)
 
 clean:
 	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,146 @@
+"""Fuzzes the compiled core's reading of segment files, under the address and undefined-behaviour sanitizers (gcc).
+
+    python tools/fuzz.py [--inputs 1e6] [--seconds 3600] [--jobs 2] [--seed 0] [--findings FOLDER] [--plant NAME]
+
+An input stands for a segment file whose records are within what format.py lets pass and whose checksums hold; its
+directories, fences, blocks and ids are hostile. Every input is decoded, probed, joined and asked for ids; what comes to
+a new branch is kept and mutated further (tools/fuzz/driver.c), from small segments of every codec on. An input that
+the sanitizers object to, that takes 20 seconds, or under which a kernel breaks a promise (tools/fuzz/harness.c), is
+kept in --findings, and how to run it again is printed. Exit status 1 if there was one.
+--plant takes a check out of a copy of the kernels first, to see the fuzzer find out: exit status 0 if it does.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+import numpy as np
+from helpers import CODECS, distinct, one_prefix, queries_near, uniform, write_segment
+
+from fpstore import plan as plans
+from fpstore.segment import Segment
+from fpstore.types import Keys
+
+ROOT = Path(__file__).parent.parent
+SANITIZERS = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+    "-fno-sanitize=null,object-size",  # the address sanitizer sees these too, with fewer branches
+]
+FLAGS = ["-g", "-O2", "-no-pie", "-fno-strict-aliasing", "-Wall", "-Wno-unused-function"]
+PLAN = plans.flips(2, (1, 1), 3)  # its masks are the first two of image.h
+QUERIES = 3
+# A check to take out: in which file, what it says, and what it says without. Each lets a hostile file be read, or the
+# stack be written, out of bounds.
+PLANTS = {
+    "block-outside-payload": ("view.h", "to > table->payload_bits - base || ", ""),
+    "fence-outside-payload": ("view.h", "start > table->payload_bits || bits > table->payload_bits - start", "0"),
+    "group-outside-payload": ("decode.h", "ends[GROUP_SLOTS - 1] > table->payload_bits - base", "0"),
+    "block-of-any-keys": ("decode_body.h", "if (UNLIKELY(stored == BLOCK_KEYS)) return BAD_BLOCK;", ""),
+    "ids-outside-values": ("ids.h", "*count > ids->id_count - *first", "0"),
+}
+
+
+def seed_input(segment: Segment, queries: Keys) -> bytes:
+    """The input of tools/fuzz/image.h that stands for this segment."""
+    record = segment.record
+    head = np.zeros(1, dtype="<u1,<u1,<u1,<u1,<u2,<u2,<u8,<u2,<u1,<u1,(3,)<u8")
+    tables = segment.tables
+    shape = len(tables) - 1, tables[0].codec, record.id_kind, record.id_width
+    head[0] = (*shape, record.key_count, record.id_count, record.id_base, 0, PLAN.k, 3, queries[:QUERIES])
+    parts = [head.tobytes()]
+    for index, table in enumerate(tables):
+        small = bytes([index, table.slot_bits, table.rice_bits, table.flips, table.fence_count])
+        parts.append(small + table.payload_bits.to_bytes(4, "little") + bytes(table.code_lengths))
+    regions = {"payload", "directory", "fences", "ranks", "id groups", "group samples", "id values"}
+    parts += [segment.read(region.offset, region.bytes) for region in segment.regions() if region.name in regions]
+    return b"".join(parts)
+
+
+def write_seeds(folder: Path) -> list[Path]:
+    """An input for each codec and each kind of ids, with and without a large slot."""
+    rng = np.random.default_rng(5)
+    paths = []
+    for codec in CODECS:
+        for kind in ("none", "one", "many"):
+            for crowd in (0, 140):
+                stored = distinct(np.concatenate([uniform(40, rng), one_prefix(crowd, rng)]))
+                documents = np.concatenate([stored, stored[::5]]) if kind == "many" else stored
+                ids = None if kind == "none" else (documents, np.arange(len(documents), dtype=np.uint64))
+                name = folder / f"{codec}-{kind}-{crowd}"
+                path = write_segment(name.with_suffix(".fpseg"), stored, PLAN, codec=codec, slot_bits=4, pairs=ids)
+                segment = Segment(path)
+                name.write_bytes(seed_input(segment, queries_near(stored, PLAN.k, 2 * QUERIES, rng)))
+                segment.close()
+                paths.append(name)
+    return paths
+
+
+def build(folder: Path, plant: str | None) -> Path:
+    """The fuzzer, compiled in the folder; the driver itself without sanitizers and coverage."""
+    kernels = shutil.copytree(ROOT / "fpstore" / "native", folder / "native")
+    if plant:
+        name, check, without = PLANTS[plant]
+        source = (kernels / name).read_text()
+        if source.count(check) != 1:
+            raise SystemExit(f"{name}: expected once what --plant {plant} takes out: {check}")
+        (kernels / name).write_text(source.replace(check, without))
+    sources = ROOT / "tools" / "fuzz"
+    for name, own in (("harness", [*SANITIZERS, "-fsanitize-coverage=trace-pc", f"-I{kernels}"]), ("driver", [])):
+        subprocess.run(["gcc", *FLAGS, *own, "-c", sources / f"{name}.c", "-o", folder / f"{name}.o"], check=True)
+    objects = [folder / "harness.o", folder / "driver.o"]
+    subprocess.run(["gcc", *FLAGS, *SANITIZERS, *objects, "-o", folder / "fuzz"], check=True)
+    return folder / "fuzz"
+
+
+def run_jobs(fuzzer: Path, seeds: list[Path], arguments: argparse.Namespace, folder: Path) -> list[str]:
+    """Run the jobs, each with its own corpus; what was found."""
+
+    def run(job: int) -> subprocess.CompletedProcess[str]:
+        finding = folder / f"finding-{job}"
+        counts = [-(-arguments.inputs // arguments.jobs), arguments.seconds, arguments.seed * arguments.jobs + job + 1]
+        return subprocess.run([fuzzer, *map(str, counts), finding, *seeds], capture_output=True, text=True, check=False)
+
+    findings = []
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for job, done in enumerate(pool.map(run, range(arguments.jobs))):
+            print(f"job {job}: {done.stdout.strip() or 'ended early'}", flush=True)
+            if done.returncode:
+                findings.append(f"job {job}: exit status {done.returncode}\n{done.stderr[-4000:]}")
+    return findings
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=lambda text: int(float(text)), default=10**6, help="mutated inputs in all")
+    parser.add_argument("--seconds", type=int, default=3600, help="how long at most")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--seed", type=int, default=0, help="which random numbers")
+    parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"), help="where to keep what was found")
+    parser.add_argument("--plant", choices=PLANTS, help="take this check out first")
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        fuzzer = build(folder, arguments.plant)
+        findings = run_jobs(fuzzer, write_seeds(folder), arguments, folder)
+        for finding in findings:
+            print(finding)
+        if findings and not arguments.plant:
+            arguments.findings.mkdir(exist_ok=True)
+            for path in (fuzzer, *folder.glob("finding-*")):
+                shutil.copy2(path, arguments.findings)
+            print(f"to run one again: cd {arguments.findings} && ./fuzz 0 0 0 again finding-0")
+    print(f"{len(findings)} findings in {time.monotonic() - started:.0f} s")
+    return int(bool(findings) != bool(arguments.plant))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
