@@ -41,7 +41,7 @@ asan: $(VENV)/.installed
 	find build/asan -name '*.so' -exec rm {} +
 	cd build/asan && CFLAGS="-O1 -g $(SANITIZERS) -fno-sanitize-recover=undefined" LDFLAGS="$(SANITIZERS)" \
 		$(abspath $(VENV))/bin/python setup.py --quiet build_ext --inplace
-	cd build/asan && ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+	cd build/asan && ASAN_OPTIONS=detect_leaks=0:handle_sigbus=0 PYTHONMALLOC=malloc \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 		$(abspath $(VENV))/bin/python -m pytest -k "not too_long_for_memory" $(ASAN_TESTS)
 
