@@ -12,8 +12,8 @@ VENV ?= .venv
 PYTEST_ARGS ?= -n auto
 
 # What runs the compiled core over hostile bytes; the rest of the tests is Python. The sanitizers reserve more address
-# space than the test of a word too long for memory allows.
-ASAN_TESTS ?= $(wildcard tests/test_codec*.py tests/test_probe*.py tests/test_sort*.py tests/test_merge_kernels.py tests/test_segment*.py tests/test_cut_short*.py tests/test_text_simhash.py)
+# space than the tests of what is too large for memory allow.
+ASAN_TESTS ?= $(wildcard tests/test_codec*.py tests/test_probe*.py tests/test_pending.py tests/test_sort*.py tests/test_merge_kernels.py tests/test_segment*.py tests/test_cut_short*.py tests/test_text_simhash.py)
 SANITIZERS := -fsanitize=address,undefined
 
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.h)
@@ -43,7 +43,7 @@ asan: $(VENV)/.installed
 		$(abspath $(VENV))/bin/python setup.py --quiet build_ext --inplace
 	cd build/asan && ASAN_OPTIONS=detect_leaks=0:handle_sigbus=0 PYTHONMALLOC=malloc \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-		$(abspath $(VENV))/bin/python -m pytest -k "not too_long_for_memory" $(ASAN_TESTS)
+		$(abspath $(VENV))/bin/python -m pytest -k "not for_memory" $(ASAN_TESTS)
 
 fuzz: $(VENV)/.installed
 	$(VENV)/bin/python tools/fuzz.py $(FUZZ_ARGS)

@@ -26,6 +26,7 @@ CORE = (
     "format",
     "table",
     "_probe",
+    "_pending",
     "_pairs",
     "segment",
     "pairs",

@@ -6,16 +6,11 @@
 #define FPSTORE_SEARCH_H
 
 #include "decode.h"
+#include "match.h"
 
 #define STREAMS 4
 #define BATCH_SLOTS 64
 #define BATCH_BLOCKS 96
-
-typedef struct {
-    uint64_t fingerprint;
-    uint32_t query;
-    uint32_t distance;
-} Match;
 
 typedef struct {
     uint64_t slot, query, first_wanted, last_wanted;
@@ -57,13 +52,6 @@ static Status search_add(Search *search, uint32_t query, uint64_t fingerprint, u
     search->matches[search->match_count++] = (Match){fingerprint, query, distance};
     search->done = search->first_only;
     return OK;
-}
-
-static int match_order(const void *a, const void *b) {
-    const Match *left = a, *right = b;
-    if (left->query != right->query) return left->query < right->query ? -1 : 1;
-    if (left->distance != right->distance) return left->distance < right->distance ? -1 : 1;
-    return left->fingerprint < right->fingerprint ? -1 : left->fingerprint > right->fingerprint;
 }
 
 #define KERNEL(name) name##_portable

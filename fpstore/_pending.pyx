@@ -1,0 +1,220 @@
+"""Fingerprints added lately, indexed in memory for the Hamming search until they become a segment.
+
+Rows are only ever added, so a search in another thread answers for the rows it is told to look at, whatever is added
+meanwhile. Which rows a reader may see is the store's to know.
+"""
+
+import os
+import threading
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+
+import numpy as np
+
+from fpstore._view cimport NO_MEMORY, OK, Status
+from fpstore.plan import MAX_TABLES
+
+cdef extern from "pending.h" nogil:
+    int fpstore_is_fast()
+    void pending_choose(int fast)
+    ctypedef struct Pending:
+        uint32_t capacity
+    ctypedef struct PendingMatch:
+        pass
+    ctypedef struct PendingSearch:
+        const Pending *pending
+        unsigned distance
+        uint32_t end
+        PendingMatch *matches
+        uint64_t match_count
+        uint64_t match_room
+        uint64_t row_count
+        unsigned live
+    Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
+                        uint32_t capacity, uint64_t secret)
+    void pending_free(Pending *pending)
+    uint32_t pending_count(const Pending *pending)
+    uint64_t pending_last_position(const Pending *pending)
+    uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
+                            uint64_t live_since)
+    void pending_copy(Pending *pending, const Pending *source, uint32_t count)
+    Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)
+    void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
+                      uint64_t *positions)
+    void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
+                      uint64_t *positions)
+
+pending_choose(fpstore_is_fast())
+
+# What decides the hash buckets. Of this process alone, so that nobody can choose keys that share one.
+cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
+cdef uint64_t MAX_CAPACITY = (1 << 31) - 1
+
+# A single query mostly finds nothing, and takes less time than to make five arrays: these are made once.
+cdef object INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT8 = np.dtype(np.uint8)
+cdef object NO_KEYS = np.empty(0, UINT64)
+cdef object NO_ROWS = (np.empty(0, INT64), NO_KEYS, np.empty(0, UINT8), None, NO_KEYS)
+cdef object NO_ROWS_WITH_IDS = (NO_ROWS[0], NO_KEYS, NO_ROWS[2], NO_KEYS, NO_KEYS)
+
+
+cdef void *address(object array) except? NULL:
+    """Where the data of a numpy array lies, for as long as the array lives; NULL for None."""
+    cdef Py_buffer buffer
+    if array is None:
+        return NULL
+    PyObject_GetBuffer(array, &buffer, PyBUF_SIMPLE)
+    PyBuffer_Release(&buffer)
+    return buffer.buf
+
+
+cdef class PendingIndex:
+    """Rows (fingerprint, id, position) in the order in which they were added, found by Hamming distance.
+
+    masks, flips: prefix_mask and flips of each table of a plan. with_ids: whether rows have ids. capacity: how many rows
+    there is room for, below 2^31. ValueError for what cannot be.
+
+    Memory is taken as rows are added. With t tables: 16 + 4t bytes for a distinct fingerprint (up to a multiple of 8), 16
+    for a row and 8 for its id, and 4 + 4t for each of as many buckets as capacity, up to a power of two. Three tables,
+    ids, and full: 72 to 88 bytes a row. Besides, 32 KiB a table, and at most 4 bytes for each row of capacity, if so
+    many flips are probed. Room that is much too large costs time: every page is slow at its first use.
+    """
+
+    cdef Pending pending
+    cdef object lock, masks, flips
+    cdef readonly bint with_ids
+
+    def __cinit__(self, masks, flips, *, bint with_ids, capacity):
+        cdef uint64_t[::1] mask_array
+        cdef unsigned int[::1] flip_array
+        cdef Status status
+        masks, flips = tuple(masks), tuple(flips)
+        if not 1 <= len(masks) <= MAX_TABLES or len(flips) != len(masks):
+            raise ValueError(f"{len(masks)} masks and {len(flips)} flips, expected as many, 1 to {MAX_TABLES}")
+        for mask, count in zip(masks, flips):
+            if not 1 <= mask < 1 << 64 or not 0 <= count <= mask.bit_count():
+                raise ValueError(f"{count} flips of prefix mask {mask:#x}, expected some of 64 bits and no more flips")
+        if not 0 <= capacity <= MAX_CAPACITY:
+            raise ValueError(f"capacity is {capacity}, expected 0 to {MAX_CAPACITY}")
+        self.lock, self.masks, self.flips, self.with_ids = threading.Lock(), masks, flips, with_ids
+        mask_array, flip_array = np.array(masks, dtype=np.uint64), np.array(flips, dtype=np.uintc)
+        status = pending_init(&self.pending, &mask_array[0], &flip_array[0], <unsigned>len(masks), with_ids, capacity,
+                              SECRET)
+        if status != OK:
+            raise MemoryError(f"no memory for {capacity} pending rows in {len(masks)} tables")
+
+    def __dealloc__(self):
+        pending_free(&self.pending)
+
+    @property
+    def capacity(self):
+        """How many rows there is room for."""
+        return self.pending.capacity
+
+    @property
+    def count(self):
+        """How many rows were added."""
+        return pending_count(&self.pending)
+
+    def append(self, const uint64_t[::1] keys not None, const uint64_t[::1] ids, uint64_t position, uint64_t live_since=0):
+        """Add rows for fingerprints keys (uint64[n]) and their ids (uint64[n]; None without); how many were added.
+
+        position: of these rows, not before that of the rows added last. A row is left out where its fingerprint's newest
+        row has a position of live_since or later and, with ids, the same id. ValueError, and nothing is added, where there
+        is no room for n rows.
+        """
+        cdef uint64_t n = <uint64_t>keys.shape[0]
+        cdef uint32_t added, count
+        cdef const uint64_t *id = NULL
+        if (ids is not None) != self.with_ids or (ids is not None and <uint64_t>ids.shape[0] != n):
+            found = "no" if ids is None else ids.shape[0]
+            raise ValueError(f"{n} fingerprints come with {found} ids, expected {n if self.with_ids else 'none'}")
+        with self.lock:
+            count = pending_count(&self.pending)
+            if n > self.pending.capacity - count:
+                raise ValueError(f"{n} rows more than {count}: there is room for {self.pending.capacity}")
+            last = pending_last_position(&self.pending)
+            if position < last:
+                raise ValueError(f"position is {position}, expected {last} or later")
+            if n == 0:
+                return 0
+            if ids is not None:
+                id = &ids[0]
+            with nogil:
+                added = pending_append(&self.pending, &keys[0], id, <uint32_t>n, position, live_since)
+            return added
+
+    def grown(self, capacity):
+        """A new index with the rows there are and more room; this one stays as it is. ValueError for less room than rows."""
+        cdef PendingIndex result
+        cdef uint32_t count = pending_count(&self.pending)
+        if capacity < count:
+            raise ValueError(f"capacity is {capacity}, expected {count} or more")
+        result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity)
+        with nogil:
+            pending_copy(&result.pending, &self.pending, count)
+        return result
+
+    def search(self, const uint64_t[::1] queries not None, unsigned distance, uint64_t end):
+        """The rows below `end`, in the order of adding, whose fingerprint is within `distance` bits of a query.
+
+        queries: uint64[m], m below 2^32. distance: at most the plan's k. end: at most count, or ValueError.
+        Returns (query int64[r], fingerprint uint64[r], distance uint8[r], id uint64[r] or None, position uint64[r]),
+        ordered by (query, distance, fingerprint), of one fingerprint the newest row first.
+        """
+        cdef uint64_t n = <uint64_t>queries.shape[0]
+        cdef PendingSearch state
+        cdef Status status = OK
+        cdef void *at[5]
+        cdef int i
+        self.check_end(end)
+        if n >> 32:
+            raise ValueError(f"{n} queries in one batch: expected fewer than 2^32")
+        state.pending = &self.pending
+        state.distance = distance
+        state.end = <uint32_t>end
+        state.matches = NULL
+        state.match_count = state.match_room = state.row_count = 0
+        state.live = 0
+        try:
+            if n > 0 and end > 0:
+                with nogil:
+                    status = pending_search(&state, &queries[0], n)
+            if status == NO_MEMORY:
+                raise MemoryError(f"no memory for more than {state.match_count} matches")
+            if state.row_count == 0:
+                return NO_ROWS_WITH_IDS if self.with_ids else NO_ROWS
+            columns = (np.empty(state.row_count, INT64), np.empty(state.row_count, UINT64), np.empty(state.row_count, UINT8),
+                       np.empty(state.row_count, UINT64) if self.with_ids else None, np.empty(state.row_count, UINT64))
+            for i in range(5):
+                at[i] = address(columns[i])
+            with nogil:
+                pending_fill(&state, <int64_t *>at[0], <uint64_t *>at[1], <uint8_t *>at[2], <uint64_t *>at[3],
+                             <uint64_t *>at[4])
+            return columns
+        finally:
+            free(state.matches)
+
+    def rows(self, uint64_t first, uint64_t end):
+        """Rows [first, end) in the order of adding: (fingerprints uint64[n], ids uint64[n] or None, positions uint64[n]).
+
+        ValueError unless first <= end <= count.
+        """
+        cdef uint64_t[::1] key, id, position
+        self.check_end(end)
+        if first > end:
+            raise ValueError(f"rows {first} to {end}")
+        keys, positions = np.empty(end - first, dtype=np.uint64), np.empty(end - first, dtype=np.uint64)
+        ids = np.empty(end - first, dtype=np.uint64) if self.with_ids else None
+        if first < end:
+            key, id, position = keys, ids, positions
+            with nogil:
+                pending_rows(&self.pending, <uint32_t>first, <uint32_t>end, &key[0], &id[0] if self.with_ids else NULL,
+                             &position[0])
+        return keys, ids, positions
+
+    cdef int check_end(self, uint64_t end) except -1:
+        if end > pending_count(&self.pending):
+            raise ValueError(f"rows up to {end}: there are {pending_count(&self.pending)}")
+        return 0

@@ -1,0 +1,20 @@
+/* What a search finds, and the order in which answers are given. */
+#ifndef FPSTORE_MATCH_H
+#define FPSTORE_MATCH_H
+
+#include <stdint.h>
+
+typedef struct {
+    uint64_t fingerprint;
+    uint32_t query;
+    uint32_t distance;
+} Match;
+
+static int match_order(const void *a, const void *b) {
+    const Match *left = a, *right = b;
+    if (left->query != right->query) return left->query < right->query ? -1 : 1;
+    if (left->distance != right->distance) return left->distance < right->distance ? -1 : 1;
+    return left->fingerprint < right->fingerprint ? -1 : left->fingerprint > right->fingerprint;
+}
+
+#endif
