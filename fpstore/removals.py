@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from fpstore._merge import mark_at_least, merge_keys, merge_pairs
-from fpstore._sort import unique_sorted
+from fpstore._sort import sort_pairs
 from fpstore.types import Array, Ids, Keys
 
 # A run is merged into the one before it while that has fewer than so many times its values: of 10^6 values, each is
@@ -24,24 +24,22 @@ class _Removed:
     runs: tuple[tuple[Keys, Keys], ...] = ()
     count: int = 0
 
-    def with_values(self, values: Keys, position: int) -> Self:
+    def with_values(self, values: Keys, positions: int | Keys) -> Self:
         if not len(values):
             return self
-        new = np.sort(values)
-        new = new[: unique_sorted(new)]
-        count = self.count + len(new) - int(self.masked(new, 0).sum())
-        run, runs = (new, np.full(len(new), position, dtype=np.uint64)), list(self.runs)
+        new = np.array(values), _for_each(values, positions).copy()
+        sort_pairs(*new)
+        run, runs = _last_of_each(*new), list(self.runs)
+        count = self.count + len(run[0]) - int(self.masked(run[0], 0).sum())
         while runs and len(runs[-1][0]) < RUN_RATIO * len(run[0]):
             run = _last_of_each(*merge_pairs(*runs.pop(), *run))
         return type(self)((*runs, run), count)
 
     def masked(self, values: Keys, positions: int | Keys) -> Array:
         marks = np.zeros(len(values), dtype=np.uint8)
-        if self.runs:
-            asked = np.ascontiguousarray(values)
-            least = np.ascontiguousarray(np.broadcast_to(np.asarray(positions, dtype=np.uint64), len(values)))
-            for run in self.runs:
-                mark_at_least(*run, asked, least, marks)
+        asked, least = np.ascontiguousarray(values), _for_each(values, positions)
+        for run in self.runs:
+            mark_at_least(*run, asked, least, marks)
         return marks.view(np.bool_)
 
     def since(self, position: int) -> Keys:
@@ -53,6 +51,11 @@ class _Removed:
     @property
     def last_position(self) -> int:
         return max((int(positions.max()) for _, positions in self.runs), default=0)
+
+
+def _for_each(values: Keys, positions: int | Keys) -> Keys:
+    """The position of each value, given each or one for all."""
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(positions, dtype=np.uint64), len(values)))
 
 
 def _last_of_each(values: Keys, positions: Keys) -> tuple[Keys, Keys]:
@@ -76,13 +79,13 @@ class Removals:
         """Nothing was removed."""
         return Removals()
 
-    def with_fingerprints(self, fingerprints: Keys, position: int) -> "Removals":
-        """These, and fingerprints (uint64[n], any order) removed at position, which is not before any other."""
-        return Removals(self._fingerprints.with_values(fingerprints, position), self._ids)
+    def with_fingerprints(self, fingerprints: Keys, positions: int | Keys) -> "Removals":
+        """These, and fingerprints (uint64[n], any order) removed at positions, uint64[n] or one for all."""
+        return Removals(self._fingerprints.with_values(fingerprints, positions), self._ids)
 
-    def with_ids(self, ids: Ids, position: int) -> "Removals":
-        """These, and ids (uint64[n], any order) removed at position."""
-        return Removals(self._fingerprints, self._ids.with_values(ids, position))
+    def with_ids(self, ids: Ids, positions: int | Keys) -> "Removals":
+        """These, and ids (uint64[n], any order) removed at positions, uint64[n] or one for all."""
+        return Removals(self._fingerprints, self._ids.with_values(ids, positions))
 
     def fingerprints_masked(self, fingerprints: Keys, positions: int | Keys) -> Array:
         """Which of fingerprints (uint64[n]) were removed at their position or after: bool[n].

@@ -155,6 +155,8 @@ def test_a_merge_writes_what_a_build_of_the_live_content_writes(
     keys, ids = len({key for key, _ in live}), len(live) if history.with_ids else 0
     assert (entry.name, entry.file_bytes, entry.key_count, entry.id_count) == (NAME, len(expected), keys, ids)
     assert entry.crc == int.from_bytes(expected[-4:], "little")
+    last_removal = max([0, *history.fingerprints.values(), *history.ids.values()])
+    assert entry.position == max(last_removal + 1, history.segments[-1][1])
 
 
 def large_history(with_ids: bool, plan: Plan) -> tuple[list[tuple[Keys, Ids, int]], Removals, tuple[Keys, Ids]]:

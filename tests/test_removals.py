@@ -75,6 +75,19 @@ def test_adding_leaves_the_old_removals_as_they_were() -> None:
     assert (old.last_position, new.last_position) == (2, 4)
 
 
+@given(st.lists(st.tuples(VALUES, st.integers(1, 9))), st.lists(st.tuples(VALUES, st.integers(1, 9))))
+def test_values_removed_at_positions_of_their_own_keep_the_last(
+    first: list[tuple[int, int]], second: list[tuple[int, int]]
+) -> None:
+    removals, last = Removals.none(), dict[int, int]()
+    for removed in (first, second):
+        removals = removals.with_ids(u64([value for value, _ in removed]), u64([at for _, at in removed]))
+        last |= {value: max(last.get(value, 0), *(at for one, at in removed if one == value)) for value, _ in removed}
+    for position in range(11):
+        assert removals.ids_since(position).tolist() == sorted(value for value, at in last.items() if at >= position)
+    assert len(removals) == len(last)
+
+
 def test_removing_nothing_changes_nothing() -> None:
     removals = Removals.none().with_ids(u64([]), 9)
     assert not removals
