@@ -7,15 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fpstore.additions import Additions
     from fpstore.errors import CorruptStore, Error, PlanError, StoreClosed, StoreLocked, UnsupportedVersion
     from fpstore.matches import Match, Matches
     from fpstore.pairs import Pairs
     from fpstore.plan import Plan, TablePlan
-    from fpstore.store import Store, build, open
+    from fpstore.store import Store, build, create, open
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Additions",
     "CorruptStore",
     "Error",
     "Match",
@@ -30,15 +32,17 @@ __all__ = [
     "UnsupportedVersion",
     "__version__",
     "build",
+    "create",
     "open",
 ]
 
 _HOMES = {
+    "additions": ("Additions",),
     "errors": ("CorruptStore", "Error", "PlanError", "StoreClosed", "StoreLocked", "UnsupportedVersion"),
     "matches": ("Match", "Matches"),
     "pairs": ("Pairs",),
     "plan": ("Plan", "TablePlan"),
-    "store": ("Store", "build", "open"),
+    "store": ("Store", "build", "create", "open"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

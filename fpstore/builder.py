@@ -10,9 +10,9 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
@@ -37,8 +37,12 @@ LEAST_MEMORY = 64 << 20
 # Beside the sorters' arrays: the interpreter with numpy, and the encoder's chunk of output.
 OTHER_MEMORY = 48 << 20
 CHUNK_KEYS = 1 << 20
+# For sorting the rows of a flush, or of an addition that makes a segment of its own.
+ROWS_MEMORY = 1 << 30
 LEAST_SORTER_MEMORY = 8 << 20
 MOST_DISTANCE = 16
+# For how many fingerprints the plan of a store is chosen that begins empty.
+EXPECTED_KEYS = 10**7
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,10 @@ class BuildOptions:
         """The plan for so many fingerprints."""
         return self.plan if isinstance(self.plan, Plan) else planner.choose(count, self.k, self.plan)
 
+    def settings(self, plan: Plan) -> Settings:
+        """Those of the store."""
+        return Settings(k=self.k, plan=plan.to_json(), codec=self.codec, ids=self.with_ids, recipe=self.recipe)
+
     @property
     def first_permutation(self) -> Permutation:
         """Table 0's, known before the count is: the planner's own plans all begin with the identity."""
@@ -94,6 +102,33 @@ def array_source(fingerprints: object, ids: object) -> Source:
         if len(ids) != len(keys):
             raise ValueError(f"{len(ids)} ids for {len(keys)} fingerprints: expected one for each")
     return _slices(keys, ids)
+
+
+def source_of(fingerprints: object, ids: object) -> Source:
+    """What build is given, as a source. ValueError or TypeError where the two do not go together."""
+    if isinstance(fingerprints, Iterator):
+        if ids is not None and not isinstance(ids, str):
+            raise TypeError(f'ids of a stream is a {type(ids).__name__}, expected "row", "pairs" or None')
+        if ids not in ("row", "pairs", None):
+            raise ValueError(f'ids of a stream is {ids!r}, expected "row", "pairs" or None')
+        return _stream(fingerprints, ids)
+    if isinstance(ids, str) and ids != "row":
+        raise ValueError(f'ids is {ids!r}, expected an array, "row" or None')
+    return array_source(fingerprints, ids)
+
+
+def _stream(items: Iterable[object], ids: str | None) -> Source:
+    """A caller's stream as (fingerprints, ids) arrays."""
+    row = 0
+    for item in items:
+        if ids == "pairs":
+            if not isinstance(item, tuple) or len(item) != 2 or item[1] is None or isinstance(item[1], str):
+                raise TypeError(f"the stream yields {item!r:.60}, expected pairs of arrays: (fingerprints, ids)")
+            yield from array_source(*item)
+            continue
+        keys = as_keys(item, "fingerprints")
+        yield keys, np.arange(row, row + len(keys), dtype=np.uint64) if ids == "row" else None
+        row += len(keys)
 
 
 def _slices(keys: Keys, ids: Ids | str | None) -> Iterator[tuple[Keys, Ids | None]]:
@@ -120,10 +155,26 @@ def build_store(path: Path, source: Source, options: BuildOptions, progress: Pro
 
 
 def _create(path: Path, source: Source, options: BuildOptions, report: Progress) -> None:
-    with _scratch_store(path) as folder:
+    with scratch_store(path) as folder:
         name = f"{1:08d}.fpseg"
-        settings, entry = _write_segment(folder / "segments" / name, folder, source, options, report)
+        settings, entry = write_segment(folder / "segments" / name, folder, source, options, report)
         create_catalog(folder, settings, (entry,))
+        os.rename(folder, path)
+        sync_folder(path.parent)
+
+
+def no_store_at(path: Path) -> None:
+    """FileExistsError where anything is at path."""
+    if path.is_symlink() or path.exists():
+        raise FileExistsError(errno.EEXIST, "already there", str(path))
+
+
+def create_store(path: Path, options: BuildOptions) -> None:
+    """Make an empty store at path. Raises FileExistsError where something is there."""
+    no_store_at(path)
+    plan = options.plan_for(EXPECTED_KEYS)
+    with scratch_store(path) as folder:
+        create_catalog(folder, options.settings(plan))
         os.rename(folder, path)
         sync_folder(path.parent)
 
@@ -131,25 +182,27 @@ def _create(path: Path, source: Source, options: BuildOptions, report: Progress)
 def _replace(path: Path, source: Source, options: BuildOptions, report: Progress) -> None:
     with Catalog.open(path, writable=True) as catalog:
         segments = path / "segments"
-        _sweep_segments(segments, catalog)
-        name = f"{catalog.state().next_segment:08d}.fpseg"
+        sweep_segments(path, catalog)
+        state = catalog.state()
+        name = f"{state.next_segment:08d}.fpseg"
         try:
-            settings, entry = _write_segment(segments / name, path, source, options, report)
-            catalog.publish(settings=settings, segments=(entry,))
+            settings, entry = write_segment(segments / name, path, source, options, report)
+            entry = replace(entry, position=state.next_change)
+            catalog.publish(settings=settings, segments=(entry,), first_change=state.next_change, removed=())
         finally:
-            _sweep_segments(segments, catalog)
+            sweep_segments(path, catalog)
 
 
-def _sweep_segments(folder: Path, catalog: Catalog) -> None:
-    """Remove the segments that the catalog does not name: replaced ones, and those of writers that died."""
+def sweep_segments(folder: Path, catalog: Catalog, kept: Collection[str] = ()) -> None:
+    """Remove the segments that the catalog does not name: replaced ones, and those of writers that died; not kept."""
     live = {entry.name for entry in catalog.state().segments}
-    for path in folder.glob("*.fpseg"):
-        if path.name not in live:
+    for path in (folder / "segments").glob("*.fpseg"):
+        if path.name not in live and path.name not in kept:
             path.unlink(missing_ok=True)
 
 
 @contextmanager
-def _scratch_store(path: Path) -> Iterator[Path]:
+def scratch_store(path: Path) -> Iterator[Path]:
     """A folder beside path for a store in the making, gone at the end unless it was renamed.
 
     It is locked while its builder lives; those of dead ones are swept. A process number would not tell: where each
@@ -206,9 +259,10 @@ def _sweep_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _write_segment(
+def write_segment(
     path: Path, scratch: Path, source: Source, options: BuildOptions, report: Progress
 ) -> tuple[Settings, SegmentEntry]:
+    """Write a segment at path; scratch: a folder for spill files."""
     first = options.first_permutation
     memory = options.memory_bytes - OTHER_MEMORY
     sorter = PairSorter(scratch, memory) if options.with_ids else KeySorter(scratch, memory)
@@ -248,10 +302,16 @@ def _write_segment(
     id_count = pairs.count if pairs else 0
     entry = SegmentEntry(path.name, path.stat().st_size, keys0.count, id_count, crc)
     found.close()
-    settings = Settings(
-        k=options.k, plan=plan.to_json(), codec=options.codec, ids=options.with_ids, recipe=options.recipe
-    )
-    return settings, entry
+    return options.settings(plan), entry
+
+
+def write_rows(
+    path: Path, keys: Keys, ids: Ids | None, settings: Settings, plan: Plan, report: Progress | None = None
+) -> SegmentEntry:
+    """Write a segment of these rows at path, for a store of these settings, with spill files beside it."""
+    options = BuildOptions(settings.k, plan, settings.codec, ROWS_MEMORY, settings.ids, settings.recipe, False)
+    progress = report or (lambda phase, done, total: None)
+    return write_segment(path, path.parent, array_source(keys, ids), options, progress)[1]
 
 
 class _DistinctKeys:

@@ -54,3 +54,17 @@ class Matches:
         if self.id is not None:
             columns["id"] = self.id
         return pyarrow.table(columns)
+
+
+def concatenate(parts: list[Matches], with_ids: bool) -> Matches:
+    """Batches of queries one after the other as one; with_ids: of a store with ids."""
+    if not parts:
+        none = np.empty(0, dtype=np.uint64)
+        return Matches(np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint8), none if with_ids else None)
+    ids = [part.id for part in parts if part.id is not None]
+    return Matches(
+        np.concatenate([part.query for part in parts]),
+        np.concatenate([part.fingerprint for part in parts]),
+        np.concatenate([part.distance for part in parts]),
+        np.concatenate(ids) if with_ids else None,
+    )

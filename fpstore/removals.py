@@ -3,6 +3,7 @@
 A removal stays in memory until no segment is older than it, so adding one and asking for one are both cheap.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from fpstore._merge import mark_at_least, merge_keys, merge_pairs
 from fpstore._sort import sort_pairs
+from fpstore.changes import FINGERPRINTS_REMOVED, IDS_REMOVED, RemovedBefore, split_removed
 from fpstore.types import Array, Ids, Keys
 
 # A run is merged into the one before it while that has fewer than so many times its values: of 10^6 values, each is
@@ -47,6 +49,19 @@ class _Removed:
         for values, positions in reversed(self.runs):
             found = merge_keys(found, values[positions >= np.uint64(position)])
         return found
+
+    def joined(self) -> tuple[Keys, Keys]:
+        run = (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64))
+        for other in self.runs:
+            run = _last_of_each(*merge_pairs(*run, *other))
+        return run
+
+    def later(self, position: int) -> Self:
+        if all(bool((positions >= position).all()) for _, positions in self.runs):
+            return self
+        values, positions = self.joined()
+        kept = positions >= np.uint64(position)
+        return type(self)().with_values(values[kept], positions[kept])
 
     @property
     def last_position(self) -> int:
@@ -86,6 +101,28 @@ class Removals:
     def with_ids(self, ids: Ids, positions: int | Keys) -> "Removals":
         """These, and ids (uint64[n], any order) removed at positions, uint64[n] or one for all."""
         return Removals(self._fingerprints, self._ids.with_values(ids, positions))
+
+    @staticmethod
+    def of(records: Iterable[RemovedBefore]) -> "Removals":
+        """Those of the catalog's records."""
+        removals = Removals()
+        for record in records:
+            add = removals.with_fingerprints if record.kind == FINGERPRINTS_REMOVED else removals.with_ids
+            removals = add(record.values, record.numbers)
+        return removals
+
+    def since(self, position: int) -> "Removals":
+        """Without those before position."""
+        return Removals(self._fingerprints.later(position), self._ids.later(position))
+
+    def records_before(self, position: int) -> list[RemovedBefore]:
+        """Those before position, as records for the catalog."""
+        records: list[RemovedBefore] = []
+        for kind, removed in ((FINGERPRINTS_REMOVED, self._fingerprints), (IDS_REMOVED, self._ids)):
+            values, positions = removed.joined()
+            early = positions < np.uint64(position)
+            records += split_removed(kind, values[early], positions[early])
+        return records
 
     def fingerprints_masked(self, fingerprints: Keys, positions: int | Keys) -> Array:
         """Which of fingerprints (uint64[n]) were removed at their position or after: bool[n].

@@ -69,7 +69,7 @@ class ChecksummedFile:
 
     def write_uncovered(self, data: bytes) -> None:
         """Append bytes after checksums() has been called."""
-        _write_all(self._fd, memoryview(data))
+        write_all(self._fd, memoryview(data))
         self.offset += len(data)
 
     def sync(self) -> None:
@@ -84,7 +84,7 @@ class ChecksummedFile:
 
     def _flush(self, data: Buffer) -> None:
         self._checksums.append(page_checksums(data))
-        _write_all(self._fd, memoryview(data))
+        write_all(self._fd, memoryview(data))
 
 
 class SegmentWriter:
@@ -405,6 +405,7 @@ def _bytes_of(data: Buffer | Bytes) -> memoryview:
     return data.data.cast("B") if isinstance(data, np.ndarray) else memoryview(data)
 
 
-def _write_all(fd: int, data: memoryview) -> None:
+def write_all(fd: int, data: memoryview) -> None:
+    """Write all of data, however many calls that takes."""
     while len(data):
         data = data[os.write(fd, data) :]

@@ -1,42 +1,45 @@
-"""The store: what users hold. Open it, probe it, ask about it.
+"""The store: what users hold. Open it, probe it, add to it, ask about it.
 
-Arranges the parts: the catalog names the segments, each segment answers for its own fingerprints, and this module
-puts the answers together.
+Arranges the parts: the catalog says what the store is now, a snapshot answers for one state of it, and the writer,
+where the store was opened for writing, makes the next one.
 """
 
 import os
+import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from fpstore import batch, planner
+from fpstore import changes
 from fpstore import report as reports
 from fpstore import verify as verifying
 from fpstore._pairs import Join
-from fpstore._probe import search
+from fpstore.additions import Additions
 from fpstore.arrays import as_integer, as_key, as_keys
-from fpstore.builder import Source, array_source, build_store, parse_options
-from fpstore.catalog import Catalog, SegmentEntry, Settings, State
+from fpstore.builder import build_store, create_store, parse_options, source_of
+from fpstore.catalog import Catalog, Settings
+from fpstore.copying import copy_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
-from fpstore.format import CODECS
-from fpstore.matches import Matches
-from fpstore.pairs import Pairs, segment_joins
+from fpstore.matches import Matches, concatenate
+from fpstore.pairs import Pairs
 from fpstore.plan import Plan
 from fpstore.segment import Segment
+from fpstore.snapshot import Snapshot, open_snapshot
 from fpstore.spill import parse_memory
 from fpstore.threads import Threads, slices
-from fpstore.types import Array, Counts, Keys, Progress
+from fpstore.types import Ids, Keys, Progress
+from fpstore.writer import Writer
 
 # Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
 # disk), enough to hide the call (1 % of the time of plan "speed").
 SLICE_QUERIES = 1024
 LEAST_SLICE = 256
-# Below this a batch is looked up without asking what the other way would cost.
-LEAST_STREAMED = 1000
+MODES = ("r", "w")
+DURABILITIES = ("commit", "batch")
 
 
 def build(
@@ -67,52 +70,75 @@ def build(
     with_ids = ids is not None
     _thread_count(threads)
     options = parse_options(k, plan, codec, memory, with_ids, recipe, force)
-    if isinstance(fingerprints, Iterator):
-        if ids is not None and not isinstance(ids, str):
-            raise TypeError(f'ids of a stream is a {type(ids).__name__}, expected "row", "pairs" or None')
-        if ids not in ("row", "pairs", None):
-            raise ValueError(f'ids of a stream is {ids!r}, expected "row", "pairs" or None')
-        source = _stream(fingerprints, ids)
-    else:
-        if isinstance(ids, str) and ids != "row":
-            raise ValueError(f'ids is {ids!r}, expected an array, "row" or None')
-        source = array_source(fingerprints, ids)
-    build_store(Path(path), source, options, progress)
+    build_store(Path(path), source_of(fingerprints, ids), options, progress)
     return open(path)
 
 
-def open(path: str | os.PathLike[str], mode: str = "r") -> "Store":
-    """Open the store at path for reading, beside any number of other processes.
+def create(
+    path: str | os.PathLike[str],
+    *,
+    k: int = 3,
+    ids: bool = True,
+    plan: str | float | Plan = "balanced",
+    codec: str = "gap",
+    recipe: dict[str, object] | None = None,
+) -> "Store":
+    """Make an empty store at path, and open it for writing.
 
-    mode: "r". Raises FileNotFoundError, CorruptStore, UnsupportedVersion.
+    ids: whether fingerprints have ids. plan: as for build; size, balanced and speed are those of 10^7 fingerprints, as
+    nobody knows yet how many there will be. k, codec, recipe: as for build.
+    Raises ValueError, TypeError, PlanError; FileExistsError; the operating system's errors.
     """
-    if mode != "r":
-        raise ValueError(f'mode is {mode!r}, expected "r"')
-    return Store(Path(path))
+    if not isinstance(ids, bool):
+        raise TypeError(f"ids is {ids!r:.40}, expected True or False")
+    create_store(Path(path), parse_options(k, plan, codec, "1GiB", ids, recipe, False))
+    return open(path, "w")
+
+
+def open(path: str | os.PathLike[str], mode: str = "r", *, durability: str = "commit") -> "Store":
+    """Open the store at path.
+
+    mode: "r", for reading, beside any number of other processes and one that writes; "w", as that one. durability:
+    "commit", what add and add_if_new store is durable, and seen by other processes, when they return; "batch", up to
+    65,536 rows wait for that until the next sync, removal, flush or close, and are lost if the process dies before.
+    Raises FileNotFoundError, CorruptStore, UnsupportedVersion; StoreLocked while another writes.
+    """
+    if mode not in MODES:
+        raise ValueError(f'mode is {mode!r}, expected "r" or "w"')
+    if durability not in DURABILITIES:
+        raise ValueError(f'durability is {durability!r}, expected "commit" or "batch"')
+    return Store(Path(path), mode, durability)
 
 
 class Store:
-    """A store open for reading. Safe to use from several threads; a context manager; pickles as its path."""
+    """An open store. Safe to use from several threads; a context manager; pickles as its path, opened for reading.
 
-    def __init__(self, path: Path) -> None:
+    Each call answers from the state of its beginning, which is the newest; an iterator keeps its state to its end.
+    """
+
+    def __init__(self, path: Path, mode: str = "r", durability: str = "commit") -> None:
+        """For open, which see."""
         self.path = path
+        self.mode = mode
         self._pid = os.getpid()
         self._closed = True
         self._threads: dict[int, Threads] = {}
-        with Catalog.open(path) as catalog:
-            state, plan, segments = _open_state(path, catalog)
-        self.settings = state.settings
-        self.k = state.settings.k
-        self.codec = state.settings.codec
-        self.has_ids = state.settings.ids
-        self.recipe = state.settings.recipe
-        self.plan = plan
-        self.segments = segments
+        self._lock = threading.Lock()
+        self._writer = Writer(path, deferred=durability == "batch") if mode == "w" else None
+        if self._writer is None:
+            self._catalog = Catalog.open(path)
+            try:
+                self._stamp = self._catalog.stamp()
+                self._snapshot = open_snapshot(path, self._catalog)
+            except BaseException:
+                self._catalog.close()
+                raise
         self._closed = False
 
     def __len__(self) -> int:
-        """Distinct fingerprints."""
-        return sum(segment.key_count for segment in self.segments)
+        """Distinct fingerprints; reads all of them where they are not in one segment (see compact)."""
+        with _Reading(self) as snapshot:
+            return snapshot.key_count
 
     def __enter__(self) -> Self:
         return self
@@ -127,27 +153,87 @@ class Store:
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and self._pid == os.getpid():
-            warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
+            try:
+                warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
+            finally:
+                self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{len(self)} fingerprints, k {self.k}, plan {self.plan.name}"
+        purpose = "writing" if self._writer else "reading"
+        state = "closed" if self._closed else f"open for {purpose}, k {self.k}, plan {self.plan.name}"
         return f"<fpstore.Store {os.fspath(self.path)!r}: {state}>"
 
     def close(self) -> None:
-        """Close the store; probes under way in other threads finish first, later ones raise StoreClosed."""
-        if not self._closed:
+        """Close the store; probes under way in other threads finish first, later ones raise StoreClosed.
+
+        A writer ends its merges where they are: nothing is lost, the next writer does them again.
+        """
+        with self._lock:
+            if self._closed:
+                return
             self._closed = True
-            # After a fork the mapping is the parent's, and a probe that was under way there never ends here.
-            if self._pid == os.getpid():
-                for threads in self._threads.values():
-                    threads.close()
+        # After a fork the mappings are the parent's, and a probe that was under way there never ends here.
+        if self._pid == os.getpid():
+            for threads in self._threads.values():
+                threads.close()
+            try:
+                if self._writer is not None:
+                    self._writer.close()
+                else:
+                    self._catalog.close()
+            finally:
                 for segment in self.segments:
                     segment.close()
+
+    # --- What it is ---
+
+    @property
+    def settings(self) -> Settings:
+        """What holds for the whole store."""
+        return self._latest.settings
+
+    @property
+    def k(self) -> int:
+        """The largest distance that it was made for."""
+        return self.settings.k
+
+    @property
+    def codec(self) -> str:
+        """How keys are coded."""
+        return self.settings.codec
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether fingerprints have ids."""
+        return self.settings.ids
+
+    @property
+    def recipe(self) -> dict[str, Any] | None:
+        """How text became the fingerprints, where that was said."""
+        return self.settings.recipe
+
+    @property
+    def plan(self) -> Plan:
+        """Its tables."""
+        return self._latest.plan
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The files it consists of, beside what is pending."""
+        return tuple(part.segment for part in self._latest.parts)
+
+    @property
+    def _latest(self) -> Snapshot:
+        return self._writer.snapshot if self._writer is not None else self._snapshot
+
+    # --- Searching ---
 
     def probe(self, fingerprint: int, k: int | None = None) -> Matches:
         """Every stored fingerprint within k of this one (the store's k by default), nearest first."""
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
-        return self._search(query, self._distance(k), 0)
+        distance = self._distance(k)
+        with _Reading(self) as snapshot:
+            return snapshot.search(query, distance)
 
     def probe_many(self, fingerprints: object, k: int | None = None, *, threads: int | None = None) -> Matches:
         """Every stored fingerprint within k of each of fingerprints (uint64[m]).
@@ -157,19 +243,23 @@ class Store:
         """
         queries = as_keys(fingerprints, "fingerprints")
         distance, count = self._distance(k), _thread_count(threads)
-        if self._is_large(len(queries)):
-            return self._search_streaming(queries, distance, count)
-        cut = slices(len(queries), count, SLICE_QUERIES, LEAST_SLICE)
-        with _Reading(self):
-            parts = self._team(count).map(lambda own: self._search(queries[own], distance, own.start), cut)
-        return parts[0] if len(parts) == 1 else _concatenate(parts, self.has_ids)
+        with _Reading(self) as snapshot:
+            if snapshot.is_large(len(queries)):
+                return snapshot.stream(queries, distance, self._team(count).map)
+
+            def search(own: slice) -> Matches:
+                self._expect_usable()
+                return snapshot.search(queries[own], distance, own.start)
+
+            parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, LEAST_SLICE))
+        return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
 
     def contains_near(self, fingerprint: int, k: int | None = None) -> bool:
         """Whether a stored fingerprint is within k of this one; stops at the first."""
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
         distance = self._distance(k)
-        with _Reading(self) as segment:
-            return len(search(segment.view, query, distance, first_only=True)[0]) > 0
+        with _Reading(self) as snapshot:
+            return snapshot.contains(query, distance)
 
     def pairs(
         self, k: int | None = None, *, memory: str | int = "1GiB", progress: Progress | None = None
@@ -199,51 +289,167 @@ class Store:
         return total
 
     def _joins(self, distance: int, memory_bytes: int, progress: Progress | None) -> Iterator[Join]:
-        with _Reading(self) as segment:
-            for join, share in segment_joins(segment, distance, memory_bytes):
+        with _Reading(self) as snapshot:
+            for join, share in snapshot.joins(distance, memory_bytes):
                 if progress:
                     progress("pairs", int(1000 * share), 1000)
                 yield join
 
+    def rows(self) -> Iterator[tuple[Keys, Ids | None]]:
+        """All that is stored, a batch at a time: fingerprints uint64[m], one for each id, and ids, uint64[m] or None.
+
+        In the order of table 0 (by default that of the fingerprints), then of the ids; each once.
+        """
+        with _Reading(self) as snapshot:
+            for keys, ids in snapshot.rows():
+                self._expect_usable()
+                yield keys, ids
+
+    # --- Changing ---
+
+    def add(self, fingerprints: object, ids: object = None) -> None:
+        """Store fingerprints (uint64[n]), each with its id (uint64[n]) in a store with ids; see open about durability.
+
+        All of them are stored, or none. Found by the next probe of any process. Where a fingerprint has that id
+        already nothing changes.
+        """
+        writer = self._expect_writer()
+        writer.add(*self._as_rows(fingerprints, ids))
+
+    def add_if_new(self, fingerprints: object, ids: object = None, *, k: int | None = None) -> Additions:
+        """Store those of fingerprints (uint64[n], up to 2^20) that are within k of none stored before, nor among them.
+
+        Tells for each the nearest match, or that it was stored. One step: no other addition comes in between.
+        """
+        writer = self._expect_writer()
+        return writer.add_if_new(*self._as_rows(fingerprints, ids), self._distance(k))
+
+    def remove(self, *, ids: object = None, fingerprints: object = None) -> None:
+        """Remove all that has one of ids (uint64[n]), or all of fingerprints (uint64[n]); durable when it returns.
+
+        What is not there is no error. A fingerprint goes with its last id. Either may be added again.
+        """
+        writer = self._expect_writer()
+        if (ids is None) == (fingerprints is None):
+            raise TypeError("remove takes ids or fingerprints, one of the two")
+        if fingerprints is not None:
+            writer.remove(changes.FINGERPRINTS_REMOVED, as_keys(fingerprints, "fingerprints"))
+        elif self.has_ids:
+            writer.remove(changes.IDS_REMOVED, as_keys(ids, "ids"))
+        else:
+            raise ValueError(f"{self.path}: the store has no ids; remove fingerprints")
+
+    def sync(self) -> None:
+        """Make durable, and visible to other processes, what was added with durability "batch"."""
+        self._expect_writer().sync()
+
+    def flush(self) -> None:
+        """Make a segment of what was added lately, as the store does by itself when there is enough."""
+        self._expect_writer().flush()
+
+    def compact(self, progress: Progress | None = None) -> None:
+        """Merge everything into one segment, without what was removed; probes and additions go on meanwhile."""
+        self._expect_writer().compact(progress)
+
+    def refresh(self) -> None:
+        """Move on to the newest state now rather than at the next call."""
+        with _Reading(self):
+            pass
+
+    def copy(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Copy the store as it is now to path, where nothing may be; the writer may go on meanwhile."""
+        with _Reading(self) as snapshot:
+            copy_store(snapshot, Path(path), progress)
+
+    def _as_rows(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | None]:
+        keys = as_keys(fingerprints, "fingerprints")
+        if not self.has_ids:
+            if ids is not None:
+                raise ValueError(f"{self.path}: the store has no ids, expected none to be given")
+            return keys, None
+        if ids is None:
+            raise ValueError(f"{self.path}: the store has ids, expected one for each fingerprint")
+        numbers = as_keys(ids, "ids")
+        if len(numbers) != len(keys):
+            raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
+        return keys, numbers
+
+    def _expect_writer(self) -> Writer:
+        self._expect_usable()
+        if self._writer is None:
+            raise ValueError(f'{self.path}: opened for reading; open it with mode "w"')
+        return self._writer
+
+    # --- About it ---
+
     def verify(self, progress: Progress | None = None) -> None:
         """Read everything and check it. Raises CorruptStore at the first thing that is wrong."""
-        with _Reading(self) as segment:
-            verifying.verify_segment(segment, self.plan, progress)
+        with _Reading(self) as snapshot:
+            for part in snapshot.parts:
+                verifying.verify_segment(part.segment, snapshot.plan, progress)
 
     def stats(self, largest_slots: int = 0) -> dict[str, Any]:
         """What the store holds and how, without decoding it, in a millisecond whatever its size.
 
-        largest_slots: how many of the fullest slots of each table to name, with the bits that their fingerprints share;
-        that reads the directories (10^8 fingerprints in 3 tables: 0.04 s, 0.4 s from disk).
+        fingerprints: None where they are not in one segment, as only reading them (len) would tell. largest_slots: how
+        many of the fullest slots of each table to name, with the bits that their fingerprints share; that reads the
+        directories (10^8 fingerprints in 3 tables: 0.04 s, 0.4 s from disk).
         """
-        with _Reading(self) as segment:
-            record = reports.stats(segment)
-            for index, table in enumerate(record["tables"] if largest_slots else []):
-                table["largest_slots"] = [
-                    {"slot": slot.slot, "mask": f"{slot.mask:016x}", "value": f"{slot.value:016x}", "keys": slot.keys}
-                    for slot in reports.largest_slots(segment, index, largest_slots)
-                ]
-        return {
-            "path": os.fspath(self.path),
-            "k": self.k,
-            "plan": self.plan.name,
-            "codec": self.codec,
-            "ids": self.has_ids,
-            "recipe": self.recipe,
-            "fingerprints": len(self),
-            "segments": [record],
-        }
+        with _Reading(self) as snapshot:
+            segments = []
+            for part in snapshot.parts:
+                record = reports.stats(part.segment)
+                for index, table in enumerate(record["tables"] if largest_slots else []):
+                    table["largest_slots"] = [
+                        {
+                            "slot": slot.slot,
+                            "mask": f"{slot.mask:016x}",
+                            "value": f"{slot.value:016x}",
+                            "keys": slot.keys,
+                        }
+                        for slot in reports.largest_slots(part.segment, index, largest_slots)
+                    ]
+                segments.append(record)
+            return {
+                "path": os.fspath(self.path),
+                "k": self.k,
+                "plan": self.plan.name,
+                "codec": self.codec,
+                "ids": self.has_ids,
+                "recipe": self.recipe,
+                "fingerprints": snapshot.key_count if snapshot.is_plain else None,
+                "pending": snapshot.pending_end,
+                "removals": len(snapshot.removals),
+                "segments": segments,
+            }
 
     def report(self, progress: Progress | None = None) -> reports.Report:
-        """The compression-ratio report: decodes every table, a few times over."""
-        with _Reading(self) as segment:
-            return reports.combine([reports.report_segment(segment, progress)])
+        """The compression-ratio report of the segments: decodes every table, a few times over."""
+        with _Reading(self) as snapshot:
+            return reports.combine([reports.report_segment(part.segment, progress) for part in snapshot.parts])
 
     def _expect_usable(self) -> None:
         if self._closed:
             raise StoreClosed(f"{self.path}: the store is closed")
         if self._pid != os.getpid():
             raise StoreClosed(f"{self.path}: the store was opened before a fork; open it again here")
+
+    def _newest(self) -> Snapshot:
+        """The snapshot of what the catalog says now."""
+        self._expect_usable()
+        if self._writer is not None:
+            return self._writer.snapshot
+        try:
+            stamp = self._catalog.stamp()
+        except OSError:
+            self._expect_usable()  # closed meanwhile
+            raise
+        if stamp != self._stamp:
+            with self._lock:
+                self._expect_usable()
+                self._snapshot = open_snapshot(self.path, self._catalog, self._snapshot)
+                self._stamp = stamp
+        return self._snapshot
 
     def _team(self, count: int) -> Threads:
         """Threads for this store's batches, kept: starting them takes as long as thousands of queries."""
@@ -253,121 +459,33 @@ class Store:
     def _distance(self, k: int | None) -> int:
         if k is None:
             return self.k
+        plan = self.plan
         distance = as_integer(k)
         if distance is None or distance < 0:
-            raise ValueError(f"k is {k!r}, expected an integer from 0 to {self.plan.k}")
-        if distance > self.plan.k:
-            name = self.plan.name
-            raise PlanError(f"k is {k}: this store answers up to {self.plan.k} (plan {name}); build it with k={k}")
+            raise ValueError(f"k is {k!r}, expected an integer from 0 to {plan.k}")
+        if distance > plan.k:
+            raise PlanError(f"k is {k}: this store answers up to {plan.k} (plan {plan.name}); build it with k={k}")
         return distance
-
-    def _search(self, queries: Keys, distance: int, first_query: int) -> Matches:
-        with _Reading(self) as segment:
-            query, fingerprint, bits = search(segment.view, queries, distance)
-            if first_query:
-                query += first_query
-            return _with_ids(segment, query, fingerprint, bits, "probe")
-
-    def _is_large(self, query_count: int) -> bool:
-        """Whether it costs less to read all stored keys past so many queries than to look each query up."""
-        if query_count < LEAST_STREAMED:
-            return False
-        with _Reading(self) as segment:
-            looked_up = query_count * planner.predict(self.plan, segment.key_count).nanoseconds
-            return batch.streaming_nanoseconds(segment, query_count) < looked_up
-
-    def _search_streaming(self, queries: Keys, distance: int, threads: int) -> Matches:
-        with _Reading(self) as segment:
-            columns = batch.stream(segment, queries, distance, self._team(threads).map)
-            return _with_ids(segment, *columns, "stream")
-
-
-def _with_ids(segment: Segment, query: Counts, fingerprint: Keys, distance: Array, method: str) -> Matches:
-    """The matches of one segment, a row for each id."""
-    ids = None
-    if segment.ids is not None:
-        counts, ids = segment.ids.lookup(fingerprint)
-        query, fingerprint, distance = (np.repeat(column, counts) for column in (query, fingerprint, distance))
-    return Matches(query, fingerprint, distance, ids, method)
 
 
 class _Reading:
-    """The store's segment, for reading: errors say which file is damaged, or that the store was closed meanwhile."""
+    """The newest snapshot, for one use: errors say that the store was closed meanwhile where that is why."""
 
     __slots__ = ("_store",)
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def __enter__(self) -> Segment:
-        self._store._expect_usable()
-        return self._store.segments[0]
+    def __enter__(self) -> Snapshot:
+        return self._store._newest()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            return
         if isinstance(error, CorruptStore | OSError | ValueError | RuntimeError):
             # A mapping that is closed meanwhile says ValueError, or EBADF, or has the size of another file; the
             # store's threads, which take no more work, say RuntimeError.
             self._store._expect_usable()
-        path = str(self._store.segments[0].path)
-        if isinstance(error, CorruptStore) and not str(error).startswith(path):
-            raise CorruptStore(f"{path}: {error}") from None
-
-
-def _open_state(path: Path, catalog: Catalog) -> tuple[State, Plan, tuple[Segment, ...]]:
-    """What the catalog says, and the plan and the segments that it names, opened."""
-    state = catalog.state()
-    while True:
-        try:
-            plan = Plan.from_json(state.settings.plan)
-            plan.prove()
-        except PlanError as error:
-            raise CorruptStore(f"{path}: catalog: {error}") from None
-        if state.settings.k > plan.k or len(state.segments) != 1:
-            found = f"k {state.settings.k}, {len(state.segments)} segments"
-            expected = f"k of at most {plan.k} (plan {plan.name}), 1 segment"
-            raise CorruptStore(f"{path}: catalog: {found}, expected {expected}")
-        try:
-            return state, plan, (_open_segment(path, state.segments[0], plan, state.settings),)
-        except FileNotFoundError as error:
-            # Where the store was replaced since the catalog was read, the new state names another file.
-            before, state = state, catalog.state()
-            if state.generation == before.generation:
-                raise CorruptStore(f"{error.filename}: missing, though the catalog names it") from None
-
-
-def _open_segment(folder: Path, entry: SegmentEntry, plan: Plan, settings: Settings) -> Segment:
-    """A segment that the catalog names: the same file, of this plan and with these settings."""
-    path = folder / "segments" / entry.name
-    segment = Segment(path)
-    record = segment.record
-    found: tuple[object, ...] = (segment.file_bytes, record.key_count, record.id_count, segment.footer_crc)
-    expected: tuple[object, ...] = (entry.file_bytes, entry.key_count, entry.id_count, entry.crc)
-    if found == expected:
-        found = (CODECS[segment.tables[0].codec], segment.ids is not None)
-        found += tuple((f"{table.prefix_mask:x}", table.flips) for table in segment.tables)
-        expected = (settings.codec, settings.ids)
-        expected += tuple((f"{table.prefix_mask:x}", table.flips) for table in plan.tables)
-    if found != expected:
-        segment.close()
-        raise CorruptStore(f"{path}: not the segment that the catalog names: found {found}, expected {expected}")
-    return segment
-
-
-def _concatenate(parts: list[Matches], with_ids: bool) -> Matches:
-    if not parts:
-        none = np.empty(0, dtype=np.uint64)
-        return Matches(np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint8), none if with_ids else None)
-    ids = [part.id for part in parts if part.id is not None]
-    return Matches(
-        np.concatenate([part.query for part in parts]),
-        np.concatenate([part.fingerprint for part in parts]),
-        np.concatenate([part.distance for part in parts]),
-        np.concatenate(ids) if with_ids else None,
-    )
 
 
 def _thread_count(threads: int | None) -> int:
@@ -377,17 +495,3 @@ def _thread_count(threads: int | None) -> int:
     if count is None or count < 1:
         raise ValueError(f"threads is {threads!r}, expected a positive integer or None")
     return count
-
-
-def _stream(items: Iterable[object], ids: str | None) -> Source:
-    """A caller's stream as (fingerprints, ids) arrays."""
-    row = 0
-    for item in items:
-        if ids == "pairs":
-            if not isinstance(item, tuple) or len(item) != 2 or item[1] is None or isinstance(item[1], str):
-                raise TypeError(f"the stream yields {item!r:.60}, expected pairs of arrays: (fingerprints, ids)")
-            yield from array_source(*item)
-            continue
-        keys = as_keys(item, "fingerprints")
-        yield keys, np.arange(row, row + len(keys), dtype=np.uint64) if ids == "row" else None
-        row += len(keys)

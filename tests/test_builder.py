@@ -208,12 +208,17 @@ def test_a_store_that_another_process_writes_to_is_locked(tmp_path):
         os.close(lock)
 
 
-def test_a_store_open_for_reading_goes_on_answering_after_it_was_replaced(tmp_path):
-    old = some()
+def test_a_store_open_for_reading_answers_from_the_one_that_replaced_it(tmp_path):
+    old, new = some(), some(seed=2)
     with fpstore.build(tmp_path / "s", old) as store:
-        fpstore.build(tmp_path / "s", some(seed=2), force=True).close()
-        assert store.probe(int(old[7])).fingerprint.tolist()[:1] == [old[7]]
+        pairs = store.rows()
+        first = next(pairs)[0]
+        fpstore.build(tmp_path / "s", new, k=2, ids=None, plan="paper-10", force=True).close()
+        assert store.probe(int(new[7])).fingerprint.tolist()[:1] == [new[7]]
+        assert (store.k, store.has_ids, store.plan.name, len(store)) == (2, False, "paper-10", len(np.unique(new)))
         store.verify()
+        # What was begun before goes on from the state of then.
+        assert np.array_equal(np.concatenate([first, *(keys for keys, _ in pairs)]), np.unique(old))
 
 
 # --- The same input and settings give the same bytes ---

@@ -203,8 +203,8 @@ def test_a_long_sort_gives_the_same_bytes_as_a_quick_one(tmp_path, monkeypatch, 
 
 
 def test_a_build_under_way_is_not_swept_by_another_of_the_same_name(tmp_path):
-    with builder._scratch_store(tmp_path / "s") as first:
-        with builder._scratch_store(tmp_path / "s") as second:
+    with builder.scratch_store(tmp_path / "s") as first:
+        with builder.scratch_store(tmp_path / "s") as second:
             assert first.is_dir()
             assert second.is_dir()
         assert first.is_dir()
@@ -233,7 +233,7 @@ def test_a_build_works_and_sweeps_nothing_where_folders_cannot_be_locked(tmp_pat
     (tmp_path / ".s.building-old").mkdir()
     with monkeypatch.context() as patch:
         patch.setattr(builder.fcntl, "flock", refuse)
-        with builder._scratch_store(tmp_path / "s") as folder:
+        with builder.scratch_store(tmp_path / "s") as folder:
             assert folder.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == [".s.building-old"]
 

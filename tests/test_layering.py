@@ -41,7 +41,11 @@ CORE = (
     "removals",
     "merge",
     "matches",
+    "additions",
     "builder",
+    "snapshot",
+    "copying",
+    "writer",
     "store",
 )
 # The wings stand beside the core and know of it only this.

@@ -198,7 +198,7 @@ def test_a_writer_overwrites_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_all = segment_module._write_all
+    write_all = segment_module.write_all
 
     def forgetful(fd: int, data: memoryview) -> None:
         damaged = bytearray(data)
@@ -207,7 +207,7 @@ def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, m
 
     with writer_with_one_table(tmp_path / "x") as writer:
         writer.add_table(HALVES.tables[1], ArrayKeys(STORED))
-        monkeypatch.setattr(segment_module, "_write_all", forgetful)
+        monkeypatch.setattr(segment_module, "write_all", forgetful)
         with pytest.raises(CorruptStore, match="checksum"):
             writer.finish()
     assert list(tmp_path.iterdir()) == []

@@ -276,7 +276,7 @@ def test_a_store_knows_its_settings_and_its_size(tmp_path):
         )
         assert store.plan.tables == plans.paper("paper-10").tables
         assert len(store) == COUNT
-        assert repr(store) == f"<fpstore.Store '{tmp_path}/s': 500 fingerprints, k 2, plan paper-10>"
+        assert repr(store) == f"<fpstore.Store '{tmp_path}/s': open for reading, k 2, plan paper-10>"
     assert repr(store) == f"<fpstore.Store '{tmp_path}/s': closed>"
 
 
@@ -285,7 +285,8 @@ def test_stats_account_for_every_byte(folder):
         stats = store.stats()
     (segment,) = stats.pop("segments")
     settings = {"k": 3, "plan": "paper-4", "codec": "gap", "ids": True, "recipe": None}
-    assert stats == {"path": str(folder), "fingerprints": COUNT} | settings
+    counts = {"fingerprints": COUNT, "pending": 0, "removals": 0}
+    assert stats == {"path": str(folder)} | counts | settings
     assert segment["bytes"]["total"] == segment_path(folder).stat().st_size
     assert [table["prefix_bits"] for table in segment["tables"]] == [16] * 4
 
@@ -320,10 +321,12 @@ def test_verify_says_how_far_it_is(folder):
 # --- Open and closed ---
 
 
-def test_a_store_opens_for_reading_only(folder):
-    for mode in ("w", "rb", None):
-        with pytest.raises(ValueError, match=f'mode is {mode!r}, expected "r"'):
+def test_a_store_opens_for_reading_or_for_writing(folder):
+    for mode in ("a", "rb", None):
+        with pytest.raises(ValueError, match=f'mode is {mode!r}, expected "r" or "w"'):
             fpstore.open(folder, mode)
+    with pytest.raises(ValueError, match=r'durability is .never., expected "commit" or "batch"'):
+        fpstore.open(folder, "w", durability="never")
 
 
 def test_a_store_that_is_not_there_is_file_not_found(tmp_path):
@@ -341,6 +344,9 @@ def every_use(store):
         lambda: store.verify(),
         lambda: store.report(),
         lambda: store.stats(1),
+        lambda: list(store.rows()),
+        lambda: len(store),
+        lambda: store.refresh(),
     ]
 
 
@@ -351,7 +357,6 @@ def test_every_use_of_a_closed_store_is_refused_with_its_path(folder):
     for use in every_use(store):
         with pytest.raises(StoreClosed, match=f"^{folder}: the store is closed$"):
             use()
-    assert len(store) == COUNT
 
 
 def test_the_with_statement_closes_even_after_an_error(folder):
@@ -375,7 +380,7 @@ def test_closing_unmaps_the_segment(folder):
 
 def test_a_store_that_nobody_closes_is_a_resource_warning(folder):
     stores_left = [fpstore.open(folder)]
-    with pytest.warns(ResourceWarning, match=r"500 fingerprints, k 3, plan paper-4> was never closed"):
+    with pytest.warns(ResourceWarning, match=r"open for reading, k 3, plan paper-4> was never closed"):
         stores_left.clear()
     # Warnings are errors here: one that was closed gives none.
     fpstore.open(folder).close()

@@ -1,0 +1,375 @@
+"""The one writer of a store: additions and removals to the log, the log to segments, small segments to large ones.
+
+What is acknowledged is in the catalog's log. Flushes and merges run beside, each in a thread of its own, and are
+published under the writer's lock; whatever ends them leaves the state as it was.
+"""
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fpstore import additions, changes
+from fpstore.additions import Additions
+from fpstore.builder import sweep_segments, write_rows
+from fpstore.catalog import Catalog, SegmentEntry, State
+from fpstore.changes import Change
+from fpstore.errors import StoreClosed
+from fpstore.merge import Input, merge_segments, pass_count
+from fpstore.segment import Segment
+from fpstore.snapshot import open_part, open_snapshot
+from fpstore.types import Array, Ids, Keys, Progress
+
+# Pending rows that are worth a segment, and those at which additions wait for it.
+FLUSH_ROWS = 1 << 20
+MOST_PENDING_ROWS = 4 * FLUSH_ROWS
+# Rows that additions with deferred durability hold back at most.
+DEFERRED_ROWS = 1 << 16
+# A batch is tested and added in pieces of this many rows, each of which is compared with itself.
+SLICE_ROWS = 256
+# A segment is merged with all that are smaller as soon as these together are a third of it: so there are few, and
+# a fingerprint is written again only when its segment grows by that much.
+GROWTH = 3
+# Everything is merged when there is a removal for so many fingerprints, and no fewer than this.
+KEYS_PER_REMOVAL = 8
+LEAST_REMOVALS = 1 << 16
+
+
+class _Cancelled(BaseException):
+    """Ends a flush or a merge when the writer closes."""
+
+
+class _Job:
+    """Work in a thread of its own: a daemon's, as a process that ends need not wait for a merge."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.error: BaseException | None = None
+        self._work = work
+        self._thread = threading.Thread(target=self._run, name="fpstore-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return not self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Until it has ended; Ctrl-C is heard meanwhile."""
+        while self._thread.is_alive():
+            self._thread.join(0.05)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except _Cancelled:
+            pass
+        except BaseException as error:
+            self.error = error
+
+
+class Writer:
+    """Writes to the store in folder; nobody else does as long as it is open. Safe to use from several threads."""
+
+    def __init__(self, folder: Path, *, deferred: bool = False) -> None:
+        """Become the writer. deferred: additions may wait for sync. Raises StoreLocked, CorruptStore."""
+        self.folder = folder
+        self._defers = deferred
+        self._deferred: list[Change] = []
+        self._lock = threading.RLock()
+        self._closing = False
+        self._flush_job: _Job | None = None
+        self._merge_job: _Job | None = None
+        # Files of flushes and merges under way, which no sweep may take.
+        self._unpublished: set[str] = set()
+        # Set while the catalog is being written: where that fails, it is asked what it came to.
+        self._unsure = False
+        self._catalog = Catalog.open(folder, writable=True)
+        try:
+            sweep_segments(folder, self._catalog)
+            self.snapshot = open_snapshot(folder, self._catalog)
+        except BaseException:
+            self._catalog.close()
+            raise
+        self._next_segment = self.snapshot.state.next_segment
+
+    # --- Changes ---
+
+    def add(self, keys: Keys, ids: Ids | None) -> None:
+        """Store fingerprints, each with its id in a store with ids."""
+        columns = (keys,) if ids is None else (keys, ids)
+        with self._ready():
+            if len(keys) >= FLUSH_ROWS:
+                self._add_segment(keys, ids)
+            elif len(keys):
+                self._log(changes.ADDED, columns, self._defers)
+
+    def add_if_new(self, keys: Keys, ids: Ids | None, distance: int) -> Additions:
+        """Store those that are near none which is stored, nor near an earlier one of them which now is.
+
+        ValueError for more than FLUSH_ROWS of them.
+        """
+        if len(keys) > FLUSH_ROWS:
+            raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {FLUSH_ROWS}")
+        with self._ready():
+            snapshot = self.snapshot
+            parts: list[Additions] = []
+            new = np.zeros(len(keys), dtype=bool)
+            self._unsure = True  # the pending index gets rows before the log has them
+            for start in range(0, len(keys), SLICE_ROWS):
+                piece = slice(start, min(start + SLICE_ROWS, len(keys)))
+                piece_ids = None if ids is None else ids[piece]
+                found = snapshot.search(keys[piece], distance)
+                parts.append(additions.decide(keys[piece], piece_ids, found, distance))
+                new[piece] = parts[-1].stored
+                columns = _columns(keys[piece], piece_ids, parts[-1].stored)
+                change = Change(snapshot.state.next_change, changes.ADDED, columns)
+                snapshot = snapshot.extended([change], snapshot.state)
+            if new.any():
+                state = self._logged(changes.ADDED, _columns(keys, ids, new), self._defers)
+                self.snapshot = dataclasses.replace(snapshot, state=state)
+            self._unsure = False
+            self._start_flush(FLUSH_ROWS)
+            return additions.concatenate(parts, ids is not None)
+
+    def remove(self, kind: int, values: Keys) -> None:
+        """Remove fingerprints or ids, as kind says."""
+        with self._ready():
+            if len(values):
+                self._log(kind, (values,), False)
+
+    def sync(self) -> None:
+        """Make everything durable that was added before."""
+        with self._ready():
+            self._write(self._deferred)
+
+    def _log(self, kind: int, columns: tuple[Keys, ...], deferred: bool) -> None:
+        state = self._logged(kind, columns, deferred)
+        change = Change(self.snapshot.state.next_change, kind, columns)
+        self._unsure = True
+        self.snapshot = self.snapshot.extended([change], state)
+        self._unsure = False
+        self._start_flush(FLUSH_ROWS)
+
+    def _logged(self, kind: int, columns: tuple[Keys, ...], deferred: bool) -> State:
+        """The state after a change of this kind, which is in the log when this returns unless it may wait."""
+        state = self.snapshot.state
+        records = list(changes.split(kind, columns, state.next_change))
+        waiting = self._deferred + records
+        if not deferred or sum(len(change.columns[0]) for change in waiting) >= DEFERRED_ROWS:
+            return self._write(waiting)
+        self._deferred = waiting
+        return dataclasses.replace(state, next_change=state.next_change + len(records))
+
+    def _write(self, records: list[Change]) -> State:
+        """Write changes, with which those that wait begin, to the log."""
+        if not records:
+            return self.snapshot.state
+        self._unsure = True
+        state = self._catalog.append(records)
+        self._deferred = []
+        self._unsure = False
+        return state
+
+    @contextlib.contextmanager
+    def _ready(self) -> Iterator[None]:
+        """The lock, when there is room for more and everything before is known to have gone well."""
+        job = self._flush_job
+        if job is not None and self.snapshot.pending_end >= MOST_PENDING_ROWS:
+            job.wait()
+        with self._lock:
+            if self._closing:
+                raise StoreClosed(f"{self.folder}: the store is closed")
+            for job in (self._flush_job, self._merge_job):
+                if job is not None and job.error is not None:
+                    error, job.error = job.error, None
+                    raise error
+            self._find_out()
+            yield
+
+    def _find_out(self) -> None:
+        """Read what the catalog says where writing it, or following it, went wrong."""
+        if not self._unsure:
+            return
+        fresh = open_snapshot(self.folder, self._catalog)
+        # Either all of them were written with what failed, or none.
+        self._deferred = [change for change in self._deferred if change.number >= fresh.state.next_change]
+        state = dataclasses.replace(fresh.state, next_change=fresh.state.next_change + len(self._deferred))
+        self.snapshot = fresh.extended(self._deferred, state)
+        self._unsure = False
+        sweep_segments(self.folder, self._catalog, self._unpublished)
+
+    # --- Segments ---
+
+    def flush(self) -> None:
+        """Make a segment of what is pending; returns when it is there."""
+        with self._ready():
+            self._start_flush(1)
+            job = self._flush_job
+        if job is not None:
+            job.wait()
+        with self._ready():
+            pass  # an error of the flush is raised
+
+    def compact(self, progress: Progress | None = None) -> None:
+        """Merge everything into one segment and forget what was removed; returns when that is done."""
+        self._wait_for_merge()
+        self.flush()
+        self._wait_for_merge()
+        with self._ready():
+            parts = self.snapshot.parts
+            if len(parts) > 1 or self._removal_count(parts):
+                self._start_merge(parts, progress)
+        self._wait_for_merge()
+
+    def _wait_for_merge(self) -> None:
+        job = self._merge_job
+        if job is not None:
+            job.wait()
+        with self._ready():
+            pass
+
+    def _start_flush(self, least_rows: int) -> None:
+        """In the background, if so many rows are pending and none is under way. The caller holds the lock."""
+        if self.snapshot.pending_end < least_rows or (self._flush_job is not None and not self._flush_job.done):
+            return
+        self._write(self._deferred)
+        snapshot = self.snapshot
+
+        def work() -> None:
+            upto = snapshot.state.next_change
+            with self._new_path() as path:
+                self._publish(self._segment_of(path, *snapshot.pending_rows(), upto), (), upto)
+            with self._lock:
+                self._start_merge(self._due())
+
+        self._flush_job = _Job(work)
+
+    def _add_segment(self, keys: Keys, ids: Ids | None) -> None:
+        self._write(self._deferred)
+        with self._new_path() as path:
+            self._publish(self._segment_of(path, keys, ids, self.snapshot.state.next_change), (), None)
+        self._start_merge(self._due())
+
+    def _segment_of(self, path: Path, keys: Keys, ids: Ids | None, position: int) -> SegmentEntry | None:
+        """A new segment of these rows; None where there are none."""
+        if not len(keys):
+            return None
+        entry = write_rows(path, keys, ids, self.snapshot.settings, self.snapshot.plan, self._advance)
+        return dataclasses.replace(entry, position=position)
+
+    def _due(self) -> tuple[Input, ...]:
+        """The segments that are to be merged now."""
+        parts = sorted(self.snapshot.parts, key=lambda part: -part.segment.key_count)
+        sizes = [part.segment.key_count for part in parts]
+        if self._removal_count(parts) > max(LEAST_REMOVALS, sum(sizes) // KEYS_PER_REMOVAL):
+            return tuple(parts)
+        for i in range(len(parts) - 1):
+            if sizes[i] < GROWTH * sum(sizes[i + 1 :]):
+                return tuple(parts[i:])
+        return ()
+
+    def _removal_count(self, parts: Sequence[Input]) -> int:
+        """How many removals a merge of all segments would be rid of."""
+        oldest = min((part.position for part in parts), default=self.snapshot.state.next_change)
+        return len(self.snapshot.removals.since(oldest))
+
+    def _start_merge(self, parts: Sequence[Input], progress: Progress | None = None) -> None:
+        """In the background, if there is anything to merge and no merge under way. The caller holds the lock."""
+        if not parts or self._closing or (self._merge_job is not None and not self._merge_job.done):
+            return
+
+        def work(parts: Sequence[Input] = parts, progress: Progress | None = progress) -> None:
+            while parts:
+                self._merge_parts(parts, progress)
+                with self._lock:
+                    parts, progress = self._due(), None
+
+        self._merge_job = _Job(work)
+
+    def _merge_parts(self, parts: Sequence[Input], progress: Progress | None) -> None:
+        with self._lock:
+            self._write(self._deferred)  # or a removal might be forgotten that the merge has applied
+            snapshot = self.snapshot
+        settings, plan = snapshot.settings, snapshot.plan
+        total = pass_count(plan, settings.ids) * sum(part.segment.key_count for part in parts)
+        done = 0
+
+        def advance(keys: int) -> None:
+            nonlocal done
+            done += keys
+            self._advance("merging", done, total)
+            if progress:
+                progress("merging", done, total)
+
+        with self._new_path() as path, contextlib.ExitStack() as stack:
+            # Mapped anew, as a merge lets go of the pages that it is done with, which probes may want.
+            inputs = [Input(Segment(part.segment.path), part.position) for part in parts]
+            for part in inputs:
+                stack.callback(part.segment.close)
+            entry = merge_segments(path, inputs, snapshot.removals, settings.codec, plan, settings.ids, advance=advance)
+            if entry is not None:
+                entry = dataclasses.replace(entry, position=snapshot.state.next_change)
+            self._publish(entry, [part.segment.path.name for part in parts], None)
+
+    def _publish(self, entry: SegmentEntry | None, dropped: Sequence[str], first_change: int | None) -> None:
+        """Make a new segment part of the store, in place of the dropped ones or of the changes before first_change."""
+        with self._lock:
+            self._advance()
+            self._find_out()
+            self._write(self._deferred)
+            snapshot = self.snapshot
+            named = zip(snapshot.state.segments, snapshot.parts, strict=True)
+            kept = [(old, part) for old, part in named if old.name not in dropped]
+            if entry is not None:
+                kept.append((entry, open_part(self.folder, entry, snapshot.plan, snapshot.settings)))
+            first = first_change or snapshot.state.first_change
+            oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
+            removals = snapshot.removals.since(min(oldest, first))
+            self._unsure = True
+            state = self._catalog.publish(
+                segments=tuple(old for old, _ in kept), first_change=first, removed=removals.records_before(first)
+            )
+            self.snapshot = snapshot.published(state, tuple(part for _, part in kept), removals)
+            self._unsure = False
+        for name in dropped:
+            with contextlib.suppress(OSError):  # the next writer sweeps it
+                (self.folder / "segments" / name).unlink()
+
+    @contextlib.contextmanager
+    def _new_path(self) -> Iterator[Path]:
+        """Where a new segment goes; no sweep takes it while it is being written and published."""
+        with self._lock:
+            name = f"{self._next_segment:08d}.fpseg"
+            self._next_segment += 1
+            self._unpublished.add(name)
+        try:
+            yield self.folder / "segments" / name
+        finally:
+            with self._lock:
+                self._unpublished.discard(name)
+
+    def _advance(self, *_progress: object) -> None:
+        if self._closing:
+            raise _Cancelled
+
+    # --- The end ---
+
+    def close(self) -> None:
+        """Write what waits, end flushes and merges where they are, and let another be the writer."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+        for job in (self._flush_job, self._merge_job):
+            if job is not None:
+                job.wait()
+        with self._lock, contextlib.closing(self._catalog):
+            self._find_out()
+            self._write(self._deferred)
+
+
+def _columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:
+    return (keys[chosen],) if ids is None else (keys[chosen], ids[chosen])

@@ -1,0 +1,207 @@
+"""The living store against a set of rows and brute force: any operations in any order, both ends of every answer."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+import fpstore
+from fpstore import writer as writers
+
+STEPS = int(os.environ.get("FPSTORE_MODEL_STEPS", "30"))
+RUNS = int(os.environ.get("FPSTORE_MODEL_RUNS", "30"))
+
+# A few fingerprints far apart, and what lies a few bits from them: many near-duplicates, few different values.
+CENTRES = [0, 2**64 - 1, 0x0123456789ABCDEF, 0xF0F0F0F000000000]
+fingerprints = st.builds(
+    lambda centre, bits: centre ^ sum(1 << bit for bit in bits),
+    st.sampled_from(CENTRES),
+    st.sets(st.sampled_from([0, 1, 17, 31, 32, 45, 62, 63]), max_size=5),
+)
+rows = st.lists(st.tuples(fingerprints, st.integers(0, 12)), max_size=30)
+PLANS = ["paper-4", "flips-3:1,0,0", "flips-2:1,1"]
+
+
+def array(values) -> np.ndarray:
+    return np.array(list(values), dtype=np.uint64)
+
+
+class LivingStore(RuleBasedStateMachine):
+    """A writer and a reader of one store, beside the set of rows that it must hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="fpstore-model-"))
+        self.model: set[tuple[int, int | None]] = set()
+        self.writer = self.reader = None
+
+    @initialize(
+        ids=st.booleans(),
+        plan=st.sampled_from(PLANS),
+        built=rows,
+        codec=st.sampled_from(["gap", "xor", "rice", "raw"]),
+        flush_rows=st.sampled_from([1, 20, 1 << 20]),
+    )
+    def begin(self, ids, plan, built, codec, flush_rows):
+        self.ids = ids
+        self.flush_rows, writers.FLUSH_ROWS = writers.FLUSH_ROWS, flush_rows
+        if built:
+            keys = array(key for key, _ in built)
+            fpstore.build(self.path, keys, array(i for _, i in built) if ids else None, plan=plan, codec=codec).close()
+            self.model = self.rows_of(built)
+            self.writer = fpstore.open(self.path, "w")
+        else:
+            self.writer = fpstore.create(self.path, ids=ids, plan=plan, codec=codec)
+        self.reader = fpstore.open(self.path)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "model.fps"
+
+    def rows_of(self, given):
+        return {(key, number if self.ids else None) for key, number in given}
+
+    def columns(self, given):
+        return array(key for key, _ in given), array(number for _, number in given) if self.ids else None
+
+    @rule(given=rows)
+    def add(self, given):
+        self.writer.add(*self.columns(given))
+        self.model |= self.rows_of(given)
+
+    @rule(given=rows, k=st.integers(0, 3))
+    def add_if_new(self, given, k):
+        if len(given) > writers.FLUSH_ROWS:
+            given = given[: writers.FLUSH_ROWS]
+        found = list(self.writer.add_if_new(*self.columns(given), k=k))
+        for (key, number), match in zip(given, found, strict=True):
+            row = (key, number if self.ids else None)
+            near = [((key ^ other).bit_count(), other, other_id) for other, other_id in self.model]
+            best = min(
+                (one for one in near if one[0] <= k), default=None, key=lambda one: (one[0], one[1], one[2] or 0)
+            )
+            if best is None:
+                assert match is None
+                self.model.add(row)
+            else:
+                assert match is not None, (row, best)
+                assert (match.distance, match.fingerprint, match.id) == best
+
+    @rule(numbers=st.lists(st.integers(0, 12), max_size=3))
+    def remove_ids(self, numbers):
+        if self.ids:
+            self.writer.remove(ids=array(numbers))
+            self.model = {row for row in self.model if row[1] not in numbers}
+
+    @rule(keys=st.lists(fingerprints, max_size=5))
+    def remove_fingerprints(self, keys):
+        self.writer.remove(fingerprints=array(keys))
+        self.model = {row for row in self.model if row[0] not in keys}
+
+    @rule()
+    def flush(self):
+        self.writer.flush()
+
+    @rule()
+    def compact(self):
+        self.writer.compact()
+        assert len(self.writer.segments) <= 1
+
+    @rule(durability=st.sampled_from(["commit", "batch"]))
+    def reopen(self, durability):
+        self.writer.close()
+        self.writer = fpstore.open(self.path, "w", durability=durability)
+
+    @rule()
+    def reopen_reader(self):
+        self.reader.close()
+        self.reader = fpstore.open(self.path)
+
+    @rule(queries=st.lists(fingerprints, min_size=1, max_size=10), k=st.integers(0, 3), by_writer=st.booleans())
+    def probe(self, queries, k, by_writer):
+        store = self.synced(by_writer)
+        expected = (
+            sorted(
+                (index, (query ^ key).bit_count(), key, number)
+                for index, query in enumerate(queries)
+                for key, number in self.model
+                if (query ^ key).bit_count() <= k
+            )
+            if self.ids
+            else sorted(
+                (index, (query ^ key).bit_count(), key)
+                for index, query in enumerate(queries)
+                for key, _ in self.model
+                if (query ^ key).bit_count() <= k
+            )
+        )
+        found = [
+            (m.query, m.distance, m.fingerprint, *([m.id] if self.ids else []))
+            for m in store.probe_many(array(queries), k)
+        ]
+        assert found == expected
+        first = [row[1:] for row in expected if row[0] == 0]
+        assert [(m.distance, m.fingerprint, *([m.id] if self.ids else [])) for m in store.probe(queries[0], k)] == first
+        assert store.contains_near(queries[0], k) == bool(first)
+
+    @rule(by_writer=st.booleans(), k=st.integers(0, 3))
+    def pairs(self, by_writer, k):
+        store = self.synced(by_writer)
+        keys = sorted({key for key, _ in self.model})
+        expected = [
+            (first, second, (first ^ second).bit_count())
+            for i, first in enumerate(keys)
+            for second in keys[i + 1 :]
+            if (first ^ second).bit_count() <= k
+        ]
+        assert sorted(pair for batch in store.pairs(k) for pair in batch) == expected
+        assert store.count_pairs(k) == len(expected)
+
+    @rule(by_writer=st.booleans())
+    def all_rows(self, by_writer):
+        store = self.synced(by_writer)
+        found = []
+        for keys, ids in store.rows():
+            found += zip(keys.tolist(), ids.tolist() if ids is not None else [None] * len(keys), strict=True)
+        assert len(found) == len(set(found))
+        assert set(found) == self.model
+        assert len(store) == len({key for key, _ in self.model})
+
+    @rule()
+    def copy(self):
+        self.writer.copy(self.folder / "copy.fps")
+        with fpstore.open(self.folder / "copy.fps") as copied:
+            copied.verify()
+            assert {
+                row
+                for keys, ids in copied.rows()
+                for row in zip(keys.tolist(), ids.tolist() if ids is not None else [None] * len(keys), strict=True)
+            } == self.model
+        shutil.rmtree(self.folder / "copy.fps")
+
+    @rule()
+    def verify(self):
+        self.reader.verify()
+
+    def synced(self, by_writer):
+        """The store to ask: its own additions a writer sees at once, a reader when they are durable."""
+        if not by_writer:
+            self.writer.sync()
+        return self.writer if by_writer else self.reader
+
+    def teardown(self):
+        for store in (self.writer, self.reader):
+            if store is not None:
+                store.close()
+        if self.writer is not None:
+            writers.FLUSH_ROWS = self.flush_rows
+        shutil.rmtree(self.folder)
+
+
+LivingStore.TestCase.settings = settings(max_examples=RUNS, stateful_step_count=STEPS, deadline=None)
+TestLivingStore = LivingStore.TestCase
