@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAP_BYTES (1u << 16)
+#define MAP_BYTES (1u << 15)
 #define MOST_BYTES 16384
 #define MOST_CORPUS 65536
 #define HANG_SECONDS 20
