@@ -28,6 +28,13 @@ cdef extern from "guard.h" nogil:
     int guard_changed(const Guard *guard)
     uint64_t guard_lost(const Guard *guard)
 
+cdef extern from * nogil:
+    """
+    #define ACQUIRE __ATOMIC_ACQUIRE
+    """
+    enum: ACQUIRE
+    uint64_t __atomic_load_n(const uint64_t *word, int order)
+
 cdef extern from "decode.h" nogil:
     void decode_choose(int fast)
     enum: DECODE_STREAMS, RUN_KEYS
@@ -234,3 +241,35 @@ cdef class TableCursor:
         finally:
             self.view.leave()
         return result[:count]
+
+
+cdef class MappedWords:
+    """Two 64-bit words of a mapped file, looked at again and again without a call of the system.
+
+    data: the mapping, any buffer. first, second: the offsets of the words.
+    """
+
+    cdef Py_buffer buffer
+    cdef Guard *guard
+    cdef const uint64_t *first
+    cdef const uint64_t *second
+
+    def __cinit__(self, data, Py_ssize_t first, Py_ssize_t second):
+        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
+        if not (0 <= first <= self.buffer.len - 8 and 0 <= second <= self.buffer.len - 8) or (first | second) % 8:
+            raise ValueError(f"words at {first} and {second}: expected multiples of 8 within {self.buffer.len} bytes")
+        self.guard = guard_add(self.buffer.buf, <size_t>self.buffer.len)
+        if self.guard == NULL:
+            raise MemoryError()
+        self.first = <const uint64_t *>(<const uint8_t *>self.buffer.buf + first)
+        self.second = <const uint64_t *>(<const uint8_t *>self.buffer.buf + second)
+
+    def __dealloc__(self):
+        if self.guard != NULL:
+            guard_remove(self.guard)
+        PyBuffer_Release(&self.buffer)
+
+    def read(self):
+        """Both, as they are now; None where the file was cut short."""
+        cdef uint64_t first = __atomic_load_n(self.first, ACQUIRE), second = __atomic_load_n(self.second, ACQUIRE)
+        return None if guard_lost(self.guard) else (first, second)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fpstore import changes
+from fpstore import changes, forks
 from fpstore import environment as environments
 from fpstore.changes import Change, RemovedBefore
 from fpstore.environment import Transaction
@@ -111,7 +111,7 @@ class Catalog:
 
     def __init__(self, folder: Path, writer_lock: int | None) -> None:
         """For open, which see."""
-        self._pid = os.getpid()
+        self._fork = forks.generation
         self._closed = True
         self._folder = folder
         self._path = folder / FILE_NAME
@@ -153,8 +153,8 @@ class Catalog:
         self._expect_usable()
         return self._environment.run(self._read)
 
-    def stamp(self) -> bytes:
-        """What differs whenever the catalog does, in a microsecond."""
+    def stamp(self) -> tuple[int, int] | None:
+        """What differs whenever the catalog does, without a call of the system; None where it was cut short."""
         self._expect_usable()
         return self._environment.stamp()
 
@@ -231,7 +231,7 @@ class Catalog:
             return
         self._closed = True
         # After a fork both belong to the parent.
-        if self._pid == os.getpid():
+        if self._fork == forks.generation:
             environments.give_back(self._environment)
             if self._writer_lock is not None:
                 environments.unlock_writer(self._writer_lock)
@@ -245,7 +245,7 @@ class Catalog:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._pid == os.getpid():
+        if not getattr(self, "_closed", True) and self._fork == forks.generation:
             warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:
@@ -254,7 +254,7 @@ class Catalog:
     def _expect_usable(self) -> None:
         if self._closed:
             raise StoreClosed(f"{self._folder}: the catalog was closed")
-        if self._pid != os.getpid():
+        if self._fork != forks.generation:
             raise StoreClosed(f"{self._folder}: opened before a fork, open it again in the child")
 
     def _expect_writable(self) -> State:

@@ -7,6 +7,7 @@ before LMDB reads it, and those who read records check them. None of its errors 
 import contextlib
 import errno
 import fcntl
+import mmap
 import os
 import stat
 import struct
@@ -19,6 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 import lmdb
 from lmdb.verify import VerifyError, verify
 
+from fpstore._view import MappedWords
 from fpstore.errors import CorruptStore, StoreLocked
 from fpstore.state import expect, expect_integer
 
@@ -143,7 +145,7 @@ class Environment:
         self.lock = threading.Lock()
         self.users = 0
         self._lmdb: lmdb.Environment | None = None
-        self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._transactions: MappedWords | None = None
         # Beside a writer, LMDB's readers have to write their place into its lock file.
         self._lock_path = path.with_name(path.name + LMDB_LOCK_SUFFIX)
         self._listed = os.access(self._lock_path if self._lock_path.exists() else path.parent, os.W_OK)
@@ -154,11 +156,6 @@ class Environment:
         if self._lmdb is not None:
             self._lmdb.close()
             self._lmdb = None
-
-    def dispose(self) -> None:
-        """Close everything, for good. The caller holds the lock, or is a fork."""
-        self.close()
-        os.close(self._fd)
 
     def run(self, work: Callable[[Transaction], T], write: bool = False) -> T:
         """The result of work in a transaction of its own, committed.
@@ -188,11 +185,19 @@ class Environment:
         assert self._lmdb is not None, "run has it open"
         return self._lmdb.open_db(name, txn=transaction, create=False)
 
-    def stamp(self) -> bytes:
-        """What changes with every commit: the transactions of both meta pages, as the file has them now."""
-        number_bytes, last = 8, _META.size - 8
-        page_bytes = int.from_bytes(os.pread(self._fd, 4, _META_PAGE_BYTES), "little")
-        return os.pread(self._fd, number_bytes, last) + os.pread(self._fd, number_bytes, page_bytes + last)
+    def stamp(self) -> tuple[int, int] | None:
+        """What changes with every commit: the transactions of both meta pages; None where the file was cut short."""
+        words = self._transactions
+        if words is None:
+            words = self._transactions = self._map_transactions()
+        return words.read()
+
+    def _map_transactions(self) -> MappedWords:
+        _check_header(self.path)
+        with open(self.path, "rb", opener=_no_link) as file:
+            page_bytes = int.from_bytes(file.read(_META.size)[_META_PAGE_BYTES:][:4], "little")
+            mapping = mmap.mmap(file.fileno(), 2 * page_bytes, access=mmap.ACCESS_READ)
+        return MappedWords(mapping, _META.size - 8, page_bytes + _META.size - 8)
 
     def reserve(self, more_bytes: int) -> None:
         """Have room for a transaction that writes more_bytes, before it fails for lack of it."""
@@ -292,6 +297,10 @@ def _extend(path: Path, file_bytes: int) -> None:
         os.close(fd)
 
 
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """Turn LMDB's errors into the system's, or into CorruptStore."""
@@ -334,8 +343,6 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     _after_fork()
-    for environment in _environments.values():
-        environment.dispose()
     _environments.clear()
     # Or the store stays locked when the parent is gone.
     for fd in _writer_locks:
@@ -363,7 +370,7 @@ def give_back(environment: Environment) -> None:
         environment.users -= 1
         if not environment.users:
             with environment.lock:
-                environment.dispose()
+                environment.close()
             del _environments[environment.identity]
 
 

@@ -62,15 +62,22 @@ class Snapshot:
         """What holds for the whole store."""
         return self.state.settings
 
-    @property
+    @functools.cached_property
     def is_plain(self) -> bool:
         """Whether it is one segment and nothing else."""
         return len(self.parts) == 1 and not self.pending_end and not self.removals
+
+    @functools.cached_property
+    def _is_plain_without_ids(self) -> bool:
+        return self.is_plain and not self.settings.ids
 
     # --- Searching ---
 
     def search(self, queries: Keys, distance: int, first_query: int = 0) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids."""
+        if self._is_plain_without_ids and not first_query:  # a single query should not pay for what follows
+            with _Named(self.parts[0].segment):
+                return Matches(*search(self.parts[0].segment.view, queries, distance), None)
         found = []
         for part in self.parts:
             with _Named(part.segment):

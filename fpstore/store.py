@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fpstore import changes
+from fpstore import changes, forks
 from fpstore import report as reports
 from fpstore import verify as verifying
 from fpstore._pairs import Join
@@ -120,7 +120,7 @@ class Store:
         """For open, which see."""
         self.path = path
         self.mode = mode
-        self._pid = os.getpid()
+        self._fork = forks.generation
         self._closed = True
         self._threads: dict[int, Threads] = {}
         self._lock = threading.Lock()
@@ -152,7 +152,7 @@ class Store:
         return open, (os.fspath(self.path),)
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._pid == os.getpid():
+        if not getattr(self, "_closed", True) and self._fork == forks.generation:
             try:
                 warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
             finally:
@@ -173,7 +173,7 @@ class Store:
                 return
             self._closed = True
         # After a fork the mappings are the parent's, and a probe that was under way there never ends here.
-        if self._pid == os.getpid():
+        if self._fork == forks.generation:
             for threads in self._threads.values():
                 threads.close()
             try:
@@ -431,7 +431,7 @@ class Store:
     def _expect_usable(self) -> None:
         if self._closed:
             raise StoreClosed(f"{self.path}: the store is closed")
-        if self._pid != os.getpid():
+        if self._fork != forks.generation:
             raise StoreClosed(f"{self.path}: the store was opened before a fork; open it again here")
 
     def _newest(self) -> Snapshot:
@@ -439,11 +439,7 @@ class Store:
         self._expect_usable()
         if self._writer is not None:
             return self._writer.snapshot
-        try:
-            stamp = self._catalog.stamp()
-        except OSError:
-            self._expect_usable()  # closed meanwhile
-            raise
+        stamp = self._catalog.stamp()
         if stamp != self._stamp:
             with self._lock:
                 self._expect_usable()
@@ -458,7 +454,7 @@ class Store:
 
     def _distance(self, k: int | None) -> int:
         if k is None:
-            return self.k
+            return self._latest.state.settings.k
         plan = self.plan
         distance = as_integer(k)
         if distance is None or distance < 0:

@@ -33,9 +33,11 @@ SLICE_ROWS = 256
 # A segment is merged with all that are smaller as soon as these together are a third of it: so there are few, and
 # a fingerprint is written again only when its segment grows by that much.
 GROWTH = 3
-# Everything is merged when there is a removal for so many fingerprints, and no fewer than this.
+# Everything is merged when there is a removal for so many fingerprints, but not for fewer removals than the least, and
+# always for the most: every process holds them in memory.
 KEYS_PER_REMOVAL = 8
 LEAST_REMOVALS = 1 << 16
+MOST_REMOVALS = 1 << 22
 
 
 class _Cancelled(BaseException):
@@ -205,27 +207,23 @@ class Writer:
 
     def flush(self) -> None:
         """Make a segment of what is pending; returns when it is there."""
+        self._wait_for(self._flush_job)  # which may have begun before the last addition
         with self._ready():
             self._start_flush(1)
-            job = self._flush_job
-        if job is not None:
-            job.wait()
-        with self._ready():
-            pass  # an error of the flush is raised
+        self._wait_for(self._flush_job)
 
     def compact(self, progress: Progress | None = None) -> None:
         """Merge everything into one segment and forget what was removed; returns when that is done."""
-        self._wait_for_merge()
         self.flush()
-        self._wait_for_merge()
+        self._wait_for(self._merge_job)
         with self._ready():
             parts = self.snapshot.parts
             if len(parts) > 1 or self._removal_count(parts):
                 self._start_merge(parts, progress)
-        self._wait_for_merge()
+        self._wait_for(self._merge_job)
 
-    def _wait_for_merge(self) -> None:
-        job = self._merge_job
+    def _wait_for(self, job: _Job | None) -> None:
+        """Until it has ended; raises what it ended with."""
         if job is not None:
             job.wait()
         with self._ready():
@@ -264,7 +262,7 @@ class Writer:
         """The segments that are to be merged now."""
         parts = sorted(self.snapshot.parts, key=lambda part: -part.segment.key_count)
         sizes = [part.segment.key_count for part in parts]
-        if self._removal_count(parts) > max(LEAST_REMOVALS, sum(sizes) // KEYS_PER_REMOVAL):
+        if self._removal_count(parts) > min(max(LEAST_REMOVALS, sum(sizes) // KEYS_PER_REMOVAL), MOST_REMOVALS):
             return tuple(parts)
         for i in range(len(parts) - 1):
             if sizes[i] < GROWTH * sum(sizes[i + 1 :]):
@@ -328,9 +326,12 @@ class Writer:
             first = first_change or snapshot.state.first_change
             oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
             removals = snapshot.removals.since(min(oldest, first))
+            same = len(removals) == len(snapshot.removals) and removals.last_position < snapshot.state.first_change
             self._unsure = True
             state = self._catalog.publish(
-                segments=tuple(old for old, _ in kept), first_change=first, removed=removals.records_before(first)
+                segments=tuple(old for old, _ in kept),
+                first_change=first,
+                removed=None if same else removals.records_before(first),
             )
             self.snapshot = snapshot.published(state, tuple(part for _, part in kept), removals)
             self._unsure = False
@@ -369,6 +370,7 @@ class Writer:
         with self._lock, contextlib.closing(self._catalog):
             self._find_out()
             self._write(self._deferred)
+            sweep_segments(self.folder, self._catalog)
 
 
 def _columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:

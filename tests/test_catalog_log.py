@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fpstore import changes
+from fpstore._view import MappedWords
 from fpstore.catalog import Catalog, Log, SegmentEntry, Settings, create_catalog
 from fpstore.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
 from fpstore.errors import CorruptStore, StoreClosed
@@ -205,3 +206,19 @@ def test_what_another_process_appends_is_seen(folder):
         subprocess.run([sys.executable, "-c", code, os.fspath(folder)], check=True, timeout=60)
         assert reader.stamp() != before
         assert shown(reader.read()) == [(1, 1, [[5], [5]])]
+
+
+def test_a_stamp_of_a_file_cut_short_is_none_and_reading_says_why(folder):
+    with Catalog.open(folder) as catalog:
+        assert catalog.stamp() is not None
+        os.truncate(folder / "catalog.mdb", 0)
+        assert catalog.stamp() is None
+        with pytest.raises(CorruptStore, match="the file's size is 0"):
+            catalog.read()
+
+
+@pytest.mark.parametrize(("first", "second"), [(-8, 0), (0, 9), (4, 8), (16, 0), (0, 2**62)])
+def test_words_outside_a_mapping_are_refused(first, second):
+    with pytest.raises(ValueError, match=f"words at {first} and {second}: expected multiples of 8 within 16 bytes"):
+        MappedWords(bytes(16), first, second)
+    assert MappedWords(words(5, 6), 8, 0).read() == (6, 5)

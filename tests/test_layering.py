@@ -15,6 +15,7 @@ CORE = (
     "types",
     "arrays",
     "threads",
+    "forks",
     "_codec",
     "_view",
     "_sort",
