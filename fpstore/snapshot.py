@@ -71,6 +71,11 @@ class Snapshot:
     def _is_plain_without_ids(self) -> bool:
         return self.is_plain and not self.settings.ids
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has neither a segment nor anything pending."""
+        return not self.parts and not self.pending_end
+
     # --- Searching ---
 
     def search(self, queries: Keys, distance: int, first_query: int = 0) -> Matches:

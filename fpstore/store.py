@@ -313,16 +313,14 @@ class Store:
         All of them are stored, or none. Found by the next probe of any process. Where a fingerprint has that id
         already nothing changes.
         """
-        writer = self._expect_writer()
-        writer.add(*self._as_rows(fingerprints, ids))
+        self._expect_writer().add(*self._as_rows(fingerprints, ids))
 
     def add_if_new(self, fingerprints: object, ids: object = None, *, k: int | None = None) -> Additions:
         """Store those of fingerprints (uint64[n], up to 2^20) that are within k of none stored before, nor among them.
 
         Tells for each the nearest match, or that it was stored. One step: no other addition comes in between.
         """
-        writer = self._expect_writer()
-        return writer.add_if_new(*self._as_rows(fingerprints, ids), self._distance(k))
+        return self._expect_writer().add_if_new(*self._as_rows(fingerprints, ids), self._distance(k))
 
     def remove(self, *, ids: object = None, fingerprints: object = None) -> None:
         """Remove all that has one of ids (uint64[n]), or all of fingerprints (uint64[n]); durable when it returns.
@@ -346,6 +344,10 @@ class Store:
     def flush(self) -> None:
         """Make a segment of what was added lately, as the store does by itself when there is enough."""
         self._expect_writer().flush()
+
+    def settle(self) -> None:
+        """Wait for the segments and merges that the store makes by itself; close would end them."""
+        self._expect_writer().settle()
 
     def compact(self, progress: Progress | None = None) -> None:
         """Merge everything into one segment, without what was removed; probes and additions go on meanwhile."""
@@ -417,7 +419,7 @@ class Store:
                 "codec": self.codec,
                 "ids": self.has_ids,
                 "recipe": self.recipe,
-                "fingerprints": snapshot.key_count if snapshot.is_plain else None,
+                "fingerprints": snapshot.key_count if snapshot.is_plain or snapshot.is_empty else None,
                 "pending": snapshot.pending_end,
                 "removals": len(snapshot.removals),
                 "segments": segments,

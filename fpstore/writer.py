@@ -84,6 +84,7 @@ class Writer:
         self._closing = False
         self._flush_job: _Job | None = None
         self._merge_job: _Job | None = None
+        self._merge_progress: Progress | None = None
         # Files of flushes and merges under way, which no sweep may take.
         self._unpublished: set[str] = set()
         # Set while the catalog is being written: where that fails, it is asked what it came to.
@@ -119,20 +120,19 @@ class Writer:
             snapshot = self.snapshot
             parts: list[Additions] = []
             new = np.zeros(len(keys), dtype=bool)
-            self._unsure = True  # the pending index gets rows before the log has them
-            for start in range(0, len(keys), SLICE_ROWS):
-                piece = slice(start, min(start + SLICE_ROWS, len(keys)))
-                piece_ids = None if ids is None else ids[piece]
-                found = snapshot.search(keys[piece], distance)
-                parts.append(additions.decide(keys[piece], piece_ids, found, distance))
-                new[piece] = parts[-1].stored
-                columns = _columns(keys[piece], piece_ids, parts[-1].stored)
-                change = Change(snapshot.state.next_change, changes.ADDED, columns)
-                snapshot = snapshot.extended([change], snapshot.state)
-            if new.any():
-                state = self._logged(changes.ADDED, _columns(keys, ids, new), self._defers)
-                self.snapshot = dataclasses.replace(snapshot, state=state)
-            self._unsure = False
+            with self._uncertain():  # the pending index gets rows before the log has them
+                for start in range(0, len(keys), SLICE_ROWS):
+                    piece = slice(start, min(start + SLICE_ROWS, len(keys)))
+                    piece_ids = None if ids is None else ids[piece]
+                    found = snapshot.search(keys[piece], distance)
+                    parts.append(additions.decide(keys[piece], piece_ids, found, distance))
+                    new[piece] = parts[-1].stored
+                    columns = _columns(keys[piece], piece_ids, parts[-1].stored)
+                    change = Change(snapshot.state.next_change, changes.ADDED, columns)
+                    snapshot = snapshot.extended([change], snapshot.state)
+                if new.any():
+                    state = self._logged(changes.ADDED, _columns(keys, ids, new), self._defers)
+                    self.snapshot = dataclasses.replace(snapshot, state=state)
             self._start_flush(FLUSH_ROWS)
             return additions.concatenate(parts, ids is not None)
 
@@ -148,16 +148,16 @@ class Writer:
             self._write(self._deferred)
 
     def _log(self, kind: int, columns: tuple[Keys, ...], deferred: bool) -> None:
-        state = self._logged(kind, columns, deferred)
         change = Change(self.snapshot.state.next_change, kind, columns)
-        self._unsure = True
-        self.snapshot = self.snapshot.extended([change], state)
-        self._unsure = False
+        with self._uncertain():
+            self.snapshot = self.snapshot.extended([change], self._logged(kind, columns, deferred))
         self._start_flush(FLUSH_ROWS)
 
     def _logged(self, kind: int, columns: tuple[Keys, ...], deferred: bool) -> State:
         """The state after a change of this kind, which is in the log when this returns unless it may wait."""
         state = self.snapshot.state
+        if deferred:
+            columns = tuple(column.copy() for column in columns)  # the caller may go on to use the arrays
         records = list(changes.split(kind, columns, state.next_change))
         waiting = self._deferred + records
         if not deferred or sum(len(change.columns[0]) for change in waiting) >= DEFERRED_ROWS:
@@ -169,10 +169,9 @@ class Writer:
         """Write changes, with which those that wait begin, to the log."""
         if not records:
             return self.snapshot.state
-        self._unsure = True
-        state = self._catalog.append(records)
-        self._deferred = []
-        self._unsure = False
+        with self._uncertain():
+            state = self._catalog.append(records)
+            self._deferred = []
         return state
 
     @contextlib.contextmanager
@@ -191,6 +190,13 @@ class Writer:
             self._find_out()
             yield
 
+    @contextlib.contextmanager
+    def _uncertain(self) -> Iterator[None]:
+        """Around what changes the catalog, until the snapshot has followed: where it fails, _find_out is called for."""
+        before, self._unsure = self._unsure, True
+        yield
+        self._unsure = before
+
     def _find_out(self) -> None:
         """Read what the catalog says where writing it, or following it, went wrong."""
         if not self._unsure:
@@ -206,32 +212,56 @@ class Writer:
     # --- Segments ---
 
     def flush(self) -> None:
-        """Make a segment of what is pending; returns when it is there."""
-        self._wait_for(self._flush_job)  # which may have begun before the last addition
+        """Make a segment of what was added before; returns when it is there."""
         with self._ready():
-            self._start_flush(1)
-        self._wait_for(self._flush_job)
+            end = self.snapshot.state.next_change
+        while self.snapshot.state.first_change < end:
+            with self._ready():  # which raises the error of a flush that failed
+                self._start_flush(1)  # unless one is under way, which may have begun before the last additions
+                job = self._flush_job
+            if job is not None:
+                job.wait()
+
+    def settle(self) -> None:
+        """Wait for the flush and the merges that are due."""
+        while True:
+            with self._ready():
+                self._start_flush(FLUSH_ROWS)
+                job = self._flush_job
+            if job is None or job.done:
+                break
+            job.wait()
+        with self._ready():
+            self._start_merge(self._due())
+        self._wait_for_merge()
 
     def compact(self, progress: Progress | None = None) -> None:
         """Merge everything into one segment and forget what was removed; returns when that is done."""
-        self.flush()
-        self._wait_for(self._merge_job)
-        with self._ready():
-            parts = self.snapshot.parts
-            if len(parts) > 1 or self._removal_count(parts):
-                self._start_merge(parts, progress)
-        self._wait_for(self._merge_job)
+        self._merge_progress = progress  # of those that are due after the flush, too
+        try:
+            self._wait_for_merge()
+            self.flush()
+            self._wait_for_merge()
+            with self._ready():
+                parts = self.snapshot.parts
+                if len(parts) > 1 or self._removal_count(parts):
+                    self._start_merge(parts)
+            self._wait_for_merge()
+        finally:
+            self._merge_progress = None
 
-    def _wait_for(self, job: _Job | None) -> None:
-        """Until it has ended; raises what it ended with."""
+    def _wait_for_merge(self) -> None:
+        job = self._merge_job
         if job is not None:
             job.wait()
         with self._ready():
             pass
 
-    def _start_flush(self, least_rows: int) -> None:
-        """In the background, if so many rows are pending and none is under way. The caller holds the lock."""
-        if self.snapshot.pending_end < least_rows or (self._flush_job is not None and not self._flush_job.done):
+    def _start_flush(self, least: int) -> None:
+        """In the background, if so many rows or changes are logged and none is under way. The caller holds the lock."""
+        state = self.snapshot.state
+        logged = max(self.snapshot.pending_end, state.next_change - state.first_change)
+        if logged < least or (self._flush_job is not None and not self._flush_job.done):
             return
         self._write(self._deferred)
         snapshot = self.snapshot
@@ -274,20 +304,20 @@ class Writer:
         oldest = min((part.position for part in parts), default=self.snapshot.state.next_change)
         return len(self.snapshot.removals.since(oldest))
 
-    def _start_merge(self, parts: Sequence[Input], progress: Progress | None = None) -> None:
+    def _start_merge(self, parts: Sequence[Input]) -> None:
         """In the background, if there is anything to merge and no merge under way. The caller holds the lock."""
         if not parts or self._closing or (self._merge_job is not None and not self._merge_job.done):
             return
 
-        def work(parts: Sequence[Input] = parts, progress: Progress | None = progress) -> None:
+        def work(parts: Sequence[Input] = parts) -> None:
             while parts:
-                self._merge_parts(parts, progress)
+                self._merge_parts(parts)
                 with self._lock:
-                    parts, progress = self._due(), None
+                    parts = self._due()
 
         self._merge_job = _Job(work)
 
-    def _merge_parts(self, parts: Sequence[Input], progress: Progress | None) -> None:
+    def _merge_parts(self, parts: Sequence[Input]) -> None:
         with self._lock:
             self._write(self._deferred)  # or a removal might be forgotten that the merge has applied
             snapshot = self.snapshot
@@ -299,7 +329,7 @@ class Writer:
             nonlocal done
             done += keys
             self._advance("merging", done, total)
-            if progress:
+            if progress := self._merge_progress:
                 progress("merging", done, total)
 
         with self._new_path() as path, contextlib.ExitStack() as stack:
@@ -327,14 +357,13 @@ class Writer:
             oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
             removals = snapshot.removals.since(min(oldest, first))
             same = len(removals) == len(snapshot.removals) and removals.last_position < snapshot.state.first_change
-            self._unsure = True
-            state = self._catalog.publish(
-                segments=tuple(old for old, _ in kept),
-                first_change=first,
-                removed=None if same else removals.records_before(first),
-            )
-            self.snapshot = snapshot.published(state, tuple(part for _, part in kept), removals)
-            self._unsure = False
+            with self._uncertain():
+                state = self._catalog.publish(
+                    segments=tuple(old for old, _ in kept),
+                    first_change=first,
+                    removed=None if same else removals.records_before(first),
+                )
+                self.snapshot = snapshot.published(state, tuple(part for _, part in kept), removals)
         for name in dropped:
             with contextlib.suppress(OSError):  # the next writer sweeps it
                 (self.folder / "segments" / name).unlink()

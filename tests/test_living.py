@@ -1,0 +1,624 @@
+"""A store that is written to: what its writer promises, refuses, and makes good after a failure."""
+
+import errno
+import os
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from helpers import fingerprint_array, uniform
+
+import fpstore
+from fpstore import StoreClosed, StoreLocked
+from fpstore import writer as writers
+from fpstore.catalog import Catalog
+from fpstore.writer import Writer
+
+SOME = uniform(300, np.random.default_rng(1))
+MORE = uniform(300, np.random.default_rng(2))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A store of SOME with row numbers."""
+    fpstore.build(tmp_path / "s", SOME, plan="paper-4").close()
+    return tmp_path / "s"
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """An empty store without ids."""
+    fpstore.create(tmp_path / "bare", ids=False, plan="paper-4").close()
+    return tmp_path / "bare"
+
+
+def rows_of(store):
+    found = []
+    for keys, ids in store.rows():
+        found += zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
+    return found
+
+
+def keys_of(store):
+    return [key for key, _ in rows_of(store)]
+
+
+def ids_from(first, count):
+    return np.arange(first, first + count, dtype=np.uint64)
+
+
+def run_python(code, *arguments):
+    code = f"import sys, numpy as np, fpstore\n{code}"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+def no_space(*_args, **_options):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+# --- What is refused ---
+
+
+def every_change(store):
+    return [
+        lambda: store.add([1], [1]),
+        lambda: store.add_if_new([1], [1]),
+        lambda: store.remove(ids=[1]),
+        lambda: store.sync(),
+        lambda: store.flush(),
+        lambda: store.settle(),
+        lambda: store.compact(),
+    ]
+
+
+def test_a_store_opened_for_reading_takes_no_changes(folder):
+    with fpstore.open(folder) as store:
+        for change in every_change(store):
+            with pytest.raises(ValueError, match=f'^{folder}: opened for reading; open it with mode "w"$'):
+                change()
+        assert keys_of(store) == sorted(SOME.tolist())
+
+
+def test_a_closed_store_takes_no_changes(folder):
+    store = fpstore.open(folder, "w")
+    store.close()
+    store.close()
+    for change in [*every_change(store), lambda: store.copy(folder.with_name("t"))]:
+        with pytest.raises(StoreClosed, match=f"^{folder}: the store is closed$"):
+            change()
+
+
+def test_a_writer_that_another_thread_closed_says_so(folder):
+    writer = Writer(folder)
+    writer.close()
+    writer.close()
+    with pytest.raises(StoreClosed, match=f"^{folder}: the store is closed$"):
+        writer.add(MORE, MORE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([1],), ValueError, "the store has ids, expected one for each fingerprint"),
+        (([1, 2], [1]), ValueError, "1 ids for 2 fingerprints: expected one for each"),
+        (([1.5], [1]), TypeError, "fingerprints: item 0"),
+        (([-1], [1]), ValueError, "fingerprints: item 0"),
+        (([1], [-1]), ValueError, "ids: item 0"),
+        ((None, [1]), TypeError, "fingerprints: a NoneType"),
+    ],
+)
+def test_rows_that_cannot_be_added_are_refused_whole(folder, arguments, error, message):
+    with fpstore.open(folder, "w") as store:
+        for add in (store.add, store.add_if_new):
+            with pytest.raises(error, match=message):
+                add(*arguments)
+        assert keys_of(store) == sorted(SOME.tolist())
+
+
+def test_ids_for_a_store_without_ids_are_refused(bare):
+    with fpstore.open(bare, "w") as store:
+        for add in (store.add, store.add_if_new):
+            with pytest.raises(ValueError, match=f"^{bare}: the store has no ids, expected none to be given$"):
+                add([1], [1])
+        with pytest.raises(ValueError, match=f"^{bare}: the store has no ids; remove fingerprints$"):
+            store.remove(ids=[1])
+        assert len(store) == 0
+
+
+@pytest.mark.parametrize("arguments", [{}, {"ids": [1], "fingerprints": [1]}])
+def test_what_is_removed_is_either_ids_or_fingerprints(folder, arguments):
+    with (
+        fpstore.open(folder, "w") as store,
+        pytest.raises(TypeError, match=r"^remove takes ids or fingerprints, one of the two$"),
+    ):
+        store.remove(**arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"ids": [-1]}, {"fingerprints": [1 << 64]}])
+def test_a_removal_that_cannot_be_is_refused(folder, arguments):
+    with fpstore.open(folder, "w") as store:
+        with pytest.raises(ValueError, match="item 0"):
+            store.remove(**arguments)
+        assert store.stats()["removals"] == 0
+
+
+def test_the_distance_of_a_test_is_at_most_the_plans(folder):
+    with fpstore.open(folder, "w") as store:
+        with pytest.raises(fpstore.PlanError, match="k is 4"):
+            store.add_if_new(MORE, ids_from(0, 300), k=4)
+        assert keys_of(store) == sorted(SOME.tolist())
+
+
+def test_more_than_can_be_tested_at_once_is_refused(bare, monkeypatch):
+    monkeypatch.setattr(writers, "FLUSH_ROWS", 10)
+    with fpstore.open(bare, "w") as store:
+        with pytest.raises(ValueError, match=r"^11 fingerprints to test and add at once, expected at most 10$"):
+            store.add_if_new(MORE[:11])
+        assert len(store) == 0
+
+
+def test_whether_a_new_store_has_ids_is_true_or_false(tmp_path):
+    with pytest.raises(TypeError, match="ids is 'row', expected True or False"):
+        fpstore.create(tmp_path / "s", ids="row")
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_empty_store_is_not_made_where_something_is(folder):
+    with pytest.raises(FileExistsError, match="already there"):
+        fpstore.create(folder)
+    with fpstore.open(folder) as store:
+        assert len(store) == 300
+
+
+def test_an_empty_store_knows_that_it_is(bare):
+    with fpstore.open(bare) as store:
+        assert (len(store), store.segments, rows_of(store), store.count_pairs()) == (0, (), [], 0)
+        assert store.stats()["fingerprints"] == 0
+
+
+# --- One writer, many readers ---
+
+
+def test_a_second_writer_in_another_process_is_told_the_first_ones_number(folder):
+    code = "fpstore.open(sys.argv[1], 'w')"
+    with fpstore.open(folder, "w"):
+        run = run_python(code, folder)
+        assert f"StoreLocked: {folder}: process {os.getpid()} is writing to this store" in run.stderr
+        with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
+            fpstore.open(folder, "w")
+    fpstore.open(folder, "w").close()
+
+
+def test_a_pickled_writer_opens_for_reading(folder):
+    with fpstore.open(folder, "w") as store:
+        store.add([7], [7])
+        with pickle.loads(pickle.dumps(store)) as reader:
+            assert reader.mode == "r"
+            assert reader.probe(7, 0).id.tolist() == [7]
+
+
+def test_what_a_store_is_open_for_is_in_its_repr(folder):
+    with fpstore.open(folder, "w") as store:
+        assert repr(store) == f"<fpstore.Store {str(folder)!r}: open for writing, k 3, plan paper-4>"
+    assert repr(store).endswith(": closed>")
+
+
+def test_a_reader_moves_on_when_asked_or_refreshed(folder):
+    with fpstore.open(folder, "w") as writer, fpstore.open(folder) as reader:
+        for number in range(5):
+            writer.add([number], [number])
+            assert reader.probe(number, 0).id.tolist() == [number]
+        writer.flush()
+        reader.refresh()
+        assert len(reader.segments) == 2
+        writer.compact()
+        reader.refresh()
+        assert len(reader.segments) == 1
+
+
+def test_an_iterator_keeps_the_state_it_began_with(folder):
+    with fpstore.open(folder, "w") as store:
+        found = store.rows()
+        first = next(found)[0].tolist()
+        store.remove(fingerprints=SOME)
+        store.compact()
+        assert sorted(first + [key for keys, _ in found for key in keys.tolist()]) == sorted(SOME.tolist())
+        assert rows_of(store) == []
+
+
+# --- Durability ---
+
+COUNT_ROWS = "with fpstore.open(sys.argv[1]) as store: print(sum(len(keys) for keys, _ in store.rows()))"
+
+
+@pytest.mark.parametrize("end", ["sync", "remove", "flush", "settle", "compact", "close"])
+def test_a_batch_is_seen_by_others_when_it_is_ended(bare, end):
+    store = fpstore.open(bare, "w", durability="batch")
+    store.add(SOME)
+    store.add_if_new(MORE)
+    assert len(store.probe_many(SOME, 0)) == 300
+    assert run_python(COUNT_ROWS, bare).stdout == "0\n"
+    if end == "remove":
+        store.remove(fingerprints=SOME[:1])
+    elif end == "settle":
+        store.sync()
+        store.settle()
+    else:
+        getattr(store, end)()
+    assert run_python(COUNT_ROWS, bare).stdout == f"{599 if end == 'remove' else 600}\n"
+    store.close()
+
+
+def test_a_batch_holds_back_so_many_rows_and_no_more(bare, monkeypatch):
+    monkeypatch.setattr(writers, "DEFERRED_ROWS", 500)
+    with fpstore.open(bare, "w", durability="batch") as store, fpstore.open(bare) as reader:
+        store.add(SOME)
+        assert keys_of(reader) == []
+        store.add(MORE)
+        assert keys_of(reader) == keys_of(store) == sorted([*SOME.tolist(), *MORE.tolist()])
+
+
+def test_a_process_that_dies_loses_the_batch_and_nothing_more(bare):
+    code = (
+        "import os; store = fpstore.open(sys.argv[1], 'w', durability='batch')\n"
+        "store.add([1]); store.sync(); store.add([2]); os._exit(0)"
+    )
+    run_python(code, bare)
+    with fpstore.open(bare) as store:
+        assert keys_of(store) == [1]
+
+
+def test_the_arrays_of_a_batch_may_be_used_for_something_else(bare):
+    rows = SOME.copy()
+    with fpstore.open(bare, "w", durability="batch") as store:
+        store.add(rows)
+        rows[:] = 0
+    with fpstore.open(bare) as store:
+        assert keys_of(store) == sorted(SOME.tolist())
+
+
+# --- Additions ---
+
+
+def test_what_became_of_each_fingerprint_is_told_as_matches(folder):
+    with fpstore.open(folder, "w") as store:
+        known, new = int(SOME[3]), 12345
+        found = store.add_if_new([known ^ 1, new, new ^ 2, new], [1000, 1001, 1002, 1003])
+        assert repr(found) == "<Additions: 1 of 4 stored>"
+        assert len(found) == 4
+        assert list(found) == [(0, known, 1, 3), None, (2, new, 1, 1001), (3, new, 0, 1001)]
+        assert found.stored.tolist() == [False, True, False, False]
+        assert [column.dtype for column in (found.stored, found.fingerprint, found.distance, found.id)] == [
+            np.bool_,
+            np.uint64,
+            np.uint8,
+            np.uint64,
+        ]
+
+
+def test_additions_to_a_store_without_ids_have_none(bare):
+    with fpstore.open(bare, "w") as store:
+        found = store.add_if_new([5, 4])
+        assert found.id is None
+        assert list(found) == [None, (1, 5, 1, None)]
+
+
+def test_no_rows_change_nothing(folder):
+    nothing = np.empty(0, dtype=np.uint64)
+    with fpstore.open(folder, "w") as store:
+        before = store.stats()
+        store.add(nothing, nothing)
+        store.remove(ids=nothing)
+        store.remove(fingerprints=[])
+        assert list(store.add_if_new(nothing, nothing)) == []
+        store.sync()
+        store.flush()
+        store.settle()
+        store.compact()
+        assert store.stats() == before
+
+
+def test_an_addition_larger_than_a_flush_becomes_a_segment_at_once(folder, monkeypatch):
+    monkeypatch.setattr(writers, "FLUSH_ROWS", 100)
+    monkeypatch.setattr(writers, "GROWTH", 0)  # nothing is merged
+    with fpstore.open(folder, "w") as store, fpstore.open(folder) as reader:
+        store.remove(fingerprints=MORE)
+        store.add(MORE, ids_from(1000, 300))
+        for each in (store, reader):
+            assert keys_of(each) == sorted([*SOME.tolist(), *MORE.tolist()])
+            assert (len(each.segments), each.stats()["pending"]) == (2, 0)
+        store.remove(ids=ids_from(1000, 300))
+        assert keys_of(reader) == sorted(SOME.tolist())
+
+
+def test_what_is_pending_is_flushed_when_there_is_enough(bare, monkeypatch):
+    monkeypatch.setattr(writers, "FLUSH_ROWS", 50)
+    with fpstore.open(bare, "w") as store:
+        for key in SOME.tolist():
+            store.add([key])
+        store.settle()
+        assert store.stats()["pending"] < 50
+        assert store.segments
+        assert keys_of(store) == sorted(SOME.tolist())
+
+
+def test_additions_wait_for_a_flush_when_too_much_is_pending(bare, monkeypatch):
+    monkeypatch.setattr(writers, "FLUSH_ROWS", 10)
+    monkeypatch.setattr(writers, "MOST_PENDING_ROWS", 20)
+    begin, flushed = threading.Event(), writers.write_rows
+
+    def slow(*arguments):
+        assert begin.wait(60)
+        return flushed(*arguments)
+
+    monkeypatch.setattr(writers, "write_rows", slow)
+    with fpstore.open(bare, "w") as store:
+        for key in SOME[:20].tolist():
+            store.add([key])
+        waiting = threading.Thread(target=store.add, args=(MORE[:1],))
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        assert keys_of(store) == sorted(SOME[:20].tolist())
+        begin.set()
+        waiting.join(60)
+        assert not waiting.is_alive()
+        assert keys_of(store) == sorted([*SOME[:20].tolist(), int(MORE[0])])
+
+
+# --- Flushes and merges ---
+
+
+def test_a_flush_takes_in_what_came_while_another_was_under_way(bare, monkeypatch):
+    monkeypatch.setattr(writers, "FLUSH_ROWS", 10)
+    begin, flushed = threading.Event(), writers.write_rows
+
+    def slow(*arguments):
+        assert begin.wait(60)
+        return flushed(*arguments)
+
+    monkeypatch.setattr(writers, "write_rows", slow)
+    with fpstore.open(bare, "w") as store:
+        for key in SOME[:15].tolist():
+            store.add([key])
+        threading.Timer(0.1, begin.set).start()
+        store.flush()
+        assert store.stats()["pending"] == 0
+        assert keys_of(store) == sorted(SOME[:15].tolist())
+
+
+@pytest.mark.parametrize("removed", [SOME[:5], SOME], ids=["some", "all"])
+def test_compacting_forgets_the_removals(folder, removed):
+    with fpstore.open(folder, "w") as store:
+        store.remove(fingerprints=removed)
+        assert store.stats()["removals"] == len(removed)
+        store.compact()
+        left = 300 - len(removed)
+        with fpstore.open(folder) as reader:
+            for stats in (store.stats(), reader.stats()):
+                assert (stats["removals"], stats["pending"], stats["fingerprints"]) == (0, 0, left)
+                assert len(stats["segments"]) == (left > 0)
+        store.add(removed, ids_from(0, len(removed)))
+        assert keys_of(store) == sorted(SOME.tolist())
+
+
+def test_many_small_removals_leave_the_log_without_being_asked(folder, monkeypatch):
+    monkeypatch.setattr(writers, "FLUSH_ROWS", 20)
+    with fpstore.open(folder, "w") as store:
+        for key in SOME[:30].tolist():
+            store.remove(fingerprints=[key])
+        store.settle()
+        with Catalog.open(folder) as catalog:
+            assert len(catalog.read().changes) < 20
+        assert keys_of(store) == sorted(SOME[30:].tolist())
+
+
+def test_settling_merges_what_is_due(folder, monkeypatch):
+    with fpstore.open(folder, "w") as store:
+        started = Writer._start_merge
+        monkeypatch.setattr(Writer, "_start_merge", lambda *_: None)
+        for first in range(0, 300, 100):
+            store.add(MORE[first : first + 100], ids_from(first, 100))
+            store.flush()
+        assert len(store.segments) == 4
+        monkeypatch.setattr(Writer, "_start_merge", started)
+        store.settle()
+        assert len(store.segments) == 1
+        assert keys_of(store) == sorted([*SOME.tolist(), *MORE.tolist()])
+
+
+def test_compacting_says_how_far_it_is(folder):
+    told = []
+    with fpstore.open(folder, "w") as store:
+        store.add(MORE, ids_from(0, 300))
+        store.compact(lambda *progress: told.append(progress))
+    assert {phase for phase, _, _ in told} == {"merging"}
+    assert told[-1][1] == told[-1][2] > 0
+
+
+def test_closing_ends_a_merge_where_it_is(folder, monkeypatch):
+    begun, go_on, merged = threading.Event(), threading.Event(), writers.merge_segments
+
+    def slow(*arguments, **options):
+        begun.set()
+        assert go_on.wait(60)
+        return merged(*arguments, **options)
+
+    monkeypatch.setattr(writers, "merge_segments", slow)
+    store = fpstore.open(folder, "w")
+    store.add(MORE, ids_from(0, 300))
+    store.flush()
+    assert begun.wait(60)
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    while not store._writer._closing:
+        pass
+    go_on.set()
+    closing.join(60)
+    with fpstore.open(folder) as reader:
+        assert len(reader.segments) == 2
+        assert keys_of(reader) == sorted([*SOME.tolist(), *MORE.tolist()])
+
+
+# --- What fails ---
+
+
+@pytest.mark.parametrize("end", ["flush", "add", "sync", "settle", "compact"])
+def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(bare, monkeypatch, end):
+    monkeypatch.setattr(writers, "FLUSH_ROWS", 200)
+    with fpstore.open(bare, "w") as store:
+        with monkeypatch.context() as failing:
+            failing.setattr(writers, "write_rows", no_space)
+            store.add(SOME[:100])
+            store.add(SOME[100:200])
+            store._writer._flush_job.wait()
+            with pytest.raises(OSError, match="No space left"):
+                store.add([1]) if end == "add" else getattr(store, end)()
+        assert keys_of(store) == sorted(SOME[:200].tolist())
+        store.add(SOME[200:])
+        store.flush()
+        assert (store.stats()["pending"], len(store.segments)) == (0, 1)
+    with fpstore.open(bare) as store:
+        store.verify()
+        assert keys_of(store) == sorted(SOME.tolist())
+
+
+def test_a_merge_that_fails_leaves_the_segments_as_they_were(folder, monkeypatch):
+    with fpstore.open(folder, "w") as store:
+        store.add(MORE, ids_from(0, 300))
+        with monkeypatch.context() as failing:
+            failing.setattr(writers, "merge_segments", no_space)
+            with pytest.raises(OSError, match="No space left"):
+                store.compact()
+            assert len(store.segments) == 2
+        store.compact()
+        assert len(store.segments) == 1
+        assert keys_of(store) == sorted([*SOME.tolist(), *MORE.tolist()])
+
+
+def test_an_addition_that_cannot_become_a_segment_is_not_there(bare, monkeypatch):
+    monkeypatch.setattr(writers, "FLUSH_ROWS", 100)
+    with fpstore.open(bare, "w") as store:
+        with monkeypatch.context() as failing:
+            failing.setattr(writers, "write_rows", no_space)
+            with pytest.raises(OSError, match="No space left"):
+                store.add(SOME)
+        assert keys_of(store) == []
+        store.add(SOME)
+        assert keys_of(store) == sorted(SOME.tolist())
+
+
+CHANGES = {
+    "add": lambda store: store.add(MORE, ids_from(1000, 300)),
+    "add_if_new": lambda store: store.add_if_new(MORE, ids_from(1000, 300)),
+    "remove": lambda store: store.remove(fingerprints=SOME[:10]),
+    "flush": lambda store: store.flush(),
+    "compact": lambda store: store.compact(),
+}
+
+
+@pytest.mark.parametrize("durability", ["commit", "batch"])
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()], ids=["io", "ctrl-c"])
+@pytest.mark.parametrize("really", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_commit_that_fails_leaves_a_writer_that_knows_what_it_came_to(
+    folder, monkeypatch, name, really, error, durability
+):
+    failed = []
+
+    def failing(method):
+        real = getattr(Catalog, method)
+
+        def fail(*arguments, **options):
+            if failed:
+                return real(*arguments, **options)
+            failed.append(method)
+            if really:
+                real(*arguments, **options)
+            raise error
+
+        return fail
+
+    with fpstore.open(folder, "w", durability=durability) as store:
+        store.add([1], [500])
+        with monkeypatch.context() as patched:
+            for method in ("append", "publish"):
+                patched.setattr(Catalog, method, failing(method))
+            try:
+                CHANGES[name](store)
+                store.sync()
+            except (OSError, KeyboardInterrupt) as raised:
+                assert raised is error  # noqa: PT017
+        assert failed
+        store.sync()
+        with fpstore.open(folder) as reader:
+            after = rows_of(store)
+            assert after == rows_of(reader)
+        before = {*zip(SOME.tolist(), range(300), strict=True), (1, 500)}
+        added = set(zip(MORE.tolist(), range(1000, 1300), strict=True))
+        kept = {row for row in before if row[0] not in SOME[:10].tolist()}
+        wanted = {"add": before | added, "add_if_new": before | added, "remove": kept}.get(name, before)
+        assert set(after) in ([before, wanted] if not really else [wanted])
+        # And goes on as if nothing had been.
+        store.add([2], [501])
+        store.remove(ids=[500])
+        store.flush()
+        store.compact()
+        expected = ({*after} | {(2, 501)}) - {(1, 500)}
+        assert set(rows_of(store)) == expected
+        assert len(os.listdir(folder / "segments")) == 1
+    with fpstore.open(folder) as reader:
+        reader.verify()
+        assert set(rows_of(reader)) == expected
+
+
+def test_rows_of_a_test_that_fails_are_not_found_later(bare, monkeypatch):
+    with fpstore.open(bare, "w") as store:
+        store.add([1 << 40])
+        with monkeypatch.context() as failing:
+            failing.setattr(Catalog, "append", no_space)
+            with pytest.raises(OSError, match="No space left"):
+                store.add_if_new(MORE)
+        assert keys_of(store) == [1 << 40]
+        assert store.add_if_new(MORE).stored.all()
+        assert len(store.probe_many(MORE, 0)) == 300
+
+
+def test_opening_sweeps_what_a_dead_writer_left(folder):
+    left = folder / "segments" / "00000077.fpseg"
+    left.write_bytes(b"left by a merge")
+    with fpstore.open(folder) as store:
+        assert left.exists()
+        assert len(store) == 300
+    fpstore.open(folder, "w").close()
+    assert not left.exists()
+
+
+def test_a_writer_that_cannot_open_its_segments_frees_the_lock(folder):
+    (segment,) = (folder / "segments").iterdir()
+    data = segment.read_bytes()
+    segment.write_bytes(data[:-1])
+    with pytest.raises(fpstore.CorruptStore):
+        fpstore.open(folder, "w")
+    segment.write_bytes(data)
+    with fpstore.open(folder, "w") as store:
+        assert len(store) == 300
+
+
+def test_a_fingerprint_goes_with_its_last_id_and_may_come_again(folder):
+    key = int(SOME[0])
+    with fpstore.open(folder, "w") as store:
+        store.add([key], [900])
+        store.remove(ids=[0])
+        assert store.probe(key, 0).id.tolist() == [900]
+        store.remove(ids=[900])
+        assert not store.contains_near(key, 0)
+        store.flush()
+        assert key not in keys_of(store)
+        store.add(fingerprint_array([key]), [0])
+        assert store.probe(key, 0).id.tolist() == [0]
