@@ -1,11 +1,11 @@
-"""Joins of sorted keys: the inner loop of finding all pairs, and of large batches of queries.
+"""Joins of sorted keys: the inner loops of finding all pairs, and of large batches of queries.
 
-Which joins there are to make is joins.py's to know.
+Which joins there are to make is for pairs.py and batch.py to know.
 """
 
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memset
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -14,154 +14,279 @@ from fpstore._view cimport SegmentView, Table
 cdef extern from "pairs.h" nogil:
     int fpstore_is_fast()
     void join_choose(int fast)
-    ctypedef struct Pair:
-        uint64_t first
-        uint64_t second
-        uint64_t distance
-    ctypedef struct JoinState "Join":
+    enum: MOST_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS, TILE_BITS
+    uint64_t window_of(uint64_t key, unsigned bits)
+    unsigned bit_length(uint64_t value)
+    ctypedef struct Found:
         Table **tables
         unsigned table
         unsigned distance
-        unsigned window_bits
-        uint64_t flips
-        const uint64_t *left
-        const uint64_t *right
-        uint64_t left_count
-        const uint32_t *left_starts
-        const uint32_t *right_starts
-        uint64_t left_first
-        uint64_t right_first
-        uint64_t window_count
-        Pair *out
+        int is_query
+        uint64_t *first
+        uint64_t *second
+        uint8_t *bits
         uint64_t room
         uint64_t found
-        uint64_t window
-        uint64_t i
-    void join_run(JoinState *join)
-    void windows_find(const uint64_t *keys, uint64_t key_count, unsigned window_bits, uint64_t first_window, uint64_t count,
-                      uint32_t *starts)
+        uint64_t work
+        int done
+    ctypedef struct NeighbourJoin:
+        Found found
+        const uint64_t *keys
+        const uint32_t *folds
+        uint64_t count
+        unsigned window_bits
+        uint64_t step
+    ctypedef struct QueryJoinState "QueryJoin":
+        Found found
+        const uint64_t *queries
+        const uint64_t *keys
+        const uint32_t *starts
+        uint64_t query_count
+        uint64_t first_window
+        uint64_t flips
+        unsigned window_bits
+    ctypedef struct Tile:
+        pass
+    ctypedef struct Flip:
+        uint32_t inside
+        uint32_t highest
+        uint64_t outside
+        unsigned low_bit
+    ctypedef struct FlipJoinState "FlipJoin":
+        Found found
+        const uint64_t *keys
+        const uint32_t *starts
+        unsigned index_bits
+        const Flip *flips
+        unsigned flip_count
+        Tile *tile
+        Tile *partner
+    void fold_keys(const uint64_t *keys, uint64_t count, uint32_t *folds)
+    void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
+                       unsigned window_bits, uint64_t first_window)
+    void neighbour_join_run(NeighbourJoin *join)
+    void query_join_run(QueryJoinState *join)
+    void flip_join_run(FlipJoinState *join)
 
 join_choose(fpstore_is_fast())
 
 
 cdef class Windows:
-    """Sorted keys, and where among them each window starts: the keys that share their top window_bits bits.
+    """Sorted keys of a table and where among them each window starts: the keys that share their top window_bits bits.
 
-    keys: uint64[n], n below 2^32, all of them in the `count` windows from first_window on: an aligned range, count a power
-    of two.
+    They are those of one chunk, an aligned range of keys with the same top split_bits bits; or of two, one behind the other,
+    whose windows are numbered on. capacity: of how many keys, below 2^32, in all; both: whether there is room for a
+    second chunk's windows.
     """
 
-    cdef readonly object keys
-    cdef const uint64_t[::1] view
+    cdef uint64_t[::1] keys
     cdef uint32_t[::1] starts
-    cdef unsigned window_bits
-    cdef uint64_t first_window, count
+    cdef unsigned window_bits, chunk_bits
+    cdef uint64_t capacity, count, last_window, chunk_first, first_count
+    cdef unsigned chunk_count
 
-    def __cinit__(self, const uint64_t[::1] keys not None, unsigned window_bits, uint64_t first_window, uint64_t count):
+    def __cinit__(self, unsigned window_bits, unsigned split_bits, uint64_t capacity, *, bint both=False):
+        if window_bits > 40 or split_bits > window_bits or capacity >> 32:
+            raise ValueError(f"{capacity} keys in windows of {window_bits} bits, {split_bits} of them the chunk's")
+        self.window_bits, self.chunk_bits, self.capacity = window_bits, window_bits - split_bits, capacity
+        self.keys = np.empty(capacity + KEYS_PAD, dtype=np.uint64)
+        self.starts = np.empty(self.index_count(1 + both) + 1 + QUAD, dtype=np.uint32)
+
+    cdef uint64_t index_count(self, unsigned chunk_count):
+        return max(<uint64_t>1 << ROW_BITS, <uint64_t>chunk_count << self.chunk_bits)
+
+    def begin(self, uint64_t chunk, *, bint second=False):
+        """The keys to be appended are those of this chunk, in place of what the windows hold, or of a second chunk."""
+        if chunk >> (self.window_bits - self.chunk_bits):
+            raise ValueError(f"chunk {chunk}: there are {1 << (self.window_bits - self.chunk_bits)}")
+        if second:
+            if self.chunk_count == 0 or <uint64_t>self.starts.shape[0] <= self.index_count(2):
+                raise ValueError("a second chunk has no room, or no first one")
+            if self.chunk_count == 1:
+                self.finish()
+                self.first_count = self.count
+        self.chunk_count = 1 + second
+        self.count = self.first_count if second else 0
+        self.chunk_first = (chunk << self.chunk_bits) - (<uint64_t>second << self.chunk_bits)
+        self.last_window = (<uint64_t>second << self.chunk_bits) - 1
+        self.starts[self.last_window + 1:self.last_window + 1 + QUAD] = <uint32_t>self.count
+
+    def append(self, const uint64_t[::1] keys not None):
+        """Go on with these keys (uint64[n], sorted), ValueError where they do not belong to the chunk or have no room."""
         cdef uint64_t n = <uint64_t>keys.shape[0]
-        if (window_bits > 63 or n >> 32 or count == 0 or count & (count - 1) or first_window & (count - 1)
-                or first_window >> window_bits or count > <uint64_t>1 << window_bits):
-            raise ValueError(f"{n} keys, windows {first_window} to {first_window + count} of {window_bits} bits")
-        if n > 0 and window_bits > 0 and (keys[0] >> (64 - window_bits) < first_window
-                                          or keys[n - 1] >> (64 - window_bits) >= first_window + count):
-            raise ValueError(f"keys outside windows {first_window} to {first_window + count} of {window_bits} bits")
-        self.keys, self.view = keys, keys
-        self.window_bits, self.first_window, self.count = window_bits, first_window, count
-        self.starts = np.empty(count + 1, dtype=np.uint32)
+        if n == 0:
+            return
+        if self.chunk_count == 0 or n > self.capacity - self.count:
+            raise ValueError(f"no room for {n} keys")
+        if not (self.holds(keys[0], self.chunk_count - 1) and self.holds(keys[n - 1], self.chunk_count - 1)):
+            raise ValueError("keys of another chunk")
         with nogil:
-            windows_find(&keys[0] if n > 0 else NULL, n, window_bits, first_window, count, &self.starts[0])
+            memcpy(&self.keys[self.count], &keys[0], 8 * n)
+            starts_append(&self.starts[0], &self.last_window, &keys[0], n, self.count, self.window_bits, self.chunk_first)
+        self.count += n
+
+    cdef bint holds(self, uint64_t key, unsigned chunk):
+        cdef uint64_t window = window_of(key, self.window_bits) - self.chunk_first
+        return window >> self.chunk_bits == chunk
+
+    cdef finish(self):
+        # What is behind the last key starts at the end.
+        self.starts[self.last_window + 1:self.index_count(self.chunk_count) + 1] = <uint32_t>self.count
 
 
 cdef class Join:
-    """Pairs (a key of left, a key of right) of a table within `distance` that this table is the first to catch.
+    """Pairs of keys of a table, two fingerprints within `distance`, that this table is the first to catch."""
 
-    left: the Windows of the same set, for pairs of stored fingerprints, each once, the smaller first; without flips, right
-    itself. Or queries: sorted keys under the table's permutation (uint64[n]), which come first in their pairs. Keys are
-    compared with those of right whose window differs from their own by `flips` (a mask in the top bits of a key).
-    """
-
-    cdef JoinState state
     cdef SegmentView view
-    cdef Windows right
-    cdef object left
+    cdef Found *found
+    cdef tuple kept
 
-    def __cinit__(self, SegmentView view not None, unsigned table, left not None, Windows right not None, unsigned distance,
-                  uint64_t flips):
-        cdef Windows own
-        cdef const uint64_t[::1] keys
-        cdef unsigned shift = 64 - right.window_bits
+    cdef init(self, SegmentView view, unsigned table, unsigned distance, Found *found):
         if table >= <unsigned>view.table_count:
             raise ValueError(f"table {table}: the segment has {view.table_count}")
-        if shift == 64 and flips != 0 or shift < 64 and flips & ((<uint64_t>1 << shift) - 1):
-            raise ValueError(f"flips {flips:#x}: expected bits among the top {right.window_bits}")
-        memset(&self.state, 0, cython.sizeof(JoinState))
-        self.view, self.left, self.right = view, left, right
-        self.state.tables = view.tables
-        self.state.table = table
-        self.state.distance = distance
-        self.state.window_bits = right.window_bits
-        self.state.flips = flips
-        self.state.right_starts = &right.starts[0]
-        self.state.right_first = right.first_window
-        if isinstance(left, Windows):
-            own = left
-            if own.window_bits != right.window_bits or own.count != right.count or (flips == 0 and own is not right):
-                raise ValueError("pairs are of windows of one size, and without flips of windows with themselves")
-            if own.first_window ^ (flips >> 1 >> (shift - 1)) & ~(own.count - 1) != right.first_window:
-                raise ValueError(f"flips {flips:#x} do not lead from windows {own.first_window} to {right.first_window}")
-            keys = own.view
-            self.state.left_starts = &own.starts[0]
-            self.state.left_first = own.first_window
-            self.state.window_count = own.count
-        else:
-            keys = left
-        if keys.shape[0] == 0 or right.view.shape[0] == 0:
-            self.state.window_count = 0
-            return
-        self.state.left = &keys[0]
-        self.state.right = &right.view[0]
-        self.state.left_count = <uint64_t>keys.shape[0]
-        # Sorted keys of one aligned range, flipped, are of one aligned range: the ends tell for all.
-        if shift < 64 and not (self.holds((keys[0] ^ flips) >> shift) and self.holds((keys[keys.shape[0] - 1] ^ flips) >> shift)):
-            raise ValueError(f"left, flipped, leaves windows {right.first_window} to {right.first_window + right.count}")
+        self.view, self.found = view, found
+        found.tables, found.table, found.distance = view.tables, table, distance
 
-    cdef bint holds(self, uint64_t window):
-        return self.right.first_window <= window and window - self.right.first_window < self.right.count
+    cdef void run(self) noexcept nogil:
+        pass
+
+    cdef uint64_t run_for(self, uint64_t room) except? 0:
+        self.found.room, self.found.found, self.found.work = room, 0, 0
+        self.view.enter()
+        try:
+            with nogil:
+                self.run()
+        finally:
+            self.view.leave()
+        return self.found.found
 
     @property
     def done(self):
         """Whether all pairs have been returned."""
-        if self.state.left_starts != NULL:
-            return self.state.window >= self.state.window_count
-        return self.state.i >= self.state.left_count
+        return self.found.done != 0
 
     def count(self):
         """How many more pairs there are in the next stretch of work; advances as next does."""
-        self.state.out = NULL
-        self.state.room = <uint64_t>-1
-        self.state.found = 0
-        self.view.enter()
-        try:
-            with nogil:
-                join_run(&self.state)
-        finally:
-            self.view.leave()
-        return self.state.found
+        self.found.first = self.found.second = NULL
+        return self.run_for(<uint64_t>-1)
 
     def next(self, Py_ssize_t room=1 << 16):
-        """The pairs of the next stretch of work, uint64[up to room, 3]: two fingerprints and their distance."""
-        cdef uint64_t[:, ::1] out
-        result = np.empty((room, 3), dtype=np.uint64)
-        if room < 1:
-            raise ValueError(f"room for {room} pairs: expected 1 or more")
-        out = result
-        self.state.out = <Pair *>&out[0, 0]
-        self.state.room = <uint64_t>room
-        self.state.found = 0
-        self.view.enter()
-        try:
-            with nogil:
-                join_run(&self.state)
-        finally:
-            self.view.leave()
-        return result[:self.state.found]
+        """The pairs of the next stretch of work: (uint64[m], uint64[m], distance uint8[m]), m up to room, 128 or more."""
+        cdef uint64_t[::1] first, second
+        cdef uint8_t[::1] bits
+        if room < JOIN_ROOM:
+            raise ValueError(f"room for {room} pairs: expected {JOIN_ROOM} or more")
+        columns = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint8)
+        first, second, bits = columns
+        self.found.first, self.found.second, self.found.bits = &first[0], &second[0], &bits[0]
+        found = self.run_for(<uint64_t>room)
+        # Where they are few, a copy, that the room need not stay.
+        return tuple(column[:found] if 2 * found > <uint64_t>room else column[:found].copy() for column in columns)
+
+
+cdef class Neighbours(Join):
+    """Pairs of keys (uint64[n], sorted) which share their top window_bits bits."""
+
+    cdef NeighbourJoin state
+
+    def __cinit__(self, SegmentView view not None, unsigned table, const uint64_t[::1] keys not None, unsigned distance,
+                  unsigned window_bits):
+        cdef uint64_t n = <uint64_t>keys.shape[0]
+        cdef uint32_t[::1] folds
+        memset(&self.state, 0, cython.sizeof(NeighbourJoin))
+        self.init(view, table, distance, &self.state.found)
+        if window_bits > 64:
+            raise ValueError(f"windows of {window_bits} bits")
+        if n == 0:
+            self.state.found.done = 1
+            return
+        folds = np.empty(n + MOST_LANES + NEIGHBOUR_STEP, dtype=np.uint32)
+        folds[n:] = 0
+        with nogil:
+            fold_keys(&keys[0], n, &folds[0])
+        self.kept = keys, folds
+        self.state.keys, self.state.folds, self.state.count = &keys[0], &folds[0], n
+        self.state.window_bits, self.state.step = window_bits, 1
+
+    cdef void run(self) noexcept nogil:
+        neighbour_join_run(&self.state)
+
+
+cdef class Queries(Join):
+    """Pairs of a query (uint64[n], sorted keys under the table's permutation), which comes first, and a key of windows.
+
+    Queries are compared with the keys whose window differs from their own by `flips` (a mask in the top bits of a key).
+    """
+
+    cdef QueryJoinState state
+
+    def __cinit__(self, SegmentView view not None, unsigned table, const uint64_t[::1] queries not None, Windows windows not None,
+                  unsigned distance, uint64_t flips):
+        cdef uint64_t n = <uint64_t>queries.shape[0]
+        memset(&self.state, 0, cython.sizeof(QueryJoinState))
+        self.init(view, table, distance, &self.state.found)
+        self.state.found.is_query = 1
+        if window_of(flips, windows.window_bits) << 1 << (63 - windows.window_bits) != flips:
+            raise ValueError(f"flips {flips:#x}: expected bits among the top {windows.window_bits}")
+        if windows.chunk_count != 1:
+            raise ValueError("the windows are not of one chunk")
+        # Sorted keys of one aligned range, flipped, are of one aligned range: the ends tell for all.
+        if n > 0 and not (windows.holds(queries[0] ^ flips, 0) and windows.holds(queries[n - 1] ^ flips, 0)):
+            raise ValueError("queries, flipped, leave the windows")
+        if n == 0 or windows.count == 0:
+            self.state.found.done = 1
+            return
+        windows.finish()
+        self.kept = queries, windows
+        self.state.queries, self.state.query_count, self.state.flips = &queries[0], n, flips
+        self.state.keys, self.state.starts = &windows.keys[0], &windows.starts[0]
+        self.state.first_window, self.state.window_bits = windows.chunk_first, windows.window_bits
+
+    cdef void run(self) noexcept nogil:
+        query_join_run(&self.state)
+
+
+cdef class Flips(Join):
+    """Pairs of keys whose windows differ by one of `flips`: what is XORed to the number of a window, from 1 up."""
+
+    cdef FlipJoinState state
+
+    def __cinit__(self, SegmentView view not None, unsigned table, Windows windows not None, unsigned distance, flips):
+        cdef uint8_t[::1] flip_memory, tile_memory
+        cdef Flip *ordered
+        cdef uint64_t count = <uint64_t>windows.chunk_count << windows.chunk_bits
+        cdef uintptr_t tile
+        memset(&self.state, 0, cython.sizeof(FlipJoinState))
+        self.init(view, table, distance, &self.state.found)
+        if not all(0 < mask < count for mask in flips):
+            raise ValueError(f"flips {flips}: expected from 1 to {count - 1}")
+        if len(flips) == 0 or windows.count == 0:
+            self.state.found.done = 1
+            return
+        windows.finish()
+        self.state.keys, self.state.starts = &windows.keys[0], &windows.starts[0]
+        self.state.index_bits = max(ROW_BITS, windows.chunk_bits + windows.chunk_count - 1)
+        flip_memory = np.empty(len(flips) * cython.sizeof(Flip), dtype=np.uint8)
+        ordered = <Flip *>&flip_memory[0]
+        located = sorted((self.located(mask) for mask in flips), key=lambda flip: (flip["low_bit"], flip["outside"]))
+        for i, flip in enumerate(located):
+            ordered[i] = flip
+        tile_memory = np.empty(2 * cython.sizeof(Tile) + 64, dtype=np.uint8)
+        tile = (<uintptr_t>&tile_memory[0] + 63) & ~<uintptr_t>63
+        self.state.tile, self.state.partner = <Tile *>tile, <Tile *>tile + 1
+        self.state.flips, self.state.flip_count = ordered, <unsigned>len(flips)
+        self.kept = windows, flip_memory, tile_memory
+
+    cdef Flip located(self, uint64_t mask):
+        # Tiles number their rows by as many bits as fit, either those above the row's or a later run with the highest bit.
+        cdef unsigned rows = TILE_BITS - ROW_BITS, highest = bit_length(mask) - 1
+        cdef Flip flip
+        flip.low_bit = ROW_BITS if highest < TILE_BITS else highest - (highest - ROW_BITS) % rows
+        cdef uint64_t upper = mask >> flip.low_bit & ((1 << rows) - 1), row = mask & ((1 << ROW_BITS) - 1)
+        flip.inside = <uint32_t>(upper << ROW_BITS | row)
+        flip.highest = <uint32_t>1 << (bit_length(flip.inside) - 1)
+        flip.outside = mask ^ upper << flip.low_bit ^ row
+        return flip
+
+    cdef void run(self) noexcept nogil:
+        flip_join_run(&self.state)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from fpstore._pairs import Join
+from fpstore._pairs import Queries
 from fpstore.pairs import load_windows, window_flips
 from fpstore.permutation import Permutation
 from fpstore.segment import Segment
@@ -71,9 +71,9 @@ def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys],
     found = [np.empty((0, 3), dtype=np.uint64)]
     for mask in flips:
         left = _range(queries[index], chunk ^ (mask >> (64 - split_bits)), split_bits)
-        join = Join(segment.view, index, left, keys, distance, mask)
+        join = Queries(segment.view, index, left, keys, distance, mask)
         while not join.done:
-            found.append(join.next().copy())
+            found.append(np.column_stack(join.next()))
     return np.concatenate(found)
 
 

@@ -274,10 +274,9 @@ class Store:
     def _pairs(self, joins: Iterator[Join]) -> Iterator[Pairs]:
         for join in joins:
             while not join.done:
-                found = join.next()
+                found = Pairs(*join.next())
                 if len(found):
-                    first, second = found[:, :2].T.copy()
-                    yield Pairs(first, second, found[:, 2].astype(np.uint8))
+                    yield found
                 self._expect_usable()
 
     def count_pairs(self, k: int | None = None, *, memory: str | int = "1GiB", progress: Progress | None = None) -> int:

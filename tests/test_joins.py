@@ -1,101 +1,231 @@
-"""Joins of sorted keys: what they refuse, and that they go on where they stopped."""
+"""Joins of sorted keys: what they find, what they refuse, and that they go on where they stopped."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from helpers import fingerprint_array, segment_of
+from helpers import distinct, fingerprint_array, segment_of
 
 from fpstore import plan as plans
-from fpstore._pairs import Join, Windows
+from fpstore._pairs import Flips, Join, Neighbours, Queries, Windows
 from fpstore._view import SegmentView
+from fpstore.types import Keys
 
 KEYS = fingerprint_array([*range(300), 1 << 63, (1 << 63) + 1])
 TOP = 1 << 63
+ROOMS = [128, 1000, 1 << 16]
+
+Rows = list[tuple[int, int, int]]
 
 
 @pytest.fixture
 def view() -> Iterator[SegmentView]:
+    # Its one table catches all that differ in up to three bits, and its keys are the fingerprints.
     with segment_of(KEYS, plans.flips(1, (3,), 3)) as segment:
         yield segment.view
 
 
-def expected_pairs(distance: int) -> set[tuple[int, int, int]]:
-    values = KEYS.tolist()
-    found = ((a, b, (a ^ b).bit_count()) for i, a in enumerate(values) for b in values[i + 1 :])
-    return {pair for pair in found if pair[2] <= distance}
-
-
-@pytest.mark.parametrize(("window_bits", "flips"), [(0, [0]), (1, [0, TOP])])
-@pytest.mark.parametrize("room", [1, 7, 1 << 16])
-def test_pairs_come_once_however_little_room_there_is(
-    view: SegmentView, window_bits: int, flips: list[int], room: int
-) -> None:
-    windows = Windows(KEYS, window_bits, 0, 1 << window_bits)
-    found = []
-    for mask in flips:
-        join = Join(view, 0, windows, windows, 3, mask)
-        while not join.done:
-            found += [tuple(row) for row in join.next(room).tolist()]
-    assert sorted(found) == sorted(expected_pairs(3))
-
-
-@pytest.mark.parametrize("room", [1, 7, 1 << 16])
-def test_queries_are_compared_with_every_key_however_little_room_there_is(view: SegmentView, room: int) -> None:
-    windows = Windows(KEYS, 0, 0, 1)
-    queries = fingerprint_array([0, 3, 77, (1 << 63) + 5])
-    join = Join(view, 0, queries, windows, 2, 0)
+def found_by(join: Join, room: int = 1 << 16) -> Rows:
     found = []
     while not join.done:
-        found += [tuple(row) for row in join.next(room).tolist()]
+        columns = join.next(room)
+        assert [column.dtype for column in columns] == [np.uint64, np.uint64, np.uint8]
+        assert len(columns[0]) <= room
+        found += list(zip(*(column.tolist() for column in columns), strict=True))
+    return found
+
+
+def near_pairs(keys: Keys, distance: int) -> Rows:
+    differences = np.bitwise_count(keys[:, None] ^ keys[None, :])
+    first, second = np.nonzero(np.triu(differences <= distance, 1))
+    return list(zip(keys[first].tolist(), keys[second].tolist(), differences[first, second].tolist(), strict=True))
+
+
+def windows_of(keys: Keys, window_bits: int, split_bits: int = 0, chunks: tuple[int, ...] = (0,)) -> Windows:
+    windows = Windows(window_bits, split_bits, len(keys), both=len(chunks) > 1)
+    for place, chunk in enumerate(chunks):
+        windows.begin(chunk, second=place == 1)
+        own = keys[keys >> np.uint64(64 - split_bits) == chunk] if split_bits else keys
+        for part in np.array_split(own, 3):
+            windows.append(part)
+    return windows
+
+
+def crowded_keys(window_bits: int, rng: np.random.Generator) -> Keys:
+    """Some windows and their partners with one key each, some with many, most of them near each other."""
+    bases = rng.integers(0, 1 << 64, 40, dtype=np.uint64)
+    one_bit = np.uint64(1) << np.arange(64, dtype=np.uint64)
+    near = [bases]
+    for base in bases:
+        for _ in range(12):
+            mask = np.bitwise_or.reduce(rng.choice(one_bit[64 - window_bits :], rng.integers(0, 3)), initial=0)
+            low = rng.choice(one_bit[: 64 - window_bits], rng.choice([0, 1, 2, 5, 30]))
+            near.append(np.append(low, 0).astype(np.uint64) ^ (base ^ np.uint64(mask)))
+    return distinct(np.concatenate(near))
+
+
+# --- What they find ---
+
+
+@pytest.mark.parametrize("window_bits", [0, 1, 56, 64])
+@pytest.mark.parametrize("room", ROOMS)
+def test_neighbours_come_once_however_little_room_there_is(view: SegmentView, window_bits: int, room: int) -> None:
+    found = found_by(Neighbours(view, 0, KEYS, 3, window_bits), room)
+    shift = 64 - window_bits
+    assert sorted(found) == [row for row in near_pairs(KEYS, 3) if row[0] >> shift == row[1] >> shift]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 24, 25, 40])
+def test_neighbours_of_every_number_of_keys(view: SegmentView, count: int) -> None:
+    assert sorted(found_by(Neighbours(view, 0, KEYS[:count], 2, 0))) == near_pairs(KEYS[:count], 2)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_queries_are_compared_with_every_key_however_little_room_there_is(view: SegmentView, room: int) -> None:
+    queries = fingerprint_array([0, 3, 77, (1 << 63) + 5])
+    found = found_by(Queries(view, 0, queries, windows_of(KEYS, 0), 2, 0), room)
     near = ((q, key, (q ^ key).bit_count()) for q in queries.tolist() for key in KEYS.tolist())
     assert sorted(found) == sorted(row for row in near if row[2] <= 2)
 
 
+def test_queries_meet_the_windows_that_differ_by_the_flips(view: SegmentView) -> None:
+    windows = windows_of(KEYS[300:], 2, 1, (1,))
+    assert found_by(Queries(view, 0, KEYS[:2], windows, 1, TOP)) == [(0, TOP, 1), (1, TOP + 1, 1)]
+    assert found_by(Queries(view, 0, KEYS[:2], windows, 3, TOP | TOP >> 1)) == []
+
+
+# Windows in one row of a tile and fewer, in one tile, in tiles of two kinds and of three; flips within a vector of
+# lanes, a row, a tile, and of two bits in different places.
+@pytest.mark.parametrize(
+    ("window_bits", "flips"),
+    [
+        (1, [1]),
+        (3, [1, 2, 3, 4, 7]),
+        (6, [1 << bit for bit in range(6)]),
+        (14, [*(1 << bit for bit in range(14)), 3, 1 << 6 | 1, 1 << 13 | 1 << 2]),
+        (17, [*(1 << bit for bit in range(17)), 1 << 16 | 1, 1 << 16 | 1 << 6, 1 << 15 | 1 << 14, 1 << 14 | 1 << 13]),
+        (
+            23,
+            [*(1 << bit for bit in range(23)), 1 << 22 | 1 << 21, 1 << 22 | 1 << 8, 1 << 22 | 1 << 3, 1 << 20 | 1 << 7],
+        ),
+    ],
+)
+@pytest.mark.parametrize("room", ROOMS)
+def test_flips_join_windows_with_their_partners(
+    view: SegmentView, window_bits: int, flips: list[int], room: int
+) -> None:
+    keys = crowded_keys(window_bits, np.random.default_rng(window_bits))
+    near = near_pairs(keys, 3)
+    expected = [row for row in near if (row[0] ^ row[1]) >> (64 - window_bits) in flips]
+    assert len(expected) > 1000
+    found = found_by(Flips(view, 0, windows_of(keys, window_bits), 3, flips), room)
+    assert sorted(found) == expected
+
+
+@pytest.mark.parametrize("window_bits", [3, 9, 18])
+def test_windows_of_two_chunks_are_numbered_on(view: SegmentView, window_bits: int) -> None:
+    keys = crowded_keys(window_bits, np.random.default_rng(window_bits))
+    chunk_bits = window_bits - 2
+    flips = [1 << chunk_bits, 1 << chunk_bits | 1]
+    # From the first chunk to the fourth, and the other way about.
+    expected = [
+        row
+        for row in near_pairs(keys, 3)
+        if {row[0] >> 62, row[1] >> 62} == {0, 3}
+        and (row[0] ^ row[1]) >> (64 - window_bits) & ((1 << chunk_bits) - 1) in (0, 1)
+    ]
+    for chunks in ((0, 3), (3, 0)):
+        assert sorted(found_by(Flips(view, 0, windows_of(keys, window_bits, 2, chunks), 3, flips))) == expected
+
+
+def test_windows_are_filled_again_with_other_chunks(view: SegmentView) -> None:
+    keys = fingerprint_array([0, 1, 1 << 61, 1 << 62, 1 << 63, (1 << 63) + (1 << 61), (1 << 63) + (1 << 62)])
+    windows = Windows(3, 1, len(keys), both=True)
+    windows.begin(0)
+    windows.append(keys[:4])
+    for _ in range(2):
+        windows.begin(1, second=True)
+        windows.append(keys[4:])
+        across = found_by(Flips(view, 0, windows, 1, [4]))
+        assert sorted((first, second) for first, second, _ in across) == [
+            (0, TOP),
+            (1 << 61, TOP + (1 << 61)),
+            (1 << 62, TOP + (1 << 62)),
+        ]
+    windows.begin(1)
+    windows.append(keys[4:])
+    within = [(TOP, TOP + (1 << 61), 1), (TOP, TOP + (1 << 62), 1)]
+    assert sorted(found_by(Flips(view, 0, windows, 3, [1, 2]))) == within
+
+
+@pytest.mark.parametrize("keys", [KEYS[:0], KEYS[:1]])
+def test_one_key_or_none_has_no_pairs(view: SegmentView, keys: Keys) -> None:
+    windows = windows_of(keys, 1)
+    assert found_by(Flips(view, 0, windows, 3, [1])) == []
+    assert found_by(Flips(view, 0, windows, 3, [])) == []
+    assert found_by(Queries(view, 0, keys[:0], windows, 3, 0)) == []
+
+
 def test_counting_counts_what_next_returns(view: SegmentView) -> None:
-    windows = Windows(KEYS, 1, 0, 2)
     total = 0
-    for mask in (0, TOP):
-        join = Join(view, 0, windows, windows, 3, mask)
+    for join in (Neighbours(view, 0, KEYS, 3, 1), Flips(view, 0, windows_of(KEYS, 1), 3, [1])):
         while not join.done:
             total += join.count()
-    assert total == len(expected_pairs(3))
+    assert total == len(near_pairs(KEYS, 3))
 
 
-def test_windows_start_where_their_first_key_is(view: SegmentView) -> None:
-    # The join of the lower half's window with the upper half's finds only pairs that differ in the top bit.
-    low, high = Windows(KEYS[:300], 1, 0, 1), Windows(KEYS[300:], 1, 1, 1)
-    pairs = Join(view, 0, low, high, 3, TOP).next()
-    assert {tuple(row) for row in pairs.tolist()} == {row for row in expected_pairs(3) if (row[0] ^ row[1]) & TOP}
+# --- What they refuse ---
 
 
-@pytest.mark.parametrize(
-    ("window_bits", "first", "count"), [(64, 0, 1), (2, 0, 3), (2, 1, 2), (2, 4, 1), (2, 0, 8), (2, 0, 0)]
-)
-def test_windows_are_an_aligned_range_of_those_there_are(window_bits: int, first: int, count: int) -> None:
-    with pytest.raises(ValueError, match=f"windows {first} to {first + count} of {window_bits} bits"):
-        Windows(KEYS[:0], window_bits, first, count)
+@pytest.mark.parametrize(("window_bits", "split_bits", "capacity"), [(41, 0, 1), (2, 3, 1), (2, 0, 1 << 32)])
+def test_windows_that_cannot_be(window_bits: int, split_bits: int, capacity: int) -> None:
+    with pytest.raises(ValueError, match=f"^{capacity} keys in windows of {window_bits} bits, {split_bits} of them"):
+        Windows(window_bits, split_bits, capacity)
 
 
-@pytest.mark.parametrize(("first", "keys"), [(0, KEYS), (1, KEYS[:300])])
-def test_keys_outside_their_windows_are_refused(first: int, keys: np.ndarray) -> None:
-    with pytest.raises(ValueError, match=f"keys outside windows {first} to {first + 1} of 1 bits"):
-        Windows(keys, 1, first, 1)
+def test_chunks_that_cannot_be() -> None:
+    windows = Windows(2, 1, 1 << 10)
+    with pytest.raises(ValueError, match=r"^chunk 2: there are 2$"):
+        windows.begin(2)
+    with pytest.raises(ValueError, match="a second chunk has no room, or no first one"):
+        Windows(2, 1, 1, both=True).begin(1, second=True)
+    windows = Windows(10, 1, 1)
+    windows.begin(0)
+    with pytest.raises(ValueError, match="a second chunk has no room, or no first one"):
+        windows.begin(1, second=True)
+
+
+def test_keys_without_room_or_of_another_chunk_are_refused() -> None:
+    windows = Windows(2, 1, 300)
+    with pytest.raises(ValueError, match="no room for 2 keys"):
+        windows.append(KEYS[:2])
+    windows.begin(0)
+    with pytest.raises(ValueError, match="no room for 301 keys"):
+        windows.append(KEYS[:301])
+    for keys in (KEYS[299:301], KEYS[300:]):
+        with pytest.raises(ValueError, match="keys of another chunk"):
+            windows.append(keys)
+    windows.begin(1)
+    with pytest.raises(ValueError, match="keys of another chunk"):
+        windows.append(KEYS[:2])
 
 
 def test_what_no_join_can_be_is_refused(view: SegmentView) -> None:
-    both, low, high = Windows(KEYS, 1, 0, 2), Windows(KEYS[:300], 1, 0, 1), Windows(KEYS[300:], 1, 1, 1)
+    both, high, two = windows_of(KEYS, 1), windows_of(KEYS, 1, 1, (1,)), windows_of(KEYS, 1, 1, (0, 1))
     with pytest.raises(ValueError, match="table 1: the segment has 1"):
-        Join(view, 1, both, both, 3, 0)
+        Neighbours(view, 1, KEYS, 3, 0)
+    with pytest.raises(ValueError, match="windows of 65 bits"):
+        Neighbours(view, 0, KEYS, 3, 65)
     with pytest.raises(ValueError, match="flips 0x1: expected bits among the top 1"):
-        Join(view, 0, both, both, 3, 1)
+        Queries(view, 0, KEYS, both, 3, 1)
     with pytest.raises(ValueError, match="flips 0x1: expected bits among the top 0"):
-        Join(view, 0, KEYS, Windows(KEYS, 0, 0, 1), 3, 1)
-    with pytest.raises(ValueError, match="without flips of windows with themselves"):
-        Join(view, 0, both, Windows(KEYS, 1, 0, 2), 3, 0)
-    with pytest.raises(ValueError, match="do not lead from windows 0 to 0"):
-        Join(view, 0, low, Windows(KEYS[:300], 1, 0, 1), 3, TOP)
-    with pytest.raises(ValueError, match="left, flipped, leaves windows 1 to 2"):
-        Join(view, 0, KEYS[:10], high, 3, 0)
-    with pytest.raises(ValueError, match="room for 0 pairs: expected 1 or more"):
-        Join(view, 0, both, both, 3, 0).next(0)
+        Queries(view, 0, KEYS, windows_of(KEYS, 0), 3, 1)
+    with pytest.raises(ValueError, match="queries, flipped, leave the windows"):
+        Queries(view, 0, KEYS[:10], high, 3, 0)
+    with pytest.raises(ValueError, match="the windows are not of one chunk"):
+        Queries(view, 0, KEYS[:10], two, 3, 0)
+    for mask in (0, 2):
+        with pytest.raises(ValueError, match=rf"flips \[1, {mask}\]: expected from 1 to 1"):
+            Flips(view, 0, both, 3, [1, mask])
+    with pytest.raises(ValueError, match="room for 127 pairs: expected 128 or more"):
+        Neighbours(view, 0, KEYS, 3, 0).next(127)

@@ -1,75 +1,177 @@
 /* All pairs within a distance: joins of a sorted table with itself, or with sorted queries.
 
    A table catches the pairs whose prefixes differ in at most `flips` bits. Keys that share their top window_bits bits form a
-   window; for each choice of flipped window bits, every window is compared with its partner, key by key. The other
-   flips fall below the window and need nothing more. A pair is reported by the first table that catches it. */
+   window: neighbours are compared within their window, and for each choice of flipped window bits every window is
+   compared with its partner. The other flips fall below the window and need nothing more. A pair is reported by the first
+   table that catches it.
+
+   What is compared first is the fold of a key, its upper half XOR its lower: folds are no farther apart than keys are,
+   seldom near when keys are not, and twice as many of them lie side by side. */
 #ifndef FPSTORE_PAIRS_H
 #define FPSTORE_PAIRS_H
 
 #include "view.h"
 
-#define JOIN_WORK (1u << 22) /* comparisons of one call: a few milliseconds */
+enum {
+    MOST_LANES = 16,     /* folds compared at once, where the registers are as wide */
+    QUAD = 4,            /* keys of a window that have a place of their own in a tile */
+    NEIGHBOUR_STEP = 8,  /* how many next neighbours are compared before looking whether the window goes on */
+    JOIN_ROOM = 128,     /* the most pairs found between two looks at the room that is left: NEIGHBOUR_STEP * MOST_LANES */
+    JOIN_WORK = 1 << 20, /* comparisons of lanes in one call: a few milliseconds */
+    KEYS_PAD = 16,       /* keys that may be read after the last */
+    ROW_BITS = 6,        /* windows in a row of a tile */
+    TILE_BITS = 14,      /* windows of a tile: 256 KiB of folds, which the second-level cache holds twice */
+    TILE_WINDOWS = 1 << TILE_BITS
+};
 
-typedef struct {
-    uint64_t first, second;
-    uint64_t distance;
-} Pair;
+ALWAYS_INLINE uint32_t fold(uint64_t key) { return (uint32_t)(key ^ key >> 32); }
 
+/* The window of a key; bits is 0..63. */
+ALWAYS_INLINE uint64_t window_of(uint64_t key, unsigned bits) { return key >> 1 >> (63 - bits); }
+
+/* What every join has: whose keys they are, what is near, and where the pairs go. */
 typedef struct {
     Table *const *tables;
     unsigned table; /* the one that the keys belong to */
-    unsigned distance, window_bits;
-    uint64_t flips; /* window bits in which the partners differ, in the place where a key has them */
-    const uint64_t *left, *right;
-    uint64_t left_count;
-    const uint32_t *left_starts; /* of each window of left, and the end of the last; NULL: left are queries */
-    const uint32_t *right_starts;
-    uint64_t left_first, right_first, window_count; /* the first window of each; how many left has */
-    Pair *out; /* room of them, or NULL to count only */
-    uint64_t room, found;
-    uint64_t window, i, resume; /* where the join stands: window and key of left, key of right within the window */
-} Join;
+    unsigned distance;
+    int is_query;              /* the left keys are queries and come first, not the smaller ones */
+    uint64_t *first, *second;  /* room of each; NULL to count only */
+    uint8_t *bits;             /* in which they differ */
+    uint64_t room, found;      /* room is JOIN_ROOM or more */
+    uint64_t work;
+    int done;
+} Found;
 
-/* Where each of `count` windows from first_window on starts among keys, and where the last ends. */
-static void windows_find(const uint64_t *keys, uint64_t key_count, unsigned window_bits, uint64_t first_window, uint64_t count,
-                         uint32_t *starts) {
-    uint64_t window = 0;
-    for (uint64_t i = 0; i < key_count; i++)
-        for (uint64_t own = (window_bits ? keys[i] >> (64 - window_bits) : 0) - first_window; window <= own && window < count; window++)
-            starts[window] = (uint32_t)i;
-    for (; window <= count; window++) starts[window] = (uint32_t)key_count;
+/* Pairs of keys of one window. */
+typedef struct {
+    Found found;
+    const uint64_t *keys;  /* count */
+    const uint32_t *folds; /* of keys, and MOST_LANES + NEIGHBOUR_STEP more */
+    uint64_t count;
+    unsigned window_bits;
+    uint64_t i, step; /* where the join stands: the first of the keys compared, how far behind them the next partner is */
+} NeighbourJoin;
+
+/* Queries with the keys of the windows that differ from their own by `flips`. */
+typedef struct {
+    Found found;
+    const uint64_t *queries; /* query_count, of windows first_window on when flipped */
+    const uint64_t *keys;    /* of the windows; KEYS_PAD more */
+    const uint32_t *starts;
+    uint64_t query_count, first_window, flips;
+    unsigned window_bits;
+    uint64_t i, slot; /* where the join stands: the query, the key in its window */
+} QueryJoin;
+
+/* Windows whose indexes differ in ROW_BITS low bits and some from low_bit on: the first QUAD folds of each. Where a window has
+   fewer keys, folds of the keys behind it fill its place, XOR a pad, lest they be near themselves as keys of their own
+   window, or as the filling of a partner: which, where one bit is flipped, has the other pad. */
+#define EVEN_PAD 0x55555555u
+#define ODD_PAD 0xAAAAAAAAu
+#define ODD_ONES 0x6996966996696996u /* bit i: whether the ones of i are odd in number */
+typedef struct {
+    uint32_t folds[TILE_WINDOWS * QUAD];
+    uint64_t crowded[TILE_WINDOWS >> ROW_BITS]; /* a bit for each window of more than QUAD keys */
+} Tile;
+
+/* Partners of windows: those whose index differs by this. */
+typedef struct {
+    uint32_t inside;  /* the part within a tile, as the tile numbers its windows */
+    uint32_t highest; /* the highest bit of it: of two partners, the one that has it not looks for the other */
+    uint64_t outside;
+    unsigned low_bit;
+} Flip;
+
+/* Pairs of keys whose windows differ by one of the flips. */
+typedef struct {
+    Found found;
+    const uint64_t *keys;   /* of the windows; KEYS_PAD more */
+    const uint32_t *starts; /* of each window, and the end of the last */
+    unsigned index_bits;    /* of a window's index: ROW_BITS or more */
+    const Flip *flips;      /* those with the same tiles side by side */
+    unsigned flip_count;
+    Tile *tile, *partner;
+    /* Where the join stands: flips [group, group_end) share tiles; the number of the tile; what is under way in it. */
+    unsigned group, group_end;
+    uint64_t tile_number;
+    enum { TILE_LOAD, TILE_QUADS, TILE_CROWDED } stage;
+    unsigned flip;   /* quads: the flip; crowded: the step, some of several flips each, then one of each flip */
+    uint64_t at;     /* quads: vectors done; crowded: the window in the tile */
+    uint64_t slot, partner_slot;
+} FlipJoin;
+
+/* Continue the starts of windows with those of `count` keys, the first of which has `position`. *last: the window of the key
+   before; starts[*last + 1 .. *last + QUAD] hold `position`. */
+static void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
+                          unsigned window_bits, uint64_t first_window) {
+    uint64_t before = *last;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t window = window_of(keys[i], window_bits) - first_window;
+        uint32_t here = (uint32_t)(position + i), next[QUAD] = {here + 1, here + 1, here + 1, here + 1};
+        for (uint64_t empty = before + 1 + QUAD; UNLIKELY(empty <= window); empty++) starts[empty] = here;
+        memcpy(starts + window + 1, next, sizeof next); /* a larger gap than this is rare: no branch on its length */
+        before = window;
+    }
+    *last = before;
+}
+
+/* How many bits number the rows of the tile under way. */
+static unsigned tile_row_bits(const FlipJoin *join) {
+    unsigned left = join->index_bits - join->flips[join->group].low_bit;
+    return left < TILE_BITS - ROW_BITS ? left : TILE_BITS - ROW_BITS;
+}
+
+/* The window with which a tile begins: the bits of its number are those that are the same in the whole tile. */
+static uint64_t tile_base(const FlipJoin *join) {
+    unsigned low_bit = join->flips[join->group].low_bit;
+    uint64_t low = join->tile_number & low_bits(low_bit - ROW_BITS), high = join->tile_number >> (low_bit - ROW_BITS);
+    return low << ROW_BITS | high << (low_bit + tile_row_bits(join));
+}
+
+/* The index of a tile's window. */
+ALWAYS_INLINE uint64_t tile_window(uint64_t base, unsigned low_bit, uint64_t at) {
+    return (base + ((at >> ROW_BITS) << low_bit)) | (at & low_bits(ROW_BITS));
 }
 
 #define KERNEL(name) name##_portable
-#define KERNEL_ONES ones_portable
+#define KERNEL_BITS(name) name##_portable
+#define KERNEL_LANES 4
 #include "pairs_body.h"
 #undef KERNEL
-#undef KERNEL_ONES
+#undef KERNEL_BITS
+#undef KERNEL_LANES
 
 #if FPSTORE_X86
 FAST_BEGIN
 #define KERNEL(name) name##_fast
-#define KERNEL_ONES ones_fast
+#define KERNEL_BITS(name) name##_fast
+#define KERNEL_LANES 8
 #include "pairs_body.h"
 #undef KERNEL
+#undef KERNEL_LANES
 FAST_END
 WIDE_BEGIN
 #define KERNEL(name) name##_wide
-#define KERNEL_IS_WIDE
+#define KERNEL_LANES 16
 #include "pairs_body.h"
-#undef KERNEL_IS_WIDE
-#undef KERNEL_ONES
 #undef KERNEL
+#undef KERNEL_BITS
+#undef KERNEL_LANES
 WIDE_END
 #endif
 
-typedef void (*JoinRun)(Join *);
-
-static JoinRun join_run = join_run_portable;
+static void (*fold_keys)(const uint64_t *, uint64_t, uint32_t *) = fold_keys_portable;
+static void (*neighbour_join_run)(NeighbourJoin *) = neighbour_join_run_portable;
+static void (*query_join_run)(QueryJoin *) = query_join_run_portable;
+static void (*flip_join_run)(FlipJoin *) = flip_join_run_portable;
 
 static void join_choose(int fast) {
 #if FPSTORE_X86
-    join_run = fast ? (fpstore_is_wide() ? join_run_wide : join_run_fast) : join_run_portable;
+    int wide = fast && fpstore_is_wide();
+    fold_keys = wide ? fold_keys_wide : fast ? fold_keys_fast : fold_keys_portable;
+    neighbour_join_run = wide ? neighbour_join_run_wide : fast ? neighbour_join_run_fast : neighbour_join_run_portable;
+    query_join_run = wide ? query_join_run_wide : fast ? query_join_run_fast : query_join_run_portable;
+    flip_join_run = wide ? flip_join_run_wide : fast ? flip_join_run_fast : flip_join_run_portable;
 #else
     (void)fast;
 #endif

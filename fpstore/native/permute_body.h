@@ -26,13 +26,16 @@ static void KERNEL(permute)(const Permutation *permutation, const uint64_t *in, 
     for (uint64_t i = 0; i < count; i++) out[i] = KERNEL(apply)(permutation, in[i]);
 }
 
-static void KERNEL(unpermute)(const Permutation *permutation, const uint64_t *in, uint64_t count, uint64_t *out) {
+ALWAYS_INLINE uint64_t KERNEL(invert)(const Permutation *permutation, uint64_t key) {
 #ifdef KERNEL_IS_FAST
     uint64_t mask = permutation->prefix_mask;
     unsigned below = 64 - permutation->prefix_bits;
-    for (uint64_t i = 0; i < count; i++)
-        out[i] = (below < 64 ? _pdep_u64(in[i] >> below, mask) : 0) | _pdep_u64(in[i], ~mask);
+    return (below < 64 ? _pdep_u64(key >> below, mask) : 0) | _pdep_u64(key, ~mask);
 #else
-    for (uint64_t i = 0; i < count; i++) out[i] = permute_bytes(permutation->invert, in[i]);
+    return permute_bytes(permutation->invert, key);
 #endif
+}
+
+static void KERNEL(unpermute)(const Permutation *permutation, const uint64_t *in, uint64_t count, uint64_t *out) {
+    for (uint64_t i = 0; i < count; i++) out[i] = KERNEL(invert)(permutation, in[i]);
 }
