@@ -25,9 +25,10 @@ from fpstore.catalog import Catalog, SegmentEntry, Settings, create_catalog
 from fpstore.errors import PlanError
 from fpstore.format import CODECS, KEY_BITS
 from fpstore.permutation import Permutation
-from fpstore.plan import Plan, TablePlan
+from fpstore.permuted import permuted_tables, sorted_permuted
+from fpstore.plan import Plan
 from fpstore.segment import SegmentWriter, sync_folder
-from fpstore.spill import KeySorter, PairSorter, SortedPairs, parse_memory
+from fpstore.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs, parse_memory
 from fpstore.spill import SortedKeys as SpilledKeys
 from fpstore.types import Ids, Keys, Progress, SortedKeys
 
@@ -56,6 +57,7 @@ class BuildOptions:
     with_ids: bool
     recipe: dict[str, object] | None
     force: bool
+    threads: int = 1
 
     def __post_init__(self) -> None:
         k = as_integer(self.k)
@@ -101,7 +103,23 @@ def array_source(fingerprints: object, ids: object) -> Source:
         ids = as_keys(ids, "ids")
         if len(ids) != len(keys):
             raise ValueError(f"{len(ids)} ids for {len(keys)} fingerprints: expected one for each")
-    return _slices(keys, ids)
+    return ArraySource(keys, ids)
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """Arrays as a stream of slices. keys: uint64[n]; ids: uint64[n], "row" or None."""
+
+    keys: Keys
+    ids: Ids | str | None
+
+    def __iter__(self) -> Iterator[tuple[Keys, Ids | None]]:
+        for first in range(0, len(self.keys), CHUNK_KEYS):
+            chunk = self.keys[first : first + CHUNK_KEYS]
+            if isinstance(self.ids, str):
+                yield chunk, np.arange(first, first + len(chunk), dtype=np.uint64)
+            else:
+                yield chunk, self.ids if self.ids is None else self.ids[first : first + CHUNK_KEYS]
 
 
 def source_of(fingerprints: object, ids: object) -> Source:
@@ -129,15 +147,6 @@ def _stream(items: Iterable[object], ids: str | None) -> Source:
         keys = as_keys(item, "fingerprints")
         yield keys, np.arange(row, row + len(keys), dtype=np.uint64) if ids == "row" else None
         row += len(keys)
-
-
-def _slices(keys: Keys, ids: Ids | str | None) -> Iterator[tuple[Keys, Ids | None]]:
-    for first in range(0, len(keys), CHUNK_KEYS):
-        chunk = keys[first : first + CHUNK_KEYS]
-        if isinstance(ids, str):
-            yield chunk, np.arange(first, first + len(chunk), dtype=np.uint64)
-        else:
-            yield chunk, ids if ids is None else ids[first : first + CHUNK_KEYS]
 
 
 def build_store(path: Path, source: Source, options: BuildOptions, progress: Progress | None = None) -> None:
@@ -263,36 +272,21 @@ def write_segment(
     path: Path, scratch: Path, source: Source, options: BuildOptions, report: Progress
 ) -> tuple[Settings, SegmentEntry]:
     """Write a segment at path; scratch: a folder for spill files."""
-    first = options.first_permutation
     memory = options.memory_bytes - OTHER_MEMORY
-    sorter = PairSorter(scratch, memory) if options.with_ids else KeySorter(scratch, memory)
-    rows = 0
-    for fingerprints, ids in source:
-        keys = fingerprints if first.is_identity else first.apply(fingerprints)
-        if isinstance(sorter, PairSorter):
-            if ids is None:
-                raise ValueError("the stream has no ids: expected (fingerprints, ids) pairs")
-            sorter.add(keys, ids)
-        else:
-            sorter.add(keys)
-        rows += len(keys)
-        report("reading", rows, None)
-    report("sorting", 0, None)
-    found = sorter.finish()
-    del sorter
+    found = _sorted_source(source, options, scratch, memory, report)
     pairs = found if isinstance(found, SortedPairs) else None
     keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
     left = max(memory - found.memory_bytes, LEAST_SORTER_MEMORY)
     plan = options.plan_for(keys0.count)
     with SegmentWriter(path, options.codec, planner.slot_bits(keys0.count, plan.slot_keys)) as writer:
-        for index, table in enumerate(plan.tables):
-            phase = f"table {index + 1} of {len(plan.tables)}"
-            advance = _advance(report, phase, keys0.count)
-            if index == 0:
-                writer.add_table(table, keys0, with_ranks=pairs is not None, advance=advance)
-                continue
-            with closing(_permuted(keys0, first, table, scratch, left, phase, report)) as permuted:
-                writer.add_table(table, permuted, advance=advance)
+        with closing(permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads)) as tables:
+            for index, table in enumerate(plan.tables):
+                phase = f"table {index + 1} of {len(plan.tables)}"
+                if index > 0:
+                    report(f"{phase}: sorting", 0, keys0.count)
+                with_ranks = index == 0 and pairs is not None
+                advance = _advance(report, phase, keys0.count)
+                writer.add_table(table, next(tables), with_ranks=with_ranks, advance=advance)
         if pairs is not None:
             report("ids", 0, None)
             least, most = _id_range(pairs)
@@ -314,6 +308,31 @@ def write_rows(
     return write_segment(path, path.parent, array_source(keys, ids), options, progress)[1]
 
 
+def _sorted_source(
+    source: Source, options: BuildOptions, scratch: Path, memory: int, report: Progress
+) -> SpilledKeys | SortedPairs:
+    """The keys of table 0, with their ids if the store has any."""
+    first = options.first_permutation
+    if isinstance(source, ArraySource) and not options.with_ids and source.keys.nbytes <= memory - MIN_MEMORY_BYTES:
+        report("reading", len(source.keys), None)
+        report("sorting", 0, None)
+        return sorted_permuted(source.keys, first)
+    sorter = PairSorter(scratch, memory) if options.with_ids else KeySorter(scratch, memory)
+    rows = 0
+    for fingerprints, ids in source:
+        keys = fingerprints if first.is_identity else first.apply(fingerprints)
+        if isinstance(sorter, PairSorter):
+            if ids is None:
+                raise ValueError("the stream has no ids: expected (fingerprints, ids) pairs")
+            sorter.add(keys, ids)
+        else:
+            sorter.add(keys)
+        rows += len(keys)
+        report("reading", rows, None)
+    report("sorting", 0, None)
+    return sorter.finish()
+
+
 class _DistinctKeys:
     """The distinct keys of sorted pairs."""
 
@@ -324,23 +343,6 @@ class _DistinctKeys:
     def chunks(self) -> Iterator[Keys]:
         for keys, _ in self._pairs.groups():
             yield keys
-
-
-def _permuted(
-    keys0: SortedKeys, first: Permutation, table: TablePlan, scratch: Path, memory: int, phase: str, report: Progress
-) -> SpilledKeys:
-    """Table 0's keys under another permutation, sorted."""
-    permutation = Permutation(table.prefix_mask)
-    sorter = KeySorter(scratch, memory, expected_count=keys0.count)
-    room = np.empty(0, dtype=np.uint64)
-    for chunk in keys0.chunks():
-        if len(room) < len(chunk):
-            room = np.empty(len(chunk), dtype=np.uint64)
-        keys = room[: len(chunk)]
-        fingerprints = chunk if first.is_identity else first.invert(chunk, out=keys)
-        sorter.add(permutation.apply(fingerprints, out=keys))
-    report(f"{phase}: sorting", 0, keys0.count)
-    return sorter.finish()
 
 
 def _second(pair: tuple[Keys, Keys]) -> Keys:
@@ -373,6 +375,7 @@ def parse_options(
     with_ids: bool,
     recipe: dict[str, object] | None,
     force: bool,
+    threads: int = 1,
 ) -> BuildOptions:
     """BuildOptions from what a caller passes. ValueError, TypeError or PlanError for what cannot be."""
-    return BuildOptions(k, plan, codec, parse_memory(memory), with_ids, recipe, force)
+    return BuildOptions(k, plan, codec, parse_memory(memory), with_ids, recipe, force, threads)

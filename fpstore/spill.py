@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fpstore._sort import group_pairs, sort_pairs, unique_sorted, unique_sorted_pairs
+from fpstore._sort import group_pairs, sort_keys, sort_pairs, unique_sorted_pairs, use_large_pages
 from fpstore.arrays import as_integer
 from fpstore.types import Keys
 
@@ -96,43 +96,48 @@ def _close_all(files: list[io.FileIO]) -> None:
         file.close()
 
 
-def _sort_distinct(columns: list[Keys]) -> int:
-    """Sort the items of columns in place and move the distinct ones to the front; how many there are."""
-    if len(columns[0]) <= QUICK_ITEMS:
-        return _sort_distinct_now(columns)
-    return _interruptible(lambda: _sort_distinct_now(columns))
+class Background:
+    """Work under way in a thread of its own. The end of the process does not wait for it."""
+
+    def __init__(self, work: Callable[[], int]) -> None:
+        self._work = work
+        self._outcome: list[int | BaseException] = []
+        self._thread = threading.Thread(target=self._run, name="fpstore sort", daemon=True)
+        self._thread.start()
+
+    def result(self) -> int:
+        """Wait for it; what it returns or raises. A KeyboardInterrupt ends the waiting, not the work."""
+        self._thread.join()
+        (result,) = self._outcome
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def _run(self) -> None:
+        try:
+            self._outcome.append(self._work())
+        except BaseException as error:
+            self._outcome.append(error)
 
 
-def _interruptible(work: Callable[[], int]) -> int:
-    """What work returns or raises; a KeyboardInterrupt does not wait for it.
+def interruptible(work: Callable[[], int], items: int) -> int:
+    """What work on so many items returns or raises; a KeyboardInterrupt does not wait for it.
 
     The main thread, which handles signals, cannot do so inside a compiled call, only while it waits for another thread.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if items <= QUICK_ITEMS or threading.current_thread() is not threading.main_thread():
         return work()
-    outcome: list[int | BaseException] = []
+    return Background(work).result()
 
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:
-            outcome.append(error)
 
-    # A daemon, so that neither does the end of the process wait for it.
-    thread = threading.Thread(target=run, name="fpstore sort", daemon=True)
-    thread.start()
-    thread.join()
-    (result,) = outcome
-    if isinstance(result, BaseException):
-        raise result
-    return result
+def _sort_distinct(columns: list[Keys]) -> int:
+    """Sort the items of columns in place and move the distinct ones to the front; how many there are."""
+    return interruptible(lambda: _sort_distinct_now(columns), len(columns[0]))
 
 
 def _sort_distinct_now(columns: list[Keys]) -> int:
     if len(columns) == 1:
-        # numpy sorts uint64 with vector instructions, in place: 6 ns a key at 10^7 where sort_pairs takes 20.
-        columns[0].sort()
-        return unique_sorted(columns[0])
+        return sort_keys(columns[0])
     sort_pairs(*columns)
     return unique_sorted_pairs(*columns)
 
@@ -221,6 +226,11 @@ class _Sorted:
     def memory_bytes(self) -> int:
         """What the items take of the memory; 0 where they lie in a spill file."""
         return sum(column.nbytes for column in self._columns)
+
+    @property
+    def in_memory(self) -> Keys | None:
+        """The first column, where it lies in memory."""
+        return self._columns[0] if self._spill is None else None
 
     def _read(self) -> Iterator[list[Keys]]:
         for start in range(0, self.count, self._chunk_items):
@@ -325,6 +335,7 @@ class _Sorter:
             capacity = min(self._limit, max(size, len(self._columns[0]) * 9 // 8))
             for buffer in self._columns:
                 buffer.resize(capacity, refcheck=False)
+                use_large_pages(buffer)
 
     def _sort(self) -> None:
         self._size = _sort_distinct([buffer[: self._size] for buffer in self._columns])

@@ -68,8 +68,7 @@ def build(
     Raises ValueError, TypeError, PlanError; FileExistsError; the operating system's errors.
     """
     with_ids = ids is not None
-    _thread_count(threads)
-    options = parse_options(k, plan, codec, memory, with_ids, recipe, force)
+    options = parse_options(k, plan, codec, memory, with_ids, recipe, force, _thread_count(threads))
     build_store(Path(path), source_of(fingerprints, ids), options, progress)
     return open(path)
 

@@ -39,6 +39,7 @@ CORE = (
     "environment",
     "catalog",
     "spill",
+    "permuted",
     "removals",
     "merge",
     "matches",

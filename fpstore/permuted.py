@@ -1,0 +1,78 @@
+"""The tables of a plan from table 0's sorted keys: the same keys under each permutation, sorted.
+
+Keys in memory are permuted, dealt out and sorted in one go, while the table before is encoded where there are threads
+and room for that; keys in a spill file go through a sorter of their own.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from fpstore._sort import sort_permuted
+from fpstore.permutation import Permutation
+from fpstore.plan import TablePlan
+from fpstore.spill import CHUNK_BYTES, KEY_BYTES, Background, KeySorter, SortedKeys, interruptible
+from fpstore.types import Keys
+from fpstore.types import SortedKeys as AnyKeys
+
+
+def permuted_tables(
+    keys0: AnyKeys,
+    in_memory: Keys | None,
+    tables: tuple[TablePlan, ...],
+    directory: Path,
+    memory_bytes: int,
+    threads: int,
+) -> Iterator[AnyKeys]:
+    """The keys of each of tables, in order; each is good until the next is asked for.
+
+    keys0: those of the first table; in_memory: the same, where they lie in one array (sorted, equal ones allowed).
+    memory_bytes: the budget for the other tables, with spill files in directory. threads: beyond one, the next table is
+    sorted while the caller has the one before, if two fit the budget.
+    """
+    first = Permutation(tables[0].prefix_mask)
+    others = [Permutation(table.prefix_mask) for table in tables[1:]]
+    if in_memory is None or not first.is_identity or in_memory.nbytes > memory_bytes:
+        yield keys0
+        for permutation in others:
+            with closing(_through_sorter(keys0, first, permutation, directory, memory_bytes)) as keys:
+                yield keys
+        return
+    ahead = threads > 1 and 2 * in_memory.nbytes <= memory_bytes
+    rooms = [np.empty(len(in_memory), dtype=np.uint64) for _ in range(min(1 + ahead, len(others)))]
+    works = [partial(sort_permuted, permutation.prefix_mask, in_memory) for permutation in others]
+    running: Background | None = Background(partial(works[0], rooms[0])) if ahead and others else None
+    yield keys0
+    for index, work in enumerate(works):
+        room = rooms[index % len(rooms)]
+        count = running.result() if running else interruptible(partial(work, room), len(room))
+        if running and index + 1 < len(works):
+            running = Background(partial(works[index + 1], rooms[(index + 1) % len(rooms)]))
+        with closing(SortedKeys([room[:count]], None, count, CHUNK_BYTES // KEY_BYTES)) as keys:
+            yield keys
+
+
+def sorted_permuted(fingerprints: Keys, permutation: Permutation) -> SortedKeys:
+    """The keys of fingerprints (uint64[n], in any order), sorted and distinct, in memory: 8 bytes for each."""
+    room = np.empty(len(fingerprints), dtype=np.uint64)
+    fingerprints = np.ascontiguousarray(fingerprints)
+    count = interruptible(partial(sort_permuted, permutation.prefix_mask, fingerprints, room), len(room))
+    room.resize(count, refcheck=False)
+    return SortedKeys([room], None, count, CHUNK_BYTES // KEY_BYTES)
+
+
+def _through_sorter(
+    keys0: AnyKeys, first: Permutation, permutation: Permutation, directory: Path, memory_bytes: int
+) -> SortedKeys:
+    sorter = KeySorter(directory, memory_bytes, expected_count=keys0.count)
+    room = np.empty(0, dtype=np.uint64)
+    for chunk in keys0.chunks():
+        if len(room) < len(chunk):
+            room = np.empty(len(chunk), dtype=np.uint64)
+        keys = room[: len(chunk)]
+        fingerprints = chunk if first.is_identity else first.invert(chunk, out=keys)
+        sorter.add(permutation.apply(fingerprints, out=keys))
+    return sorter.finish()
