@@ -23,6 +23,7 @@ cdef extern from "layout.h" nogil:
 
 cdef extern from "platform.h" nogil:
     int fpstore_is_fast()
+    int fpstore_is_wide()
     ctypedef enum Status:
         OK
         NO_MEMORY
@@ -53,7 +54,8 @@ cdef extern from "encode.h" nogil:
         uint64_t gap_sum
         uint64_t gap[65]
         uint64_t xor_[65]
-    Status histogram_add(HistogramState *histogram, const uint64_t *keys, uint64_t count)
+    Status histogram_add(HistogramState *histogram, const uint64_t *keys, uint64_t count, int codec)
+    void encode_choose(int fast, int wide)
     void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
                    unsigned rice_bits, uint64_t *bits)
 
@@ -68,6 +70,7 @@ cdef extern from "permute.h" nogil:
 FAST = bool(fpstore_is_fast())
 crc32c_choose(FAST)
 permute_choose(FAST)
+encode_choose(FAST, fpstore_is_wide())
 
 # The kernels' copies of format.py's numbers; a test compares them.
 LAYOUT = {
@@ -151,21 +154,24 @@ cdef int raise_status(Status status, str where) except -1:
 cdef class Histogram:
     """How often each bit length of a delta occurs in a table, fed with its sorted keys chunk by chunk.
 
-    slot_bits as the table will have it; 0 counts the deltas of one unbroken chain.
+    slot_bits as the table will have it; 0 counts the deltas of one unbroken chain. codec: an index in CODECS, to count
+    only what its code is chosen from: for gap and xor their own bit lengths, for others the sum; without, everything.
     """
 
     cdef HistogramState state
+    cdef int codec
 
-    def __cinit__(self, unsigned slot_bits):
+    def __cinit__(self, unsigned slot_bits, int codec=-1):
         memset(&self.state, 0, cython.sizeof(HistogramState))
         self.state.slot_bits = slot_bits
+        self.codec = codec
 
     def add(self, const uint64_t[::1] keys not None):
         """Count keys (uint64[n], strictly increasing, above those added before). ValueError if they are not."""
         cdef Status status
         if keys.shape[0] > 0:
             with nogil:
-                status = histogram_add(&self.state, &keys[0], <uint64_t>keys.shape[0])
+                status = histogram_add(&self.state, &keys[0], <uint64_t>keys.shape[0], self.codec)
             raise_status(status, "histogram")
 
     @property

@@ -246,6 +246,25 @@ def use_large_pages(uint64_t[::1] keys not None):
         fps_use_large_pages(&keys[0], <size_t>keys.shape[0] * sizeof(uint64_t))
 
 
+def unique_sorted(uint64_t[::1] keys not None):
+    """Move the distinct keys of keys (uint64[n], ascending) to its front, in order; how many there are.
+
+    What lies behind them afterwards is of no meaning.
+    """
+    cdef size_t count = <size_t>keys.shape[0]
+    cdef size_t i, kept = 1
+    cdef uint64_t* values
+    if count == 0:
+        return 0
+    values = &keys[0]
+    with nogil:
+        for i in range(1, count):
+            # Written before it is known to count: no branch to mispredict.
+            values[kept] = values[i]
+            kept += values[i] != values[kept - 1]
+    return kept
+
+
 def unique_sorted_pairs(uint64_t[::1] fingerprints not None, uint64_t[::1] ids not None):
     """Move the distinct pairs (two uint64[n], ascending by (fingerprint, id)) to the front, in order; how many.
 

@@ -58,7 +58,6 @@ def permuted_tables(
 def sorted_permuted(fingerprints: Keys, permutation: Permutation) -> SortedKeys:
     """The keys of fingerprints (uint64[n], in any order), sorted and distinct, in memory: 8 bytes for each."""
     room = np.empty(len(fingerprints), dtype=np.uint64)
-    fingerprints = np.ascontiguousarray(fingerprints)
     count = interruptible(partial(sort_permuted, permutation.prefix_mask, fingerprints, room), len(room))
     room.resize(count, refcheck=False)
     return SortedKeys([room], None, count, CHUNK_BYTES // KEY_BYTES)

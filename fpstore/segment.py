@@ -25,7 +25,7 @@ from fpstore.plan import TablePlan
 from fpstore.table import encode_table
 from fpstore.types import Array, Buffer, Bytes, Ids, Keys, SortedKeys
 
-READ_BACK_BYTES = 1 << 22
+READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
 
 
 class ChecksummedFile:

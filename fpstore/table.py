@@ -15,6 +15,8 @@ from fpstore.types import Array, Bytes, Keys, SortedKeys
 
 # 1 / log2(e) in 16-bit fixed point: the best Rice parameter of geometric gaps is log2 of their mean times ln 2.
 LN2_IN_65536THS = 45426
+# Keys encoded before their payload is written: so few that it is still in the second-level cache then.
+PIECE_KEYS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def encode_table(
     if codec not in CODECS:
         raise ValueError(f"codec is {codec!r}, expected one of {', '.join(CODECS)}")
     codec_number = CODECS.index(codec)
-    histogram = Histogram(slot_bits)
+    histogram = Histogram(slot_bits, codec_number)
     for chunk in keys.chunks():
         histogram.add(chunk)
         if advance:
@@ -79,7 +81,8 @@ def encode_table(
         with_ranks=with_ranks,
     )
     for chunk in keys.chunks():
-        write(encoder.push(chunk))
+        for first in range(0, len(chunk), PIECE_KEYS):
+            write(encoder.push(chunk[first : first + PIECE_KEYS]))
         if advance:
             advance(len(chunk))
     write(encoder.finish())

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fpstore._sort import group_pairs, sort_keys, sort_pairs, unique_sorted_pairs
+from fpstore._sort import group_pairs, sort_pairs, unique_sorted, unique_sorted_pairs
 
 TOP = 2**64 - 1
 anything = st.integers(0, TOP)

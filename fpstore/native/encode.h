@@ -36,11 +36,22 @@ static void put_stream(BitWriter *writer, const uint8_t *bits, uint64_t bit_coun
 /* What one push of n keys can add to the payload, over what earlier pushes left pending. */
 #define PAYLOAD_SLACK (GROUP_BYTES + BLOCK_BYTES + 64)
 
+/* A symbol's code, as push_group uses it: a delta moved up by `length` and XORed with mask is its whole code. */
+typedef struct {
+    uint64_t mask;   /* the code word, and the delta's leading bit where it comes to lie in a word */
+    uint32_t length; /* of the code word */
+    uint32_t all;    /* of the code */
+} GroupCode;
+
+#define WORD_CODE_BITS 56 /* a code of so many bits fits a word behind up to 7 others */
+
 typedef struct {
     int codec;
     unsigned slot_bits, rice_bits;
     uint16_t code_words[SYMBOLS]; /* bit-reversed: written lowest bit first they read from the code's top */
     uint8_t code_lengths[SYMBOLS];
+    GroupCode group_codes[SYMBOLS];
+    uint16_t wide_codes[64]; /* code words below their lengths, for symbols below 64 */
 
     uint64_t key_count, last_key;
     uint64_t slot; /* the slot being filled */
@@ -81,6 +92,10 @@ static void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsign
             reversed |= (uint16_t)(((code_words[symbol] >> bit) & 1) << (length - 1 - bit));
         encoder->code_lengths[symbol] = (uint8_t)length;
         encoder->code_words[symbol] = reversed;
+        unsigned all = length + (symbol > 0 ? (unsigned)symbol - 1 : 0);
+        uint64_t leading = symbol > 0 && all <= WORD_CODE_BITS ? (uint64_t)1 << all : 0;
+        if (symbol < 64) encoder->wide_codes[symbol] = (uint16_t)(reversed | length << CODE_LIMIT);
+        encoder->group_codes[symbol] = (GroupCode){reversed | leading, length, all};
     }
     encoder->directory = directory;
     encoder->ranks = ranks;
@@ -186,66 +201,35 @@ ALWAYS_INLINE void encoder_put_key(Encoder *encoder, uint64_t key, uint64_t prev
     encoder->block_bits += bits;
 }
 
-/* Encode the directory group that starts at keys[0] straight into the payload, if all of its keys are among these and
-   no slot of it is large. Returns the number of keys taken; 0, and nothing is changed, where that does not hold. */
-ALWAYS_INLINE uint64_t encoder_push_group(Encoder *encoder, const uint64_t *keys, uint64_t count, int codec) {
-    const unsigned slot_bits = encoder->slot_bits;
-    const uint64_t first_slot = encoder->slot;
-    if (((uint64_t)1 << slot_bits) - first_slot < GROUP_SLOTS || keys[count - 1] <= slot_end(first_slot + GROUP_SLOTS - 1, slot_bits))
-        return 0;
-    uint8_t *at = encoder->payload.at + (encoder->payload.fill >> 3);
-    unsigned fill = encoder->payload.fill & 7;
-    uint64_t pending = encoder->payload.pending >> (encoder->payload.fill & 56), bits = 0, taken = 0;
-    uint64_t last = encoder->last_key;
-    uint16_t ends[GROUP_SLOTS];
-    store64(encoder->payload.at, encoder->payload.pending);
-    for (unsigned i = 0; i < GROUP_SLOTS; i++) {
-        uint64_t previous = slot_start(first_slot + i, slot_bits), top = slot_end(first_slot + i, slot_bits);
-        uint64_t first_bit = bits, first = taken;
-        for (; keys[taken] <= top; taken++) {
-            uint64_t key = keys[taken], delta = codec == CODEC_XOR ? key ^ previous : key - previous;
-            unsigned symbol = bit_length(delta), length = encoder->code_lengths[symbol];
-            unsigned tail = symbol - (symbol > 0), all = length + tail;
-            if (UNLIKELY(key <= last && encoder->key_count + taken > 0)) return 0; /* for the careful path to refuse */
-            delta &= low_bits(tail);
-            pending |= (uint64_t)encoder->code_words[symbol] << fill;
-            if (UNLIKELY(all > 56)) { /* code word and tail do not fit the pending word together */
-                store64(at, pending);
-                fill += length;
-                at += fill >> 3;
-                pending = pending >> (fill & 56) | (delta & low_bits(32)) << (fill & 7);
-                fill &= 7;
-                length = 0;
-                store64(at, pending);
-                at += 4;
-                pending >>= 32;
-                delta >>= 32;
-                tail -= 32;
-            }
-            pending |= delta << (fill + length);
-            store64(at, pending);
-            fill += length + tail;
-            at += fill >> 3;
-            pending >>= fill & 56;
-            fill &= 7;
-            bits += all;
-            previous = last = key;
-        }
-        if (taken - first > BLOCK_KEYS || bits - first_bit > BLOCK_BITS) return 0;
-        ends[i] = (uint16_t)bits;
-        if (encoder->ranks != NULL) encoder->ranks[first_slot + i + 1] = encoder->key_count + taken;
-    }
-    if (taken == 0) return 0;
-    uint8_t *line = encoder->directory + first_slot / GROUP_SLOTS * LINE_BYTES;
-    store64(line, encoder->payload_bits);
-    memcpy(line + 8, ends, sizeof ends);
-    encoder->payload = (BitWriter){at, pending, fill};
-    encoder->payload_bits += bits;
-    encoder->slot += GROUP_SLOTS;
-    encoder->slot_keys = 0;
-    encoder->key_count += taken;
-    encoder->last_key = last;
-    return taken;
+#define KERNEL(name) name##_portable
+#include "encode_body.h"
+#undef KERNEL
+
+#if FPSTORE_X86
+FAST_BEGIN
+#define KERNEL(name) name##_fast
+#include "encode_body.h"
+#undef KERNEL
+FAST_END
+WIDE_BEGIN
+#include "encode_wide.h"
+WIDE_END
+#endif
+
+typedef uint64_t (*PushGroup)(Encoder *, const uint64_t *, uint64_t);
+typedef int (*CountDeltas)(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *);
+
+static PushGroup encoder_push_group = push_group_portable;
+static CountDeltas count_gaps = count_gaps_portable, count_xors = count_xors_portable;
+
+static void encode_choose(int fast, int wide) {
+#if FPSTORE_X86
+    encoder_push_group = wide ? push_group_wide : fast ? push_group_fast : push_group_portable;
+    count_gaps = wide ? count_gaps_wide : fast ? count_gaps_fast : count_gaps_portable;
+    count_xors = wide ? count_xors_wide : fast ? count_xors_fast : count_xors_portable;
+#else
+    (void)fast, (void)wide;
+#endif
 }
 
 ALWAYS_INLINE Status encoder_push_as(Encoder *encoder, const uint64_t *keys, uint64_t count, int codec) {
@@ -259,7 +243,7 @@ ALWAYS_INLINE Status encoder_push_as(Encoder *encoder, const uint64_t *keys, uin
             encoder->slot_keys = 0;
         }
         if (codec <= CODEC_XOR && encoder->group_slot == 0 && encoder->block_keys == 0 && !encoder->slot_is_large) {
-            uint64_t taken = encoder_push_group(encoder, keys + i, count - i, codec);
+            uint64_t taken = encoder_push_group(encoder, keys + i, count - i);
             if (taken > 0) {
                 i += taken - 1; /* the loop adds one */
                 continue;
@@ -312,28 +296,43 @@ static Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written) 
     return OK;
 }
 
-/* What a table's code is chosen from: how often each bit length of a delta occurs, both kinds of delta. */
+/* What a table's code is chosen from: how often each bit length of a delta occurs. */
 typedef struct {
     unsigned slot_bits;
     uint64_t count, last_key, gap_sum;
     uint64_t gap[SYMBOLS], xor_[SYMBOLS];
 } Histogram;
 
-static Status histogram_add(Histogram *histogram, const uint64_t *keys, uint64_t count) {
-    unsigned slot_bits = histogram->slot_bits;
-    uint64_t last = histogram->last_key;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t key = keys[i], start = slot_start(slot_of(key, slot_bits), slot_bits);
-        if (UNLIKELY(histogram->count + i > 0 && key <= last)) return NOT_SORTED;
-        uint64_t previous = histogram->count + i > 0 && last >= start ? last : start;
-        histogram->gap[bit_length(key - previous)]++;
-        histogram->xor_[bit_length(key ^ previous)]++;
-        histogram->gap_sum += key - previous;
-        last = key;
+static int sum_gaps(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *sum) {
+    int increase = 1;
+    for (uint64_t i = 0; i < count; last = keys[i++]) {
+        uint64_t start = keys[i] & top_bits(slot_bits);
+        increase &= keys[i] > last;
+        *sum += keys[i] - (last > start ? last : start);
     }
-    histogram->last_key = last;
+    return increase;
+}
+
+/* Count keys for one codec, or for a negative one what any of them needs. */
+static Status histogram_add(Histogram *histogram, const uint64_t *keys, uint64_t count, int codec) {
+    const unsigned slot_bits = histogram->slot_bits;
+    uint64_t last = histogram->last_key;
+    int increase = 1;
+    if (histogram->count == 0 && count > 0) { /* no key is before the first, which may be 0 */
+        uint64_t delta = keys[0] & ~top_bits(slot_bits);
+        histogram->gap[bit_length(delta)]++;
+        histogram->xor_[bit_length(delta)]++;
+        histogram->gap_sum += delta;
+        histogram->count = 1;
+        last = *keys++;
+        count--;
+    }
+    if (codec < 0 || codec == CODEC_GAP) increase &= count_gaps(keys, count, last, slot_bits, histogram->gap);
+    if (codec < 0 || codec == CODEC_XOR) increase &= count_xors(keys, count, last, slot_bits, histogram->xor_);
+    if (codec < 0 || codec >= CODEC_RICE) increase &= sum_gaps(keys, count, last, slot_bits, &histogram->gap_sum);
+    histogram->last_key = count > 0 ? keys[count - 1] : last;
     histogram->count += count;
-    return OK;
+    return increase ? OK : NOT_SORTED;
 }
 
 /* Bits that Rice coding with parameter rice_bits takes for these deltas: *bits is added to. */

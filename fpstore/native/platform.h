@@ -23,11 +23,11 @@
 #define FPSTORE_X86 1
 #include <immintrin.h>
 #if defined(__clang__)
-#define WIDE_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512vpopcntdq\"))), apply_to = function)")
+#define WIDE_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512bw,avx512cd,avx512vpopcntdq\"))), apply_to = function)")
 #define FAST_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2\"))), apply_to = function)")
 #define FAST_END _Pragma("clang attribute pop")
 #else
-#define WIDE_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512vpopcntdq\")")
+#define WIDE_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512bw,avx512cd,avx512vpopcntdq\")")
 #define FAST_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2\")")
 #define FAST_END _Pragma("GCC pop_options")
 #endif
@@ -77,10 +77,11 @@ static int fpstore_is_fast(void) {
 #endif
 }
 
-/* Whether eight population counts go at once as well. */
+/* Whether eight keys go at once as well, with the instructions of WIDE_BEGIN. */
 static int fpstore_is_wide(void) {
 #if FPSTORE_X86
-    return fpstore_is_fast() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vpopcntdq");
+    return fpstore_is_fast() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vpopcntdq");
 #else
     return 0;
 #endif
