@@ -52,7 +52,8 @@ def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Addi
         match_id[matched] = matches.id[first]
     apart = np.bitwise_count(keys[:, None] ^ keys[None, :])
     near = apart <= distance
-    for i in np.flatnonzero(np.tril(near, -1).any(axis=1)):
+    one, other = np.nonzero(near)
+    for i in np.unique(one[other < one]):
         earlier = np.flatnonzero(near[i, :i] & stored[:i])
         if not len(earlier):
             continue
@@ -70,6 +71,8 @@ def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Addi
 
 def concatenate(parts: list[Additions], with_ids: bool) -> Additions:
     """Batches one after the other as one."""
+    if len(parts) == 1:
+        return parts[0]
     ids = [part.id for part in parts if part.id is not None]
     return Additions(
         np.concatenate([np.empty(0, dtype=bool), *(part.stored for part in parts)]),

@@ -175,13 +175,12 @@ class Catalog:
         numbers = [change.number for change in records]
         expect("the numbers", numbers, numbers == [old.next_change + i for i in range(len(numbers))], "the next ones")
         new = dataclasses.replace(old, next_change=old.next_change + len(records))
-        self._environment.reserve(_bytes_to_write(new, records))
 
         def work(transaction: Transaction) -> State:
             _write_changes(records, transaction, self._environment.database(CHANGES, transaction))
             return self._replace(new, transaction)
 
-        return self._commit(work)
+        return self._commit(work, _bytes_to_write(new, records))
 
     def publish(
         self,
@@ -206,7 +205,6 @@ class Catalog:
             removal_records=old.removal_records if removed is None else len(removed),
         )
         new = _with_segments(new, old.segments if segments is None else segments)
-        self._environment.reserve(_bytes_to_write(new, (), removed or ()))
 
         def work(transaction: Transaction) -> State:
             records = self._environment.database(CHANGES, transaction)
@@ -218,7 +216,7 @@ class Catalog:
                 _write_removed(removed, transaction, database)
             return self._replace(new, transaction)
 
-        written = self._commit(work)
+        written = self._commit(work, _bytes_to_write(new, (), removed or ()))
         # Once more, so that both meta pages of the file lead to this state: damage to the newer one then
         # cannot bring back the old state. This one is published already, whatever comes of it.
         with contextlib.suppress(OSError):
@@ -266,9 +264,9 @@ class Catalog:
             self._written = self.state()
         return self._written
 
-    def _commit(self, work: Callable[[Transaction], State]) -> State:
+    def _commit(self, work: Callable[[Transaction], State], more_bytes: int) -> State:
         self._written = None  # where it fails, the file tells what it came to
-        self._written = self._environment.run(work, write=True)
+        self._written = self._environment.run(work, write=True, more_bytes=more_bytes)
         return self._written
 
     def _read(self, transaction: Transaction) -> State:

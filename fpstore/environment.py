@@ -157,15 +157,18 @@ class Environment:
             self._lmdb.close()
             self._lmdb = None
 
-    def run(self, work: Callable[[Transaction], T], write: bool = False) -> T:
+    def run(self, work: Callable[[Transaction], T], write: bool = False, more_bytes: int = 0) -> T:
         """The result of work in a transaction of its own, committed.
 
-        work may be called again from the start where the map has to grow. Raises CorruptStore or OSError.
+        more_bytes: at most so much is written; there is room for it before the transaction begins. work may be called
+        again from the start where the map has to grow all the same. Raises CorruptStore or OSError.
         """
         with self.lock, self._writers_kept_out(), _explained(self.path):
             for _ in range(ATTEMPT_LIMIT):
                 environment = self._open()
                 try:
+                    if more_bytes:
+                        self._reserve(environment, more_bytes)
                     with environment.begin(write=write) as transaction:
                         return work(transaction)
                 except lmdb.MapFullError:
@@ -199,15 +202,6 @@ class Environment:
             mapping = mmap.mmap(file.fileno(), 2 * page_bytes, access=mmap.ACCESS_READ)
         return MappedWords(mapping, _META.size - 8, page_bytes + _META.size - 8)
 
-    def reserve(self, more_bytes: int) -> None:
-        """Have room for a transaction that writes more_bytes, before it fails for lack of it."""
-        with self.lock, _explained(self.path):
-            environment = self._open()
-            used = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
-            file_bytes = self.path.stat().st_size
-            if used + more_bytes > file_bytes:
-                self._grow(max(2 * file_bytes, used + 2 * more_bytes))
-
     def free_dead_readers(self) -> None:
         """Free the slots of readers that were killed: each keeps the file growing."""
         with self.lock, _explained(self.path):
@@ -227,6 +221,12 @@ class Environment:
                 raise
             self._lmdb = environment
         return self._lmdb
+
+    def _reserve(self, environment: lmdb.Environment, more_bytes: int) -> None:
+        used = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
+        file_bytes = self.path.stat().st_size
+        if used + more_bytes > file_bytes:
+            self._grow(max(2 * file_bytes, used + 2 * more_bytes))
 
     def _grow(self, map_bytes: int) -> None:
         # The file first: at no moment may LMDB count pages that are not in it.

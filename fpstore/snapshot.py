@@ -142,12 +142,14 @@ class Snapshot:
         return query[live], fingerprint[live], distance[live], None if ids is None else ids[live]
 
     def _matches(self, found: list[Columns], queries: Keys, distance: int, first_query: int, method: str) -> Matches:
+        found = [columns for columns in found if len(columns[0])]
+        ordered = len(found) == 1
         if self.pending_end:
             query, fingerprint, bits, ids, positions = self.pending.search(queries, distance, self.pending_end)
-            found.append(self._unmasked(query, fingerprint, bits, ids, positions))
-        if len(found) != 1 or self.pending_end:
-            found = [_together([columns for columns in found if len(columns[0])], self.settings.ids)]
-        query, fingerprint, bits, ids = found[0]
+            if len(query):
+                found.append(self._unmasked(query, fingerprint, bits, ids, positions))
+                ordered = False
+        query, fingerprint, bits, ids = found[0] if ordered else _together(found, self.settings.ids)
         if first_query:
             query = query + first_query
         return Matches(query, fingerprint, bits, ids, method)

@@ -166,11 +166,11 @@ def test_after_publishing_both_meta_pages_lead_to_the_new_state(folder):
 def test_a_second_commit_that_fails_does_not_undo_the_first(folder, monkeypatch):
     run, calls = environment.Environment.run, []
 
-    def fail_the_second_write(self, work, write=False):
+    def fail_the_second_write(self, work, write=False, more_bytes=0):
         calls.append(write)
         if write and calls.count(True) == 2:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return run(self, work, write)
+        return run(self, work, write, more_bytes)
 
     with Catalog.open(folder, writable=True) as catalog:
         monkeypatch.setattr(environment.Environment, "run", fail_the_second_write)
@@ -218,7 +218,7 @@ def test_a_record_larger_than_the_first_map_is_created(tmp_path):
 
 
 def test_a_map_that_fills_in_spite_of_all_is_grown_and_the_work_done_again(folder, monkeypatch):
-    monkeypatch.setattr(environment.Environment, "reserve", lambda *_args: None)
+    monkeypatch.setattr(environment.Environment, "_reserve", lambda *_args: None)
     settings = Settings(k=3, plan={}, codec="gap", ids=True, recipe={"text": "x" * 3_000_000})
     with Catalog.open(folder, writable=True) as catalog:
         assert catalog.publish(settings=settings) == catalog.state()
