@@ -110,6 +110,19 @@ def test_bench_pairs_finds_as_many_pairs_under_every_plan() -> None:
     assert all(row["numpy CPU s"] > 0 for row in rows_of(found, "clustered"))
 
 
+def test_bench_ingest_adds_probes_and_merges() -> None:
+    found = result_of("bench_ingest", "--singles", 10, "--merge-n", 5_000)
+    (added,), (tested,) = rows_of(found, "add, 1,000"), rows_of(found, "add_if_new, 1,000")
+    assert (added["keys"], tested["keys"], tested["stored"]) == (2_000, 400, 200)
+    (single,) = rows_of(found, "of one key")
+    assert single["calls"] == 10
+    (probed,) = rows_of(found, "probe from Python")
+    assert probed["pending"] == 2_000
+    (merged,) = rows_of(found, "merge of")
+    assert merged["keys read"] == 10_000
+    assert len(found["bars"]) == 5
+
+
 def test_bench_scale_builds_probes_and_verifies() -> None:
     found = result_of("bench_scale", "--memory", "64MiB", "--queries", 500)
     (build,) = rows_of(found, "build of")

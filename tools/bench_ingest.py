@@ -1,0 +1,261 @@
+"""Measures changing a store: additions, test-and-add, probing beside what is pending, and merging.
+
+    python tools/bench_ingest.py [--n 1e7] [--rows 1e6] [--tested 2e5] [--singles 300] [--merge-n 5e7]
+                                 [--parts add,tested,single,pending,merge] [--rounds 3] [--small] [--json]
+
+One thread on a store of uniform keys with ids, plan balanced. Additions wait for the disk, so they are given by the
+clock; a bare commit of LMDB, synced, of one value of as many bytes, in turns with them, says what of it is the disk's.
+Probes are single calls from Python, with --rows keys pending and with the same keys compacted, in turns. A merge is of
+two segments without ids; its rate is keys read, of both, in one table. What was stored is checked against brute force.
+"""
+
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import lmdb
+import numpy as np
+from benchlib import (
+    DISTANCE,
+    Keys,
+    Results,
+    brute_force,
+    in_order,
+    make_queries,
+    new_parser,
+    parse_arguments,
+    parse_count,
+    parse_list,
+    same_answer,
+    scratch_folder,
+    stream,
+    timed,
+    uniform,
+)
+
+import fpstore
+from fpstore.builder import write_rows
+from fpstore.merge import Input, merge_segments
+from fpstore.removals import Removals
+from fpstore.segment import Segment
+
+PARTS = ("add", "tested", "single", "pending", "merge")
+BATCH = 1_000
+SEED = 20070511
+CHECKED_KEYS = 20
+PROBES = 2_000
+TURN_CALLS = 100
+MERGE_SEEDS = (6, 7)
+
+ADDED_A_SECOND = 200_000
+TESTED_A_SECOND = 50_000
+SINGLE_OVER_COMMIT = 2.0
+PENDING_OVER_COMPACTED = 1.5
+MERGED_A_SECOND = 20e6
+
+
+class BareCommit:
+    """A commit of LMDB with sync of one value, and nothing else: what the disk takes for itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self._environment = lmdb.open(os.fspath(folder / "bare.mdb"), subdir=False, map_size=1 << 30)
+
+    def seconds(self, value_bytes: int) -> float:
+        began = time.perf_counter()
+        with self._environment.begin(write=True) as transaction:
+            transaction.put(b"value", bytes(value_bytes))
+        return time.perf_counter() - began
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+def bench_batches(
+    what: str, call: Callable[..., Any], keys: Keys, bare: BareCommit, arguments: Namespace, results: Results
+) -> dict[str, Any]:
+    """The call of a batch at a time; the row of its table."""
+    seconds, commits, cpu = [], [], 0.0
+    for start in range(0, len(keys), BATCH):
+        batch = keys[start : start + BATCH]
+        ids = np.arange(start, start + len(batch), dtype=np.uint64) + np.uint64(arguments.n)
+        commits.append(bare.seconds(batch.nbytes + ids.nbytes))
+        cpu -= time.process_time()
+        began = time.perf_counter()
+        call(batch, ids)
+        seconds.append(time.perf_counter() - began)
+        cpu += time.process_time()
+    row = {
+        "call": what,
+        "keys": len(keys),
+        "keys/s": len(keys) / sum(seconds),
+        "median batch ms": 1e3 * median(seconds),
+        "of it CPU": 1e3 * cpu / len(seconds),
+        "worst": 1e3 * max(seconds),
+        "bare commit ms": 1e3 * median(commits),
+        "keys/s at the median": min(BATCH, len(keys)) / median(seconds),
+    }
+    least = ADDED_A_SECOND if what == "add" else TESTED_A_SECOND
+    results.bar(f"{what}, keys/s", row["keys/s"], at_least=least)
+    return row
+
+
+def bench_add(path: Path, new: Keys, bare: BareCommit, arguments: Namespace, results: Results) -> None:
+    with fpstore.open(path, "w") as store:
+        row = bench_batches("add", store.add, new, bare, arguments, results)
+    results.table(f"add, {BATCH:,} keys at a time, durable", [row])
+
+
+def bench_tested(path: Path, stored: Keys, bare: BareCommit, arguments: Namespace, results: Results) -> None:
+    keys = make_queries(stored, arguments.tested, seed=3)
+    found = []
+    with fpstore.open(path, "w") as store:
+
+        def call(batch: Keys, ids: Keys) -> None:
+            found.append(store.add_if_new(batch, ids))
+
+        row = bench_batches("add_if_new", call, keys, bare, arguments, results)
+    fresh = np.concatenate([additions.stored for additions in found])
+    row["stored"] = int(fresh.sum())
+    results.table(f"add_if_new, {BATCH:,} keys at a time, half of them near a stored one, durable", [row])
+    for index in np.linspace(0, len(keys) - 1, CHECKED_KEYS).astype(int):
+        earlier = keys[:index][fresh[:index]]
+        near = any((np.bitwise_count(some ^ keys[index]) <= DISTANCE).any() for some in (stored, earlier))
+        results.expect(fresh[index] != near, f"add_if_new: key {index} was stored though near one, or was not")
+
+
+def bench_single(path: Path, bare: BareCommit, arguments: Namespace, results: Results) -> None:
+    keys = uniform(arguments.singles, np.random.default_rng(SEED + 1))
+    ids = np.arange(len(keys), dtype=np.uint64) + np.uint64(1 << 40)
+    commits, singles, unsynced = [], [], []
+    with fpstore.open(path, "w") as store:
+        for index in range(len(keys)):
+            commits.append(bare.seconds(16))
+            began, cpu = time.perf_counter(), time.thread_time()
+            store.add_if_new(keys[index : index + 1], ids[index : index + 1])
+            unsynced.append(time.thread_time() - cpu)
+            singles.append(time.perf_counter() - began)
+        for key, id in list(zip(keys.tolist(), ids.tolist(), strict=True))[:CHECKED_KEYS]:
+            results.expect(id in (match.id for match in store.probe(key, k=0)), f"key {key} was not stored")
+    row = {
+        "calls": len(keys),
+        "add_if_new p50 us": 1e6 * median(singles),
+        "of it CPU us": 1e6 * median(unsynced),
+        "bare commit p50 us": 1e6 * median(commits),
+        "ratio": median(singles) / median(commits),
+    }
+    results.table("add_if_new of one key, durable, and a bare commit of LMDB, in turns", [row])
+    results.bar("single add_if_new over a bare commit", row["ratio"], at_most=SINGLE_OVER_COMMIT)
+
+
+def probe_seconds(stores: Sequence[fpstore.Store], queries: Sequence[int]) -> list[list[float]]:
+    """Seconds of the clock of each probe, the stores taking turns."""
+    seconds: list[list[float]] = [[] for _ in stores]
+    for first in range(0, len(queries), TURN_CALLS):
+        for store, own in zip(stores, seconds, strict=True):
+            for query in queries[first : first + TURN_CALLS]:
+                began = time.perf_counter()
+                store.probe(query)
+                own.append(time.perf_counter() - began)
+    return seconds
+
+
+def bench_pending(path: Path, stored: Keys, new: Keys, results: Results) -> None:
+    compacted = path.with_name("compacted.fps")
+    with fpstore.open(path) as store:
+        store.copy(compacted)
+    with fpstore.open(compacted, "w") as store:
+        timing = timed(store.compact)
+    queries = make_queries(np.concatenate([stored, new]), PROBES)
+    with fpstore.open(path) as store, fpstore.open(compacted) as other:
+        pending = store.stats()["pending"]
+        results.expect(other.stats()["pending"] == 0, "compact left something pending")
+        few = queries[:CHECKED_KEYS]
+        expected = brute_force(np.concatenate([stored, new]), few)
+        for each in (store, other):
+            found = each.probe_many(few)
+            answer = in_order(found.query, found.fingerprint, found.distance)
+            results.expect(same_answer(answer, expected), f"{each.path.name}: other answers than brute force")
+        probe_seconds((store, other), queries.tolist())
+        seconds = probe_seconds((store, other), queries.tolist())
+    own, reference = (median(each) * 1e6 for each in seconds)
+    row = {"pending": pending, "probe p50 us": own, "compacted p50 us": reference, "ratio": own / reference}
+    row |= {"compact wall s": timing.wall, "compact CPU s": timing.cpu}
+    results.table("probe from Python with so many pending, and compacted, in turns", [row])
+    results.bar("probe p50, pending over compacted", row["ratio"], at_most=PENDING_OVER_COMPACTED)
+
+
+def bench_merge(base: fpstore.Store, folder: Path, arguments: Namespace, results: Results) -> None:
+    settings, plan = replace(base.settings, ids=False), base.plan
+    inputs = []
+    for seed in MERGE_SEEDS:
+        path = folder / f"{seed:08d}.fpseg"
+        keys = np.concatenate(list(stream(seed, arguments.merge_n)))
+        write_rows(path, keys, None, settings, plan)
+        inputs.append(Input(Segment(path), 1))
+    del keys
+    total = sum(part.segment.key_count for part in inputs)
+    rows = []
+    for attempt in range(arguments.rounds):
+        path = folder / f"{100 + attempt:08d}.fpseg"
+        timing = timed(lambda path=path: merge_segments(path, inputs, Removals.none(), settings.codec, plan, False))
+        tables = len(plan.tables)
+        row = {"keys read": total, "tables": tables, "wall s": timing.wall, "CPU s": timing.cpu}
+        row |= {"M keys/s, wall": total * tables / timing.wall / 1e6, "CPU": total * tables / timing.cpu / 1e6}
+        rows.append(row)
+        merged = Segment(path)
+        results.expect(merged.key_count == total, f"merge: {merged.key_count} keys of {total}")
+        merged.close()
+        path.unlink()
+    for part in inputs:
+        part.segment.close()
+    results.table("merge of two segments, of one table after the other", rows)
+    found = median(row["CPU"] for row in rows)
+    results.bar("merge, M keys/s a table, CPU", found, at_least=MERGED_A_SECOND / 1e6)
+
+
+def main() -> int:
+    parser = new_parser(__doc__, rounds=3)
+    parser.add_argument("--rows", type=parse_count, help="keys added, and pending; default a tenth of --n")
+    parser.add_argument("--tested", type=parse_count, help="keys tested and added; default a fiftieth of --n")
+    parser.add_argument("--singles", type=parse_count, default=300, help="single additions; default 300")
+    parser.add_argument("--merge-n", type=parse_count, help="keys of each of two segments; default 5 times --n")
+    parser.add_argument("--parts", type=parse_list, default=list(PARTS), help=f"of {','.join(PARTS)}; default all")
+    arguments = parse_arguments(parser)
+    arguments.rows = arguments.rows or max(1, arguments.n // 10)
+    arguments.tested = arguments.tested or max(1, arguments.n // 50)
+    arguments.merge_n = arguments.merge_n or 5 * arguments.n
+    if arguments.small:
+        arguments.singles = min(arguments.singles, 50)
+    results = Results("bench_ingest", arguments)
+    rng = np.random.default_rng(SEED)
+    stored, new = uniform(arguments.n, rng), uniform(arguments.rows, rng)
+    with scratch_folder(arguments) as folder, closing(BareCommit(folder)) as bare:
+        path = folder / "base.fps"
+        fpstore.build(path, stored, threads=1).close()
+        changed = folder / "changed.fps"
+        if {"tested", "single"} & set(arguments.parts):
+            with fpstore.open(path) as store:
+                store.copy(changed)
+        if "tested" in arguments.parts:
+            bench_tested(changed, stored, bare, arguments, results)
+        if "single" in arguments.parts:
+            bench_single(changed, bare, arguments, results)
+        if {"add", "pending"} & set(arguments.parts):
+            bench_add(path, new, bare, arguments, results)
+        if "pending" in arguments.parts:
+            bench_pending(path, stored, new, results)
+        if "merge" in arguments.parts:
+            with fpstore.open(path) as store:
+                bench_merge(store, folder, arguments, results)
+    return results.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
