@@ -80,6 +80,9 @@ def _check_header_once(path: Path) -> int:
     expect("the page size", page_bytes, page_bytes in _PAGE_SIZES, "4096, 8192, 16384 or 32768")
     expect("the file's size", file_bytes, len(head) >= 2 * page_bytes, f"two pages of {page_bytes} or more")
     numbers = [_check_meta(head, page, page_bytes, file_bytes) for page in (0, 1)]
+    # LMDB follows the newer. In the older there may be the roots of a commit that failed in that very page: it puts
+    # back the transaction and the last page, not the roots.
+    _check_roots(head, numbers.index(max(numbers)), page_bytes)
     # The metas are written in turn and never skip a transaction: one that was damaged into looking old would
     # otherwise bring back an old state.
     taken = numbers == [0, 0] or (abs(numbers[0] - numbers[1]) == 1 and numbers[0] % 2 == 0)
@@ -102,9 +105,14 @@ def _check_meta(head: bytes, page: int, page_bytes: int, file_bytes: int) -> int
     expect_integer(
         f"{where} its last page, in a file of {file_bytes} bytes", last_page, 1, file_bytes // page_bytes - 1
     )
-    for root in (databases[7], databases[15]):
-        expect(f"{where} a root", root, root == _NO_ROOT or 2 <= root <= last_page, f"a page up to {last_page}")
     return int(transaction)
+
+
+def _check_roots(head: bytes, page: int, page_bytes: int) -> None:
+    databases, last_page = (fields := _META.unpack_from(head, page * page_bytes))[8:24], fields[24]
+    for root in (databases[7], databases[15]):
+        taken = root == _NO_ROOT or 2 <= root <= last_page
+        expect(f"meta page {page}: a root", root, taken, f"a page up to {last_page}")
 
 
 def _check_pages(path: Path) -> None:
@@ -399,7 +407,8 @@ def lock_writer(folder: Path) -> int:
 def unlock_writer(fd: int) -> None:
     """Let another become the writer."""
     _writer_locks.discard(fd)
-    os.ftruncate(fd, 0)
+    with contextlib.suppress(OSError):  # it says who holds the lock, to people; locked is what is locked
+        os.ftruncate(fd, 0)
     # Explicitly, for a child of this process may have a copy of the descriptor.
     fcntl.flock(fd, fcntl.LOCK_UN)
     os.close(fd)

@@ -1,0 +1,263 @@
+"""Kills, starves and cuts the power of processes that write to stores, and checks that nothing acknowledged is lost.
+
+    python tools/check_crash.py [--kill ROUNDS] [--faults [--short]] [--power STATES] [--seed 0] [--json] [--plant NAME]
+
+--kill: a writer doing random operations is killed with -9 at a random moment; its store is checked, and the next
+writer goes on from there, five times before a new store is begun. --faults: a fixed script (--short: a shorter one), in
+which one numbered call that changes the folder fails, or all from one on, with EIO, with ENOSPC or by writing less; or at
+which the process is killed. Once for every call and every way (--short: one way for each call, in turns). --power: the
+calls of writers are recorded and replayed up to a random point on a disk that then loses any of what was not synced.
+
+After each: the store opens, verifies, and holds exactly the state before or after the operation under way, all that
+was acknowledged in it; no file is left over; it can be written to. After an error, too, in the same process.
+Needs gcc, for tools/fault/shim.c. Exit status 1 if anything did not hold.
+--plant makes a mistake first, to see it found: exit status 0 if it is.
+"""
+
+import argparse
+import errno
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import crash_child
+from crash_model import Broken, Passage, State, check, fixed_operations, random_operations
+from crash_replay import cuts, read_trace
+
+TOOLS = Path(__file__).parent
+KILLS_PER_STORE = 5
+# Long enough for a few dozen operations, rarely for all of them.
+OPERATIONS = 150
+LONGEST_LIFE_S = 1.0
+# Random operations of a recorded process, and states made of each record.
+RECORDED_OPERATIONS = 40
+STATES_PER_TRACE = 250
+CHANCES = (0.0, 0.1, 0.5, 0.9, 1.0)
+# action, errno, from then on
+WAYS = (
+    ("fail", errno.EIO, False),
+    ("fail", errno.EIO, True),
+    ("fail", errno.ENOSPC, False),
+    ("fail", errno.ENOSPC, True),
+    ("short", 0, False),
+    ("short", 0, True),
+    ("kill-before", 0, False),
+    ("kill-after", 0, False),
+)
+
+
+def build_shim(folder: Path) -> Path:
+    """The library of fault/shim.c, compiled in folder."""
+    path = folder / "shim.so"
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["gcc", *flags, "-o", path, TOOLS / "fault" / "shim.c", "-ldl", "-lpthread"], check=True)
+    return path
+
+
+class Children:
+    """Runs requests in children of crash_child under the library, one after the other, in a folder of their own."""
+
+    def __init__(self, home: Path, shim: Path, plant: str | None) -> None:
+        self.home = home
+        self.folder = home / "stores"
+        self.trace = home / "trace"
+        self._journal = home / "journal"
+        self._errors = (home / "errors").open("w+")
+        self._plant = plant
+        environment = os.environ | {"LD_PRELOAD": os.fspath(shim), "OPENBLAS_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, TOOLS / "crash_child.py"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()
+        self._errors.close()
+
+    def clear(self) -> None:
+        """Begin with an empty folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+
+    def run(self, passage: Passage, **request: object) -> bytes:
+        """The journal of a child that did the operations; Broken unless it ended well, or was killed as asked."""
+        for path in (self._journal, self.trace):
+            path.unlink(missing_ok=True)
+        whole = {
+            "folder": os.fspath(self.folder),
+            "journal": os.fspath(self._journal),
+            "trace": None,
+            "watched": True,
+            "at": 0,
+            "action": "none",
+            "errno": 0,
+            "forever": False,
+            "operations": passage.operations,
+            "durability": passage.durability,
+            "settled": False,
+            "plant": self._plant,
+            "kill_after_s": None,
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._errors.truncate(0)
+        self._process.stdin.write(json.dumps(whole | request) + "\n")
+        self._process.stdin.flush()
+        status = json.loads(self._process.stdout.readline())
+        journal = self._journal.read_bytes() if self._journal.exists() else b""
+        killed = status == -9 and ("kill" in str(request.get("action")) or request.get("kill_after_s") is not None)
+        if status != 0 and not killed:
+            said = Path(self._errors.name).read_text().strip("\0\n")
+            raise Broken(f"ended with {'a hang' if status == crash_child.HUNG else f'status {status}'}: {said[-3000:]}")
+        return journal
+
+
+class Findings:
+    """What did not hold, and how often what was tried."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.found: list[dict[str, Any]] = []
+
+    def tried(self, case: dict[str, Any], error: Broken | None) -> None:
+        """A case that held, or did not."""
+        if error is not None:
+            self.found.append({**case, "problem": str(error)})
+            print(f"FAILED {case}: {error}", file=sys.stderr, flush=True)
+
+
+def check_kills(children: Children, rounds: int, seed: int, findings: Findings) -> None:
+    """Random kills: rounds of them, in chains over one store."""
+    state: State = {}
+    for number in range(rounds):
+        rng = random.Random(f"{seed} {number}")
+        if number % KILLS_PER_STORE == 0:
+            children.clear()
+            state = {}
+        operations = random_operations(seed * 1_000_003 + number, OPERATIONS, "a")
+        passage = Passage(operations, [state], rng.choice(["commit", "commit", "batch"]))
+        life = rng.uniform(0, LONGEST_LIFE_S)
+        case = {"harness": "kill", "seed": seed, "round": number, "kill_after_s": round(life, 4)}
+        try:
+            journal = children.run(passage, watched=False, kill_after_s=life)
+            findings.counts["kill: rounds"] += 1
+            findings.counts["kill: operations acknowledged"] += journal.count(b'"done"')
+            findings.counts["kill: in the middle of an operation"] += journal.count(b'"begin"') > journal.count(b'"done"')
+            state = check(children.folder, passage.allowed(journal))
+        except Broken as error:
+            findings.tried(case, error)
+            children.clear()
+            state = {}
+
+
+def check_faults(children: Children, short: bool, findings: Findings) -> None:
+    """Every numbered call of the fixed script, in every way or in one."""
+    passage = Passage(fixed_operations(short))
+    children.clear()
+    journal = children.run(passage, trace=os.fspath(children.trace), settled=True)
+    check(children.folder, passage.allowed(journal))
+    call_count = json.loads(journal.splitlines()[-1])["calls"]
+    kinds = {event.index: event.kind for event in read_trace(children.trace) if event.kind != "M"}
+    findings.counts["faults: calls of the script"] = call_count
+    for at in range(1, call_count + 1):
+        for action, error_number, forever in ways(at, kinds.get(at), short):
+            case = {"harness": "faults", "call": at, "kind": kinds.get(at), "action": action}
+            case |= {"errno": errno.errorcode.get(error_number), "forever": forever}
+            children.clear()
+            try:
+                fault = {"at": at, "action": action, "errno": error_number, "forever": forever}
+                journal = children.run(passage, settled=True, **fault)
+                findings.counts[f"faults: {action}"] += 1
+                findings.counts["faults: errors raised"] += journal.count(b'"error"')
+                check(children.folder, passage.allowed(journal))
+            except Broken as error:
+                findings.tried(case, error)
+
+
+def ways(at: int, kind: str | None, short: bool) -> Iterator[tuple[str, int, bool]]:
+    """How a call of this kind is struck."""
+    possible = [way for way in WAYS if way[0] != "short" or kind == "W"]
+    yield from possible[at % len(possible) :][:1] if short else possible
+
+
+def check_power(children: Children, states: int, seed: int, findings: Findings) -> None:
+    """States of a disk that lost power, of a fixed script first and then of random ones."""
+    for first in range(0, states, STATES_PER_TRACE):
+        rng = random.Random(f"{seed} {first}")
+        operations = random_operations(seed * 1_000_003 + first, RECORDED_OPERATIONS, "a")
+        passage = Passage(operations if first else fixed_operations(short=True))
+        children.clear()
+        inode = children.folder.stat().st_ino
+        children.run(passage, trace=os.fspath(children.trace), settled=not first)
+        events = read_trace(children.trace)
+        findings.counts["power: calls recorded"] += len(events)
+        count = min(STATES_PER_TRACE, states - first)
+        points = sorted(rng.choices(range(len(events)), k=count))
+        target = children.home / "after"
+        for number, disk in cuts(events, inode, points):
+            for _ in range(points.count(number)):
+                chance = rng.choice(CHANCES)
+                case = {"harness": "power", "seed": seed, "trace": first, "event": number, "chance": chance}
+                try:
+                    disk.cut(target, chance, rng)
+                    findings.counts["power: states"] += 1
+                    check(target, passage.allowed(disk.journal))
+                except Broken as error:
+                    findings.tried(case, error)
+                shutil.rmtree(target)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kill", type=int, default=0, metavar="ROUNDS", help="random kills")
+    parser.add_argument("--faults", action="store_true", help="every call of a script fails, or is the last")
+    parser.add_argument("--short", action="store_true", help="a shorter script, each call in one way")
+    parser.add_argument("--power", type=int, default=0, metavar="STATES", help="power cuts")
+    parser.add_argument("--seed", type=int, default=0, help="which random numbers")
+    parser.add_argument("--json", action="store_true", help="the counts and findings as JSON")
+    parser.add_argument("--plant", choices=sorted(crash_child.PLANTS), help="make this mistake first")
+    options = parser.parse_args(arguments)
+    if not (options.kill or options.faults or options.power):
+        parser.error("expected --kill, --faults or --power")
+    started = time.monotonic()
+    findings = Findings()
+    with tempfile.TemporaryDirectory(prefix="fpstore-crash-") as name:
+        home = Path(name).resolve()
+        with Children(home, build_shim(home), options.plant) as children:
+            check_kills(children, options.kill, options.seed, findings)
+            if options.faults:
+                check_faults(children, options.short, findings)
+            check_power(children, options.power, options.seed, findings)
+    seconds = round(time.monotonic() - started)
+    if options.json:
+        result = {"tool": "check_crash", "counts": findings.counts, "findings": findings.found, "seconds": seconds}
+        print(json.dumps(result, indent=2))
+    else:
+        for what, count in findings.counts.items():
+            print(f"{what}: {count}")
+        print(f"{len(findings.found)} findings in {seconds} s")
+    return int(bool(findings.found) != bool(options.plant))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""The process that check_crash kills, starves and records: does a list of operations on stores and says how each went.
+
+Started under the library of fault/shim.c it reads a request a line, forks a child for each, and answers with how that
+ended. The child writes a line to its journal, a file that outlives it, before and after each operation.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fpstore
+from fpstore import environment, segment, writer
+
+ACTIONS = {"none": 0, "fail": 1, "short": 2, "kill-before": 3, "kill-after": 4}
+# So small that flushes, merges and additions that wait for a flush happen all the time.
+SIZES = {
+    "FLUSH_ROWS": 40,
+    "MOST_PENDING_ROWS": 120,
+    "DEFERRED_ROWS": 60,
+    "SLICE_ROWS": 16,
+    "LEAST_REMOVALS": 20,
+    "KEYS_PER_REMOVAL": 8,
+}
+PLAN = "flips-2:1,1"
+# Before one goes well, two may raise the errors of a flush and of a merge, and one its own.
+ATTEMPTS = 4
+HANG_S = 60.0
+
+
+def nothing(*_: object) -> None:
+    """What a planted mistake does instead."""
+
+
+def unsynced_lmdb() -> None:
+    lmdb_open = environment.lmdb.open
+    environment.lmdb.open = lambda *args, **kwargs: lmdb_open(*args, **{**kwargs, "sync": False})
+
+
+def write_once(fd: int, data: memoryview) -> None:
+    os.write(fd, data)
+
+
+# Mistakes to make on purpose, each of which a harness must find. "early" is made below: an operation is reported as
+# done before it begins.
+PLANTS: dict[str, Callable[[], None]] = {
+    "early": nothing,
+    "no-find-out": lambda: setattr(writer.Writer, "_find_out", nothing),
+    "write-once": lambda: setattr(segment, "write_all", write_once),
+    "no-segment-sync": lambda: setattr(segment.ChecksummedFile, "sync", nothing),
+    "no-folder-sync": lambda: setattr(segment, "sync_folder", nothing),
+    "no-lmdb-sync": unsynced_lmdb,
+}
+
+
+class Doer:
+    """Does the operations of a request, each until it goes well, and writes the journal."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.folder = Path(request["folder"])
+        self.request = request
+        self.stores: dict[str, fpstore.Store] = {}
+        self.journal = os.open(request["journal"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.shim = ctypes.CDLL(None)
+
+    def run(self) -> None:
+        request = self.request
+        for name, value in SIZES.items():
+            setattr(writer, name, value)
+        if request["plant"]:
+            PLANTS[request["plant"]]()
+        if request["watched"]:
+            trace = os.open(request["trace"], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if request["trace"] else -1
+            paths = [os.fsencode(request[name]) for name in ("folder", "journal")]
+            action = ACTIONS[request["action"]]
+            self.shim.fault_arm(*paths, trace, request["at"], action, request["errno"], int(request["forever"]))
+        for index, operation in enumerate(request["operations"]):
+            self.note(begin=index)
+            if request["plant"] == "early":
+                self.note(done=index)
+            self.note(done=index, stored=self.persist(index, operation))
+        self.settle()
+        for store in self.stores.values():
+            store.close()
+        self.note(calls=int(self.shim.fault_calls()))
+
+    def note(self, **line: object) -> None:
+        os.write(self.journal, json.dumps(line).encode() + b"\n")
+
+    def persist(self, index: int, operation: dict[str, Any]) -> list[bool] | None:
+        """Do an operation until it goes well; what a writer holds after each error is noted."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.do(operation)
+            except OSError as error:
+                self.note(failed=index, error=repr(error))
+                if self.request["forever"] and attempt == 0:
+                    self.suffer(index, operation)
+                rows = self.rows_seen(operation["store"])
+                self.note(failed=index, seen=rows)
+        raise RuntimeError(f"operation {index} fails though the fault is gone")
+
+    def suffer(self, index: int, operation: dict[str, Any]) -> None:
+        """The fault lasts: try once more, close everything, and only then let the fault be gone."""
+        try:
+            self.do(operation)
+        except OSError as error:
+            self.note(failed=index, error=repr(error))
+        for name in list(self.stores):
+            try:
+                self.stores.pop(name).close()
+            except OSError as error:
+                self.note(failed=index, error=repr(error))
+        self.shim.fault_off()
+
+    def rows_seen(self, name: str) -> list[list[int]] | None:
+        """What a writer says that the store holds; None where there is no store, or none whole."""
+        path = self.folder / name
+        if name not in self.stores and not path.exists():
+            return None
+        store = self.writer(name)
+        return [list(row) for keys, ids in store.rows() for row in zip(keys.tolist(), ids.tolist(), strict=True)]
+
+    def writer(self, name: str) -> fpstore.Store:
+        if name not in self.stores:
+            self.stores[name] = fpstore.open(self.folder / name, "w", durability=self.request["durability"])
+        return self.stores[name]
+
+    def do(self, operation: dict[str, Any]) -> list[bool] | None:
+        name, kind = operation["store"], operation["kind"]
+        path = self.folder / name
+        keys = np.array(operation.get("keys", ()), dtype=np.uint64)
+        ids = np.array(operation.get("ids", ()), dtype=np.uint64)
+        stored = None
+        if kind == "create":
+            if not path.exists():  # an error may have come after the store was there
+                self.stores[name] = fpstore.create(path, plan=PLAN)
+        elif kind == "build":
+            if name in self.stores:
+                self.stores.pop(name).close()
+            fpstore.build(path, keys, ids, plan=PLAN, force=True).close()
+        elif kind == "copy":
+            if not path.exists():
+                self.writer(operation["source"]).copy(path)
+        elif kind == "close":
+            if name in self.stores:
+                self.stores.pop(name).close()
+        elif kind == "add":
+            self.writer(name).add(keys, ids)
+        elif kind == "add_if_new":
+            stored = self.writer(name).add_if_new(keys, ids).stored.tolist()
+        elif kind == "remove":
+            self.writer(name).remove(**{operation["what"]: keys})
+        else:
+            getattr(self.writer(name), kind)()
+        if self.request["settled"]:
+            self.settle()
+        return stored
+
+    def settle(self) -> None:
+        """Wait for flushes and merges, so that the calls have one order."""
+        for store in self.stores.values():
+            assert store._writer is not None
+            # A flush ends by beginning a merge.
+            for job in (lambda one: one._flush_job, lambda one: one._merge_job):
+                if job(store._writer) is not None:
+                    job(store._writer).wait()
+
+
+def serve() -> None:
+    """Answer requests until there are no more."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if not child:
+            try:
+                Doer(request).run()
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        if request["kill_after_s"] is not None:
+            time.sleep(request["kill_after_s"])
+            os.kill(child, signal.SIGKILL)
+        deadline = time.monotonic() + HANG_S
+        status = None
+        while status is None:
+            done, found = os.waitpid(child, os.WNOHANG)
+            if done:
+                status = os.waitstatus_to_exitcode(found)
+            elif time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                status = HUNG
+            else:
+                time.sleep(0.002)
+        print(json.dumps(status), flush=True)
+
+
+HUNG = 124
+
+if __name__ == "__main__":
+    serve()
