@@ -13,8 +13,8 @@ PYTEST_ARGS ?= -n auto
 
 # What runs the compiled core over hostile bytes; the rest of the tests is Python. The sanitizers reserve more address
 # space than the tests of what is too large for memory allow.
-ASAN_TESTS ?= $(wildcard tests/test_codec*.py tests/test_probe*.py tests/test_pending.py tests/test_sort*.py tests/test_merge_kernels.py tests/test_segment*.py tests/test_cut_short*.py \
-	tests/test_joins*.py tests/test_merge_kernels*.py tests/test_pending*.py tests/test_text_simhash.py)
+ASAN_TESTS ?= $(wildcard $(addprefix tests/test_,$(addsuffix *.py,codec cut_short joins merge_kernels pending probe segment \
+	sort text_simhash)))
 SANITIZERS := -fsanitize=address,undefined
 
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.h)

@@ -45,6 +45,7 @@ PLANTS = {
     "group-outside-payload": ("decode.h", "ends[GROUP_SLOTS - 1] > table->payload_bits - base", "0"),
     "block-of-any-keys": ("decode_body.h", "if (UNLIKELY(stored == BLOCK_KEYS)) return BAD_BLOCK;", ""),
     "ids-outside-values": ("ids.h", "*count > ids->id_count - *first", "0"),
+    "walk-outside-output": ("ids.h", "room - filled > left && ", ""),
 }
 
 

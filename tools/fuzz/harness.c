@@ -10,6 +10,7 @@
 
 #define MOST_JOINED 160 /* keys of a table whose pairs are looked for: each is compared with each */
 #define JOIN_ROOM 5
+#define WALK_ROOM 70 /* more than a word of groups */
 #define JOIN_WINDOW_BITS 4
 
 static Image image;
@@ -126,6 +127,25 @@ static void read_all_ids(void) {
     }
 }
 
+/* All ids again, by a walk that stops half-way and wherever its output is full. */
+static void walk_ids(void) {
+    IdWalk walk = {0};
+    const uint64_t stops[] = {image.ids.key_count / 2, image.ids.key_count};
+    uint64_t *ranks = malloc(WALK_ROOM * 8), *values = malloc(WALK_ROOM * 8), count = WALK_ROOM;
+    Status status = OK;
+    for (unsigned i = 0; i < 2 && status == OK; i++)
+        for (count = WALK_ROOM; status == OK && count == WALK_ROOM;) {
+            status = ids_walk(&image.pages, &image.ids, &walk, stops[i], WALK_ROOM, ranks, values, &count);
+            for (uint64_t j = 0; status == OK && j < count; j++) {
+                expect(ranks[j] < stops[i], "a walk stops where it is told");
+                note(ranks[j] ^ values[j]);
+            }
+        }
+    note_status(status);
+    free(ranks);
+    free(values);
+}
+
 static void probe(unsigned distance, int first_only, uint64_t count) {
     Search search = {.pages = &image.pages, .tables = image.tables, .table_count = image.table_count, .distance = distance,
                      .first_only = first_only, .match_limit = count * image.tables[0]->payload_bits};
@@ -166,6 +186,7 @@ static uint64_t run(const uint8_t *data, size_t size, int fast) {
     }
     if (image.ids.kind != IDS_NONE) {
         read_all_ids();
+        walk_ids();
         for (unsigned i = 0; i < QUERIES; i++) look_up(image.queries[i]);
     }
     image_close(&image);
