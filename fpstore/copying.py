@@ -8,6 +8,7 @@ from pathlib import Path
 from fpstore import changes
 from fpstore.builder import no_store_at, scratch_store
 from fpstore.catalog import Log, create_catalog
+from fpstore.errors import CorruptStore
 from fpstore.segment import Segment, check_file, sync_folder, write_all
 from fpstore.snapshot import Snapshot
 from fpstore.types import Progress
@@ -18,7 +19,7 @@ PIECE_BYTES = 4 << 20
 def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None) -> None:
     """Write what the snapshot holds as a store at path: whole and durable, or not there at all.
 
-    Raises FileExistsError where something is at path, CorruptStore where a page read does not match its checksum.
+    Raises FileExistsError where something is at path, CorruptStore where a page does not match its checksum.
     """
     no_store_at(path)
     total = sum(part.segment.file_bytes for part in snapshot.parts)
@@ -30,7 +31,10 @@ def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None)
                 done += count
                 if progress:
                     progress("copying", done, total)
-            check_file(copied)
+            try:
+                check_file(copied)
+            except CorruptStore as error:
+                raise CorruptStore(f"{part.segment.path}: its copy is damaged, so it may be too: {error}") from None
         sync_folder(folder / "segments")
         create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
         os.rename(folder, path)

@@ -14,12 +14,28 @@ import click
 from fpstore import __version__
 from fpstore.cli.failures import INTERRUPTED, PIPE_CLOSED, Failure, failure_of, one_line
 
-SUBCOMMANDS = ("build", "probe", "pairs", "fingerprint", "plan", "report", "stats", "verify")
+SUBCOMMANDS = (
+    "build",
+    "create",
+    "add",
+    "remove",
+    "probe",
+    "pairs",
+    "fingerprint",
+    "compact",
+    "copy",
+    "export",
+    "plan",
+    "report",
+    "stats",
+    "verify",
+)
 
 EPILOG = """\b
 Examples:
   fpstore build web.fps fingerprints.npy
   fpstore probe web.fps 9f3a5c0012ab44de
+  fpstore add web.fps today.csv --ids doc_id --if-new
   fpstore build docs.fps documents/ --format text
   fpstore probe docs.fps --text "$(cat draft.txt)"
   fpstore plan --n 8e9 --k 3
@@ -68,7 +84,7 @@ class _Subcommands(click.Group):
 def _fpstore(ctx: click.Context) -> None:
     """Find every stored 64-bit simhash fingerprint within Hamming distance k of a query.
 
-    A store is a directory: built once from fingerprints or texts, compressed, exact, probed from the file.
+    A store is a directory: built from fingerprints or texts, added to, compressed, exact, probed from the file.
     Results go to standard output, everything else to standard error.
     """
     if ctx.invoked_subcommand is None:

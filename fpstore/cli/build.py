@@ -8,11 +8,12 @@ import click
 
 from fpstore.cli.progress import Progress, progress_bar
 from fpstore.cli.values import (
-    CODECS,
+    codec_option,
     column,
     column_option,
     format_option,
-    plan_choice,
+    k_option,
+    plan_option,
     skip_bad_option,
     store_argument,
     tell_skipped,
@@ -47,24 +48,9 @@ Examples:
 )
 @column_option
 @text_column_option
-@click.option(
-    "--k", type=int, default=3, show_default=True, help="The largest Hamming distance that the store must answer."
-)
-@click.option(
-    "--plan",
-    metavar="PLAN",
-    type=plan_choice,
-    default="balanced",
-    show_default=True,
-    help="size, balanced or speed; the most bytes per fingerprint; or a plan's name (see fpstore plan).",
-)
-@click.option(
-    "--codec",
-    type=click.Choice(CODECS),
-    default="gap",
-    show_default=True,
-    help="How keys are coded; gap is nearly always the smallest.",
-)
+@k_option
+@plan_option
+@codec_option
 @click.option(
     "--memory",
     default="2GiB",

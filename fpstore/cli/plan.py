@@ -88,7 +88,9 @@ def _measured(path: str) -> tuple[int, int, float]:
         count, sizes = segment["fingerprints"], segment["bytes"]
         code_bits = 8 * (sizes["payload"] + sizes["fences"]) / (count * len(segment["tables"]))
         saved += planner.saving(count, code_bits) * count
-    return stats["fingerprints"], stats["k"], saved / max(1, sum(segment["fingerprints"] for segment in segments))
+    total = sum(segment["fingerprints"] for segment in segments)
+    count = total + stats["pending"] if stats["fingerprints"] is None else stats["fingerprints"]
+    return count, stats["k"], saved / max(1, total)
 
 
 def _json_choice(prediction: "Prediction", picked_by: list[str]) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.values import (
     column_option,
     fingerprint,
@@ -21,7 +22,6 @@ from fpstore.cli.values import (
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Reader
-    from fpstore.text import Recipe
     from fpstore.types import Keys
 
 EPILOG = """\b
@@ -77,43 +77,31 @@ def command(
     import numpy as np
 
     import fpstore
-    from fpstore.inputs import read
 
     if not fingerprints and text is None and input_path is None:
         raise click.UsageError("nothing to probe: expected a FINGERPRINT, --text or --input")
     with fpstore.open(store) as opened:
         typed = list(fingerprints)
         if text is not None:
-            typed.append(_recipe(opened).fingerprint(text))
+            typed.append(recipe_of(opened).fingerprint(text))
         if typed:
             _print_matches(opened, np.array(typed, dtype=np.uint64), k, as_json)
         if input_path is None:
             return
-        reader = read(
+        reader = read_for(
+            opened,
             [input_path],
             format=format,
             ids=None,
             column=column,
             text_column=text_column,
-            recipe=None if opened.recipe is None else _recipe(opened),
             skip_bad=skip_bad,
             batch=BATCH_QUERIES,
         )
-        if reader.recipe is not None:
-            _recipe(opened)
         with closing(reader), _counted(reader) as batches:
             for queries in batches:
                 _print_matches(opened, queries, k, as_json)
         tell_skipped(reader.skipped)
-
-
-def _recipe(store: "Store") -> "Recipe":
-    """The recipe of a store built from texts."""
-    from fpstore.text import Recipe
-
-    if store.recipe is None:
-        raise click.UsageError(f"{store.path}: found no recipe for texts in the store, expected one built from texts")
-    return Recipe.from_json(store.recipe)
 
 
 @contextmanager

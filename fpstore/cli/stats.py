@@ -17,6 +17,8 @@ def command(store: str, as_json: bool) -> None:
     """Print what STORE holds, its settings and its segments, without reading all of it.
 
     The largest slots of a table show how skewed the fingerprints are: a probe that meets one decodes all of it.
+    Pending is what was added and is in no segment yet. How many distinct fingerprints there are is known once all are
+    in one segment (see fpstore compact).
     """
     import fpstore
 
@@ -24,8 +26,11 @@ def command(store: str, as_json: bool) -> None:
         stats = opened.stats(LARGEST_SLOTS)
     if as_json:
         click.echo(json.dumps(stats, indent=2))
-    else:
-        _print_fields(stats, "")
+        return
+    if stats["fingerprints"] is None:
+        most = stats["pending"] + sum(segment["fingerprints"] for segment in stats["segments"])
+        stats["fingerprints"] = f"at most {most:,}"
+    _print_fields(stats, "")
 
 
 def _print_fields(record: dict[str, Any], indent: str) -> None:
@@ -54,5 +59,5 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(map(_shown, value))
+        return ", ".join(map(_shown, value)) or "none"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 
 import click
 
-# Those of fpstore.inputs and fpstore.format, written again because importing these takes longer than --help may;
-# a test holds them equal.
+# Those of fpstore.inputs, fpstore.format and fpstore.text, written again because importing these takes longer than
+# --help may; a test holds them equal.
 FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "text")
 CODECS = ("gap", "xor", "rice", "raw")
+RECIPES = ("words-4",)
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -24,6 +25,13 @@ def fingerprint(typed: str) -> int:
         return parse_fingerprint(typed)
     except BadInput as error:
         raise click.BadParameter(str(error)) from None
+
+
+def id_number(typed: str) -> int:
+    """An id: a decimal number of 64 bits."""
+    if not (typed.isascii() and typed.isdigit() and len(typed) <= 20 and int(typed) < 1 << 64):
+        raise click.BadParameter(f"id: found {typed!r:.40}, expected a decimal number up to 2**64 - 1")
+    return int(typed)
 
 
 def key_count(typed: str) -> int:
@@ -67,6 +75,24 @@ text_column_option = click.option(
 )
 skip_bad_option = click.option(
     "--skip-bad", is_flag=True, help="Pass over bad lines and rows, and say how many, instead of stopping at the first."
+)
+k_option = click.option(
+    "--k", type=int, default=3, show_default=True, help="The largest Hamming distance that the store must answer."
+)
+plan_option = click.option(
+    "--plan",
+    metavar="PLAN",
+    type=plan_choice,
+    default="balanced",
+    show_default=True,
+    help="size, balanced or speed; the most bytes per fingerprint; or a plan's name (see fpstore plan).",
+)
+codec_option = click.option(
+    "--codec",
+    type=click.Choice(CODECS),
+    default="gap",
+    show_default=True,
+    help="How keys are coded; gap is nearly always the smallest.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -1,0 +1,148 @@
+"""`fpstore add`: more fingerprints or texts into a store."""
+
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from fpstore.cli.progress import progress_bar
+from fpstore.cli.rows import read_for
+from fpstore.cli.values import (
+    column,
+    column_option,
+    counted,
+    format_option,
+    skip_bad_option,
+    store_argument,
+    tell_skipped,
+    text_column_option,
+)
+
+if TYPE_CHECKING:
+    from fpstore import Store
+    from fpstore.inputs import Batch
+
+EPILOG = """\b
+Examples:
+  fpstore add web.fps today.csv --column simhash --ids doc_id
+  fpstore add docs.fps today.jsonl.zst --ids id --if-new > duplicates.tsv
+  fpstore add bare.fps today.npy                      (a store without ids)
+"""
+
+# Rows of one addition: it is stored as a whole, durably, before the next is read.
+BATCH_ROWS = 1 << 16
+
+LINE = "{}\t{:016x}\t{:016x}\t{}\t{}\n"
+JSON_LINE = '{{"id": {}, "fingerprint": "{:016x}", "match_fingerprint": "{:016x}", "distance": {}, "match_id": {}}}\n'
+NO_ID = "-"
+JSON_NO_ID = "null"
+
+
+@click.command(short_help="Add fingerprints or texts to a store.", epilog=EPILOG)
+@store_argument
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@format_option
+@click.option(
+    "--ids",
+    metavar="COLUMN",
+    type=column,
+    help="The column or JSON field of the ids. Needed for a store with ids; none, the default, for one without.",
+)
+@column_option
+@text_column_option
+@click.option(
+    "--if-new", is_flag=True, help="Add only what is near nothing that came before, and print what the others are near."
+)
+@click.option(
+    "--k", type=int, help="With --if-new: the distance up to which a fingerprint is near.  [default: the store's]"
+)
+@click.option("--json", "as_json", is_flag=True, help="With --if-new: print a JSON object a line.")
+@skip_bad_option
+def command(
+    store: str,
+    inputs: tuple[str, ...],
+    format: str,
+    ids: str | int | None,
+    column: str | int | None,
+    text_column: str | int | None,
+    if_new: bool,
+    k: int | None,
+    as_json: bool,
+    skip_bad: bool,
+) -> None:
+    """Add to STORE every fingerprint or text of every INPUT, one after the other.
+
+    Each 65,536 rows are stored as a whole, durably, before the next are read: what ends the command leaves the
+    rows before. Texts become fingerprints by the recipe of the store. Where a fingerprint has that id already,
+    nothing changes.
+
+    With --if-new each row that is not stored is a line of id, fingerprint, and the nearest match: its fingerprint,
+    distance and id, separated by tabs. The id in a store without ids is "-" (in JSON, null).
+    """
+    import fpstore
+
+    if not if_new and (k is not None or as_json):
+        raise click.UsageError("--k and --json go with --if-new")
+    with fpstore.open(store, "w") as opened:
+        reader = read_for(
+            opened,
+            list(inputs),
+            format=format,
+            ids=_id_column(opened, ids),
+            column=column,
+            text_column=text_column,
+            skip_bad=skip_bad,
+            batch=BATCH_ROWS,
+        )
+        done = added = 0
+        try:
+            with closing(reader), progress_bar(results_follow=not if_new) as bar:
+                for batch in reader:
+                    added += _add_new(opened, batch, k, as_json) if if_new else _add(opened, batch)
+                    done += len(batch.fingerprints)
+                    if bar is not None:
+                        bar("rows", done, None)
+        except BaseException:
+            if done:
+                _tell(store, added, done)
+            raise
+        tell_skipped(reader.skipped)
+        _tell(store, added, done)
+        opened.settle()
+
+
+def _id_column(store: "Store", ids: str | int | None) -> str | int | None:
+    """The column to read ids from, None for a store without ids."""
+    if not store.has_ids:
+        if ids not in (None, "none"):
+            raise click.UsageError(f"{store.path}: the store has no ids, expected no --ids")
+        return None
+    if ids in (None, "none"):
+        raise click.UsageError(f"{store.path}: the store has ids, expected --ids and the column that holds them")
+    if ids == "row":
+        raise click.UsageError("--ids row: row numbers would be ids of other rows, expected a column that holds ids")
+    return ids
+
+
+def _add(store: "Store", batch: "Batch") -> int:
+    """Store a batch; how many rows it has."""
+    store.add(batch.fingerprints, batch.ids)
+    return len(batch.fingerprints)
+
+
+def _add_new(store: "Store", batch: "Batch", k: int | None, as_json: bool) -> int:
+    """Store what is new of a batch and print the rest; how many rows were stored."""
+    found = store.add_if_new(batch.fingerprints, batch.ids, k=k)
+    known = ~found.stored
+    line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
+    count = int(known.sum())
+    ids, match_ids = ([no_id] * count if column is None else column[known].tolist() for column in (batch.ids, found.id))
+    columns = (batch.fingerprints[known], found.fingerprint[known], found.distance[known])
+    sys.stdout.write("".join(map(line.format, ids, *(column.tolist() for column in columns), match_ids)))
+    return len(known) - count
+
+
+def _tell(store: str, added: int, done: int) -> None:
+    share = f"{added} of " if added < done else ""
+    click.echo(f"{store}: added {share}{counted(done, 'row')}", err=True)

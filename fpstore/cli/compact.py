@@ -1,0 +1,33 @@
+"""`fpstore compact`: a store's segments merged into one, without what was removed."""
+
+import click
+
+from fpstore.cli.progress import progress_bar
+from fpstore.cli.values import counted, decimal_size, store_argument
+
+
+@click.command(
+    short_help="Merge a store's segments into one.",
+    epilog="\b\nExample:\n  fpstore compact web.fps\n",
+)
+@store_argument
+def command(store: str) -> None:
+    """Merge all of STORE into one segment, without what was removed, and print its size before and after.
+
+    Probes go on meanwhile. Until the end there must be room for the new segment beside the old ones. An interrupted
+    compaction leaves the store as it was.
+    """
+    import fpstore
+
+    with progress_bar() as bar, fpstore.open(store, "w") as opened:
+        stats = opened.stats()
+        before = sum(segment.file_bytes for segment in opened.segments)
+        waiting = [counted(len(stats["segments"]), "segment")]
+        waiting += [counted(stats["pending"], "pending row")] if stats["pending"] else []
+        waiting += [counted(stats["removals"], "removal")] if stats["removals"] else []
+        opened.compact(bar)
+        after = sum(segment.file_bytes for segment in opened.segments)
+        click.echo(
+            f"{store}: {', '.join(waiting)}, {decimal_size(before)};"
+            f" now {counted(len(opened.segments), 'segment')}, {decimal_size(after)}"
+        )

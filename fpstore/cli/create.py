@@ -1,0 +1,31 @@
+"""`fpstore create`: an empty store, to add to."""
+
+import click
+
+from fpstore.cli.values import RECIPES, codec_option, k_option, plan_option, store_argument
+
+EPILOG = """\b
+Examples:
+  fpstore create web.fps
+  fpstore create bare.fps --no-ids --k 2
+  fpstore create docs.fps --recipe words-4            (for texts)
+"""
+
+
+@click.command(short_help="Make an empty store, to add to.", epilog=EPILOG)
+@store_argument
+@k_option
+@plan_option
+@codec_option
+@click.option("--ids/--no-ids", default=True, show_default=True, help="Whether fingerprints have ids.")
+@click.option("--recipe", type=click.Choice(RECIPES), help="How texts become fingerprints; without it none are taken.")
+def command(store: str, k: int, plan: str | float, codec: str, ids: bool, recipe: str | None) -> None:
+    """Make STORE, with nothing in it yet.
+
+    The plans size, balanced and speed are those of 10 million fingerprints, as nobody knows yet how many there will be.
+    """
+    import fpstore
+    from fpstore.text import DEFAULT
+
+    record: dict[str, object] | None = None if recipe is None else dict(DEFAULT.to_json())
+    fpstore.create(store, k=k, ids=ids, plan=plan, codec=codec, recipe=record).close()

@@ -1,0 +1,264 @@
+"""`fpstore create` and `fpstore add`: rows from everywhere into a store that is there."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from outcome import Command, Outcome
+
+import fpstore
+from fpstore import text
+from fpstore.cli import add
+from fpstore.cli.values import RECIPES
+from fpstore.text import fingerprint
+
+BASE = 0x9F3A5C0012AB44DE
+
+
+def rows_of(path: Path) -> set[tuple[int, int | None]]:
+    with fpstore.open(path) as store:
+        return {
+            row
+            for keys, ids in store.rows()
+            for row in zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
+        }
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """BASE with the ids 10 and 11."""
+    path = tmp_path / "s.fps"
+    fpstore.build(path, np.array([BASE, BASE], dtype=np.uint64), [10, 11]).close()
+    return path
+
+
+@pytest.fixture
+def bare(command: Command, tmp_path: Path) -> Path:
+    assert command("create", tmp_path / "bare.fps", "--no-ids") == Outcome(0, "", "")
+    return tmp_path / "bare.fps"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "new.csv"
+    path.write_text(f"doc,hash\n20,{BASE ^ 1:016x}\n21,0x5\n22,0x7\n")
+    return path
+
+
+# --- create ---
+
+
+def test_an_empty_store_has_what_was_asked_for(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "s.fps"
+    arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--no-ids", "--recipe", "words-4")
+    assert command("create", path, *arguments) == Outcome(0, "", "")
+    with fpstore.open(path) as store:
+        assert (len(store), store.k, store.plan.name, store.codec) == (0, 2, "flips-2:1,0", "rice")
+        assert not store.has_ids
+        assert store.recipe == text.DEFAULT.to_json()
+
+
+def test_an_empty_store_has_ids_and_no_recipe_by_default(command: Command, tmp_path: Path) -> None:
+    assert command("create", tmp_path / "s.fps").status == 0
+    with fpstore.open(tmp_path / "s.fps") as store:
+        assert store.has_ids
+        assert store.recipe is None
+
+
+def test_the_recipes_offered_are_those_there_are() -> None:
+    assert list(RECIPES) == [text.DEFAULT.name]
+
+
+@pytest.mark.parametrize("arguments", [["--k", "99"], ["--plan", "none-5"], ["--recipe", "words-5"], ["--ids", "x"]])
+def test_a_store_that_cannot_be_is_not_made(command: Command, tmp_path: Path, arguments: list[str]) -> None:
+    outcome = command("create", tmp_path / "s.fps", *arguments)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_store_is_not_made_over_another(command: Command, store: Path) -> None:
+    outcome = command("create", store)
+    assert outcome == Outcome(2, "", f"fpstore: {store}: already there\n")
+    assert len(rows_of(store)) == 2
+
+
+# --- add ---
+
+
+def test_rows_with_ids_of_a_column_are_added(command: Command, store: Path, table: Path) -> None:
+    outcome = command("add", store, table, "--column", "hash", "--ids", "doc")
+    assert outcome == Outcome(0, "", f"{store}: added 3 rows\n")
+    assert rows_of(store) == {(BASE, 10), (BASE, 11), (BASE ^ 1, 20), (5, 21), (7, 22)}
+
+
+def test_several_inputs_are_added_to_a_store_without_ids(command: Command, bare: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([1, 2], dtype=np.uint64))
+    (tmp_path / "b.hex").write_text("00000000000000ff\n")
+    assert command("add", bare, tmp_path / "a.npy", tmp_path / "b.hex").err == f"{bare}: added 3 rows\n"
+    assert command("add", bare, tmp_path / "a.npy", "--ids", "none").err == f"{bare}: added 2 rows\n"
+    assert rows_of(bare) == {(1, None), (2, None), (255, None)}
+
+
+def test_only_what_is_new_is_added_and_the_rest_printed(command: Command, store: Path, table: Path) -> None:
+    outcome = command("add", store, table, "--column", "hash", "--ids", "doc", "--if-new")
+    assert outcome.status == 0
+    assert outcome.lines == [
+        f"20\t{BASE ^ 1:016x}\t{BASE:016x}\t1\t10",
+        f"22\t{7:016x}\t{5:016x}\t1\t21",
+    ]
+    assert outcome.err == f"{store}: added 1 of 3 rows\n"
+    assert rows_of(store) == {(BASE, 10), (BASE, 11), (5, 21)}
+
+
+def test_a_smaller_k_finds_more_new(command: Command, store: Path, table: Path) -> None:
+    outcome = command("add", store, table, "--column", "hash", "--ids", "doc", "--if-new", "--k", "0")
+    assert outcome == Outcome(0, "", f"{store}: added 3 rows\n")
+
+
+def test_json_says_what_is_known_as_an_object_a_line(command: Command, store: Path, bare: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.tsv").write_text(f"{BASE ^ 2:016x}\t30\n")
+    outcome = command("add", store, tmp_path / "new.tsv", "--ids", "1", "--if-new", "--json")
+    expected = {"fingerprint": f"{BASE ^ 2:016x}", "match_fingerprint": f"{BASE:016x}", "distance": 1}
+    assert [json.loads(line) for line in outcome.lines] == [expected | {"id": 30, "match_id": 10}]
+    (tmp_path / "new.hex").write_text(f"{BASE:016x}\n{BASE ^ 2:016x}\n")
+    outcome = command("add", bare, tmp_path / "new.hex", "--if-new", "--json")
+    assert [json.loads(line) for line in outcome.lines] == [expected | {"id": None, "match_id": None}]
+
+
+def test_the_ids_of_a_store_without_ids_are_dashes(command: Command, bare: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.hex").write_text(f"{5:016x}\n{4:016x}\n")
+    assert command("add", bare, tmp_path / "new.hex", "--if-new").out == f"-\t{4:016x}\t{5:016x}\t1\t-\n"
+
+
+def test_texts_are_added_by_the_recipe_of_the_store(command: Command, tmp_path: Path) -> None:
+    path, lines = tmp_path / "docs.fps", tmp_path / "new.jsonl"
+    lines.write_text('{"doc": 5, "body": "four words or more"}\n{"doc": 6, "body": "Four words, or MORE"}\n')
+    assert command("create", path, "--recipe", "words-4").status == 0
+    outcome = command("add", path, lines, "--text-column", "body", "--ids", "doc", "--if-new")
+    known = f"{fingerprint('four words or more'):016x}"
+    assert outcome.lines == [f"6\t{known}\t{known}\t0\t5"]
+
+
+def test_texts_for_a_store_without_a_recipe_are_refused(command: Command, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.jsonl").write_text('{"text": "four words or more", "id": 1}\n')
+    outcome = command("add", store, tmp_path / "new.jsonl", "--ids", "id")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "found no recipe for texts in the store" in outcome.err
+    assert len(rows_of(store)) == 2
+
+
+def test_rows_of_several_batches_are_all_added(
+    command: Command, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(add, "BATCH_ROWS", 100)
+    fingerprints = np.random.default_rng(1).integers(0, 1 << 64, 950, dtype=np.uint64)
+    np.save(tmp_path / "a.npy", fingerprints)
+    assert command("add", bare, tmp_path / "a.npy").err == f"{bare}: added 950 rows\n"
+    assert {key for key, _ in rows_of(bare)} == set(fingerprints.tolist())
+    assert len(command("add", bare, tmp_path / "a.npy", "--if-new").lines) == 950
+
+
+def test_an_input_without_rows_adds_none(command: Command, bare: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.hex").write_text("")
+    assert command("add", bare, tmp_path / "new.hex") == Outcome(0, "", f"{bare}: added 0 rows\n")
+
+
+def test_skip_bad_says_how_many_lines_it_passed_over(command: Command, bare: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.hex").write_text("00000000000000ff\nnone\n")
+    outcome = command("add", bare, tmp_path / "new.hex", "--skip-bad")
+    assert outcome == Outcome(0, "", f"fpstore: bad lines and rows skipped: 1\n{bare}: added 1 row\n")
+
+
+def test_a_bad_line_ends_it_and_says_how_much_was_added_before(
+    command: Command, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = tmp_path / "new.csv"
+    lines.write_text("fingerprint\n" + "0x1\n0x2\n" * 2000 + "none\n")
+    monkeypatch.setattr(add, "BATCH_ROWS", 1000)
+    outcome = command("add", bare, lines)
+    assert outcome.status == 1
+    first, second = outcome.err.splitlines()
+    assert first == f"{bare}: added 4000 rows"
+    assert second.startswith(f"fpstore: {lines}, line 4002: found 'none', expected ")
+    assert rows_of(bare) == {(1, None), (2, None)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "the store has ids, expected --ids"),
+        (["--ids", "none"], "the store has ids, expected --ids"),
+        (["--ids", "row"], "--ids row: row numbers would be ids of other rows"),
+        (["--ids", "doc", "--k", "2"], "--k and --json go with --if-new"),
+        (["--ids", "doc", "--json"], "--k and --json go with --if-new"),
+        (["--ids", "doc", "--if-new", "--k", "9"], "k is 9"),
+    ],
+)
+def test_a_command_line_that_cannot_be_adds_nothing(
+    command: Command, store: Path, table: Path, arguments: list[str], said: str
+) -> None:
+    outcome = command("add", store, table, "--column", "hash", *arguments)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert said in outcome.err
+    assert len(rows_of(store)) == 2
+
+
+def test_ids_for_a_store_without_ids_are_refused(command: Command, bare: Path, table: Path) -> None:
+    outcome = command("add", bare, table, "--column", "hash", "--ids", "doc")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "the store has no ids, expected no --ids" in outcome.err
+
+
+def test_what_is_not_there_is_named(command: Command, store: Path, table: Path, tmp_path: Path) -> None:
+    for arguments in ((tmp_path / "none.fps", table), (store, tmp_path / "none.csv")):
+        outcome = command("add", *arguments, "--ids", "doc")
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+        assert f"{tmp_path / 'none'}" in outcome.err
+
+
+@pytest.mark.parametrize("name", ["add", "remove", "compact"])
+def test_a_store_that_another_process_writes_to_is_a_line_that_names_it(
+    command: Command, store: Path, table: Path, name: str
+) -> None:
+    code = "import sys, fpstore; s = fpstore.open(sys.argv[1], 'w'); print('open', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, store], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        arguments = {"add": [table, "--ids", "doc"], "remove": ["5"], "compact": []}[name]
+        outcome = command(name, store, *arguments)
+        process.communicate()
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert outcome.err.startswith(f"fpstore: {store}: process {process.pid} is writing to this store")
+
+
+def test_an_interrupted_addition_keeps_the_batches_before(store: Path, bare: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "fpstore", "add", bare, "-", "--format", "u64"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        # One batch and half of the next, and no end.
+        process.stdin.write(np.arange(3 * add.BATCH_ROWS // 2, dtype="<u8").tobytes())
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not rows_of(bare) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        told = f"{bare}: added {add.BATCH_ROWS} rows\nfpstore: interrupted\n"
+        assert process.stderr.read().decode() == told
+    assert len(rows_of(bare)) == add.BATCH_ROWS
+    with fpstore.open(bare, "w") as opened:
+        opened.verify()
+        opened.compact()

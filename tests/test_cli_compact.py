@@ -1,0 +1,96 @@
+"""`fpstore compact`; and what verify, stats, report and plan say of a store that is not compacted."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import uniform
+from outcome import Command, Outcome
+
+import fpstore
+from fpstore.writer import Writer
+
+SOME = uniform(3000, np.random.default_rng(1))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """SOME: 1,000 in each of two segments, 1,000 pending, 10 of the first removed; nothing is merged meanwhile."""
+    path = tmp_path / "s.fps"
+    fpstore.build(path, SOME[:1000], plan="paper-4").close()
+    with monkeypatch.context() as unmerged, fpstore.open(path, "w") as opened:
+        unmerged.setattr(Writer, "_start_merge", lambda *_: None)
+        opened.add(SOME[1000:2000], np.arange(1000, 2000, dtype=np.uint64))
+        opened.flush()
+        opened.add(SOME[2000:], np.arange(2000, 3000, dtype=np.uint64))
+        opened.remove(fingerprints=SOME[:10])
+    return path
+
+
+def file_bytes(store: Path) -> list[int]:
+    return [path.stat().st_size for path in (store / "segments").iterdir()]
+
+
+def test_all_becomes_one_segment_and_the_sizes_are_told(command: Command, store: Path) -> None:
+    before = sum(file_bytes(store))
+    outcome = command("compact", store)
+    (after,) = file_bytes(store)
+    assert outcome == Outcome(
+        0,
+        f"{store}: 2 segments, 1000 pending rows, 10 removals, {before / 1000:.1f} kB;"
+        f" now 1 segment, {after / 1000:.1f} kB\n",
+        "",
+    )
+    with fpstore.open(store) as opened:
+        opened.verify()
+        assert len(opened) == 2990
+        assert opened.stats()["removals"] == 0
+
+
+def test_a_compacted_store_stays_as_it_is(command: Command, store: Path) -> None:
+    command("compact", store)
+    (before,) = (store / "segments").iterdir()
+    outcome = command("compact", store)
+    assert outcome.out.startswith(f"{store}: 1 segment, ")
+    assert list((store / "segments").iterdir()) == [before]
+
+
+def test_an_empty_store_can_be_compacted_and_looked_at(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "s.fps"
+    command("create", path)
+    assert command("compact", path) == Outcome(0, f"{path}: 0 segments, 0 B; now 0 segments, 0 B\n", "")
+    for name in ("verify", "stats", "report"):
+        assert command(name, path).status == 0
+    assert "segments      none" in command("stats", path).lines
+    assert command("verify", path).out.startswith(
+        f"{path}: sound; checked 0 fingerprints in 0 tables of 0 segments and 0 ids: 0 B"
+    )
+
+
+def test_a_store_that_is_not_there_is_named(command: Command, tmp_path: Path) -> None:
+    outcome = command("compact", tmp_path / "none.fps")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert str(tmp_path / "none.fps") in outcome.err
+
+
+def test_verify_counts_what_it_checked_in_every_segment(command: Command, store: Path) -> None:
+    (line,) = command("verify", store).lines
+    assert line.startswith(
+        f"{store}: sound; checked 2000 fingerprints in 8 tables of 2 segments and 2000 ids,"
+        f" 1000 pending rows, 10 removals: {sum(file_bytes(store)) / 1000:.1f} kB"
+    )
+
+
+def test_stats_tell_what_is_pending_and_how_many_fingerprints_there_may_be(command: Command, store: Path) -> None:
+    fields = dict(line.split(None, 1) for line in command("stats", store).lines[:9])
+    assert fields["fingerprints"] == "at most 3,000"
+    assert fields["pending"] == "1,000"
+    assert fields["removals"] == "10"
+    assert json.loads(command("stats", store, "--json").out)["fingerprints"] is None
+    assert "segments 1" in command("stats", store).lines
+
+
+def test_a_plan_like_a_store_of_several_segments_is_for_all_of_them(command: Command, store: Path) -> None:
+    outcome = command("plan", "--like", store, "--json")
+    assert (outcome.status, json.loads(outcome.out)["n"]) == (0, 3000)

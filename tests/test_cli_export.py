@@ -1,0 +1,206 @@
+"""`fpstore export`: what it writes, build reads back to an equal store."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from helpers import distinct, uniform
+from outcome import Command, Outcome
+
+import fpstore
+from fpstore.cli import export
+
+PLAIN = uniform(2000, np.random.default_rng(1))
+# Some fingerprints with several ids, and some whose digits are all decimal.
+KEYS = np.concatenate([PLAIN, PLAIN[:500], np.array([0x1234567890123456, 0, 1 << 63], dtype=np.uint64)])
+IDS = np.random.default_rng(2).permutation(len(KEYS)).astype(np.uint64) << np.uint64(50)
+IDS_OPTION = {"hex": "1", "csv": "id", "parquet": "id"}
+FORMATS = ("npy", "u64", "hex", "csv", "parquet")
+
+
+def rows_of(path: Path) -> list[tuple[int, int | None]]:
+    with fpstore.open(path) as store:
+        return [
+            row
+            for keys, ids in store.rows()
+            for row in zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
+        ]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """KEYS with IDS: in a segment, pending, and one that was removed."""
+    path = tmp_path / "s.fps"
+    fpstore.build(path, KEYS[:1000], IDS[:1000], plan="general-1000:3").close()
+    with fpstore.open(path, "w") as opened:
+        opened.add([77], [77])
+        opened.remove(fingerprints=[77])
+        opened.flush()
+        opened.add(KEYS[1000:], IDS[1000:])
+    return path
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    fpstore.build(tmp_path / "bare.fps", KEYS, None).close()
+    return tmp_path / "bare.fps"
+
+
+@pytest.mark.parametrize("format", IDS_OPTION)
+def test_build_makes_an_equal_store_of_what_was_exported(
+    command: Command, store: Path, tmp_path: Path, format: str
+) -> None:
+    out = tmp_path / f"out.{format}"
+    assert command("export", store, out) == Outcome(0, "", "")
+    assert command("build", tmp_path / "t.fps", out, "--ids", IDS_OPTION[format]).status == 0
+    expected = sorted(zip(KEYS.tolist(), IDS.tolist(), strict=True))
+    assert sorted(rows_of(store)) == sorted(rows_of(tmp_path / "t.fps")) == expected
+
+
+@pytest.mark.parametrize("name", ["store", "bare"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_without_ids_each_fingerprint_is_written_once(
+    command: Command, request: pytest.FixtureRequest, tmp_path: Path, format: str, name: str
+) -> None:
+    out = tmp_path / f"out.{format}"
+    arguments = ["--no-ids"] if name == "store" else []
+    assert command("export", request.getfixturevalue(name), out, *arguments) == Outcome(0, "", "")
+    assert command("build", tmp_path / "t.fps", out, "--ids", "none").status == 0
+    assert rows_of(tmp_path / "t.fps") == [(key, None) for key in distinct(KEYS).tolist()]
+    if format == "npy":
+        assert len(np.load(out)) == len(distinct(KEYS))
+    if format == "u64":
+        assert out.stat().st_size == 8 * len(distinct(KEYS))
+
+
+def test_a_fingerprint_whose_ids_come_in_two_batches_is_written_once(
+    command: Command, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [([3, 5], [1, 1]), ([5, 5], [2, 3]), ([5, 8, 8], [4, 1, 2])]
+    arrays = [tuple(np.array(column, dtype=np.uint64) for column in batch) for batch in batches]
+    monkeypatch.setattr(fpstore.Store, "rows", lambda _: iter(arrays))
+    assert command("export", store, tmp_path / "out.npy", "--no-ids").status == 0
+    assert np.load(tmp_path / "out.npy").tolist() == [3, 5, 8]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("option", ["--ids", "--no-ids"])
+def test_an_empty_store_is_exported_and_built_again(command: Command, tmp_path: Path, format: str, option: str) -> None:
+    if option == "--ids" and format not in IDS_OPTION:
+        return
+    command("create", tmp_path / "s.fps", option)
+    assert command("export", tmp_path / "s.fps", tmp_path / f"out.{format}").status == 0
+    ids = IDS_OPTION[format] if option == "--ids" else "none"
+    assert command("build", tmp_path / "t.fps", tmp_path / f"out.{format}", "--ids", ids).status == 0
+    assert rows_of(tmp_path / "t.fps") == []
+
+
+def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s.fps", np.array([255, 5, 255], dtype=np.uint64), [7, 9, 8]).close()
+    hex_lines = f"{5:016x}\t9\n{255:016x}\t7\n{255:016x}\t8\n"
+    assert command("export", tmp_path / "s.fps", "-", "--format", "hex") == Outcome(0, hex_lines, "")
+    csv_lines = "fingerprint,id\n" + hex_lines.replace("\t", ",")
+    assert command("export", tmp_path / "s.fps", "-", "--format", "csv") == Outcome(0, csv_lines, "")
+    assert command("export", tmp_path / "s.fps", tmp_path / "out.parquet").status == 0
+    table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
+    assert table.to_pydict() == {"fingerprint": [5, 255, 255], "id": [9, 7, 8]}
+    assert [str(field.type) for field in table.schema] == ["uint64", "uint64"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["out.npy"], "format npy holds no ids: expected another one, or --no-ids"),
+        (["out.u64"], "format u64 holds no ids: expected another one, or --no-ids"),
+        (["out.odd"], "found suffix .odd, expected .npy, .u64, .hex, .csv, .parquet or --format"),
+        (["out"], "found suffix none"),
+        (["-"], "found suffix none"),
+        (["-", "--format", "npy", "--no-ids"], "standard output: found format npy, expected hex or csv"),
+        (["-", "--format", "parquet"], "standard output: found format parquet, expected hex or csv"),
+        (["there.csv"], "already there; --force replaces a file"),
+        (["folder.csv", "--force"], "found something else than a file, which --force does not replace"),
+    ],
+)
+def test_a_command_line_that_cannot_be_writes_nothing(
+    command: Command,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.csv").write_text("something")
+    (tmp_path / "folder.csv").mkdir()
+    outcome = command("export", store, *arguments)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert said in outcome.err
+    assert sorted(os.listdir(tmp_path)) == ["folder.csv", "s.fps", "there.csv"]
+    assert (tmp_path / "there.csv").read_text() == "something"
+
+
+def test_force_replaces_a_file_when_the_new_one_is_complete(
+    command: Command, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("something")
+    with monkeypatch.context() as failing:
+        failing.setattr(export, "_rows", lambda *_: iter([None]))
+        assert command("export", store, out, "--force").status == 1
+    assert out.read_text() == "something"
+    assert command("export", store, out, "--force") == Outcome(0, "", "")
+    assert len(out.read_text().splitlines()) == len(KEYS) + 1
+    assert sorted(os.listdir(tmp_path)) == ["out.csv", "s.fps"]
+
+
+def test_parquet_without_pyarrow_says_what_to_install(
+    command: Command, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    outcome = command("export", store, tmp_path / "out.parquet")
+    assert outcome == Outcome(1, "", "fpstore: writing Parquet needs pyarrow: pip install 'fpstore[arrow]'\n")
+    assert os.listdir(tmp_path) == ["s.fps"]
+
+
+def test_what_is_not_there_is_named(command: Command, store: Path, tmp_path: Path) -> None:
+    for arguments in ((tmp_path / "none", tmp_path / "out.csv"), (store, tmp_path / "none" / "out.csv")):
+        outcome = command("export", *arguments)
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+        assert str(tmp_path / "none") in outcome.err
+
+
+def test_damage_leaves_no_file(command: Command, store: Path, tmp_path: Path) -> None:
+    (segment,) = (store / "segments").iterdir()
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1  # in table 0, which is what is read
+    segment.write_bytes(data)
+    outcome = command("export", store, tmp_path / "out.csv")
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert str(segment) in outcome.err
+    assert os.listdir(tmp_path) == ["s.fps"]
+
+
+def test_an_interrupted_export_says_so_and_leaves_nothing(store: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, time, fpstore; from fpstore.cli import main\n"
+        "def slow(self): yield next(rows(self)); time.sleep(60)\n"
+        "rows = fpstore.Store.rows; fpstore.Store.rows = slow; sys.exit(main(['export', *sys.argv[1:]]))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, store, tmp_path / "out.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        deadline = time.monotonic() + 60
+        while len(os.listdir(tmp_path)) == 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(os.listdir(tmp_path)) == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == b"fpstore: interrupted\n"
+    assert os.listdir(tmp_path) == ["s.fps"]
