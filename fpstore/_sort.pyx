@@ -1,7 +1,7 @@
 """Sorting of keys, and of fingerprints with their ids, and what is done with sorted ones at memory speed.
 
 Every function works on contiguous uint64 arrays, releases the lock, and gives the same result for every order of the
-input. Keys are sorted by native/sort.h, which takes about half of the time of numpy's sort on AVX2, in place as that is.
+input. Keys are sorted by native/sort.h, in place.
 """
 
 from libc.stdint cimport uint64_t
@@ -188,7 +188,7 @@ def sort_pairs(uint64_t[::1] fingerprints not None, uint64_t[::1] ids not None):
 
 
 cdef class Room:
-    """Scratch for sorting `count` keys: half a MiB at most, and a sixteenth of what many fewer take."""
+    """Scratch for sorting so many keys: a sixteenth of what they take, from 8 KiB to 512 KiB, and the counters."""
 
     cdef SortRoom room
     cdef object keys

@@ -4,7 +4,7 @@ Keys in memory are permuted, dealt out and sorted in one go, while the table bef
 and room for that; keys in a spill file go through a sorter of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ def permuted_tables(
     directory: Path,
     memory_bytes: int,
     threads: int,
-) -> Iterator[AnyKeys]:
+) -> Generator[AnyKeys, None, None]:
     """The keys of each of tables, in order; each is good until the next is asked for.
 
     keys0: those of the first table; in_memory: the same, where they lie in one array (sorted, equal ones allowed).

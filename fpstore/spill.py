@@ -23,7 +23,8 @@ from fpstore.arrays import as_integer
 from fpstore.types import Keys
 
 MIN_MEMORY_BYTES = 1 << 20
-# Set aside from the budget for everything that is not an array of keys.
+# Set aside from the budget for everything that is not an array of keys. Of a large budget, sorting in place takes up to
+# 528 KiB of scratch.
 RESERVE_BYTES = 96 << 10
 # Chunks are read for a consumer that has its own use for the budget: an eighth of it, and no more than
 # what already makes the cost of a call vanish.

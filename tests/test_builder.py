@@ -271,21 +271,12 @@ def test_the_order_of_the_input_does_not_matter_without_row_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("ids", ["row", None])
-def test_at_most_one_other_table_is_held_at_a_time(tmp_path, monkeypatch, ids):
-    held = []
-    permuted = builder._permuted
-    monkeypatch.setattr(builder, "_permuted", lambda *call: held.append(permuted(*call)) or held[-1])
-    counts = []
-    add_table = builder.SegmentWriter.add_table
-
-    def counting(writer, table, keys, **options):
-        counts.append(sum(each.count > 0 for each in held))
-        add_table(writer, table, keys, **options)
-
-    monkeypatch.setattr(builder.SegmentWriter, "add_table", counting)
-    fpstore.build(tmp_path / "s", some(), ids, plan="paper-10").close()
-    assert counts == [0] + [1] * 9
-    assert [each.count for each in held] == [0] * 9
+@pytest.mark.parametrize("plan", ["paper-4", "size"])
+def test_any_number_of_threads_gives_the_same_bytes(tmp_path, ids, plan):
+    fingerprints = KINDS["duplicate_heavy"](20_000, np.random.default_rng(5))
+    for threads in (1, 2, 3):
+        fpstore.build(tmp_path / str(threads), fingerprints, ids, plan=plan, threads=threads).close()
+    assert segment_bytes(tmp_path / "2") == segment_bytes(tmp_path / "3") == segment_bytes(tmp_path / "1")
 
 
 # --- Plans whose table 0 is not the fingerprints in their own order ---

@@ -108,8 +108,22 @@ def test_a_table_has_the_bits_of_the_plain_twin(keys: list[int], codec: str, slo
         (sorted({LAST - i * i for i in range(2000)}), 8),
         (sorted({(i % 40) << 58 | i for i in range(4000)}), 6),
         (sorted({1 << bit for bit in range(64)} | {0, LAST}), 10),
+        (sorted({key >> key % 61 for key in sorted_uniform(5000)} | set(sorted_uniform(2000, 1))), 7),
+        (sorted({key >> 1 << 1 | odd for key in sorted_uniform(600) for odd in (0, 1)}), 4),
+        (sorted({key & ~(3 << 60) for key in sorted_uniform(2000)}), 6),
     ],
-    ids=["uniform-12", "uniform-5", "uniform-0", "consecutive", "high-end", "some-large-slots", "powers"],
+    ids=[
+        "uniform-12",
+        "uniform-5",
+        "uniform-0",
+        "consecutive",
+        "high-end",
+        "some-large-slots",
+        "powers",
+        "all-lengths",
+        "next-to-each-other",
+        "empty-slots",
+    ],
 )
 def test_a_larger_table_has_the_bits_of_the_plain_twin(keys: list[int], slot_bits: int, codec: str) -> None:
     coded = coded_table(keys, codec, slot_bits)
@@ -288,6 +302,33 @@ def test_keys_out_of_order_are_refused(keys: list[int]) -> None:
     histogram = Histogram(1)
     with pytest.raises(ValueError, match="histogram: keys must be strictly increasing"):
         histogram.add(fingerprint_array(keys))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("at", [1, 2, 7, 8, 9, 17, 299])
+def test_keys_out_of_order_among_many_are_refused(codec: str, at: int) -> None:
+    keys = fingerprint_array(sorted_uniform(2000))
+    lengths, words = np.full(65, 7, dtype=np.uint8), np.arange(65, dtype=np.uint16)
+    for bad in (keys[at - 1], np.uint64(0), keys[at - 1] - np.uint64(1)):
+        broken = keys.copy()
+        broken[at] = bad
+        encoder = TableEncoder(CODECS.index(codec), 6, 1, lengths, words, with_ranks=False)
+        with pytest.raises(ValueError, match="table: keys must be strictly increasing"):
+            encoder.push(broken)
+        for counted in (-1, CODECS.index(codec)):
+            with pytest.raises(ValueError, match="histogram: keys must be strictly increasing"):
+                Histogram(6, counted).add(broken)
+
+
+def test_a_histogram_of_one_codec_counts_what_its_code_is_chosen_from() -> None:
+    keys = fingerprint_array(sorted_uniform(2000))
+    whole = Histogram(6)
+    whole.add(keys)
+    gap, xor, rice = (Histogram(6, CODECS.index(codec)) for codec in ("gap", "xor", "rice"))
+    for histogram in (gap, xor, rice):
+        histogram.add(keys)
+    assert (gap.gap, xor.xor, rice.gap_sum) == (whole.gap, whole.xor, whole.gap_sum)
+    assert gap.count == xor.count == rice.count == len(keys)
 
 
 def test_a_finished_table_takes_no_more_keys() -> None:

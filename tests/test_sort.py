@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fpstore._sort import group_pairs, sort_pairs, unique_sorted, unique_sorted_pairs
+from fpstore._sort import (
+    group_pairs,
+    sort_keys,
+    sort_pairs,
+    sort_permuted,
+    unique_sorted,
+    unique_sorted_pairs,
+    use_large_pages,
+)
+from fpstore.permutation import Permutation
 
 TOP = 2**64 - 1
 anything = st.integers(0, TOP)
@@ -66,6 +75,55 @@ def test_large_inputs_of_any_shape_are_sorted(fingerprints, ids):
     rng = np.random.default_rng(7)
     for count in (25, 1_000, 20_000):
         assert_sorts(SHAPES[fingerprints](rng, count), SHAPES[ids](rng, count))
+
+
+def assert_sorts_keys(keys):
+    expected = np.unique(keys)
+    found = keys.copy()
+    count = sort_keys(found)
+    np.testing.assert_array_equal(found[:count], expected)
+
+
+def assert_sorts_permuted(keys, mask):
+    expected = np.unique(Permutation(mask).apply(keys))
+    keys.flags.writeable = False
+    found = np.full(len(keys), 99, np.uint64)
+    count = sort_permuted(mask, keys, found)
+    np.testing.assert_array_equal(found[:count], expected)
+
+
+@given(arrays(st.one_of(either, few)))
+def test_keys_come_out_in_order_and_distinct(keys):
+    assert_sorts_keys(keys)
+
+
+@given(arrays(st.one_of(either, few)), anything, st.booleans())
+def test_permuted_keys_come_out_in_order_and_distinct(keys, mask, in_order):
+    assert_sorts_permuted(np.sort(keys) if in_order else keys, mask)
+
+
+# From one part of the scratch's size to many, which are split again.
+@pytest.mark.parametrize("count", [25, 1024, 1025, 20_000, 300_000])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_large_keys_of_any_shape_are_sorted(shape, count):
+    keys = SHAPES[shape](np.random.default_rng(7), count)
+    assert_sorts_keys(keys)
+    assert_sorts_keys(np.concatenate([keys, keys[::-1]]))
+    for mask in (0, 0x1FFFFF << 21, 0x00FF00FF00FF00FF, TOP):
+        assert_sorts_permuted(keys.copy(), mask)
+        assert_sorts_permuted(np.sort(keys), mask)
+
+
+def test_keys_need_room_of_their_own_number():
+    with pytest.raises(ValueError, match="3 fingerprints, room for 2 keys"):
+        sort_permuted(0, u64([1, 2, 3]), u64([0, 0]))
+
+
+def test_asking_for_large_pages_changes_nothing():
+    keys = np.arange(3_000_000, dtype=np.uint64)
+    for part in (keys, keys[1:], keys[:0], keys[5:6]):
+        use_large_pages(part)
+    np.testing.assert_array_equal(keys, np.arange(3_000_000))
 
 
 def test_nothing_and_a_single_pair_are_already_sorted():

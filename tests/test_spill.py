@@ -15,6 +15,7 @@ from fpstore import spill
 from fpstore.spill import KeySorter, PairSorter, parse_memory
 
 MIB = 1 << 20
+SCRATCH_BYTES = 528 << 10  # of sorting keys in place
 TOP = 2**64 - 1
 
 
@@ -123,7 +124,7 @@ def test_keys_that_fit_take_eight_bytes_each(tmp_path):
         result = sorter.finish()
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak <= 8 * count * slack
+        assert peak <= 8 * count * slack + SCRATCH_BYTES
         assert result.count == count
 
 

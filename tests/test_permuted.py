@@ -1,0 +1,130 @@
+"""The tables of a plan from table 0's keys: whatever the way they take, they are the keys permuted and sorted."""
+
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+from helpers import KINDS, ArrayKeys, distinct, uniform
+
+from fpstore import permuted, spill
+from fpstore import plan as plans
+from fpstore.permutation import Permutation
+from fpstore.permuted import permuted_tables, sorted_permuted
+
+PLAN = plans.paper("paper-10")
+PLENTY = 64 << 20
+
+
+def some(count=3000, kind="clustered"):
+    return distinct(KINDS[kind](count, np.random.default_rng(3)))
+
+
+def expected(keys0, tables):
+    fingerprints = Permutation(tables[0].prefix_mask).invert(keys0)
+    return [np.sort(Permutation(table.prefix_mask).apply(fingerprints)).tolist() for table in tables]
+
+
+def contents(tables):
+    return [np.concatenate([np.empty(0, np.uint64), *table.chunks()]).tolist() for table in tables]
+
+
+def make_budgets_small(patch):
+    patch.setattr(spill, "MIN_MEMORY_BYTES", 1)
+    patch.setattr(spill, "RESERVE_BYTES", 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("quick_items", [0, 1 << 22])
+@pytest.mark.parametrize("size", [0, 1, 2, 3])
+def test_tables_are_the_keys_permuted_and_sorted(tmp_path, monkeypatch, threads, quick_items, size):
+    # Room for no table, one, two, plenty.
+    monkeypatch.setattr(spill, "QUICK_ITEMS", quick_items)
+    make_budgets_small(monkeypatch)
+    keys = some()
+    memory = (keys.nbytes - 8, keys.nbytes, 2 * keys.nbytes, PLENTY)[size]
+    found = permuted_tables(ArrayKeys(keys), keys, PLAN.tables, tmp_path, memory, threads)
+    assert contents(found) == expected(keys, PLAN.tables)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_keys_that_are_not_in_memory_go_through_a_sorter(tmp_path, threads):
+    keys = some()
+    found = permuted_tables(ArrayKeys(keys, 100), None, PLAN.tables, tmp_path, PLENTY, threads)
+    assert contents(found) == expected(keys, PLAN.tables)
+
+
+def test_table_0_may_be_permuted_too(tmp_path):
+    keys = some(kind="uniform")
+    tables = PLAN.tables[3:] + PLAN.tables[:3]
+    found = permuted_tables(ArrayKeys(keys), keys, tables, tmp_path, PLENTY, 2)
+    assert contents(found) == expected(keys, tables)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_equal_keys_in_memory_count_once(tmp_path, threads):
+    keys = some()
+    repeated = np.repeat(keys, 3)
+    found = permuted_tables(ArrayKeys(keys), repeated, PLAN.tables, tmp_path, PLENTY, threads)
+    assert contents(found) == expected(keys, PLAN.tables)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+@pytest.mark.parametrize("tables", [PLAN.tables[:1], PLAN.tables])
+def test_few_keys_and_a_single_table_are_no_special_case(tmp_path, count, tables):
+    keys = some()[:count]
+    found = permuted_tables(ArrayKeys(keys), keys, tables, tmp_path, PLENTY, 2)
+    assert contents(found) == expected(keys, tables)
+
+
+@pytest.mark.parametrize(("threads", "most"), [(1, 1), (2, 2), (8, 2)])
+def test_at_most_one_other_table_is_held_and_with_threads_two(tmp_path, threads, most):
+    keys = distinct(uniform(200_000, np.random.default_rng(1)))
+    tracemalloc.start()
+    for table in permuted_tables(ArrayKeys(keys), keys, PLAN.tables, tmp_path, PLENTY, threads):
+        assert table.count == len(keys)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most * keys.nbytes <= peak <= 1.1 * most * keys.nbytes
+
+
+def test_the_next_table_is_sorted_while_the_caller_has_one(tmp_path, monkeypatch):
+    keys = some()
+    sorters = []
+
+    def sort(*arguments):
+        sorters.append(threading.current_thread())
+        return original(*arguments)
+
+    original = permuted.sort_permuted
+    monkeypatch.setattr(permuted, "sort_permuted", sort)
+    found = permuted_tables(ArrayKeys(keys), keys, PLAN.tables, tmp_path, PLENTY, 2)
+    next(found)
+    for thread in sorters:
+        thread.join()
+    assert len(sorters) == 1
+    assert threading.main_thread() not in sorters
+    found.close()
+    assert len(sorters) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_while_sorting_passes_through(tmp_path, monkeypatch, threads):
+    def fail(*_arguments):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(permuted, "sort_permuted", fail)
+    keys = some()
+    found = permuted_tables(ArrayKeys(keys), keys, PLAN.tables, tmp_path, PLENTY, threads)
+    assert next(found).count == len(keys)
+    with pytest.raises(MemoryError, match="no room"):
+        next(found)
+
+
+def test_fingerprints_in_any_order_become_sorted_keys():
+    fingerprints = KINDS["duplicate_heavy"](3000, np.random.default_rng(2))
+    for table in PLAN.tables:
+        permutation = Permutation(table.prefix_mask)
+        found = sorted_permuted(fingerprints, permutation)
+        assert contents([found]) == [distinct(permutation.apply(fingerprints)).tolist()]
+        assert found.memory_bytes == 8 * found.count
