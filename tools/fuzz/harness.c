@@ -9,7 +9,6 @@
 #include "harness.h"
 
 #define MOST_JOINED 160 /* keys of a table whose pairs are looked for: each is compared with each */
-#define JOIN_ROOM 5
 #define WALK_ROOM 70 /* more than a word of groups */
 #define JOIN_WINDOW_BITS 4
 
@@ -55,39 +54,75 @@ static uint64_t decode_table(unsigned index, unsigned streams) {
     return total <= MOST_JOINED ? total : 0;
 }
 
-static uint64_t digest_of_pairs(const Pair *pairs, uint64_t count) { /* in any order */
+/* Where a join puts its pairs: as few at a time as it allows. */
+typedef struct {
+    uint64_t first[JOIN_ROOM], second[JOIN_ROOM];
+    uint8_t bits[JOIN_ROOM];
+} Columns;
+
+static Found found_of(unsigned index, Columns *columns) {
+    return (Found){.tables = image.tables, .table = index, .distance = image.distance, .first = columns->first,
+                   .second = columns->second, .bits = columns->bits, .room = JOIN_ROOM};
+}
+
+/* Whatever order they come in. */
+static uint64_t digest_of_pairs(const Found *found) {
     uint64_t sum = 0;
-    for (uint64_t i = 0; i < count; i++)
-        sum += (pairs[i].first * 0x9e3779b97f4a7c15 ^ pairs[i].second) * 0xff51afd7ed558ccd + pairs[i].distance;
+    for (uint64_t i = 0; i < found->found; i++)
+        sum += (found->first[i] * 0x9e3779b97f4a7c15 ^ found->second[i]) * 0xff51afd7ed558ccd + found->bits[i];
     return sum;
 }
 
-/* All pairs of a table's keys, then the queries against them, through a small output. */
+#define JOIN(join, run)                               \
+    while (!(join).found.done) {                      \
+        (join).found.found = (join).found.work = 0;   \
+        run(&(join));                                 \
+        sum += digest_of_pairs(&(join).found);        \
+    }
+
+static int key_order(const void *a, const void *b) {
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* All pairs of a table's keys as _pairs.pyx asks for them, and the queries against its keys. */
 static void join_table(unsigned index, uint64_t count) {
+    static Tile *tiles; /* two */
     const Table *table = image.tables[index];
-    unsigned window_bits = (unsigned)clamp(table->permutation.prefix_bits, 0, JOIN_WINDOW_BITS);
-    uint32_t *starts = calloc(((size_t)1 << window_bits) + 1, sizeof *starts);
-    uint64_t *keys = malloc(count * 8 + 1), queries[QUERIES], sum = 0;
-    Pair *pairs = malloc(JOIN_ROOM * sizeof *pairs);
+    const unsigned bits = (unsigned)clamp(table->permutation.prefix_bits, 0, JOIN_WINDOW_BITS);
+    const uint64_t starts_count = (1 << ROW_BITS) + 1 + QUAD;
+    uint32_t *starts = calloc(starts_count, sizeof *starts), *folds = calloc(count + MOST_LANES + NEIGHBOUR_STEP, sizeof *folds);
+    uint64_t *keys = calloc(count + KEYS_PAD, 8), *own = malloc(count * 8), queries[QUERIES], sum = 0, last = ~(uint64_t)0;
+    Columns *columns = malloc(sizeof *columns);
+    Flip flips[1 << JOIN_WINDOW_BITS];
+    unsigned flip_count = 0;
+    if (tiles == NULL) tiles = aligned_alloc(64, 2 * sizeof *tiles);
     memcpy(keys, joined, count * 8);
-    windows_find(keys, count, window_bits, 0, (uint64_t)1 << window_bits, starts);
+    memcpy(own, joined, count * 8);
+    fold_keys(own, count, folds);
+    starts_append(starts, &last, keys, count, 0, bits, 0);
+    while (++last < starts_count - QUAD) starts[last] = (uint32_t)count;
     permute_keys(&table->permutation, image.queries, QUERIES, queries);
-    for (unsigned flipped = 0; flipped <= window_bits && flipped <= table->flips; flipped++)
-        for (unsigned with_queries = 0; with_queries <= 1; with_queries++) {
-            Join join = {.tables = image.tables, .table = index, .distance = image.distance, .window_bits = window_bits,
-                         .left = with_queries ? queries : keys, .right = keys, .right_starts = starts,
-                         .left_count = with_queries ? QUERIES : count, .left_starts = with_queries ? NULL : starts,
-                         .window_count = (uint64_t)1 << window_bits, .out = pairs, .room = JOIN_ROOM};
-            join.flips = flipped ? (uint64_t)1 << (64 - flipped) : 0;
-            while (with_queries ? join.i < join.left_count : join.window < join.window_count) {
-                join.found = 0;
-                join_run(&join);
-                sum += digest_of_pairs(pairs, join.found);
-            }
-        }
+    qsort(queries, QUERIES, 8, key_order);
+    NeighbourJoin neighbours = {.found = found_of(index, columns), .keys = own, .folds = folds, .count = count,
+                                .window_bits = bits, .step = 1};
+    JOIN(neighbours, neighbour_join_run);
+    for (uint32_t mask = 0; mask < 1u << bits; mask++) {
+        if ((unsigned)__builtin_popcount(mask) > table->flips) continue;
+        if (mask > 0) flips[flip_count++] = (Flip){.inside = mask, .highest = 1u << (bit_length(mask) - 1), .low_bit = ROW_BITS};
+        QueryJoin join = {.found = found_of(index, columns), .queries = queries, .keys = keys, .starts = starts,
+                          .query_count = QUERIES, .flips = mask ? (uint64_t)mask << (64 - bits) : 0, .window_bits = bits};
+        join.found.is_query = 1;
+        JOIN(join, query_join_run);
+    }
+    FlipJoin flipped = {.found = found_of(index, columns), .keys = keys, .starts = starts, .index_bits = ROW_BITS,
+                        .flips = flips, .flip_count = flip_count, .tile = tiles, .partner = tiles + 1};
+    JOIN(flipped, flip_join_run);
     note(sum);
-    free(pairs);
+    free(columns);
+    free(own);
     free(keys);
+    free(folds);
     free(starts);
 }
 
