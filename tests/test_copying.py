@@ -1,0 +1,165 @@
+"""Copies of stores: whole or not there, and stores in their own right."""
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import uniform
+
+import fpstore
+from fpstore import Store, copying
+from fpstore.writer import Writer
+
+SOME = uniform(900, np.random.default_rng(1))
+IDS = np.arange(900, dtype=np.uint64)
+
+
+def rows_of(store: Store) -> set[tuple[int, int | None]]:
+    return {
+        row
+        for keys, ids in store.rows()
+        for row in zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
+    }
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """SOME in two segments and pending, with removals of each; a row that was removed and came again in each, too."""
+    fpstore.build(tmp_path / "s.fps", SOME[:300], IDS[:300]).close()
+    monkeypatch.setattr(Writer, "_start_merge", lambda *_: None)
+    with fpstore.open(tmp_path / "s.fps", "w") as opened:
+        for first in (300, 600):
+            opened.add(SOME[first : first + 300], IDS[first : first + 300])
+            opened.remove(fingerprints=SOME[first - 300 : first + 300 : 100])
+            opened.add(SOME[first : first + 1], IDS[first : first + 1])
+            if first == 300:
+                opened.flush()
+        yield opened
+
+
+def test_a_copy_holds_what_the_store_holds(store: Store, tmp_path: Path) -> None:
+    store.copy(tmp_path / "t.fps")
+    with fpstore.open(tmp_path / "t.fps") as copied:
+        copied.verify()
+        assert rows_of(copied) == rows_of(store)
+        assert copied.settings == store.settings
+        assert (len(copied.segments), copied.stats()["pending"]) == (2, len(store._latest.pending_rows()[0]))
+        for k in range(4):
+            queries = SOME[:50] ^ np.uint64(k)
+            assert list(copied.probe_many(queries)) == list(store.probe_many(queries))
+
+
+def test_a_copy_is_a_store_that_goes_on_by_itself(store: Store, tmp_path: Path) -> None:
+    store.copy(tmp_path / "t.fps")
+    expected = before = rows_of(store)
+    with fpstore.open(tmp_path / "t.fps", "w") as copied:
+        copied.remove(fingerprints=SOME[:10])
+        copied.add(SOME[:5], IDS[:5])
+        copied.flush()
+        copied.remove(ids=IDS[700:710])
+        expected = {row for row in expected if row[0] not in SOME[:10].tolist() and not 700 <= row[1] < 710}
+        expected |= set(zip(SOME[:5].tolist(), range(5), strict=True))
+        assert rows_of(copied) == expected
+        copied.compact()
+        assert rows_of(copied) == expected
+        copied.copy(tmp_path / "u.fps")
+    assert rows_of(store) == before
+    with fpstore.open(tmp_path / "u.fps") as again:
+        assert rows_of(again) == expected
+
+
+def test_what_waits_for_a_sync_is_copied_too(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s.fps", ids=False).close()
+    with fpstore.open(tmp_path / "s.fps", "w", durability="batch") as opened:
+        opened.add(SOME)
+        opened.copy(tmp_path / "t.fps")
+    with fpstore.open(tmp_path / "t.fps") as copied:
+        assert {key for key, _ in rows_of(copied)} == set(SOME.tolist())
+
+
+def test_an_empty_store_is_copied(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s.fps", k=2) as opened:
+        opened.copy(tmp_path / "t.fps")
+    with fpstore.open(tmp_path / "t.fps") as copied:
+        assert (len(copied), copied.k) == (0, 2)
+
+
+def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fpstore.build(tmp_path / "s.fps", SOME, IDS).close()
+    real = copying._copied
+
+    def compact_first(*arguments):
+        with fpstore.open(tmp_path / "s.fps", "w") as writer:
+            writer.remove(fingerprints=SOME[:300])
+            writer.compact()
+        return real(*arguments)
+
+    monkeypatch.setattr(copying, "_copied", compact_first)
+    with fpstore.open(tmp_path / "s.fps") as opened:
+        opened.copy(tmp_path / "t.fps")
+        assert len(opened) == 600
+    with fpstore.open(tmp_path / "t.fps") as copied:
+        copied.verify()
+        assert len(copied) == 900
+
+
+def test_progress_counts_the_bytes(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "PIECE_BYTES", 1000)
+    told: list[tuple[str, int, int | None]] = []
+    store.copy(tmp_path / "t.fps", lambda *progress: told.append(progress))
+    total = sum(segment.file_bytes for segment in store.segments)
+    assert told[-1] == ("copying", total, total)
+    assert {(phase, of) for phase, _, of in told} == {("copying", total)}
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+
+
+@pytest.mark.parametrize("kind", ["store", "file", "link to nothing"])
+def test_nothing_is_copied_to_where_something_is(store: Store, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "t.fps"
+    if kind == "store":
+        path = store.path
+    elif kind == "file":
+        path.write_text("something")
+    else:
+        path.symlink_to(tmp_path / "none")
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(FileExistsError, match="already there"):
+        store.copy(path)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="none"):
+        store.copy(tmp_path / "none" / "t.fps")
+
+
+@pytest.mark.parametrize("name", ["write_all", "check_file", "create_catalog", "sync_folder"])
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_a_copy_that_fails_leaves_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as failing:
+        failing.setattr(copying, name, fail)
+        with pytest.raises(type(error)):
+            store.copy(tmp_path / "t.fps")
+    assert os.listdir(tmp_path) == ["s.fps"]
+    store.copy(tmp_path / "t.fps")
+    assert sorted(os.listdir(tmp_path)) == ["s.fps", "t.fps"]
+
+
+def test_a_damaged_segment_is_named_and_not_copied(store: Store, tmp_path: Path) -> None:
+    path = store.segments[1].path
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    with open(path, "r+b") as file:  # in place, as it is mapped
+        file.write(data)
+    with pytest.raises(fpstore.CorruptStore, match=f"^{path}: its copy is damaged, so it may be too: .*the page at"):
+        store.copy(tmp_path / "t.fps")
+    assert os.listdir(tmp_path) == ["s.fps"]

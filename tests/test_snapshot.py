@@ -1,0 +1,244 @@
+"""Snapshots: what one shares with the next, and answers from several segments and what is pending."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import KINDS, queries_near, uniform
+
+import fpstore
+from fpstore import Store, batch, changes
+from fpstore.catalog import Catalog
+from fpstore.changes import Change
+from fpstore.snapshot import LEAST_PENDING_ROOM, Snapshot, open_snapshot
+from fpstore.types import Keys
+from fpstore.writer import Writer
+
+SOME = uniform(600, np.random.default_rng(1))
+IDS = np.arange(600, dtype=np.uint64)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Half of SOME in a segment."""
+    fpstore.build(tmp_path / "s", SOME[:300], IDS[:300], plan="paper-4").close()
+    return tmp_path / "s"
+
+
+def rows_of(snapshot: Snapshot | Store) -> set[tuple[int, int | None]]:
+    found = [
+        row
+        for keys, ids in snapshot.rows()
+        for row in zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
+    ]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def rows(first: int, end: int) -> set[tuple[int, int | None]]:
+    return set(zip(SOME[first:end].tolist(), range(first, end), strict=True))
+
+
+# --- One after the other ---
+
+
+def test_the_next_snapshot_reads_what_is_new_and_shares_the_rest(folder: Path) -> None:
+    with fpstore.open(folder, "w") as writer, Catalog.open(folder) as catalog:
+        first = open_snapshot(folder, catalog)
+        writer.add(SOME[300:400], IDS[300:400])
+        second = open_snapshot(folder, catalog, first)
+        writer.add(SOME[400:], IDS[400:])
+        third = open_snapshot(folder, catalog, second)
+        assert first.parts[0] is second.parts[0] is third.parts[0]
+        assert second.pending is third.pending
+        assert (rows_of(first), rows_of(second), rows_of(third)) == (rows(0, 300), rows(0, 400), rows(0, 600))
+
+
+def test_after_a_merge_the_pending_rows_are_shared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fpstore.open(folder, "w") as writer, Catalog.open(folder) as catalog:
+        with monkeypatch.context() as unmerged:
+            unmerged.setattr(Writer, "_start_merge", lambda *_: None)
+            writer.add(SOME[300:400], IDS[300:400])
+            writer.flush()
+        writer.add(SOME[400:500], IDS[400:500])
+        writer.remove(ids=IDS[:50])
+        before = open_snapshot(folder, catalog)
+        writer._writer._merge_parts(writer._writer.snapshot.parts)
+        writer.add(SOME[500:], IDS[500:])
+        after = open_snapshot(folder, catalog, before)
+        assert (len(before.parts), len(after.parts)) == (2, 1)
+        assert after.pending is before.pending
+        assert (rows_of(before), rows_of(after)) == (rows(50, 500), rows(50, 600))
+
+
+def test_after_a_flush_only_later_rows_are_pending(folder: Path) -> None:
+    with fpstore.open(folder, "w") as writer:
+        kept = writer._writer
+        writer.add(SOME[300:400], IDS[300:400])
+        flushed = kept.snapshot.state.next_change
+        writer.add(SOME[400:450], IDS[400:450])
+        writer.add(SOME[450:500], IDS[450:500])
+        writer.remove(ids=IDS[440:460])
+        before = kept.snapshot
+        with kept._new_path() as path:
+            keys, ids, _ = before.pending.rows(0, 100)
+            kept._publish(kept._segment_of(path, keys, ids, flushed), (), flushed)
+        assert (kept.snapshot.pending_end, before.pending_end) == (100, 200)
+        with fpstore.open(folder) as reader:
+            assert rows_of(before) == rows_of(writer) == rows_of(reader) == rows(0, 440) | rows(460, 500)
+
+
+def test_the_pending_index_grows_and_older_snapshots_keep_theirs(folder: Path) -> None:
+    keys = uniform(3 * LEAST_PENDING_ROOM, np.random.default_rng(2))
+    with Catalog.open(folder) as catalog:
+        snapshot = open_snapshot(folder, catalog)
+    snapshots = [snapshot]
+    for number, key in enumerate(np.array_split(keys, 50), start=1):
+        change = Change(number, changes.ADDED, (key, key))
+        snapshots.append(snapshots[-1].extended([change], snapshot.state))
+    assert snapshots[0].pending is not snapshots[-1].pending
+    for earlier, later in itertools.pairwise(snapshots):
+        assert earlier.pending_end < later.pending_end
+    for count, each in [(0, snapshots[0]), *((len(rows_of(each)) - 300, each) for each in snapshots[1::7])]:
+        assert len(each.search(keys, 0)) == count == each.pending_end
+
+
+def test_a_state_whose_segments_were_merged_meanwhile_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, merged = Catalog.read, []
+
+    def read_then_merge(*arguments):
+        log = real(*arguments)
+        if not merged:
+            merged.append(True)
+            with fpstore.open(folder, "w") as writer:
+                writer.remove(ids=[0])
+                writer.compact()
+        return log
+
+    monkeypatch.setattr(Catalog, "read", read_then_merge)
+    with Catalog.open(folder) as catalog:
+        assert rows_of(open_snapshot(folder, catalog)) == rows(1, 300)
+
+
+def test_a_segment_that_is_not_there_is_an_error(folder: Path) -> None:
+    (path,) = (folder / "segments").iterdir()
+    path.unlink()
+    with (
+        Catalog.open(folder) as catalog,
+        pytest.raises(fpstore.CorruptStore, match=f"^{path}: missing, though the catalog names it$"),
+    ):
+        open_snapshot(folder, catalog)
+
+
+# --- Answers ---
+
+
+def brute(stored: set[tuple[int, int | None]], queries: Keys, k: int) -> list[tuple[int, int, int, int]]:
+    return sorted(
+        (index, (query ^ key).bit_count(), key, number)
+        for index, query in enumerate(queries.tolist())
+        for key, number in stored
+        if (query ^ key).bit_count() <= k
+    )
+
+
+def in_several_parts(path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int | None]]:
+    """A store of keys with row numbers over 5: half in a segment, half of the rest in another, the rest pending.
+
+    Some fingerprints and ids of each part were removed. Returns what is left.
+    """
+    ids = np.arange(len(keys), dtype=np.uint64) // np.uint64(5)
+    cuts = [0, len(keys) // 2, 3 * len(keys) // 4, len(keys)]
+    fpstore.build(path, keys[: cuts[1]], ids[: cuts[1]], plan="flips-3:1,0,0").close()
+    with monkeypatch.context() as unmerged, fpstore.open(path, "w") as writer:
+        unmerged.setattr(Writer, "_start_merge", lambda *_: None)
+        writer.add(keys[cuts[1] : cuts[2]], ids[cuts[1] : cuts[2]])
+        writer.flush()
+        writer.add(keys[cuts[2] :], ids[cuts[2] :])
+        writer.remove(fingerprints=keys[::10])
+        writer.remove(ids=ids[::35])
+    gone, gone_ids = set(keys[::10].tolist()), set(ids[::35].tolist())
+    return {
+        row for row in zip(keys.tolist(), ids.tolist(), strict=True) if row[0] not in gone and row[1] not in gone_ids
+    }
+
+
+@pytest.mark.parametrize("cost", [0.0, float("inf")], ids=["streamed", "probed"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_batches_of_a_store_in_several_parts_are_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: float, threads: int
+) -> None:
+    rng = np.random.default_rng(3)
+    keys = KINDS["clustered"](2000, rng)
+    left = in_several_parts(tmp_path / "s", keys, monkeypatch)
+    queries = queries_near(keys, 3, 1200, rng)
+    monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: cost)
+    with fpstore.open(tmp_path / "s") as store:
+        assert len(store.segments) == 2
+        for k in (0, 3):
+            found = store.probe_many(queries, k, threads=threads)
+            assert found.method == ("probe" if cost else "stream")
+            assert [(m.query, m.distance, m.fingerprint, m.id) for m in found] == brute(left, queries, k)
+
+
+def test_pairs_of_a_store_in_several_parts_are_exact_and_leave_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    keys = KINDS["clustered"](800, np.random.default_rng(4))
+    stored = sorted({key for key, _ in in_several_parts(tmp_path / "s", keys, monkeypatch)})
+    expected = {
+        (first, second, (first ^ second).bit_count())
+        for i, first in enumerate(stored)
+        for second in stored[i + 1 :]
+        if (first ^ second).bit_count() <= 3
+    }
+    with fpstore.open(tmp_path / "s") as store:
+        found = [pair for each in store.pairs() for pair in each]
+        assert (len(found), set(found)) == (len(expected), expected)
+        assert len(store) == len(stored)
+        left_half_way = store.pairs()
+        next(left_half_way)
+        left_half_way.close()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_removed_fingerprint_is_not_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = uniform(400, np.random.default_rng(5))
+    left = {key for key, _ in in_several_parts(tmp_path / "s", keys, monkeypatch)}
+    assert 0 < len(left) < 400
+    with fpstore.open(tmp_path / "s") as store:
+        for key in keys.tolist():
+            assert store.contains_near(key, 0) is (key in left)
+
+
+def test_a_pending_fingerprint_is_near_without_removals(folder: Path) -> None:
+    with fpstore.open(folder, "w") as store:
+        store.add(SOME[300:], IDS[300:])
+        assert all(store.contains_near(key ^ 5) for key in SOME.tolist())
+        assert not store.contains_near(int(SOME[300]) ^ 5, 1)
+
+
+def test_damage_in_one_of_several_segments_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = uniform(12_000, np.random.default_rng(6))
+    in_several_parts(tmp_path / "s", keys, monkeypatch)
+    path = tmp_path / "s" / "segments" / "00000002.fpseg"
+    data = bytearray(path.read_bytes())
+    data[10_000] ^= 1  # in table 0
+    path.write_bytes(data)
+    with fpstore.open(tmp_path / "s") as store:
+        uses = [
+            lambda: store.probe_many(keys),
+            lambda: [store.contains_near(key) for key in keys[6000:9000].tolist()],
+            lambda: list(store.rows()),
+            lambda: list(store.pairs()),
+            lambda: len(store),
+            lambda: store.verify(),
+        ]
+        for use in uses:
+            with pytest.raises(fpstore.CorruptStore, match=path.name):
+                use()
