@@ -31,7 +31,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import crash_child
-from crash_model import Broken, Passage, State, check, fixed_operations, random_operations
+from crash_model import Broken, Passage, State, fixed_operations, judge, names_in, random_operations
 from crash_replay import cuts, read_trace
 
 TOOLS = Path(__file__).parent
@@ -101,19 +101,30 @@ class Children:
 
     def run(self, passage: Passage, **request: object) -> bytes:
         """The journal of a child that did the operations; Broken unless it ended well, or was killed as asked."""
+        return self._ask({"operations": passage.operations, "durability": passage.durability, **request})
+
+    def check(self, folder: Path, allowed: list[State]) -> State:
+        """What the stores in folder hold; Broken unless it is one of the allowed states, and they are sound."""
+        names = names_in(allowed)
+        said = json.loads(self._ask({"inspect": names, "folder": os.fspath(folder)}) if names else '{"found": {}}')
+        if "broken" in said:
+            raise Broken(said["broken"])
+        rows = {name: None if rows is None else frozenset(map(tuple, rows)) for name, rows in said["found"].items()}
+        return judge(rows, allowed)
+
+    def _ask(self, request: dict[str, Any]) -> bytes:
         for path in (self._journal, self.trace):
             path.unlink(missing_ok=True)
-        whole = {
+        usual = {
             "folder": os.fspath(self.folder),
             "journal": os.fspath(self._journal),
+            "inspect": None,
             "trace": None,
             "watched": True,
             "at": 0,
             "action": "none",
             "errno": 0,
             "forever": False,
-            "operations": passage.operations,
-            "durability": passage.durability,
             "settled": False,
             "plant": self._plant,
             "kill_after_s": None,
@@ -121,7 +132,7 @@ class Children:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._errors.truncate(0)
-        self._process.stdin.write(json.dumps(whole | request) + "\n")
+        self._process.stdin.write(json.dumps(usual | request) + "\n")
         self._process.stdin.flush()
         status = json.loads(self._process.stdout.readline())
         journal = self._journal.read_bytes() if self._journal.exists() else b""
@@ -139,11 +150,10 @@ class Findings:
         self.counts: Counter[str] = Counter()
         self.found: list[dict[str, Any]] = []
 
-    def tried(self, case: dict[str, Any], error: Broken | None) -> None:
-        """A case that held, or did not."""
-        if error is not None:
-            self.found.append({**case, "problem": str(error)})
-            print(f"FAILED {case}: {error}", file=sys.stderr, flush=True)
+    def add(self, case: dict[str, Any], error: Broken) -> None:
+        """What did not hold, in which case."""
+        self.found.append({**case, "problem": str(error)})
+        print(f"FAILED {case}: {error}", file=sys.stderr, flush=True)
 
 
 def check_kills(children: Children, rounds: int, seed: int, findings: Findings) -> None:
@@ -163,9 +173,9 @@ def check_kills(children: Children, rounds: int, seed: int, findings: Findings) 
             findings.counts["kill: rounds"] += 1
             findings.counts["kill: operations acknowledged"] += journal.count(b'"done"')
             findings.counts["kill: in the middle of an operation"] += journal.count(b'"begin"') > journal.count(b'"done"')
-            state = check(children.folder, passage.allowed(journal))
+            state = children.check(children.folder, passage.allowed(journal))
         except Broken as error:
-            findings.tried(case, error)
+            findings.add(case, error)
             children.clear()
             state = {}
 
@@ -175,9 +185,9 @@ def check_faults(children: Children, short: bool, findings: Findings) -> None:
     passage = Passage(fixed_operations(short))
     children.clear()
     journal = children.run(passage, trace=os.fspath(children.trace), settled=True)
-    check(children.folder, passage.allowed(journal))
-    call_count = json.loads(journal.splitlines()[-1])["calls"]
     kinds = {event.index: event.kind for event in read_trace(children.trace) if event.kind != "M"}
+    children.check(children.folder, passage.allowed(journal))
+    call_count = json.loads(journal.splitlines()[-1])["calls"]
     findings.counts["faults: calls of the script"] = call_count
     for at in range(1, call_count + 1):
         for action, error_number, forever in ways(at, kinds.get(at), short):
@@ -189,9 +199,9 @@ def check_faults(children: Children, short: bool, findings: Findings) -> None:
                 journal = children.run(passage, settled=True, **fault)
                 findings.counts[f"faults: {action}"] += 1
                 findings.counts["faults: errors raised"] += journal.count(b'"error"')
-                check(children.folder, passage.allowed(journal))
+                children.check(children.folder, passage.allowed(journal))
             except Broken as error:
-                findings.tried(case, error)
+                findings.add(case, error)
 
 
 def ways(at: int, kind: str | None, short: bool) -> Iterator[tuple[str, int, bool]]:
@@ -221,9 +231,9 @@ def check_power(children: Children, states: int, seed: int, findings: Findings) 
                 try:
                     disk.cut(target, chance, rng)
                     findings.counts["power: states"] += 1
-                    check(target, passage.allowed(disk.journal))
+                    children.check(target, passage.allowed(disk.journal))
                 except Broken as error:
-                    findings.tried(case, error)
+                    findings.add(case, error)
                 shutil.rmtree(target)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from crash_model import Broken, inspect
 
 import fpstore
 from fpstore import environment, segment, writer
@@ -61,6 +62,25 @@ PLANTS: dict[str, Callable[[], None]] = {
 }
 
 
+def arm(request: dict[str, Any], shim: ctypes.CDLL) -> None:
+    """Have the library watch the folder, as the request says."""
+    trace = os.open(request["trace"], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if request["trace"] else -1
+    paths = [os.fsencode(request[name]) for name in ("folder", "journal")]
+    action = ACTIONS[request["action"]]
+    shim.fault_arm(*paths, trace, request["at"], action, request["errno"], int(request["forever"]))
+
+
+def inspection(request: dict[str, Any]) -> None:
+    """Write to the journal what the stores hold, or what is wrong with them; nothing is struck, nor synced."""
+    arm(request, ctypes.CDLL(None))
+    try:
+        found = inspect(Path(request["folder"]), request["inspect"])
+        said = {"found": {name: None if rows is None else sorted(rows) for name, rows in found.items()}}
+    except Broken as error:
+        said = {"broken": str(error)}
+    Path(request["journal"]).write_text(json.dumps(said))
+
+
 class Doer:
     """Does the operations of a request, each until it goes well, and writes the journal."""
 
@@ -78,10 +98,7 @@ class Doer:
         if request["plant"]:
             PLANTS[request["plant"]]()
         if request["watched"]:
-            trace = os.open(request["trace"], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if request["trace"] else -1
-            paths = [os.fsencode(request[name]) for name in ("folder", "journal")]
-            action = ACTIONS[request["action"]]
-            self.shim.fault_arm(*paths, trace, request["at"], action, request["errno"], int(request["forever"]))
+            arm(request, self.shim)
         for index, operation in enumerate(request["operations"]):
             self.note(begin=index)
             if request["plant"] == "early":
@@ -182,7 +199,7 @@ def serve() -> None:
         child = os.fork()
         if not child:
             try:
-                Doer(request).run()
+                inspection(request) if request["inspect"] else Doer(request).run()
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)

@@ -164,7 +164,7 @@ class Passage:
 # --- What a folder holds ---
 
 
-def inspect(folder: Path, names: set[str]) -> State:
+def inspect(folder: Path, names: list[str]) -> State:
     """What the stores in a folder hold; Broken where one is damaged, unusable or untidy."""
     try:
         return {name: inspect_store(folder / name) for name in names}
@@ -207,11 +207,14 @@ def rows_of(store: fpstore.Store) -> frozenset[Row]:
     return frozenset(found)
 
 
-def check(folder: Path, allowed: list[State]) -> State:
-    """What a folder holds; Broken unless it is one of the allowed states."""
-    names = {name for state in allowed for name in state}
-    found = inspect(folder, names)
-    if found not in [{name: state.get(name) for name in names} for state in allowed]:
+def names_in(allowed: list[State]) -> list[str]:
+    """The stores that there may be."""
+    return sorted({name for state in allowed for name in state})
+
+
+def judge(found: State, allowed: list[State]) -> State:
+    """The state that was found; Broken unless it is one of the allowed."""
+    if found not in [{name: state.get(name) for name in found} for state in allowed]:
         raise Broken(f"not a state that may be there: {explain(found, allowed)}")
     return found
 
@@ -223,7 +226,9 @@ def explain(found: State, allowed: list[State]) -> str:
         for name, rows in found.items():
             wanted = state.get(name)
             if rows != wanted:
-                lost, extra = (wanted or frozenset()) - (rows or frozenset()), (rows or frozenset()) - (wanted or frozenset())
-                there = f"{len(lost)} rows lost, {len(extra)} too many" if None not in (rows, wanted) else f"{rows} for {wanted}"
-                said.append(f"against the {which}, {name}: {there}")
+                if rows is None or wanted is None:
+                    how = f"{'not' if rows is None else 'wrongly'} there"
+                else:
+                    how = f"{len(wanted - rows)} rows lost, {len(rows - wanted)} too many"
+                said.append(f"against the {which}, {name}: {how}")
     return "; ".join(said)
