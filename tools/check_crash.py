@@ -1,11 +1,12 @@
 """Kills, starves and cuts the power of processes that write to stores, and checks that nothing acknowledged is lost.
 
-    python tools/check_crash.py [--kill ROUNDS] [--faults [--short]] [--power STATES] [--seed 0] [--json] [--plant NAME]
+    python tools/check_crash.py [--kill ROUNDS] [--faults [--short] [--call N]] [--power STATES] [--seed 0] [--json]
+                                [--plant NAME]
 
 --kill: a writer doing random operations is killed with -9 at a random moment; its store is checked, and the next
 writer goes on from there, five times before a new store is begun. --faults: a fixed script (--short: a shorter one), in
-which one numbered call that changes the folder fails, or all from one on, with EIO, with ENOSPC or by writing less; or at
-which the process is killed. Once for every call and every way (--short: one way for each call, in turns). --power: the
+which one numbered call that changes the folder fails, or all from one on, with EIO, with ENOSPC, after all the same doing
+what it should, or by writing less; or at which the process is killed. Once for every call and every way (--short: one way for each call, in turns). --power: the
 calls of writers are recorded and replayed up to a random point on a disk that then loses any of what was not synced.
 
 After each: the store opens, verifies, and holds exactly the state before or after the operation under way, all that
@@ -15,6 +16,7 @@ Needs gcc, for tools/fault/shim.c. Exit status 1 if anything did not hold.
 """
 
 import argparse
+import contextlib
 import errno
 import json
 import os
@@ -43,16 +45,18 @@ LONGEST_LIFE_S = 1.0
 RECORDED_OPERATIONS = 40
 STATES_PER_TRACE = 250
 CHANCES = (0.0, 0.1, 0.5, 0.9, 1.0)
-# action, errno, from then on
+# action, errno, from then on, and whether the process then closes its stores before the fault is gone
 WAYS = (
-    ("fail", errno.EIO, False),
-    ("fail", errno.EIO, True),
-    ("fail", errno.ENOSPC, False),
-    ("fail", errno.ENOSPC, True),
-    ("short", 0, False),
-    ("short", 0, True),
-    ("kill-before", 0, False),
-    ("kill-after", 0, False),
+    ("fail", errno.EIO, False, False),
+    ("fail", errno.EIO, True, True),
+    ("fail", errno.ENOSPC, False, False),
+    ("fail", errno.ENOSPC, True, False),
+    ("late", errno.EIO, False, False),
+    ("late", errno.EIO, True, False),
+    ("short", 0, False, False),
+    ("short", 0, True, False),
+    ("kill-before", 0, False, False),
+    ("kill-after", 0, False, False),
 )
 
 
@@ -125,6 +129,7 @@ class Children:
             "action": "none",
             "errno": 0,
             "forever": False,
+            "reopen": False,
             "settled": False,
             "plant": self._plant,
             "kill_after_s": None,
@@ -143,10 +148,15 @@ class Children:
         return journal
 
 
-class Findings:
-    """What did not hold, and how often what was tried."""
+class Enough(Exception):
+    """A planted mistake was found."""
 
-    def __init__(self) -> None:
+
+class Findings:
+    """What did not hold, and how often what was tried. first_only: one finding ends everything, by Enough."""
+
+    def __init__(self, first_only: bool) -> None:
+        self._first_only = first_only
         self.counts: Counter[str] = Counter()
         self.found: list[dict[str, Any]] = []
 
@@ -154,6 +164,8 @@ class Findings:
         """What did not hold, in which case."""
         self.found.append({**case, "problem": str(error)})
         print(f"FAILED {case}: {error}", file=sys.stderr, flush=True)
+        if self._first_only:
+            raise Enough
 
 
 def check_kills(children: Children, rounds: int, seed: int, findings: Findings) -> None:
@@ -172,7 +184,9 @@ def check_kills(children: Children, rounds: int, seed: int, findings: Findings) 
             journal = children.run(passage, watched=False, kill_after_s=life)
             findings.counts["kill: rounds"] += 1
             findings.counts["kill: operations acknowledged"] += journal.count(b'"done"')
-            findings.counts["kill: in the middle of an operation"] += journal.count(b'"begin"') > journal.count(b'"done"')
+            findings.counts["kill: in the middle of an operation"] += journal.count(b'"begin"') > journal.count(
+                b'"done"'
+            )
             state = children.check(children.folder, passage.allowed(journal))
         except Broken as error:
             findings.add(case, error)
@@ -180,8 +194,8 @@ def check_kills(children: Children, rounds: int, seed: int, findings: Findings) 
             state = {}
 
 
-def check_faults(children: Children, short: bool, findings: Findings) -> None:
-    """Every numbered call of the fixed script, in every way or in one."""
+def check_faults(children: Children, short: bool, only: int | None, findings: Findings) -> None:
+    """Every numbered call of the fixed script, or only one, in every way; short: in one way."""
     passage = Passage(fixed_operations(short))
     children.clear()
     journal = children.run(passage, trace=os.fspath(children.trace), settled=True)
@@ -189,13 +203,13 @@ def check_faults(children: Children, short: bool, findings: Findings) -> None:
     children.check(children.folder, passage.allowed(journal))
     call_count = json.loads(journal.splitlines()[-1])["calls"]
     findings.counts["faults: calls of the script"] = call_count
-    for at in range(1, call_count + 1):
-        for action, error_number, forever in ways(at, kinds.get(at), short):
+    for at in range(1, call_count + 1) if only is None else [only]:
+        for action, error_number, forever, reopen in ways(at, kinds.get(at), short):
             case = {"harness": "faults", "call": at, "kind": kinds.get(at), "action": action}
             case |= {"errno": errno.errorcode.get(error_number), "forever": forever}
+            fault = {"at": at, "action": action, "errno": error_number, "forever": forever, "reopen": reopen}
             children.clear()
             try:
-                fault = {"at": at, "action": action, "errno": error_number, "forever": forever}
                 journal = children.run(passage, settled=True, **fault)
                 findings.counts[f"faults: {action}"] += 1
                 findings.counts["faults: errors raised"] += journal.count(b'"error"')
@@ -204,7 +218,7 @@ def check_faults(children: Children, short: bool, findings: Findings) -> None:
                 findings.add(case, error)
 
 
-def ways(at: int, kind: str | None, short: bool) -> Iterator[tuple[str, int, bool]]:
+def ways(at: int, kind: str | None, short: bool) -> Iterator[tuple[str, int, bool, bool]]:
     """How a call of this kind is struck."""
     possible = [way for way in WAYS if way[0] != "short" or kind == "W"]
     yield from possible[at % len(possible) :][:1] if short else possible
@@ -242,6 +256,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kill", type=int, default=0, metavar="ROUNDS", help="random kills")
     parser.add_argument("--faults", action="store_true", help="every call of a script fails, or is the last")
     parser.add_argument("--short", action="store_true", help="a shorter script, each call in one way")
+    parser.add_argument("--call", type=int, metavar="N", help="only this call of the script, to see a finding again")
     parser.add_argument("--power", type=int, default=0, metavar="STATES", help="power cuts")
     parser.add_argument("--seed", type=int, default=0, help="which random numbers")
     parser.add_argument("--json", action="store_true", help="the counts and findings as JSON")
@@ -250,13 +265,13 @@ def main(arguments: list[str] | None = None) -> int:
     if not (options.kill or options.faults or options.power):
         parser.error("expected --kill, --faults or --power")
     started = time.monotonic()
-    findings = Findings()
+    findings = Findings(first_only=options.plant is not None)
     with tempfile.TemporaryDirectory(prefix="fpstore-crash-") as name:
         home = Path(name).resolve()
-        with Children(home, build_shim(home), options.plant) as children:
+        with Children(home, build_shim(home), options.plant) as children, contextlib.suppress(Enough):
             check_kills(children, options.kill, options.seed, findings)
             if options.faults:
-                check_faults(children, options.short, findings)
+                check_faults(children, options.short, options.call, findings)
             check_power(children, options.power, options.seed, findings)
     seconds = round(time.monotonic() - started)
     if options.json:

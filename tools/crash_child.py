@@ -5,13 +5,14 @@ ended. The child writes a line to its journal, a file that outlives it, before a
 """
 
 import ctypes
+import dataclasses
 import json
 import os
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from crash_model import Broken, inspect
 
 import fpstore
 from fpstore import environment, segment, writer
+from fpstore.catalog import Catalog, State
+from fpstore.changes import Change
 
-ACTIONS = {"none": 0, "fail": 1, "short": 2, "kill-before": 3, "kill-after": 4}
+ACTIONS = {"none": 0, "fail": 1, "short": 2, "kill-before": 3, "kill-after": 4, "late": 5}
 # So small that flushes, merges and additions that wait for a flush happen all the time.
 SIZES = {
     "FLUSH_ROWS": 40,
@@ -46,6 +49,20 @@ def unsynced_lmdb() -> None:
     environment.lmdb.open = lambda *args, **kwargs: lmdb_open(*args, **{**kwargs, "sync": False})
 
 
+def ignored_errors() -> None:
+    """A change that could not be written counts as written."""
+    append = Catalog.append
+
+    def ignoring(self: Catalog, records: Sequence[Change]) -> State:
+        try:
+            return append(self, records)
+        except OSError:
+            state = self.state()
+            return dataclasses.replace(state, next_change=state.next_change + len(records))
+
+    setattr(Catalog, "append", ignoring)  # noqa: B010
+
+
 def write_once(fd: int, data: memoryview) -> None:
     os.write(fd, data)
 
@@ -54,6 +71,7 @@ def write_once(fd: int, data: memoryview) -> None:
 # done before it begins.
 PLANTS: dict[str, Callable[[], None]] = {
     "early": nothing,
+    "ignored-errors": ignored_errors,
     "no-find-out": lambda: setattr(writer.Writer, "_find_out", nothing),
     "write-once": lambda: setattr(segment, "write_all", write_once),
     "no-segment-sync": lambda: setattr(segment.ChecksummedFile, "sync", nothing),
@@ -126,12 +144,12 @@ class Doer:
         raise RuntimeError(f"operation {index} fails though the fault is gone")
 
     def suffer(self, index: int, operation: dict[str, Any]) -> None:
-        """The fault lasts: try once more, close everything, and only then let the fault be gone."""
+        """The fault lasts: try once more, close everything if so asked, and only then let the fault be gone."""
         try:
             self.do(operation)
         except OSError as error:
             self.note(failed=index, error=repr(error))
-        for name in list(self.stores):
+        for name in list(self.stores) if self.request["reopen"] else ():
             try:
                 self.stores.pop(name).close()
             except OSError as error:

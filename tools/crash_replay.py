@@ -119,7 +119,8 @@ class Disk:
             self._folder(event.a).waiting.append({event.names: None})
         elif event.kind == "R":
             source, target = event.names.split("/")
-            assert event.a == event.b and node is not None, "a store renames within one folder"
+            assert event.a == event.b, "a store renames within one folder"
+            assert node is not None
             self._folder(event.a).waiting.append({source: None, target: node})
 
     def finish(self, event: Event) -> None:

@@ -20,7 +20,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum Action { NOTHING, FAIL, SHORT, KILL_BEFORE, KILL_AFTER };
+/* LATE: the call does what it should, and says that it failed; later ones, if any, fail. */
+enum Action { NOTHING, FAIL, SHORT, KILL_BEFORE, KILL_AFTER, LATE };
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static char folder[PATH_MAX], journal[PATH_MAX];
@@ -117,21 +118,22 @@ static void die(void) {
     for (;;) pause();
 }
 
-/* Begin a call; the caller ends it. Whether it is struck: then it fails, or writes less. */
+/* Begin a call; the caller ends it. What happens to it: FAIL, which the caller then leaves undone, SHORT, or LATE. */
 static int begin(void) {
     pthread_mutex_lock(&turn);
     calls++;
-    int struck = strike_at && (calls == strike_at || (forever && calls > strike_at));
-    if (struck && action == KILL_BEFORE) die();
-    if (struck && action == FAIL) errno = error_number;
-    return struck;
+    if (!strike_at || calls < strike_at || (calls > strike_at && !forever)) return NOTHING;
+    if (action == KILL_BEFORE) die();
+    return action == LATE && calls > strike_at ? FAIL : action;
 }
 
-static void end(int struck) {
-    if (struck && action == KILL_AFTER) die();
-    int kept = errno;
+/* End a call; its result. */
+static long end(int fate, long result) {
+    if (fate == KILL_AFTER) die();
+    int said = fate == FAIL || fate == LATE ? error_number : errno;
     pthread_mutex_unlock(&turn);
-    errno = kept;
+    errno = said;
+    return fate == FAIL || fate == LATE ? -1 : result;
 }
 
 /* A line "call kind inode a b length names", then the data. */
@@ -155,22 +157,21 @@ static ssize_t write_at(int fd, const struct iovec* parts, int count, off_t offs
     for (int i = 0; i < count; i++) length += parts[i].iov_len;
     char* data = malloc(length + 1);
     for (int i = 0, at = 0; i < count; at += parts[i++].iov_len) memcpy(data + at, parts[i].iov_base, parts[i].iov_len);
-    int struck = 0;
+    int fate = NOTHING;
     if (noted) pthread_mutex_lock(&turn);
-    else struck = begin();
-    if (struck && action == SHORT) length -= length / 2;
+    else fate = begin();
+    if (fate == SHORT) length -= length / 2;
     ssize_t written = -1;
-    if (!(struck && action == FAIL)) {
+    if (fate != FAIL) {
         off_t start = offset < 0 ? lseek(fd, 0, SEEK_CUR) : offset;
         written = offset < 0 ? real_write(fd, data, length) : real_pwrite(fd, data, length, offset);
         int durable = (fcntl(fd, F_GETFL) & O_DSYNC) != 0;
         if (written >= 0) record(noted ? 'M' : 'W', inode_of_fd(fd), start, durable, "", data, written);
     }
-    end(struck);
     int kept = errno;
     free(data);
     errno = kept;
-    return written;
+    return end(fate, written);
 }
 
 static int watched(int fd) {
@@ -202,11 +203,10 @@ ssize_t pwrite64(int, const void*, size_t, off64_t) __attribute__((alias("pwrite
 ssize_t pwritev64(int, const struct iovec*, int, off64_t) __attribute__((alias("pwritev")));
 
 static int sync_file(int fd) {
-    int struck = begin();
-    int result = struck && action == FAIL ? -1 : 0;
+    int fate = begin();
+    int result = fate == FAIL ? -1 : 0;
     if (!result) record('S', inode_of_fd(fd), 0, 0, "", NULL, 0);
-    end(struck);
-    return result;
+    return end(fate, result);
 }
 
 int fsync(int fd) { return watched(fd) ? sync_file(fd) : real_fsync(fd); }
@@ -215,11 +215,10 @@ int fdatasync(int fd) { return watched(fd) ? sync_file(fd) : real_fdatasync(fd);
 
 int ftruncate(int fd, off_t size) {
     if (!watched(fd)) return real_ftruncate(fd, size);
-    int struck = begin();
-    int result = struck && action == FAIL ? -1 : real_ftruncate(fd, size);
+    int fate = begin();
+    int result = fate == FAIL ? -1 : real_ftruncate(fd, size);
     if (!result) record('T', inode_of_fd(fd), size, 0, "", NULL, 0);
-    end(struck);
-    return result;
+    return end(fate, result);
 }
 
 int ftruncate64(int, off64_t) __attribute__((alias("ftruncate")));
@@ -231,17 +230,17 @@ static int open_at(int at, const char* name, int flags, mode_t mode) {
     int unnamed = (flags & O_TMPFILE) == O_TMPFILE;
     if (!armed || !((flags & O_CREAT) || unnamed) || !inside(path_at(at, name, path)))
         return real_openat(at, name, flags, mode);
-    int struck = begin();
+    int fate = begin();
     int fd = -1;
-    if (!(struck && action == FAIL)) {
+    if (fate != FAIL) {
         int there = !unnamed && access(path, F_OK) == 0;
         fd = real_openat(at, name, flags, mode);
         if (fd >= 0 && unnamed) record('C', inode_of_fd(fd), inode_of(path), 0, "", NULL, 0);
         if (fd >= 0 && !unnamed && !there) record('C', inode_of_fd(fd), folder_inode(path), 0, name_of(path), NULL, 0);
         if (fd >= 0 && there && (flags & O_TRUNC)) record('T', inode_of_fd(fd), 0, 0, "", NULL, 0);
     }
-    end(struck);
-    return fd;
+    if (fd >= 0 && fate == LATE) close(fd);
+    return end(fate, fd);
 }
 
 #define MODE_OF(flags) \
@@ -269,11 +268,10 @@ int openat64(int, const char*, int, ...) __attribute__((alias("openat")));
 int mkdirat(int at, const char* name, mode_t mode) {
     char path[PATH_MAX];
     if (!armed || !inside(path_at(at, name, path))) return real_mkdirat(at, name, mode);
-    int struck = begin();
-    int result = struck && action == FAIL ? -1 : real_mkdirat(at, name, mode);
+    int fate = begin();
+    int result = fate == FAIL ? -1 : real_mkdirat(at, name, mode);
     if (!result) record('C', inode_of(path), folder_inode(path), 1, name_of(path), NULL, 0);
-    end(struck);
-    return result;
+    return end(fate, result);
 }
 
 int mkdir(const char* name, mode_t mode) { return mkdirat(AT_FDCWD, name, mode); }
@@ -281,11 +279,10 @@ int mkdir(const char* name, mode_t mode) { return mkdirat(AT_FDCWD, name, mode);
 int unlinkat(int at, const char* name, int flags) {
     char path[PATH_MAX];
     if (!armed || !inside(path_at(at, name, path))) return real_unlinkat(at, name, flags);
-    int struck = begin();
-    int result = struck && action == FAIL ? -1 : real_unlinkat(at, name, flags);
+    int fate = begin();
+    int result = fate == FAIL ? -1 : real_unlinkat(at, name, flags);
     if (!result) record('U', 0, folder_inode(path), 0, name_of(path), NULL, 0);
-    end(struck);
-    return result;
+    return end(fate, result);
 }
 
 int unlink(const char* name) { return unlinkat(AT_FDCWD, name, 0); }
@@ -296,13 +293,12 @@ int renameat(int from_at, const char* from, int to_at, const char* to) {
     char source[PATH_MAX], target[PATH_MAX], names[2 * NAME_MAX + 2];
     if (!armed || !inside(path_at(to_at, to, target))) return real_renameat(from_at, from, to_at, to);
     path_at(from_at, from, source);
-    int struck = begin();
+    int fate = begin();
     unsigned long inode = inode_of(source);
-    int result = struck && action == FAIL ? -1 : real_renameat(from_at, from, to_at, to);
+    int result = fate == FAIL ? -1 : real_renameat(from_at, from, to_at, to);
     snprintf(names, sizeof names, "%.*s/%.*s", NAME_MAX, name_of(source), NAME_MAX, name_of(target));
     if (!result) record('R', inode, folder_inode(source), folder_inode(target), names, NULL, 0);
-    end(struck);
-    return result;
+    return end(fate, result);
 }
 
 int rename(const char* from, const char* to) { return renameat(AT_FDCWD, from, AT_FDCWD, to); }

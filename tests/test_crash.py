@@ -1,0 +1,181 @@
+"""The living store under kills, failing calls and power cuts; tools/check_crash.py is this at full length."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+import check_crash
+import crash_child
+from crash_model import Broken, Passage, fixed_operations, judge, random_operations
+from crash_replay import Disk, Event
+
+SECONDS = 600
+
+
+def run_check(*arguments: object) -> tuple[dict[str, int], list[dict[str, object]]]:
+    """The counts and the findings, none unless a mistake was planted, then some."""
+    command = [sys.executable, check_crash.TOOLS / "check_crash.py", "--json", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = json.loads(done.stdout)
+    assert bool(said["findings"]) == ("--plant" in arguments)
+    return said["counts"], said["findings"]
+
+
+def problems(findings: list[dict[str, object]]) -> str:
+    return "\n".join(str(finding["problem"]) for finding in findings)
+
+
+# --- Nothing is lost ---
+
+
+def test_nothing_acknowledged_is_lost_when_writers_are_killed() -> None:
+    counts, _ = run_check("--kill", 25)
+    assert counts["kill: rounds"] == 25
+    assert counts["kill: operations acknowledged"] > 25
+    assert counts["kill: in the middle of an operation"] > 5
+
+
+def test_a_fault_at_any_call_is_an_error_and_changes_nothing_else() -> None:
+    counts, _ = run_check("--faults", "--short")
+    tried = sum(counts[f"faults: {action}"] for action in ("fail", "late", "short", "kill-before", "kill-after"))
+    assert tried == counts["faults: calls of the script"] > 100
+    assert counts["faults: errors raised"] > 50
+
+
+def test_nothing_acknowledged_is_lost_in_a_power_cut() -> None:
+    assert run_check("--power", 150)[0]["power: states"] == 150
+
+
+# --- What is planted is found ---
+
+
+def test_an_acknowledgement_before_the_commit_is_found_by_kills() -> None:
+    assert "rows lost" in problems(run_check("--kill", 15, "--plant", "early")[1])
+
+
+@pytest.mark.parametrize(
+    ("plant", "problem"),
+    [
+        ("no-segment-sync", "CorruptStore"),
+        ("no-folder-sync", "missing, though the catalog names it"),
+        ("no-lmdb-sync", "catalog.mdb"),
+    ],
+)
+def test_a_sync_that_is_missing_is_found_by_power_cuts(plant: str, problem: str) -> None:
+    assert problem in problems(run_check("--power", 40, "--plant", plant)[1])
+
+
+# Calls of the short script: the write of a segment, and writes to the catalog.
+@pytest.mark.parametrize(("plant", "problem"), [("write-once", "CorruptStore"), ("ignored-errors", "sees a with")])
+def test_an_error_that_is_not_handled_is_found_by_faults(plant: str, problem: str) -> None:
+    assert problem in problems(run_check("--faults", "--short", "--plant", plant)[1])
+
+
+def test_every_mistake_can_be_chosen_and_no_other() -> None:
+    done = subprocess.run(
+        [sys.executable, check_crash.TOOLS / "check_crash.py", "--help"], capture_output=True, text=True, check=True
+    )
+    assert all(plant in done.stdout for plant in crash_child.PLANTS)
+    with pytest.raises(SystemExit):
+        check_crash.main(["--kill", "1", "--plant", "none"])
+    with pytest.raises(SystemExit):
+        check_crash.main([])
+
+
+# --- The harness itself ---
+
+
+def test_a_child_that_fails_is_a_finding_with_what_it_said(tmp_path: Path) -> None:
+    shim = check_crash.build_shim(tmp_path)
+    with check_crash.Children(tmp_path, shim, None) as children:
+        with pytest.raises(Broken, match="ended with status 1: .*has no attribute 'explode'"):
+            children.run(Passage([{"kind": "explode", "store": "a"}, {"kind": "create", "store": "a"}][::-1]))
+        with pytest.raises(Broken, match="CorruptStore: .* is not an fpstore store"):
+            (children.folder / "b").mkdir()
+            children.check(children.folder, [{"b": frozenset()}])
+
+
+def test_only_the_states_of_a_journal_are_allowed() -> None:
+    passage = Passage(fixed_operations(short=True))
+    begun, done = (json.dumps({word: 1}).encode() + b"\n" for word in ("begin", "done"))
+    created = b'{"begin": 0}\n{"done": 0}\n'
+    assert passage.allowed(created) == [passage.states[1]]
+    assert passage.allowed(created + begun) == passage.states[1:3]
+    assert passage.allowed(created + begun + done[:-1]) == passage.states[1:3]
+    assert passage.allowed(created + begun + done) == [passage.states[2]]
+    for wrong, said in ((passage.states[0], "a: not there"), (passage.states[2], "0 rows lost")):
+        with pytest.raises(Broken, match=said):
+            judge({"a": wrong.get("a")}, passage.allowed(created))
+
+
+def test_with_durability_batch_all_states_since_the_last_durable_one_are_allowed() -> None:
+    operations = random_operations(1, 0, "a") + [
+        {"kind": "add", "store": "a", "keys": [i], "ids": [i]} for i in range(3)
+    ]
+    passage = Passage([*operations, {"kind": "sync", "store": "a"}], durability="batch")
+    lines = [json.dumps({word: i}).encode() + b"\n" for i in range(5) for word in ("begin", "done")]
+    assert passage.allowed(b"".join(lines[:7])) == passage.states[1:5]
+    assert passage.allowed(b"".join(lines)) == [passage.states[5]]
+
+
+@pytest.mark.parametrize(
+    ("note", "problem"),
+    [
+        ({"done": 1, "stored": [True]}, "stored"),
+        ({"failed": 1, "seen": [[1, 1]]}, "the writer sees a with"),
+        ({"failed": 1, "seen": None}, "the writer sees a with None"),
+    ],
+)
+def test_what_a_writer_says_against_the_model_is_a_finding(note: dict[str, object], problem: str) -> None:
+    add = {"kind": "add_if_new", "store": "a", "keys": [5, 5], "ids": [1, 2]}
+    passage = Passage([{"kind": "create", "store": "a"}, add])
+    with pytest.raises(Broken, match=problem):
+        passage.allowed(json.dumps(note).encode() + b"\n")
+
+
+def after_cut(tmp_path: Path, events: list[Event], chance: float) -> dict[str, bytes]:
+    disk = Disk(1)
+    for event in events:
+        disk.begin(event)
+        disk.finish(event)
+    target = tmp_path / str(len(list(tmp_path.iterdir())))
+    disk.cut(target, chance, random.Random(5))
+    return {path.name: path.read_bytes() for path in target.iterdir()}
+
+
+def event(kind: str, inode: int, a: int = 0, b: int = 0, names: str = "", data: bytes = b"") -> Event:
+    return Event(1, kind, inode, a, b, names, data)
+
+
+def test_the_disk_keeps_what_was_synced_and_may_lose_the_rest(tmp_path: Path) -> None:
+    named = [event("C", 2, 1, 0, "x"), event("S", 1)]
+    assert after_cut(tmp_path, named[:1], 0) == {}
+    assert after_cut(tmp_path, named, 0) == {"x": b""}
+    written = [*named, event("W", 2, 0, 0, "", b"abc")]
+    assert after_cut(tmp_path, written, 0) == {"x": b""}
+    assert after_cut(tmp_path, written, 1) == {"x": b"abc"}
+    assert after_cut(tmp_path, [*written, event("S", 2)], 0) == {"x": b"abc"}
+    # Through a descriptor with O_DSYNC only its own bytes are.
+    assert after_cut(tmp_path, [*written, event("W", 2, 4, 1, "", b"e")], 0) == {"x": b"\0\0\0\0e"}
+    cut = [*written, event("S", 2), event("T", 2, 1)]
+    assert after_cut(tmp_path, cut, 0) == {"x": b"abc"}
+    assert after_cut(tmp_path, cut, 1) == {"x": b"a"}
+    renamed = [*written, event("S", 2), event("R", 2, 1, 1, "x/y")]
+    assert after_cut(tmp_path, renamed, 0) == {"x": b"abc"}
+    assert after_cut(tmp_path, renamed, 1) == {"y": b"abc"}
+    assert after_cut(tmp_path, [*renamed, event("S", 1)], 0) == {"y": b"abc"}
+    assert after_cut(tmp_path, [*written, event("U", 0, 1, 0, "x"), event("S", 1)], 0) == {}
+
+
+def test_the_disk_tears_what_was_not_synced_at_sectors(tmp_path: Path) -> None:
+    events = [event("C", 2, 1, 0, "x"), event("S", 1), event("W", 2, 100, 0, "", b"z" * 20_000)]
+    left = after_cut(tmp_path, events, 0.5)["x"]
+    sectors = [left[start : start + 512] for start in range(512, len(left) - 512, 512)]
+    assert {b"z" * 512, bytes(512)} == set(sectors)
