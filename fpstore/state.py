@@ -78,7 +78,8 @@ class State:
 
     generation: how many times segments or settings have been published. next_segment: the number of the next
     segment's name. first_change, next_change: the log holds the changes of the numbers from the one up to the other.
-    removal_records: how many records of removals there are which are older than the log.
+    removal_records: how many records of removals there are which are older than the log. transaction: where the state
+    was read, the one of LMDB that wrote it; two states that differ in nothing else say the same.
     """
 
     settings: Settings
@@ -88,6 +89,7 @@ class State:
     first_change: int = 1
     next_change: int = 1
     removal_records: int = 0
+    transaction: int = dataclasses.field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         expect_integer("generation", self.generation, 1, 2**63 - 1)
@@ -118,7 +120,7 @@ def decode(record: bytes, transaction: int) -> State:
     version = fields.pop("version", None)
     if version != RECORD_VERSION:
         raise UnsupportedVersion(f"the state has version {version!r:.20}, expected {RECORD_VERSION}")
-    expect_integer("the transaction that wrote the state", fields.pop("transaction", 0), transaction, transaction)
+    expect_integer("the transaction that wrote the state", fields.get("transaction"), transaction, transaction)
     segments = fields.get("segments")
     expect("segments", segments, isinstance(segments, list), "a list")
     fields["segments"] = tuple(_record(SegmentEntry, entry) for entry in fields["segments"])

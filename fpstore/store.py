@@ -127,7 +127,7 @@ class Store:
         if self._writer is None:
             self._catalog = Catalog.open(path)
             try:
-                self._stamp = self._catalog.stamp()
+                self._stamp: tuple[int, int] | None = None  # of the snapshot, once that is sure
                 self._snapshot = open_snapshot(path, self._catalog)
             except BaseException:
                 self._catalog.close()
@@ -440,11 +440,13 @@ class Store:
         if self._writer is not None:
             return self._writer.snapshot
         stamp = self._catalog.stamp()
-        if stamp != self._stamp:
+        if stamp is None or stamp != self._stamp:
             with self._lock:
                 self._expect_usable()
                 self._snapshot = open_snapshot(self.path, self._catalog, self._snapshot)
-                self._stamp = stamp
+                # The file may show a commit that is not through yet: then LMDB still reads the state before it.
+                arrived = stamp is not None and self._snapshot.state.transaction >= max(stamp)
+                self._stamp = stamp if arrived else None
         return self._snapshot
 
     def _team(self, count: int) -> Threads:

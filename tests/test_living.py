@@ -221,6 +221,19 @@ def test_a_reader_moves_on_when_asked_or_refreshed(folder):
         assert len(reader.segments) == 1
 
 
+def test_a_commit_that_the_file_shows_before_it_is_through_is_not_taken_for_seen(folder, monkeypatch):
+    with fpstore.open(folder, "w") as writer, fpstore.open(folder) as reader:
+        assert not reader.contains_near(2**63, k=0)
+        before = reader._catalog.stamp()
+        during = tuple(max(before) + 1 if number == min(before) else number for number in before)
+        with monkeypatch.context() as patch:
+            patch.setattr(reader._catalog, "stamp", lambda: during)
+            assert not reader.contains_near(2**63, k=0)
+        writer.add([2**63], [7])
+        assert reader._catalog.stamp() == during
+        assert reader.contains_near(2**63, k=0)
+
+
 def test_an_iterator_keeps_the_state_it_began_with(folder):
     with fpstore.open(folder, "w") as store:
         found = store.rows()
