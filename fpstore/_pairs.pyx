@@ -14,9 +14,8 @@ from fpstore._view cimport SegmentView, Table
 cdef extern from "pairs.h" nogil:
     int fpstore_is_fast()
     void join_choose(int fast)
-    enum: MOST_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS, TILE_BITS
+    enum: MOST_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS
     uint64_t window_of(uint64_t key, unsigned bits)
-    unsigned bit_length(uint64_t value)
     ctypedef struct Found:
         Table **tables
         unsigned table
@@ -61,6 +60,7 @@ cdef extern from "pairs.h" nogil:
         unsigned flip_count
         Tile *tile
         Tile *partner
+    Flip flip_of(uint64_t mask)
     void fold_keys(const uint64_t *keys, uint64_t count, uint32_t *folds)
     void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
                        unsigned window_bits, uint64_t first_window)
@@ -268,7 +268,7 @@ cdef class Flips(Join):
         self.state.index_bits = max(ROW_BITS, windows.chunk_bits + windows.chunk_count - 1)
         flip_memory = np.empty(len(flips) * cython.sizeof(Flip), dtype=np.uint8)
         ordered = <Flip *>&flip_memory[0]
-        located = sorted((self.located(mask) for mask in flips), key=lambda flip: (flip["low_bit"], flip["outside"]))
+        located = sorted((flip_of(mask) for mask in flips), key=lambda flip: (flip["low_bit"], flip["outside"]))
         for i, flip in enumerate(located):
             ordered[i] = flip
         tile_memory = np.empty(2 * cython.sizeof(Tile) + 64, dtype=np.uint8)
@@ -276,17 +276,6 @@ cdef class Flips(Join):
         self.state.tile, self.state.partner = <Tile *>tile, <Tile *>tile + 1
         self.state.flips, self.state.flip_count = ordered, <unsigned>len(flips)
         self.kept = windows, flip_memory, tile_memory
-
-    cdef Flip located(self, uint64_t mask):
-        # Tiles number their rows by as many bits as fit, either those above the row's or a later run with the highest bit.
-        cdef unsigned rows = TILE_BITS - ROW_BITS, highest = bit_length(mask) - 1
-        cdef Flip flip
-        flip.low_bit = ROW_BITS if highest < TILE_BITS else highest - (highest - ROW_BITS) % rows
-        cdef uint64_t upper = mask >> flip.low_bit & ((1 << rows) - 1), row = mask & ((1 << ROW_BITS) - 1)
-        flip.inside = <uint32_t>(upper << ROW_BITS | row)
-        flip.highest = <uint32_t>1 << (bit_length(flip.inside) - 1)
-        flip.outside = mask ^ upper << flip.low_bit ^ row
-        return flip
 
     cdef void run(self) noexcept nogil:
         flip_join_run(&self.state)

@@ -82,6 +82,17 @@ typedef struct {
     unsigned low_bit;
 } Flip;
 
+/* Tiles number their rows by as many bits as fit: those above the row's, or a later run where the highest flipped bit is. */
+static Flip flip_of(uint64_t mask) {
+    const unsigned rows = TILE_BITS - ROW_BITS, highest = bit_length(mask) - 1;
+    Flip flip = {.low_bit = highest < TILE_BITS ? ROW_BITS : highest - (highest - ROW_BITS) % rows};
+    uint64_t upper = mask >> flip.low_bit & low_bits(rows), row = mask & low_bits(ROW_BITS);
+    flip.inside = (uint32_t)(upper << ROW_BITS | row);
+    flip.highest = (uint32_t)1 << (bit_length(flip.inside) - 1);
+    flip.outside = mask ^ upper << flip.low_bit ^ row;
+    return flip;
+}
+
 /* Pairs of keys whose windows differ by one of the flips. */
 typedef struct {
     Found found;
