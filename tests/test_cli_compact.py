@@ -1,6 +1,9 @@
 """`fpstore compact`; and what verify, stats, report and plan say of a store that is not compacted."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +97,27 @@ def test_stats_tell_what_is_pending_and_how_many_fingerprints_there_may_be(comma
 def test_a_plan_like_a_store_of_several_segments_is_for_all_of_them(command: Command, store: Path) -> None:
     outcome = command("plan", "--like", store, "--json")
     assert (outcome.status, json.loads(outcome.out)["n"]) == (0, 3000)
+
+
+def test_an_interrupted_compaction_says_so_and_leaves_the_store_sound(command: Command, store: Path) -> None:
+    code = (
+        "import sys, time; from fpstore import writer; from fpstore.cli import main\n"
+        "def endless(*_, advance, **__):\n"
+        "    print('merging', flush=True)\n"
+        "    while True: advance(0); time.sleep(0.01)\n"
+        "writer.merge_segments = endless; sys.exit(main(['compact', sys.argv[1]]))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, store], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"merging\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == b"fpstore: interrupted\n"
+    assert command("verify", store).status == 0
+    with fpstore.open(store) as opened:
+        assert len(opened) == 2990
+    assert command("compact", store).status == 0
+    assert len(file_bytes(store)) == 1
