@@ -80,8 +80,8 @@ def _check_header_once(path: Path) -> int:
     expect("the page size", page_bytes, page_bytes in _PAGE_SIZES, "4096, 8192, 16384 or 32768")
     expect("the file's size", file_bytes, len(head) >= 2 * page_bytes, f"two pages of {page_bytes} or more")
     numbers = [_check_meta(head, page, page_bytes, file_bytes) for page in (0, 1)]
-    # LMDB follows the newer. In the older there may be the roots of a commit that failed in that very page: it puts
-    # back the transaction and the last page, not the roots.
+    # LMDB follows the newer. The older may have the roots of a commit that failed in writing that very page: LMDB then
+    # puts back the transaction and the last page, not the roots.
     _check_roots(head, numbers.index(max(numbers)), page_bytes)
     # The metas are written in turn and never skip a transaction: one that was damaged into looking old would
     # otherwise bring back an old state.
@@ -109,8 +109,10 @@ def _check_meta(head: bytes, page: int, page_bytes: int, file_bytes: int) -> int
 
 
 def _check_roots(head: bytes, page: int, page_bytes: int) -> None:
-    databases, last_page = (fields := _META.unpack_from(head, page * page_bytes))[8:24], fields[24]
-    for root in (databases[7], databases[15]):
+    """Check what the newer meta page leads to."""
+    fields = _META.unpack_from(head, page * page_bytes)
+    last_page = fields[24]
+    for root in (fields[15], fields[23]):
         taken = root == _NO_ROOT or 2 <= root <= last_page
         expect(f"meta page {page}: a root", root, taken, f"a page up to {last_page}")
 
@@ -407,7 +409,7 @@ def lock_writer(folder: Path) -> int:
 def unlock_writer(fd: int) -> None:
     """Let another become the writer."""
     _writer_locks.discard(fd)
-    with contextlib.suppress(OSError):  # it says who holds the lock, to people; locked is what is locked
+    with contextlib.suppress(OSError):  # the number in it is for people
         os.ftruncate(fd, 0)
     # Explicitly, for a child of this process may have a copy of the descriptor.
     fcntl.flock(fd, fcntl.LOCK_UN)

@@ -340,6 +340,17 @@ def test_a_lock_whose_holder_wrote_no_number_is_still_a_lock(folder):
     environment.unlock_writer(writer)
 
 
+def test_a_writer_that_cannot_write_to_its_lock_leaves_it_all_the_same(folder, monkeypatch):
+    def fail(*_args):
+        raise OSError(errno.EIO, "Input/output error")
+
+    catalog = Catalog.open(folder, writable=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", fail)
+        catalog.close()
+    Catalog.open(folder, writable=True).close()
+
+
 def test_creating_waits_for_nobody(folder):
     with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match="is writing to this store"):
         create_catalog(folder, SETTINGS)
@@ -686,6 +697,17 @@ def test_a_meta_page_half_written_by_a_commit_is_read_again(folder, monkeypatch)
     monkeypatch.setattr(environment.time, "sleep", lambda _seconds: write_metas(folder, good))
     with Catalog.open(folder) as catalog:
         assert catalog.state().generation == 1
+
+
+def test_the_older_meta_page_may_have_the_roots_of_a_commit_that_failed(folder):
+    # Of a commit that fails in writing its meta page LMDB takes the rest back, but not these.
+    metas = read_metas(folder)
+    metas[0][FREE_ROOT] = metas[0][MAIN_ROOT] = metas[1][LAST_PAGE] + 1
+    write_metas(folder, metas)
+    with Catalog.open(folder, writable=True) as catalog:
+        assert catalog.publish(segments=()).generation == 2
+    with Catalog.open(folder) as catalog:
+        assert catalog.state().generation == 2
 
 
 def test_pages_larger_than_the_file_are_refused(folder):

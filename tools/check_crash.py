@@ -4,10 +4,12 @@
                                 [--plant NAME]
 
 --kill: a writer doing random operations is killed with -9 at a random moment; its store is checked, and the next
-writer goes on from there, five times before a new store is begun. --faults: a fixed script (--short: a shorter one), in
-which one numbered call that changes the folder fails, or all from one on, with EIO, with ENOSPC, after all the same doing
-what it should, or by writing less; or at which the process is killed. Once for every call and every way (--short: one way for each call, in turns). --power: the
-calls of writers are recorded and replayed up to a random point on a disk that then loses any of what was not synced.
+writer goes on from there, five times before a new store is begun.
+--faults: a fixed script, in which one numbered call that changes the folder fails, or all from one on, with EIO, with
+ENOSPC, having done what it should all the same, or by writing less; or at which the process is killed. Once for every
+call and every way. --short: a shorter script, and for each call one way, in turns.
+--power: the calls of writers are recorded and replayed up to a random point on a disk that then loses any of what was
+not synced.
 
 After each: the store opens, verifies, and holds exactly the state before or after the operation under way, all that
 was acknowledged in it; no file is left over; it can be written to. After an error, too, in the same process.
