@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from fpstore import changes
+from fpstore import catalog as catalogs
+from fpstore import changes, state
 from fpstore._view import MappedWords
 from fpstore.catalog import Catalog, Log, SegmentEntry, Settings, create_catalog
 from fpstore.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
@@ -222,3 +223,17 @@ def test_words_outside_a_mapping_are_refused(first, second):
     with pytest.raises(ValueError, match=f"words at {first} and {second}: expected multiples of 8 within 16 bytes"):
         MappedWords(bytes(16), first, second)
     assert MappedWords(words(5, 6), 8, 0).read() == (6, 5)
+
+
+def test_a_reader_that_two_commits_overtook_looks_again(folder, monkeypatch):
+    decoded = []
+
+    def overtaken(record, transaction):
+        decoded.append(transaction)
+        return state.decode(record, transaction - 2 * (len(decoded) == 1))
+
+    with Catalog.open(folder) as reader:
+        expected = reader.state()
+        monkeypatch.setattr(catalogs, "decode", overtaken)
+        assert reader.state() == expected
+        assert len(decoded) == 2
