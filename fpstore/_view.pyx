@@ -37,14 +37,15 @@ cdef extern from * nogil:
 
 cdef extern from "decode.h" nogil:
     void decode_choose(int fast)
-    enum: DECODE_STREAMS, RUN_KEYS
-    ctypedef struct CursorScratch:
-        uint16_t decode[4096]
+    enum: CHUNK_ROOM
+    ctypedef struct Chunk:
+        pass
     ctypedef struct Cursor:
         uint64_t slot
         uint64_t end_slot
-        unsigned streams
-        CursorScratch *scratch
+        int alone
+        Chunk *chunk
+    void chunk_init(Chunk *chunk, const uint16_t *decode)
     Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room, uint64_t *count)
 
 crc32c_choose(fpstore_is_fast())
@@ -190,7 +191,7 @@ cdef class SegmentView:
 cdef class TableCursor:
     """Reads the keys of slots [first_slot, end_slot) of one table, in order, every check on.
 
-    streams: how many runs of blocks are decoded side by side, 1..4; fewer are slower.
+    alone: decode one stretch of blocks at a time, not several side by side, to measure what these bring.
     """
 
     cdef SegmentView view
@@ -199,7 +200,7 @@ cdef class TableCursor:
     cdef str where
 
     def __cinit__(self, SegmentView view not None, int table, uint64_t first_slot, uint64_t end_slot, *,
-                  unsigned streams=DECODE_STREAMS):
+                  bint alone=False):
         if not 0 <= table < view.table_count:
             raise ValueError(f"table {table}: the segment has {view.table_count}")
         self.view = view
@@ -207,30 +208,28 @@ cdef class TableCursor:
         self.where = f"table {table}"
         if not first_slot <= end_slot <= (<uint64_t>1 << self.table.slot_bits):
             raise ValueError(f"slots {first_slot} to {end_slot}: {self.where} has {<uint64_t>1 << self.table.slot_bits}")
-        if not 1 <= streams <= DECODE_STREAMS:
-            raise ValueError(f"streams is {streams}, expected 1..{DECODE_STREAMS}")
         memset(&self.cursor, 0, cython.sizeof(Cursor))
         self.cursor.slot = first_slot
         self.cursor.end_slot = end_slot
-        self.cursor.streams = streams
-        self.cursor.scratch = <CursorScratch *>malloc(cython.sizeof(CursorScratch))
-        if self.cursor.scratch == NULL:
+        self.cursor.alone = alone
+        self.cursor.chunk = <Chunk *>malloc(cython.sizeof(Chunk))
+        if self.cursor.chunk == NULL:
             raise MemoryError()
-        memcpy(self.cursor.scratch.decode, self.table.decode, sizeof(self.cursor.scratch.decode))
+        chunk_init(self.cursor.chunk, self.table.decode)
 
     def __dealloc__(self):
-        free(self.cursor.scratch)
+        free(self.cursor.chunk)
 
     def read(self, Py_ssize_t room=1 << 17):
         """The next keys, uint64[up to room]; empty at the end. CorruptStore where the table does not decode.
 
-        room: 49,152 (what four runs can hold) or more.
+        room: 49,168 (for what is decoded at once) or more.
         """
         cdef uint64_t count = 0
         cdef uint64_t[::1] out
         cdef Status status
-        if room < DECODE_STREAMS * RUN_KEYS:
-            raise ValueError(f"room for {room} keys: expected {DECODE_STREAMS * RUN_KEYS} or more")
+        if room < CHUNK_ROOM:
+            raise ValueError(f"room for {room} keys: expected {CHUNK_ROOM} or more")
         result = np.empty(room, dtype=np.uint64)
         out = result
         self.view.enter()

@@ -206,34 +206,58 @@ def test_the_rice_cost_is_the_payload_of_the_rice_codec(keys: list[int], slot_bi
 
 
 @settings(max_examples=150, deadline=None)
-@given(key_sets(), st.sampled_from(CODECS), st.sampled_from([1, 3, 6, 10]), st.integers(1, 4), st.data())
+@given(key_sets(), st.sampled_from(CODECS), st.sampled_from([1, 3, 6, 10]), st.booleans(), st.data())
 def test_a_cursor_reads_the_keys_of_its_slots(
-    keys: list[int], codec: str, slot_bits: int, streams: int, data: st.DataObject
+    keys: list[int], codec: str, slot_bits: int, alone: bool, data: st.DataObject
 ) -> None:
     first = data.draw(st.integers(0, 1 << slot_bits))
     end = data.draw(st.integers(first, 1 << slot_bits))
-    cursor = TableCursor(coded_table(keys, codec, slot_bits).view(), 0, first, end, streams=streams)
+    cursor = TableCursor(coded_table(keys, codec, slot_bits).view(), 0, first, end, alone=alone)
     expected = [key for key in keys if first <= plain_codec.slot_of(key, slot_bits) < end]
     assert cursor.read().tolist() == expected
     assert len(cursor.read()) == 0
 
 
-@pytest.mark.parametrize("streams", [1, 2, 3, 4])
+@pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("kind", ["uniform", "clustered", "extreme", "one_prefix"])
-def test_a_large_table_reads_the_same_with_any_number_of_streams(kind: str, codec: str, streams: int) -> None:
+def test_a_large_table_reads_the_same_alone_and_side_by_side(kind: str, codec: str, alone: bool) -> None:
     keys = distinct(KINDS[kind](60_000, np.random.default_rng(3)))
     for slot_bits in (8, 11):
-        cursor = TableCursor(coded_table(keys, codec, slot_bits).view(), 0, 0, 1 << slot_bits, streams=streams)
+        cursor = TableCursor(coded_table(keys, codec, slot_bits).view(), 0, 0, 1 << slot_bits, alone=alone)
         assert np.array_equal(np.concatenate(list(iter_until_empty(cursor.read))), keys)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("codec", CODECS)
+def test_groups_with_large_slots_are_read_in_the_order_of_their_keys(codec: str, alone: bool) -> None:
+    # 2^10 slots of about 30 keys, every ninth with 100 to 5,000 more, some with their lowest key, one fills chunks.
+    rng = np.random.default_rng(4)
+    slots = np.arange(1, 1 << 10, 9, dtype=np.uint64)
+    parts = [uniform(30_000, rng), slots[::3] << np.uint64(54)]
+    for slot, count in zip(slots, [60_000, *rng.integers(100, 5000, len(slots) - 1)], strict=True):
+        parts.append((slot << np.uint64(54)) + (uniform(int(count), rng) >> np.uint64(rng.integers(10, 50))))
+    keys = distinct(np.concatenate(parts))
+    for first, end in ((0, 1 << 10), (7, 1001)):
+        cursor = TableCursor(coded_table(keys, codec, 10).view(), 0, first, end, alone=alone)
+        slot = keys >> np.uint64(54)
+        assert np.array_equal(np.concatenate(list(iter_until_empty(cursor.read))), keys[(slot >= first) & (slot < end)])
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_streams_of_very_unequal_blocks_are_read(alone: bool) -> None:
+    # 200 slots of one key, of few bits, then some of many: nearly all bits in few blocks.
+    keys = sorted({slot << 56 | 1 for slot in range(250)} | {250 << 56 | i**6 for i in range(1, 120)})
+    cursor = TableCursor(coded_table(keys, "gap", 8).view(), 0, 0, 256, alone=alone)
+    assert cursor.read().tolist() == keys
 
 
 def test_a_cursor_hands_out_more_keys_than_its_room_in_parts() -> None:
     keys = list(range(200_000))
     cursor = TableCursor(coded_table(keys, "gap", 0).view(), 0, 0, 1)
-    parts = [cursor.read(49152).tolist() for _ in range(2000)]
+    parts = [cursor.read(49168).tolist() for _ in range(2000)]
     assert list(chain.from_iterable(parts)) == keys
-    assert max(map(len, parts)) <= 49152
+    assert max(map(len, parts)) <= 49168
 
 
 # Checksums.
@@ -424,20 +448,26 @@ def test_an_unknown_code_word_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("streams", [1, 4])
+@pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize("groups", [1, 8, 32])
-def test_a_block_of_5461_bits_and_as_many_keys_is_refused(groups: int, streams: int) -> None:
-    # A code of one bit, which stands for a delta of 1: each bit of an empty payload is a key. All blocks but the last
-    # of the last group have the 128 keys that a block may have, so that what decodes them is as full as it can be.
-    slot_bits = (groups * fmt.GROUP_SLOTS).bit_length()
-    lines = -(-(1 << slot_bits) // fmt.GROUP_SLOTS)
-    full = struct.pack("<Q12H", 0, *[128 * slot for slot in range(1, 13)])
-    hostile = struct.pack("<Q12H", 0, *[128 * slot for slot in range(1, 12)], 128 * 11 + fmt.BLOCK_BITS_LIMIT)
-    data = bytearray(64 + 8192) + full * (groups - 1) + hostile + full * (lines - groups)
+@pytest.mark.parametrize("hostile_slots", [1, 12 * 32])
+def test_blocks_of_5461_bits_and_as_many_keys_are_refused(hostile_slots: int, groups: int, alone: bool) -> None:
+    # A code of one bit, which stands for a delta of 1: each bit of an empty payload is a key. The blocks before the
+    # last ones have the 128 keys that a block may have, so that what decodes them is as full as it can be.
+    slots = groups * fmt.GROUP_SLOTS
+    slot_bits = slots.bit_length()
+    hostile = min(hostile_slots, slots)
+    bits = [128] * (slots - hostile) + [fmt.BLOCK_BITS_LIMIT] * hostile + [0] * ((1 << slot_bits) + 12 - slots)
+    lines = b""
+    for first in range(0, 1 << slot_bits, fmt.GROUP_SLOTS):
+        ends = np.cumsum(bits[first : first + fmt.GROUP_SLOTS]).tolist()
+        lines += struct.pack("<Q12H", sum(bits[:first]), *ends)
+    payload_bytes = -(-sum(bits) // 512) * 64
+    data = bytearray(64 + payload_bytes) + lines
     data += bytes(-len(data) % 64)
     lengths = (0, 1) + (0,) * 63
-    record = fmt.TableRecord(0, 0, slot_bits, 0, 0, 64, 65536, 64 + 8192, 0, 0, lengths)
-    cursor = TableCursor(view_of_image(record, data), 0, 0, groups * fmt.GROUP_SLOTS, streams=streams)
+    record = fmt.TableRecord(0, 0, slot_bits, 0, 0, 64, sum(bits), 64 + payload_bytes, 0, 0, lengths)
+    cursor = TableCursor(view_of_image(record, data), 0, 0, slots, alone=alone)
     with pytest.raises(CorruptStore, match="a block does not decode to increasing keys that end where it ends"):
         list(iter_until_empty(cursor.read))
 
@@ -524,11 +554,8 @@ def test_a_cursor_refuses_tables_slots_and_room_that_there_are_not() -> None:
     for first, end in ((2, 1), (0, 5)):
         with pytest.raises(ValueError, match=f"slots {first} to {end}: table 0 has 4"):
             TableCursor(view, 0, first, end)
-    with pytest.raises(ValueError, match="room for 49151 keys: expected 49152 or more"):
-        TableCursor(view, 0, 0, 1).read(49151)
-    for streams in (0, 5):
-        with pytest.raises(ValueError, match=rf"streams is {streams}, expected 1\.\.4"):
-            TableCursor(view, 0, 0, 1, streams=streams)
+    with pytest.raises(ValueError, match="room for 49167 keys: expected 49168 or more"):
+        TableCursor(view, 0, 0, 1).read(49167)
 
 
 def test_the_rice_parameter_is_that_of_the_plain_twin() -> None:

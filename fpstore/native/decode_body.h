@@ -1,4 +1,4 @@
-/* Decoding one key, one block, a run of blocks. Included once for each instruction set; see platform.h. */
+/* Decoding one key, one block, a chunk of blocks. Included once for each instruction set; see platform.h. */
 
 /* `wide` bits (0..64) of the stream from bit `at` on. */
 ALWAYS_INLINE uint64_t KERNEL(bits_at)(const uint8_t *base, uint64_t at, unsigned wide) {
@@ -83,89 +83,193 @@ static Status KERNEL(decode_block)(const Pages *pages, const Table *table, const
     }
 }
 
-/* Decode one run to its end, from where it stands. */
-ALWAYS_INLINE Status KERNEL(run_rest)(const uint8_t *base, const Table *table, Run *run, uint64_t *keys, int codec) {
-    uint64_t at = run->at, key = run->key;
-    for (;;) {
-        const RunBlock *block = &run->blocks[run->block];
-        while (at < block->end) {
-            uint64_t before = key;
-            Status status = KERNEL(step)(base, table->decode, table->rice_bits, codec, &at, &key);
-            if (UNLIKELY(status != OK)) return status;
-            if (UNLIKELY(key <= before && !(key == before && run->count == run->block_first))) return BAD_BLOCK;
-            keys[run->count++] = key;
-        }
-        if (at != block->end || key > block->last_key || run->count - run->block_first > BLOCK_KEYS) return BAD_BLOCK;
-        if (++run->block == run->block_count) return OK;
-        run->block_first = run->count;
-        at = run->blocks[run->block].start;
-        key = run->blocks[run->block].previous;
+/* step() for nearly all codes; an advance past every end says that this one takes step() itself. */
+ALWAYS_INLINE void KERNEL(near_step)(const uint8_t *base, const Chunk *chunk, unsigned rice_bits, int codec, uint64_t *at,
+                                     uint64_t *sum) {
+    if (codec == CODEC_RICE || codec == CODEC_RAW) {
+        (void)KERNEL(step)(base, NULL, rice_bits, codec, at, sum);
+        return;
     }
+    uint64_t word = load64(base + (*at >> 3)) >> (*at & 7);
+    const NearEntry *entry = &chunk->near[word & ((1 << NEAR_BITS) - 1)];
+    uint64_t tail = (word >> (entry->length & 63)) & (((uint64_t)1 << entry->tail) - 1), top = (uint64_t)1 << entry->tail;
+    *sum = codec == CODEC_XOR ? *sum ^ (tail | top) : *sum + tail + top;
+    *at += entry->advance;
 }
 
-/* Decode DECODE_STREAMS runs side by side until the first of them ends; *ended is its index. A step of a stream waits for
-   the one before it (load, look-up, shift), so four of them keep the processor busy; each step gives a key to every
-   run, so that one index serves all of their outputs. */
-ALWAYS_INLINE Status KERNEL(runs_together)(const uint8_t *base, unsigned rice_bits, CursorScratch *scratch, unsigned *ended,
-                                           int codec) {
-    Run *runs = scratch->runs;
-    uint64_t at[DECODE_STREAMS], key[DECODE_STREAMS], produced = 0; /* constant indexes only: they stay in registers */
-    Status status;
+/* step() where a stretch ends, or for a rare code. Returns whether the stretch goes on. */
+static __attribute__((noinline)) int KERNEL(careful_step)(const uint8_t *base, const Table *table, Stretch *stretch, uint64_t row,
+                                                          uint64_t *at, uint64_t *sum) {
+    uint64_t before = *sum;
+    Status status = KERNEL(step)(base, table->decode, table->rice_bits, table->codec, at, sum);
+    stretch->doubtful |= *sum - before - 1 >= ((uint64_t)1 << FAST_BITS) - 1;
+    if (status == OK && *at < stretch->end) return 1;
+    stretch->rows = row + (status == OK);
+    return 0;
+}
+
+#ifdef KERNEL_IS_WIDE
+#include "decode_wide.h"
+#endif
+
+/* Decode the stretches side by side from `*row` on until one of them needs careful_step(): which one, and in which row. A step
+   of a stream waits for the one before it (load, look-up, shift), so several of them keep the processor busy. */
+ALWAYS_INLINE unsigned KERNEL(rows_until)(const uint8_t *base, Chunk *chunk, unsigned rice_bits, int codec,
+                                          const unsigned width, uint64_t *row) {
+    uint64_t at[DECODE_STREAMS], sum[DECODE_STREAMS], r = *row; /* constant indexes only: they stay in registers */
+    unsigned stopped = width;
 #pragma GCC unroll 8
-    for (unsigned i = 0; i < DECODE_STREAMS; i++) at[i] = runs[i].at, key[i] = runs[i].key;
-    for (*ended = DECODE_STREAMS; *ended == DECODE_STREAMS; produced++) {
+    for (unsigned i = 0; i < width; i++) at[i] = chunk->at[i], sum[i] = chunk->sum[i];
+    for (; r < CHUNK_KEYS; r++) {
 #pragma GCC unroll 8
-        for (unsigned i = 0; i < DECODE_STREAMS; i++) {
-            uint64_t before = key[i];
-            status = KERNEL(step)(base, scratch->decode, rice_bits, codec, &at[i], &key[i]);
-            if (UNLIKELY(status != OK)) return status;
-            if (UNLIKELY(key[i] <= before && !(key[i] == before && produced == runs[i].block_first))) return BAD_BLOCK;
-            scratch->keys[i][produced] = key[i];
-            if (UNLIKELY(at[i] >= runs[i].block_end)) {
-                Run *run = &runs[i];
-                const RunBlock *block = &run->blocks[run->block];
-                if (at[i] != block->end || key[i] > block->last_key || produced >= run->block_first + BLOCK_KEYS) return BAD_BLOCK;
-                run->block_first = produced + 1;
-                if (++run->block == run->block_count) {
-                    *ended = i;
-                    break;
-                }
-                at[i] = block[1].start;
-                key[i] = block[1].previous;
-                run->block_end = block[1].end;
+        for (unsigned i = 0; i < width; i++) {
+            uint64_t next_at = at[i], next_sum = sum[i];
+            KERNEL(near_step)(base, chunk, rice_bits, codec, &next_at, &next_sum);
+            if (UNLIKELY(next_at >= chunk->end[i])) {
+                stopped = i;
+                goto leave;
             }
+            at[i] = next_at, sum[i] = next_sum;
+            chunk->sums[WIDE_KEYS + i * STREAM_ROWS + r] = next_sum;
+            chunk->ends[WIDE_KEYS - 1 + i * STREAM_ROWS + r] = (uint16_t)next_at;
         }
     }
+leave:
 #pragma GCC unroll 8
-    for (unsigned i = 0; i < DECODE_STREAMS; i++) runs[i].at = at[i], runs[i].key = key[i], runs[i].count = produced - (i > *ended);
+    for (unsigned i = 0; i < width; i++) chunk->at[i] = at[i], chunk->sum[i] = sum[i];
+    *row = r;
+    return stopped;
+}
+
+/* rows_until() for each codec and width, out of line: what surrounds the loop must not take its registers. */
+#define ROWS(name, codec, width)                                                                                    \
+    static __attribute__((noinline)) unsigned KERNEL(name)(const uint8_t *base, Chunk *chunk, unsigned rice_bits, \
+                                                           uint64_t *row) {                                         \
+        return KERNEL(rows_until)(base, chunk, rice_bits, codec, width, row);                                         \
+    }
+ROWS(rows_gap, CODEC_GAP, DECODE_STREAMS)
+ROWS(rows_xor, CODEC_XOR, DECODE_STREAMS)
+ROWS(rows_rice, CODEC_RICE, DECODE_STREAMS)
+ROWS(rows_raw, CODEC_RAW, DECODE_STREAMS)
+ROWS(lone_rows_gap, CODEC_GAP, 1)
+ROWS(lone_rows_xor, CODEC_XOR, 1)
+ROWS(lone_rows_rice, CODEC_RICE, 1)
+ROWS(lone_rows_raw, CODEC_RAW, 1)
+#undef ROWS
+
+/* Decode all stretches, at most DECODE_STREAMS of them, to their ends. */
+static void KERNEL(rows)(const uint8_t *base, const Table *table, Chunk *chunk) {
+    static unsigned (*const loops[2][4])(const uint8_t *, Chunk *, unsigned, uint64_t *) = {
+        {KERNEL(lone_rows_gap), KERNEL(lone_rows_xor), KERNEL(lone_rows_rice), KERNEL(lone_rows_raw)},
+        {KERNEL(rows_gap), KERNEL(rows_xor), KERNEL(rows_rice), KERNEL(rows_raw)}};
+    const unsigned width = chunk->count > 1 ? DECODE_STREAMS : 1;
+    uint64_t again[DECODE_STREAMS]; /* where a stream that has ended goes on, to no purpose, until the others have too */
+    int ended[DECODE_STREAMS];
+    unsigned running = chunk->count;
+    for (unsigned i = 0; i < width; i++) {
+        const Stretch *stretch = &chunk->stretches[i < chunk->count ? i : 0];
+        ended[i] = i >= chunk->count;
+        chunk->at[i] = again[i] = stretch->start, chunk->end[i] = stretch->end, chunk->sum[i] = 0;
+    }
+    for (uint64_t row = 0; running > 0 && row < CHUNK_KEYS; row++) {
+        unsigned stopped = loops[width > 1][table->codec](base, chunk, table->rice_bits, &row);
+        for (unsigned i = stopped; i < width; i++) {
+            int on = !ended[i] && KERNEL(careful_step)(base, table, &chunk->stretches[i], row, &chunk->at[i], &chunk->sum[i]);
+            chunk->sums[WIDE_KEYS + i * STREAM_ROWS + row] = chunk->sum[i];
+            chunk->ends[WIDE_KEYS - 1 + i * STREAM_ROWS + row] = (uint16_t)chunk->at[i];
+            if (on) continue;
+            running -= !ended[i];
+            ended[i] = 1;
+            chunk->at[i] = again[i];
+        }
+    }
+}
+
+/* How many of CUT_KEYS codes, which come from bit `start` on, end within `bits` of it. */
+ALWAYS_INLINE unsigned KERNEL(ends_within)(const uint16_t *ends, uint16_t start, uint16_t bits) {
+#ifdef KERNEL_IS_WIDE
+    const __m512i from = _mm512_set1_epi16((short)start), most = _mm512_set1_epi16((short)bits);
+    return (unsigned)__builtin_popcount(_mm512_cmple_epu16_mask(_mm512_sub_epi16(_mm512_loadu_si512(ends), from), most)) +
+           (unsigned)__builtin_popcount(_mm512_cmple_epu16_mask(_mm512_sub_epi16(_mm512_loadu_si512(ends + 32), from), most));
+#else
+    uint16_t count = 0; /* narrow, so that it is counted in lanes as narrow as the ends */
+    for (unsigned i = 0; i < CUT_KEYS; i++) count += (uint16_t)(ends[i] - start) <= bits;
+    return count;
+#endif
+}
+
+/* Find the block's rows, which start at `row` of its stretch: a code must end where the block ends. */
+ALWAYS_INLINE Status KERNEL(cut)(Chunk *chunk, const Stretch *stretch, uint64_t row, ChunkBlock *block) {
+    const uint16_t *ends = chunk->ends + stretch->first_row + row;
+    const uint16_t start = (uint16_t)(block->end - block->bits);
+    unsigned count = 0, more;
+    do {
+        more = KERNEL(ends_within)(ends + count, start, block->bits);
+        count += more;
+    } while (UNLIKELY(more == CUT_KEYS && count <= BLOCK_KEYS));
+    if (UNLIKELY(count - 1 >= BLOCK_KEYS || ends[count - 1] != (uint16_t)block->end)) return BAD_BLOCK;
+    block->row = (uint32_t)(stretch->first_row + row);
+    block->count = (uint16_t)count;
+    block->checked = (uint8_t)stretch->doubtful;
     return OK;
 }
 
-/* Decode runs of blocks with the checks of block_as: side by side where there are enough of them, the rest one by one. */
-ALWAYS_INLINE Status KERNEL(runs_as)(const uint8_t *base, const Table *table, CursorScratch *scratch, unsigned count, int codec) {
-    Run *runs = scratch->runs;
-    unsigned ended = DECODE_STREAMS;
-    for (unsigned i = 0; i < count; i++) {
-        runs[i].at = runs[i].blocks[0].start;
-        runs[i].key = runs[i].blocks[0].previous;
-        runs[i].block_end = runs[i].blocks[0].end;
+/* The keys of a block from the sums of its deltas; out has room for BLOCK_KEYS and OUT_SLACK. Deltas that no stretch
+   doubts lie in 1 .. 2^57 - 1, so that 128 of them cannot come back to where they began: the last key tells that all is well. */
+ALWAYS_INLINE Status KERNEL(emit)(const ChunkBlock *block, const uint64_t *restrict sums, int codec, uint64_t *restrict out) {
+    const unsigned count = block->count;
+    uint64_t from = codec == CODEC_XOR ? block->previous ^ sums[0] : codec == CODEC_RAW ? 0 : block->previous - sums[0];
+    uint64_t bad = 0; /* as wide as a key, so that lanes of keys set it */
+    for (unsigned i = 0; i < count; i += OUT_SLACK)
+        for (unsigned j = i; j < i + OUT_SLACK; j++) out[j] = codec == CODEC_XOR ? from ^ sums[j + 1] : from + sums[j + 1];
+    if (codec != CODEC_GAP || block->checked) {
+        bad = out[0] <= block->previous && !(out[0] == block->previous && block->first_of_slot);
+        for (unsigned i = 1; i < count; i++) bad |= out[i] <= out[i - 1];
     }
-    if (count == DECODE_STREAMS) {
-        Status status = KERNEL(runs_together)(base, table->rice_bits, scratch, &ended, codec);
-        if (status != OK) return status;
+    uint64_t last = out[count - 1];
+    return bad || last < block->least_last || last > block->most_last ? BAD_BLOCK : OK;
+}
+
+/* The keys of all blocks, in order, from the rows of the stretches. */
+ALWAYS_INLINE Status KERNEL(keys_of)(Chunk *chunk, int codec, uint64_t *out, uint64_t *count) {
+    const Stretch *stretch = NULL;
+    uint64_t stored = 0, row = 0;
+    for (unsigned first = 0, end, most; first < chunk->block_count; first = end) {
+        /* One block, or those of a group with a large slot: they lie in another order than their keys. */
+        for (end = most = first; end <= most; end++) {
+            if (chunk->in_key_order[end] > most) most = chunk->in_key_order[end];
+            if (stretch == NULL || end == stretch->end_block) {
+                stretch = stretch == NULL ? chunk->stretches : stretch + 1;
+                row = 0;
+                uint16_t *after = chunk->ends + stretch->first_row + stretch->rows;
+                for (unsigned i = 0; i < CUT_KEYS; i++) after[i] = (uint16_t)(stretch->end + 1);
+            }
+            chunk->bad_block = end;
+            if (UNLIKELY(KERNEL(cut)(chunk, stretch, row, &chunk->blocks[end]) != OK)) return BAD_BLOCK;
+            row += chunk->blocks[end].count;
+        }
+        for (unsigned i = first; i < end; i++) {
+            const ChunkBlock *block = &chunk->blocks[chunk->in_key_order[i]];
+            chunk->bad_block = chunk->in_key_order[i];
+            if (UNLIKELY(KERNEL(emit)(block, chunk->sums + block->row, codec, out + stored) != OK)) return BAD_BLOCK;
+            stored += block->count;
+        }
     }
-    for (unsigned i = 0; i < count; i++) {
-        Status status = i == ended ? OK : KERNEL(run_rest)(base, table, &runs[i], scratch->keys[i], codec);
-        if (status != OK) return status;
-    }
+    *count = stored;
     return OK;
 }
 
-static Status KERNEL(decode_runs)(const uint8_t *base, const Table *table, CursorScratch *scratch, unsigned count) {
+/* Decode the chunk, cut into stretches already, with the checks of block_as; chunk->bad_block is the one that fails. */
+static Status KERNEL(decode_chunk)(const uint8_t *base, const Table *table, Chunk *chunk, uint64_t *out, uint64_t *count) {
+#ifdef KERNEL_IS_WIDE
+    if (chunk->streams == WIDE_STREAMS) KERNEL(rows_many)(base, table, chunk);
+    else
+#endif
+        KERNEL(rows)(base, table, chunk);
     switch (table->codec) {
-    case CODEC_GAP: return KERNEL(runs_as)(base, table, scratch, count, CODEC_GAP);
-    case CODEC_XOR: return KERNEL(runs_as)(base, table, scratch, count, CODEC_XOR);
-    case CODEC_RICE: return KERNEL(runs_as)(base, table, scratch, count, CODEC_RICE);
-    default: return KERNEL(runs_as)(base, table, scratch, count, CODEC_RAW);
+    case CODEC_GAP: return KERNEL(keys_of)(chunk, CODEC_GAP, out, count);
+    case CODEC_XOR: return KERNEL(keys_of)(chunk, CODEC_XOR, out, count);
+    case CODEC_RICE: return KERNEL(keys_of)(chunk, CODEC_RICE, out, count);
+    default: return KERNEL(keys_of)(chunk, CODEC_RAW, out, count);
     }
 }

@@ -2,7 +2,8 @@
 
    A kernel body (a *_body.h file) is included once for each instruction set, between FAST_BEGIN and
    FAST_END for the fast one, with KERNEL(name) giving each copy its own names. Which copy runs is decided
-   once, at import, by fpstore_is_fast(); FPSTORE_PORTABLE=1 in the environment turns the fast copies off. */
+   once, at import, by fpstore_is_fast(); FPSTORE_PORTABLE=1 in the environment turns the fast copies off,
+   FPSTORE_NARROW=1 only those for AVX-512. */
 #ifndef FPSTORE_PLATFORM_H
 #define FPSTORE_PLATFORM_H
 
@@ -23,11 +24,11 @@
 #define FPSTORE_X86 1
 #include <immintrin.h>
 #if defined(__clang__)
-#define WIDE_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512bw,avx512cd,avx512vpopcntdq\"))), apply_to = function)")
+#define WIDE_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512bw,avx512cd,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq\"))), apply_to = function)")
 #define FAST_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2\"))), apply_to = function)")
 #define FAST_END _Pragma("clang attribute pop")
 #else
-#define WIDE_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512bw,avx512cd,avx512vpopcntdq\")")
+#define WIDE_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512bw,avx512cd,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq\")")
 #define FAST_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2\")")
 #define FAST_END _Pragma("GCC pop_options")
 #endif
@@ -65,9 +66,13 @@ ALWAYS_INLINE uint64_t top_bits(unsigned count) { /* count is 0..64 */
 
 ALWAYS_INLINE unsigned bit_length(uint64_t value) { return value == 0 ? 0 : 64 - (unsigned)__builtin_clzll(value); }
 
+static int environment_says(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
 static int fpstore_is_fast(void) {
-    const char *portable = getenv("FPSTORE_PORTABLE");
-    if (portable != NULL && portable[0] != '\0' && strcmp(portable, "0") != 0) return 0;
+    if (environment_says("FPSTORE_PORTABLE")) return 0;
 #if FPSTORE_X86
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
@@ -80,8 +85,10 @@ static int fpstore_is_fast(void) {
 /* Whether eight keys go at once as well, with the instructions of WIDE_BEGIN. */
 static int fpstore_is_wide(void) {
 #if FPSTORE_X86
-    return fpstore_is_fast() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vpopcntdq");
+    return fpstore_is_fast() && !environment_says("FPSTORE_NARROW") && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+           __builtin_cpu_supports("avx512vpopcntdq");
 #else
     return 0;
 #endif

@@ -13,7 +13,7 @@
 #define JOIN_WINDOW_BITS 4
 
 static Image image;
-static CursorScratch *scratch;
+static Chunk *chunk;
 static uint64_t *decoded;
 static uint64_t joined[MOST_JOINED], digest;
 static int sound;
@@ -30,14 +30,14 @@ static void expect(int held, const char *promise) {
 }
 
 /* Decode a table; its keys in joined[] and how many, where the table is sound and has few. */
-static uint64_t decode_table(unsigned index, unsigned streams) {
+static uint64_t decode_table(unsigned index) {
     const Table *table = image.tables[index];
-    Cursor cursor = {.end_slot = (uint64_t)1 << table->slot_bits, .streams = streams, .scratch = scratch};
+    Cursor cursor = {.end_slot = (uint64_t)1 << table->slot_bits, .alone = image.alone, .chunk = chunk};
     uint64_t total = 0, count, last = 0;
-    memcpy(scratch->decode, table->decode, sizeof scratch->decode);
+    chunk_init(chunk, table->decode);
     for (;;) {
         count = 0;
-        Status status = cursor_decode(&image.pages, table, &cursor, decoded, DECODE_STREAMS * RUN_KEYS, &count);
+        Status status = cursor_decode(&image.pages, table, &cursor, decoded, CHUNK_ROOM, &count);
         if (status != OK) {
             note_status(status);
             note(cursor.slot);
@@ -216,7 +216,7 @@ static uint64_t run(const uint8_t *data, size_t size, int fast) {
     probe(0, 0, 1);
     probe(3, 1, QUERIES);
     for (unsigned i = 0; i < image.table_count; i++) {
-        uint64_t count = decode_table(i, image.streams);
+        uint64_t count = decode_table(i);
         if (count > 0) join_table(i, count);
     }
     if (image.ids.kind != IDS_NONE) {
@@ -229,9 +229,9 @@ static uint64_t run(const uint8_t *data, size_t size, int fast) {
 }
 
 int harness_run(const uint8_t *data, size_t size, int both) {
-    if (scratch == NULL) {
-        scratch = malloc(sizeof *scratch);
-        decoded = malloc(DECODE_STREAMS * RUN_KEYS * sizeof *decoded);
+    if (chunk == NULL) {
+        chunk = malloc(sizeof *chunk);
+        decoded = malloc(CHUNK_ROOM * sizeof *decoded);
     }
     uint64_t fast = run(data, size, fpstore_is_fast());
     if (both) expect(run(data, size, 0) == fast, "the portable kernels do what the fast ones do");

@@ -32,7 +32,7 @@ typedef struct __attribute__((packed)) {
     uint16_t key_count, id_count;
     uint64_t id_base;
     uint16_t bad_page; /* 0, or one more than the page whose checksum does not hold */
-    uint8_t distance, streams;
+    uint8_t distance, alone;
     uint64_t queries[QUERIES];
 } Head;
 
@@ -60,7 +60,7 @@ typedef struct {
     uint64_t size;
     Pages pages;
     Table *tables[MOST_TABLES];
-    unsigned table_count, distance, streams;
+    unsigned table_count, distance, alone;
     Ids ids;
     uint64_t queries[QUERIES];
     Span spans[1 + MOST_TABLES + MOST_REGIONS];
@@ -177,7 +177,7 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
     int codec = head.codec % 4;
     image->table_count = 1 + head.table_count % MOST_TABLES;
     image->distance = head.distance % 65;
-    image->streams = 1 + head.streams % DECODE_STREAMS;
+    image->alone = head.alone % 2;
     memcpy(image->queries, head.queries, sizeof head.queries);
 #define REGION(length) (bytes[regions] = (length), offsets[regions] = place(&end, bytes[regions]), offsets[regions++])
     for (unsigned i = 0; i < image->table_count; i++) {
