@@ -25,7 +25,9 @@ ALWAYS_INLINE void KERNEL(note)(Lanes *noted, const Lanes *difference, unsigned 
 }
 
 ALWAYS_INLINE unsigned KERNEL(noted_lanes)(const Lanes *noted, unsigned distance) {
-    return _mm512_cmple_epu32_mask((__m512i)*noted, _mm512_set1_epi32((int)distance));
+    unsigned near = _mm512_cmple_epu32_mask((__m512i)*noted, _mm512_set1_epi32((int)distance));
+    __asm__("" : "+r"(near)); /* gcc 12 may else save the 16 bits of the mask on the stack and load 32 (seen in tools/fuzz) */
+    return near;
 }
 
 ALWAYS_INLINE __m256i KERNEL(fold_eight)(const uint64_t *keys) {
