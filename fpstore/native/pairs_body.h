@@ -109,11 +109,12 @@ static void KERNEL(fold_keys)(const uint64_t *keys, uint64_t count, uint32_t *fo
     for (uint64_t i = 0; i < count; i++) folds[i] = fold(keys[i]);
 }
 
-/* Report the pair if it is near, and this table's to report, without a branch that would have to be guessed. */
-static __attribute__((noinline)) void KERNEL(add_pair)(Found *found, uint64_t left, uint64_t right) {
+/* Report the pair if it is wanted, near, and this table's to report, without a branch that would have to be guessed. */
+static __attribute__((noinline)) void KERNEL(add_pair)(Found *found, uint64_t left, uint64_t right, unsigned wanted) {
     const Table *table = found->tables[found->table];
     uint64_t difference = left ^ right, bits = KERNEL_BITS(invert)(&table->permutation, difference);
-    unsigned distance = KERNEL_BITS(ones)(difference), wanted = distance <= found->distance;
+    unsigned distance = KERNEL_BITS(ones)(difference);
+    wanted &= distance <= found->distance;
     wanted &= KERNEL_BITS(ones)(bits & table->permutation.prefix_mask) <= table->flips;
     for (unsigned earlier = 0; earlier < found->table; earlier++)
         wanted &= KERNEL_BITS(ones)(bits & found->tables[earlier]->permutation.prefix_mask) > found->tables[earlier]->flips;
@@ -146,13 +147,18 @@ ALWAYS_INLINE int KERNEL(window_goes_on)(const NeighbourJoin *join, uint64_t i, 
 static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join, uint64_t i, uint64_t step) {
     const uint64_t limit = ~top_bits(join->window_bits);
     const Lanes left = *(const LanesAnywhere *)(join->folds + i);
-    for (uint64_t other = i + step; other < i + step + NEIGHBOUR_STEP; other++) {
-        Lanes difference = left ^ *(const LanesAnywhere *)(join->folds + other);
-        for (unsigned near = KERNEL(near_lanes)(&difference, join->found.distance); near != 0; near &= near - 1) {
-            uint64_t lane = (uint64_t)__builtin_ctz(near);
-            if (other + lane >= join->count) break;
-            uint64_t one = join->keys[i + lane], another = join->keys[other + lane];
-            if ((one ^ another) <= limit) KERNEL(add_pair)(&join->found, one, another);
+    for (uint64_t first = i + step; first < i + step + NEIGHBOUR_STEP; first += QUAD) {
+        uint64_t near = 0; /* of several steps: one loop to leave */
+        for (unsigned more = 0; more < QUAD; more++) {
+            Lanes difference = left ^ *(const LanesAnywhere *)(join->folds + first + more);
+            near |= (uint64_t)KERNEL(near_lanes)(&difference, join->found.distance) << more * KERNEL_LANES;
+        }
+        for (; near != 0; near &= near - 1) {
+            unsigned bit = (unsigned)__builtin_ctzll(near), lane = bit % KERNEL_LANES;
+            uint64_t other = first + bit / KERNEL_LANES + lane;
+            if (other >= join->count) continue;
+            uint64_t one = join->keys[i + lane], another = join->keys[other];
+            KERNEL(add_pair)(&join->found, one, another, (one ^ another) <= limit);
         }
     }
 }
@@ -197,7 +203,7 @@ static void KERNEL(query_join_run)(QueryJoin *join) {
             difference ^= left;
             unsigned near = KERNEL(near_lanes)(&difference, distance);
             if (count - join->slot < KERNEL_LANES) near &= (1u << (count - join->slot)) - 1;
-            for (; UNLIKELY(near != 0); near &= near - 1) KERNEL(add_pair)(found, query, keys[__builtin_ctz(near)]);
+            for (; UNLIKELY(near != 0); near &= near - 1) KERNEL(add_pair)(found, query, keys[__builtin_ctz(near)], 1);
             found->work++;
         }
         found->work++;
@@ -220,13 +226,14 @@ static void KERNEL(tile_load)(const FlipJoin *join, uint64_t base, Tile *tile) {
     }
 }
 
-/* The pair of the keys with these places in a window of the tile and in its partner, if the windows have so many. */
+/* The pair of the keys with these places in a window of the tile and in its partner, if the windows have so many; they are
+   KEYS_PAD at most behind the last. */
 ALWAYS_INLINE void KERNEL(add_slots)(FlipJoin *join, uint64_t base, const Flip *flip, uint64_t at, uint64_t slot,
                                      uint64_t partner_slot) {
     const uint32_t *starts = join->starts + tile_window(base, flip->low_bit, at);
     const uint32_t *partner_starts = join->starts + tile_window(base ^ flip->outside, flip->low_bit, at ^ flip->inside);
-    if (slot < starts[1] - starts[0] && partner_slot < partner_starts[1] - partner_starts[0])
-        KERNEL(add_pair)(&join->found, join->keys[starts[0] + slot], join->keys[partner_starts[0] + partner_slot]);
+    unsigned both = (slot < starts[1] - starts[0]) & (partner_slot < partner_starts[1] - partner_starts[0]);
+    KERNEL(add_pair)(&join->found, join->keys[starts[0] + slot], join->keys[partner_starts[0] + partner_slot], both);
 }
 
 /* A quad of each window, turned in every way, so that all its keys meet all of another. Lane i of turn r is of place i + r. */
@@ -251,6 +258,16 @@ ALWAYS_INLINE unsigned KERNEL(turns_near)(const KERNEL(Turns) *turns, const Lane
     return KERNEL(noted_lanes)(&noted, distance);
 }
 
+/* Which lanes are near: for each turn KERNEL_LANES bits. */
+ALWAYS_INLINE uint64_t KERNEL(near_by_turn)(const KERNEL(Turns) *turns, const Lanes *others, unsigned distance) {
+    uint64_t near = 0;
+    for (unsigned turn = 0; turn < QUAD; turn++) {
+        Lanes difference = turns->by[turn] ^ *others;
+        near |= (uint64_t)KERNEL(near_lanes)(&difference, distance) << turn * KERNEL_LANES;
+    }
+    return near;
+}
+
 ALWAYS_INLINE void KERNEL(load_vector)(const FlipJoin *join, const Tile *partners, const Flip *flip, uint64_t vector,
                                        Lanes *left, Lanes *right) {
     *left = *(const Lanes *)(join->tile->folds + vector * KERNEL_LANES);
@@ -269,12 +286,10 @@ static __attribute__((noinline)) void KERNEL(add_quads)(FlipJoin *join, const Ti
     KERNEL(Turns) turns;
     KERNEL(load_vector)(join, partners, flip, vector, &left, &right);
     KERNEL(turn)(&left, &turns);
-    for (unsigned turn = 0; turn < QUAD; turn++) {
-        Lanes difference = turns.by[turn] ^ right;
-        for (unsigned near = KERNEL(near_lanes)(&difference, join->found.distance); near != 0; near &= near - 1) {
-            uint64_t lane = (uint64_t)__builtin_ctz(near), at = vector * LANE_QUADS + lane / QUAD;
-            if (!(at & flip->highest)) KERNEL(add_slots)(join, base, flip, at, (lane + turn) % QUAD, lane % QUAD);
-        }
+    for (uint64_t near = KERNEL(near_by_turn)(&turns, &right, join->found.distance); near != 0; near &= near - 1) {
+        unsigned bit = (unsigned)__builtin_ctzll(near), lane = bit % KERNEL_LANES, turn = bit / KERNEL_LANES;
+        uint64_t at = vector * LANE_QUADS + lane / QUAD;
+        if (!(at & flip->highest)) KERNEL(add_slots)(join, base, flip, at, (lane + turn) % QUAD, lane % QUAD);
     }
 }
 
@@ -309,18 +324,15 @@ static int KERNEL(join_quads)(FlipJoin *join, uint64_t base, const Tile *partner
 }
 
 /* The quad at join->slot, turned, with others: the first quads of the flips' partners, or one's keys from partner_slot on.
-   wanted: the lanes that count. */
+   lane_count: how many lanes have partners. */
 static __attribute__((noinline)) void KERNEL(add_crowded)(FlipJoin *join, uint64_t base, const Flip *flips,
                                                           const KERNEL(Turns) *turns, const Lanes *others,
-                                                          unsigned wanted, uint64_t partner_slot) {
-    for (unsigned turn = 0; turn < QUAD; turn++) {
-        Lanes difference = turns->by[turn] ^ *others;
-        unsigned near = KERNEL(near_lanes)(&difference, join->found.distance) & wanted;
-        for (; near != 0; near &= near - 1) {
-            uint64_t lane = (uint64_t)__builtin_ctz(near), slot = join->slot + (lane + turn) % QUAD;
-            if (partner_slot) KERNEL(add_slots)(join, base, flips, join->at, slot, partner_slot + lane);
-            else KERNEL(add_slots)(join, base, flips + lane / QUAD, join->at, slot, lane % QUAD);
-        }
+                                                          unsigned lane_count, uint64_t partner_slot) {
+    for (uint64_t near = KERNEL(near_by_turn)(turns, others, join->found.distance); near != 0; near &= near - 1) {
+        unsigned bit = (unsigned)__builtin_ctzll(near), lane = bit % KERNEL_LANES, turn = bit / KERNEL_LANES;
+        uint64_t slot = join->slot + (lane + turn) % QUAD;
+        if (partner_slot) KERNEL(add_slots)(join, base, flips, join->at, slot, partner_slot + lane);
+        else if (lane < lane_count) KERNEL(add_slots)(join, base, flips + lane / QUAD, join->at, slot, lane % QUAD);
     }
 }
 
@@ -345,9 +357,8 @@ ALWAYS_INLINE int KERNEL(join_crowded_quad)(FlipJoin *join, uint64_t base, const
         for (unsigned i = 0; i < LANE_QUADS; i++)
             quads[i] = partners->folds + (join->at ^ flips[begin + (i < left ? i : 0)].inside) * QUAD;
         KERNEL(load_quads)(quads, &others);
-        unsigned wanted = left < LANE_QUADS ? (1u << left * QUAD) - 1 : ~0u;
         if (UNLIKELY(KERNEL(turns_near)(&turns, &others, distance)))
-            KERNEL(add_crowded)(join, base, flips + begin, &turns, &others, wanted, 0);
+            KERNEL(add_crowded)(join, base, flips + begin, &turns, &others, left * QUAD, 0);
         found->work++;
     }
     for (; join->flip < first_steps + count; join->flip++, join->partner_slot = QUAD) {
@@ -360,7 +371,7 @@ ALWAYS_INLINE int KERNEL(join_crowded_quad)(FlipJoin *join, uint64_t base, const
             if (UNLIKELY(KERNEL(must_stop)(found))) return 0;
             KERNEL(fold_lanes)(join->keys + start + join->partner_slot, &others);
             if (UNLIKELY(KERNEL(turns_near)(&turns, &others, distance)))
-                KERNEL(add_crowded)(join, base, flip, &turns, &others, ~0u, join->partner_slot);
+                KERNEL(add_crowded)(join, base, flip, &turns, &others, KERNEL_LANES, join->partner_slot);
             found->work++;
         }
     }
