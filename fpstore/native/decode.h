@@ -6,7 +6,7 @@
 
 #define DECODE_STREAMS 4
 #define WIDE_STREAMS 16
-#define WIDE_KEYS 8     /* of a vector */
+#define DECODE_LANES 8  /* of a vector */
 #define WIDE_LEAST 32  /* blocks that are worth so many streams */
 #define CHUNK_BLOCKS 384 /* enough that the streams end at nearly the same time, few enough for the second-level cache */
 #define CHUNK_KEYS (CHUNK_BLOCKS * BLOCK_KEYS)
@@ -60,8 +60,8 @@ typedef struct {
     ChunkBlock blocks[CHUNK_BLOCKS]; /* as they lie in the payload */
     uint16_t in_key_order[CHUNK_BLOCKS];
     /* Of deltas: before the first key of a stretch, and after each. */
-    uint64_t sums[DECODE_STREAMS * STREAM_ROWS + WIDE_KEYS];
-    uint16_t ends[DECODE_STREAMS * STREAM_ROWS + WIDE_KEYS]; /* where each code ends, the low bits */
+    uint64_t sums[DECODE_STREAMS * STREAM_ROWS + DECODE_LANES];
+    uint16_t ends[DECODE_STREAMS * STREAM_ROWS + DECODE_LANES]; /* where each code ends, the low bits */
 } Chunk;
 
 #define KERNEL(name) name##_portable
@@ -283,7 +283,7 @@ static Status chunk_fill(Pages *pages, const Table *table, Cursor *cursor) {
 /* Cut the chunk into at most `streams` stretches of about as many bits. */
 static void chunk_split(Chunk *chunk, unsigned streams) {
     uint64_t start = chunk->blocks[0].end - chunk->blocks[0].bits, bits = chunk->blocks[chunk->block_count - 1].end - start;
-    uint64_t first_row = WIDE_KEYS - 1; /* so that the sums of full rows start at a multiple of WIDE_KEYS */
+    uint64_t first_row = DECODE_LANES - 1; /* so that the sums of full rows start at a multiple of DECODE_LANES */
     unsigned block = 0;
     chunk->count = 0;
     chunk->streams = streams;

@@ -130,8 +130,8 @@ ALWAYS_INLINE unsigned KERNEL(rows_until)(const uint8_t *base, Chunk *chunk, uns
                 goto leave;
             }
             at[i] = next_at, sum[i] = next_sum;
-            chunk->sums[WIDE_KEYS + i * STREAM_ROWS + r] = next_sum;
-            chunk->ends[WIDE_KEYS - 1 + i * STREAM_ROWS + r] = (uint16_t)next_at;
+            chunk->sums[DECODE_LANES + i * STREAM_ROWS + r] = next_sum;
+            chunk->ends[DECODE_LANES - 1 + i * STREAM_ROWS + r] = (uint16_t)next_at;
         }
     }
 leave:
@@ -175,8 +175,8 @@ static void KERNEL(rows)(const uint8_t *base, const Table *table, Chunk *chunk) 
         unsigned stopped = loops[width > 1][table->codec](base, chunk, table->rice_bits, &row);
         for (unsigned i = stopped; i < width; i++) {
             int on = !ended[i] && KERNEL(careful_step)(base, table, &chunk->stretches[i], row, &chunk->at[i], &chunk->sum[i]);
-            chunk->sums[WIDE_KEYS + i * STREAM_ROWS + row] = chunk->sum[i];
-            chunk->ends[WIDE_KEYS - 1 + i * STREAM_ROWS + row] = (uint16_t)chunk->at[i];
+            chunk->sums[DECODE_LANES + i * STREAM_ROWS + row] = chunk->sum[i];
+            chunk->ends[DECODE_LANES - 1 + i * STREAM_ROWS + row] = (uint16_t)chunk->at[i];
             if (on) continue;
             running -= !ended[i];
             ended[i] = 1;

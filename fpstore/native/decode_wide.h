@@ -3,7 +3,7 @@
    A code is looked up in registers: the next 6 bits of the stream choose among 64 bytes; where they begin with as many
    ones as longer codes do, the 7 bits after these choose among 128 others. What neither knows takes careful_step(). */
 
-enum { VECTORS = WIDE_STREAMS / WIDE_KEYS };
+enum { VECTORS = WIDE_STREAMS / DECODE_LANES };
 
 /* The 128 bits at eight byte offsets: their low halves and their high ones. On Zen 4 in a fraction of the time of gathers. */
 ALWAYS_INLINE void KERNEL(load_words)(const uint8_t *base, __m512i offsets, __m512i *low, __m512i *high) {
