@@ -379,3 +379,18 @@ def parse_options(
 ) -> BuildOptions:
     """BuildOptions from what a caller passes. ValueError, TypeError or PlanError for what cannot be."""
     return BuildOptions(k, plan, codec, parse_memory(memory), with_ids, recipe, force, threads)
+
+
+def seeded(options: BuildOptions, seed: int | None, source: Source = ()) -> BuildOptions:
+    """The options with the plan's bits shuffled by the seed; with None as they are. ValueError for any other seed.
+
+    The order of table 0 then depends on the plan, which so has to be chosen before the keys are read: for as many as
+    there are in arrays, else for EXPECTED_KEYS.
+    """
+    if seed is None:
+        return options
+    number = as_integer(seed)
+    if number is None:
+        raise ValueError(f"seed is {seed!r:.40}, expected an integer or None")
+    count = len(source.keys) if isinstance(source, ArraySource) else EXPECTED_KEYS
+    return replace(options, plan=options.plan_for(count).shuffled(number))

@@ -9,25 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from itertools import chain, repeat
 from math import lgamma, log
 from typing import Any, Self
 
-import numpy as np
-
 from fpstore import format as layout
+from fpstore.crowding import crowding_warnings
 from fpstore.errors import CorruptStore
-from fpstore.format import FENCE, LINE, TableRecord, line_widths
+from fpstore.format import TableRecord
 from fpstore.huffman import canonical_codes
-from fpstore.permutation import Permutation
 from fpstore.segment import Segment
 from fpstore.table import CodecCost, codec_costs, leading_bit_histogram
-from fpstore.types import Array, Counts, Keys, Progress
-from fpstore.verify import read_records, slots_of
+from fpstore.types import Keys, Progress
 
 PASSES = 5  # over the keys of a table: one for the histogram, two for each of two codec_costs
-RecordType = np.dtype[np.void]
-PIECE_RECORDS = 1 << 14
 BAR_WIDTH = 34
 GROUPS = ("payload", "directory", "fences", "ids", "rest", "total")
 TABLE_GROUPS = ("payload", "directory", "fences", "total")
@@ -197,11 +191,12 @@ class SegmentReport(_Totals):
 
     name: str
     tables: tuple[TableReport, ...]
+    warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """The segment as plain values; see Report.to_json."""
         tables = [table.to_json() for table in self.tables]
-        return {"segment": self.name, **self.totals_json(), "tables": tables}
+        return {"segment": self.name, **self.totals_json(), "tables": tables, "warnings": list(self.warnings)}
 
 
 @dataclass(frozen=True)
@@ -219,7 +214,8 @@ class Report(_Totals):
         segment's "tables": table, codec, prefix_mask (hex), prefix_bits, flips, slot_bits, rice_bits, fences (how
         many), keys, bytes and bits_per_key (payload, directory, fences, total), the same three ratios of this table
         alone, codec_bits_per_key (chain and slots, a number for each codec), and code (symbol, leading_bit, length,
-        word, count), which is the histogram too. Ratios and bits are rounded to 4 decimals.
+        word, count), which is the histogram too. Ratios and bits are rounded to 4 decimals. A segment's "warnings" are
+        those of fpstore/crowding.py.
         """
         return {**self.totals_json(), "segments": [segment.to_json() for segment in self.segments]}
 
@@ -232,17 +228,8 @@ class Report(_Totals):
             lines += [*_sizes_text(segment), *_tables_text(segment.tables), *_costs_text(segment.tables)]
             for table in segment.tables:
                 lines += _code_text(table)
+            lines += [f"warning: {warning}" for warning in segment.warnings]
         return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class CrowdedSlot:
-    """A slot with many keys. Its fingerprints x are those with x & mask == value."""
-
-    slot: int
-    mask: int
-    value: int
-    keys: int
 
 
 def entropy_bound(key_count: int) -> float:
@@ -277,7 +264,8 @@ def report_segment(segment: Segment, progress: Progress | None = None) -> Segmen
     with _named(segment):
         sizes = Sizes.of(segment)
         tables = tuple(_report_table(segment, index, advance) for index in range(len(segment.tables)))
-    return SegmentReport(segment.key_count, segment.record.id_count, len(tables), sizes, segment.path.name, tables)
+    counts = (segment.key_count, segment.record.id_count, len(tables))
+    return SegmentReport(*counts, sizes, segment.path.name, tables, crowding_warnings(segment))
 
 
 def combine(reports: Sequence[SegmentReport]) -> Report:
@@ -303,68 +291,6 @@ def stats(segment: Segment) -> dict[str, Any]:
         "bits_per_fingerprint": _each(8 * sizes.total, segment.key_count),
         "tables": tables,
     }
-
-
-def largest_slots(segment: Segment, table: int, count: int) -> tuple[CrowdedSlot, ...]:
-    """The `count` most crowded slots of a table, the fullest first; fewer where fewer have keys.
-
-    Reads the directory and the fences, and then the keys of these slots. Large slots come by their number of blocks,
-    the others by the size of their code. CorruptStore where one of those is damaged.
-    """
-    if count < 0:
-        raise ValueError(f"count is {count}, expected 0 or more")
-    free_bits = layout.KEY_BITS - segment.tables[table].slot_bits
-    permutation = Permutation(segment.tables[table].prefix_mask)
-    with _named(segment):
-        rows = np.zeros((0, 3), dtype=np.int64)
-        for more in chain(_inline_slots(segment, table, count), _large_slots(segment, table, count)):
-            rows = _most(np.concatenate([rows, more]), count)
-        slots = rows[:, 2].tolist()
-        keys = [sum(len(chunk) for chunk in segment.keys(table, slot, slot + 1)) for slot in slots]
-    # The first key of each slot, and the bits that all keys of a slot share.
-    bounds = [slot << free_bits for slot in slots] + [(1 << layout.KEY_BITS) - (1 << free_bits)]
-    *values, mask = permutation.invert(np.array(bounds, dtype=np.uint64)).tolist()
-    crowded = (CrowdedSlot(*slot) for slot in zip(slots, repeat(mask), values, keys, strict=False))
-    return tuple(sorted(crowded, key=lambda slot: (-slot.keys, slot.slot)))
-
-
-def _inline_slots(segment: Segment, table: int, count: int) -> Iterator[Counts]:
-    """Rows (0, bits, slot) of the longest inline blocks of each run of the directory."""
-    record = segment.tables[table]
-    line_count = layout.directory_bytes(record.slot_bits) // LINE.itemsize
-    for first, lines in _records(segment, f"table {table} directory", LINE, record.directory_offset, line_count):
-        bits = line_widths(lines)[: (1 << record.slot_bits) - first * layout.GROUP_SLOTS]
-        least = int(np.partition(bits, -count)[-count]) if count < len(bits) else 1
-        used = np.flatnonzero(bits >= max(1, least))
-        yield _most(np.column_stack([np.zeros_like(used), bits[used], first * layout.GROUP_SLOTS + used]), count)
-
-
-def _large_slots(segment: Segment, table: int, count: int) -> Iterator[Counts]:
-    """Rows (blocks, bits, slot) of the large slots."""
-    record = segment.tables[table]
-    last = np.zeros((0, 3), dtype=np.int64)  # a slot's fences may go on in the next run
-    for _, fences in _records(segment, f"table {table} fences", FENCE, record.fences_offset, record.fence_count):
-        slots = slots_of(fences["last_key"], record.slot_bits)
-        bits = (fences["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS)).astype(np.int64)
-        rows = np.concatenate([last, np.column_stack([np.ones_like(slots), bits, slots])])
-        starts = np.flatnonzero(np.diff(rows[:, 2], prepend=-1))
-        rows = np.column_stack([np.add.reduceat(rows[:, :2], starts), rows[starts, 2]])
-        last = rows[-1:]
-        yield _most(rows[:-1], count)
-    yield last
-
-
-def _records(segment: Segment, where: str, kind: RecordType, offset: int, count: int) -> Iterator[tuple[int, Array]]:
-    """(index of the first, records) of each run of a region, its pages checked."""
-    for first in range(0, count, PIECE_RECORDS):
-        end = min(first + PIECE_RECORDS, count)
-        segment.view.check(offset + first * kind.itemsize, offset + end * kind.itemsize, where)
-        yield first, read_records(segment, kind, offset, first, end - first)
-
-
-def _most(rows: Counts, count: int) -> Counts:
-    """The `count` rows with the most blocks, the most bits, the lowest slot, in this order."""
-    return rows[np.lexsort((rows[:, 2], -rows[:, 1], -rows[:, 0]))[:count]]
 
 
 @dataclass(frozen=True)

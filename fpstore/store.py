@@ -14,13 +14,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from fpstore import changes, forks
+from fpstore import changes, crowding, forks
 from fpstore import report as reports
 from fpstore import verify as verifying
 from fpstore._pairs import Join
 from fpstore.additions import Additions
 from fpstore.arrays import as_integer, as_key, as_keys
-from fpstore.builder import build_store, create_store, parse_options, source_of
+from fpstore.builder import build_store, create_store, parse_options, seeded, source_of
 from fpstore.catalog import Catalog, Settings
 from fpstore.copying import copy_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
@@ -55,6 +55,7 @@ def build(
     progress: Progress | None = None,
     recipe: dict[str, object] | None = None,
     force: bool = False,
+    seed: int | None = None,
 ) -> "Store":
     """Build a store at path and open it for reading.
 
@@ -64,12 +65,14 @@ def build(
     k: the largest distance that the store must answer. plan: "size", "balanced", "speed", a number of bytes per
     fingerprint, a plan's name, or a Plan. codec: "gap", "xor", "rice", "raw". memory: the budget; more keys than it
     holds are sorted through spill files beside the store. progress: called with (phase, done, total or None).
-    recipe: how text became the fingerprints, kept with the store. force: replace a store that is there.
+    recipe: how text became the fingerprints, kept with the store. force: replace a store that is there. seed: a secret
+    number that shuffles the plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7.
     Raises ValueError, TypeError, PlanError; FileExistsError; the operating system's errors.
     """
     with_ids = ids is not None
     options = parse_options(k, plan, codec, memory, with_ids, recipe, force, _thread_count(threads))
-    build_store(Path(path), source_of(fingerprints, ids), options, progress)
+    source = source_of(fingerprints, ids)
+    build_store(Path(path), source, seeded(options, seed, source), progress)
     return open(path)
 
 
@@ -81,16 +84,17 @@ def create(
     plan: str | float | Plan = "balanced",
     codec: str = "gap",
     recipe: dict[str, object] | None = None,
+    seed: int | None = None,
 ) -> "Store":
     """Make an empty store at path, and open it for writing.
 
     ids: whether fingerprints have ids. plan: as for build; size, balanced and speed are those of 10^7 fingerprints, as
-    nobody knows yet how many there will be. k, codec, recipe: as for build.
+    nobody knows yet how many there will be. k, codec, recipe, seed: as for build.
     Raises ValueError, TypeError, PlanError; FileExistsError; the operating system's errors.
     """
     if not isinstance(ids, bool):
         raise TypeError(f"ids is {ids!r:.40}, expected True or False")
-    create_store(Path(path), parse_options(k, plan, codec, "1GiB", ids, recipe, False))
+    create_store(Path(path), seeded(parse_options(k, plan, codec, "1GiB", ids, recipe, False), seed))
     return open(path, "w")
 
 
@@ -392,23 +396,18 @@ class Store:
         """What the store holds and how, without decoding it, in a millisecond whatever its size.
 
         fingerprints: None where they are not in one segment, as only reading them (len) would tell. largest_slots: how
-        many of the fullest slots of each table to name, with the bits that their fingerprints share; that reads the
-        directories (10^8 fingerprints in 3 tables: 0.04 s, 0.4 s from disk).
+        many of the fullest slots of each table to name, with the bits that their fingerprints share, and to warn of if
+        they are crowded; that reads the directories (10^8 fingerprints in 3 tables: 0.04 s, 0.4 s from disk).
         """
         with _Reading(self) as snapshot:
             segments = []
             for part in snapshot.parts:
                 record = reports.stats(part.segment)
                 for index, table in enumerate(record["tables"] if largest_slots else []):
-                    table["largest_slots"] = [
-                        {
-                            "slot": slot.slot,
-                            "mask": f"{slot.mask:016x}",
-                            "value": f"{slot.value:016x}",
-                            "keys": slot.keys,
-                        }
-                        for slot in reports.largest_slots(part.segment, index, largest_slots)
-                    ]
+                    found = crowding.largest_slots(part.segment, index, largest_slots)
+                    table["largest_slots"] = [slot.to_json() for slot in found]
+                if largest_slots:
+                    record["warnings"] = list(crowding.crowding_warnings(part.segment))
                 segments.append(record)
             return {
                 "path": os.fspath(self.path),

@@ -251,3 +251,18 @@ def test_an_interrupted_build_says_so_and_leaves_nothing(tmp_path: Path) -> None
         assert process.wait(60) == 130
         assert process.stderr.read() == b"fpstore: interrupted\n"
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("seed", ["5", "random"])
+def test_a_seed_shuffles_the_plan(command: Command, npy: Path, tmp_path: Path, seed: str) -> None:
+    assert command("build", tmp_path / "s.fps", npy, "--seed", seed, "--plan", "paper-4").status == 0
+    assert command("create", tmp_path / "t.fps", "--seed", seed, "--plan", "paper-4").status == 0
+    with fpstore.open(tmp_path / "s.fps") as built, fpstore.open(tmp_path / "t.fps") as created:
+        assert built.plan.name == created.plan.name == "paper-4 shuffled"
+        assert (built.plan == created.plan) == (seed == "5")
+
+
+def test_a_seed_that_is_no_number_is_refused(command: Command, npy: Path, tmp_path: Path) -> None:
+    outcome = command("build", tmp_path / "s.fps", npy, "--seed", "x")
+    assert outcome.status == 2
+    assert "found 'x', expected a whole number or random" in outcome.err

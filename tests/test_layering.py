@@ -33,6 +33,7 @@ CORE = (
     "pairs",
     "batch",
     "verify",
+    "crowding",
     "report",
     "changes",
     "state",

@@ -14,6 +14,7 @@ from fpstore.cli.values import (
     format_option,
     k_option,
     plan_option,
+    seed_option,
     skip_bad_option,
     store_argument,
     tell_skipped,
@@ -51,6 +52,7 @@ Examples:
 @k_option
 @plan_option
 @codec_option
+@seed_option
 @click.option(
     "--memory",
     default="2GiB",
@@ -70,6 +72,7 @@ def command(
     k: int,
     plan: str | float,
     codec: str,
+    seed: int | None,
     memory: str,
     force: bool,
     skip_bad: bool,
@@ -120,6 +123,7 @@ def command(
                 progress=show,
                 recipe=None if reader.recipe is None else dict(reader.recipe.to_json()),
                 force=force,
+                seed=seed,
             ).close()
     tell_skipped(reader.skipped)
 

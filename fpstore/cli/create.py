@@ -2,7 +2,7 @@
 
 import click
 
-from fpstore.cli.values import RECIPES, codec_option, k_option, plan_option, store_argument
+from fpstore.cli.values import RECIPES, codec_option, k_option, plan_option, seed_option, store_argument
 
 EPILOG = """\b
 Examples:
@@ -17,9 +17,10 @@ Examples:
 @k_option
 @plan_option
 @codec_option
+@seed_option
 @click.option("--ids/--no-ids", default=True, show_default=True, help="Whether fingerprints have ids.")
 @click.option("--recipe", type=click.Choice(RECIPES), help="How texts become fingerprints; without it none are taken.")
-def command(store: str, k: int, plan: str | float, codec: str, ids: bool, recipe: str | None) -> None:
+def command(store: str, k: int, plan: str | float, codec: str, seed: int | None, ids: bool, recipe: str | None) -> None:
     """Make STORE, with nothing in it yet.
 
     The plans size, balanced and speed are those of 10 million fingerprints, as nobody knows yet how many there will be.
@@ -28,4 +29,4 @@ def command(store: str, k: int, plan: str | float, codec: str, ids: bool, recipe
     from fpstore.text import DEFAULT
 
     record: dict[str, object] | None = None if recipe is None else dict(DEFAULT.to_json())
-    fpstore.create(store, k=k, ids=ids, plan=plan, codec=codec, recipe=record).close()
+    fpstore.create(store, k=k, ids=ids, plan=plan, codec=codec, recipe=record, seed=seed).close()

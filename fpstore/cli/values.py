@@ -1,5 +1,6 @@
 """How values are typed on the command line, and the options that several subcommands share."""
 
+import secrets
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
@@ -59,6 +60,16 @@ def plan_choice(typed: str) -> str | float:
         return typed
 
 
+def seed_number(typed: str) -> int:
+    """A whole number, or a new one that nobody knows."""
+    if typed == "random":
+        return secrets.randbits(128)
+    try:
+        return int(typed)
+    except ValueError:
+        raise click.BadParameter(f"found {typed!r:.40}, expected a whole number or random") from None
+
+
 store_argument = click.argument("store", type=click.Path())
 format_option = click.option(
     "--format",
@@ -93,6 +104,12 @@ codec_option = click.option(
     default="gap",
     show_default=True,
     help="How keys are coded; gap is nearly always the smallest.",
+)
+seed_option = click.option(
+    "--seed",
+    metavar="SEED",
+    type=seed_number,
+    help="Shuffle the plan's bits by this secret number, or by a random one, so that nobody can aim at a prefix.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
