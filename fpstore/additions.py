@@ -44,12 +44,15 @@ def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Addi
     fingerprint = np.zeros(len(keys), dtype=np.uint64)
     bits = np.zeros(len(keys), dtype=np.uint8)
     match_id = None if ids is None else np.zeros(len(keys), dtype=np.uint64)
-    first = np.flatnonzero(np.diff(matches.query, prepend=-1))
-    matched = matches.query[first]
-    stored[matched] = False
-    fingerprint[matched], bits[matched] = matches.fingerprint[first], matches.distance[first]
-    if match_id is not None and matches.id is not None:
-        match_id[matched] = matches.id[first]
+    if len(matches):
+        first = np.flatnonzero(np.diff(matches.query, prepend=-1))
+        matched = matches.query[first]
+        stored[matched] = False
+        fingerprint[matched], bits[matched] = matches.fingerprint[first], matches.distance[first]
+        if match_id is not None and matches.id is not None:
+            match_id[matched] = matches.id[first]
+    if len(keys) == 1:  # what follows is of those in one batch
+        return Additions(stored, fingerprint, bits, match_id)
     apart = np.bitwise_count(keys[:, None] ^ keys[None, :])
     near = apart <= distance
     one, other = np.nonzero(near)

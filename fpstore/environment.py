@@ -22,7 +22,7 @@ from lmdb.verify import VerifyError, verify
 
 from fpstore._view import MappedWords
 from fpstore.errors import CorruptStore, StoreLocked
-from fpstore.state import expect, expect_integer
+from fpstore.state import expect
 
 T = TypeVar("T")
 Transaction: TypeAlias = "lmdb.Transaction[bytes]"
@@ -92,19 +92,23 @@ def _check_header_once(path: Path) -> int:
 
 def _check_meta(head: bytes, page: int, page_bytes: int, file_bytes: int) -> int:
     """Check one meta page; the number of its transaction."""
-    where = f"meta page {page}:"
     (number, _, flags, _, magic, version, address, _, *databases, last_page, transaction) = _META.unpack_from(
         head, page * page_bytes
     )
-    expect(f"{where} its number", number, number == page, str(page))
-    expect(f"{where} its flags", flags, flags == _PAGE_IS_META, str(_PAGE_IS_META))
-    expect(f"{where} its magic", magic, magic == _LMDB_MAGIC, f"{_LMDB_MAGIC}")
-    expect(f"{where} its format", version, version == _LMDB_FORMAT, f"{_LMDB_FORMAT}")
-    expect(f"{where} its fixed address", address, address == 0, "none")
-    expect(f"{where} its page size", databases[0], databases[0] == page_bytes, str(page_bytes))
-    expect_integer(
-        f"{where} its last page, in a file of {file_bytes} bytes", last_page, 1, file_bytes // page_bytes - 1
+    fixed = (
+        ("number", number, page),
+        ("flags", flags, _PAGE_IS_META),
+        ("magic", magic, _LMDB_MAGIC),
+        ("format", version, _LMDB_FORMAT),
+        ("fixed address", address, 0),
+        ("page size", databases[0], page_bytes),
     )
+    for name, found, expected in fixed:
+        if found != expected:
+            raise ValueError(f"meta page {page}: its {name} is {found}, expected {expected}")
+    if not 1 <= last_page < file_bytes // page_bytes:
+        pages = file_bytes // page_bytes - 1
+        raise ValueError(f"meta page {page}: its last page is {last_page}, expected 1..{pages} in {file_bytes} bytes")
     return int(transaction)
 
 

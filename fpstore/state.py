@@ -4,6 +4,7 @@ The bytes are one canonical JSON object under a checksum; what is read back is c
 """
 
 import dataclasses
+import functools
 import json
 import re
 import struct
@@ -40,6 +41,11 @@ class Settings:
         expect("ids", self.ids, isinstance(self.ids, bool), "true or false")
         expect("recipe", self.recipe, self.recipe is None or isinstance(self.recipe, dict), "an object or null")
 
+    @functools.cached_property
+    def text(self) -> str:
+        """As JSON; made once, as it is written with every change."""
+        return _canonical(_fields(self))
+
 
 @dataclasses.dataclass(frozen=True)
 class SegmentEntry:
@@ -70,6 +76,11 @@ class SegmentEntry:
     def number(self) -> int:
         """The number that the name is made of."""
         return int(self.name[:8])
+
+    @functools.cached_property
+    def text(self) -> str:
+        """As JSON; made once, as it is written with every change."""
+        return _canonical(_fields(self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +117,10 @@ class State:
 
 def encode(state: State, transaction: int) -> bytes:
     """The record of state, bound to its place and to the number of the transaction that writes it."""
-    fields = vars(state) | {"settings": vars(state.settings), "segments": [vars(entry) for entry in state.segments]}
-    text = _canonical(fields | {"transaction": transaction, "version": RECORD_VERSION})
+    parts: dict[str, object] = _fields(state) | {"transaction": transaction, "version": RECORD_VERSION}
+    parts["settings"] = state.settings.text
+    parts["segments"] = f"[{','.join(entry.text for entry in state.segments)}]"
+    text = ("{" + ",".join(f'"{name}":{parts[name]}' for name in sorted(parts)) + "}").encode("ascii")
     return struct.pack("<I", _checksum(text)) + text
 
 
@@ -128,8 +141,12 @@ def decode(record: bytes, transaction: int) -> State:
     return _record(State, fields)
 
 
-def _canonical(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+def _fields(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _checksum(text: bytes) -> int:
@@ -140,7 +157,7 @@ def _checksum(text: bytes) -> int:
 def _parse(text: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(text)
-        canonical = _canonical(fields)
+        canonical = _canonical(fields).encode("ascii")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the state is not JSON: {error}") from None
     expect("the state", text, isinstance(fields, dict) and canonical == text, "a canonical JSON object")
