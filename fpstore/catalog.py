@@ -31,6 +31,8 @@ CHANGES = b"changes"
 REMOVALS = b"removals"
 # What LMDB takes for a record beside its bytes: the rest of its last page, and a node that leads to it.
 RECORD_MARGIN = 4096 + 64
+# The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
+STATE_MARGIN = 512
 # So often a reader looks before it believes in damage. Four readers with seven times as much work as processors were
 # overtaken by two commits once in 3,000 commits.
 LOOKS = 4
@@ -108,7 +110,8 @@ def _bytes_to_write(state: State, records: Sequence[Change] = (), removed: Seque
     words = sum(len(column) for change in records for column in change.columns)
     words += sum(2 * len(block.values) for block in removed)
     beside = (len(records) + len(removed)) * RECORD_MARGIN
-    return 2 * len(encode(state, 0)) + 8 * words + beside + (128 << 10)
+    of_state = len(state.settings.text) + STATE_MARGIN * (1 + len(state.segments))
+    return 2 * of_state + 8 * words + beside + (128 << 10)
 
 
 class Catalog:

@@ -72,7 +72,9 @@ def _check_header_once(path: Path) -> int:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         file_bytes = os.fstat(fd).st_size
-        head = os.pread(fd, 2 * _PAGE_SIZES[-1], 0)
+        head = os.pread(fd, 2 * _PAGE_SIZES[0], 0)
+        if len(head) == 2 * _PAGE_SIZES[0] and _META.unpack_from(head)[8] != _PAGE_SIZES[0]:
+            head = os.pread(fd, 2 * _PAGE_SIZES[-1], 0)
     finally:
         os.close(fd)
     expect("the file's size", file_bytes, len(head) >= 2 * _PAGE_SIZES[0], "two pages or more")
