@@ -133,7 +133,7 @@ class Writer:
                 if new.any():
                     state = self._logged(changes.ADDED, _columns(keys, ids, new), self._defers)
                     self.snapshot = dataclasses.replace(snapshot, state=state)
-            self._start_flush(FLUSH_ROWS)
+            self._start_due_flush()
             return additions.concatenate(parts, ids is not None)
 
     def remove(self, kind: int, values: Keys) -> None:
@@ -151,7 +151,7 @@ class Writer:
         change = Change(self.snapshot.state.next_change, kind, columns)
         with self._uncertain():
             self.snapshot = self.snapshot.extended([change], self._logged(kind, columns, deferred))
-        self._start_flush(FLUSH_ROWS)
+        self._start_due_flush()
 
     def _logged(self, kind: int, columns: tuple[Keys, ...], deferred: bool) -> State:
         """The state after a change of this kind, which is in the log when this returns unless it may wait."""
@@ -226,14 +226,16 @@ class Writer:
         """Wait for the flush and the merges that are due."""
         while True:
             with self._ready():
-                self._start_flush(FLUSH_ROWS)
-                job = self._flush_job
-            if job is None or job.done:
+                self._start_due_flush()
+                if self._flush_job is None or self._flush_job.done:
+                    self._start_merge(self._due())
+                jobs = [job for job in (self._flush_job, self._merge_job) if job is not None and not job.done]
+            if not jobs:
                 break
-            job.wait()
-        with self._ready():
-            self._start_merge(self._due())
-        self._wait_for_merge()
+            for job in jobs:
+                job.wait()
+        with self._ready():  # which raises the error of one that failed just now
+            pass
 
     def compact(self, progress: Progress | None = None) -> None:
         """Merge everything into one segment and forget what was removed; returns when that is done."""
@@ -256,6 +258,12 @@ class Writer:
             job.wait()
         with self._ready():
             pass
+
+    def _start_due_flush(self) -> None:
+        """In the background, if there is enough to flush. The caller holds the lock."""
+        merging = self._merge_job is not None and not self._merge_job.done
+        many = not merging and len(self.snapshot.removals) > self._removal_limit(self.snapshot.parts)
+        self._start_flush(1 if many else FLUSH_ROWS)  # everything is merged after it where there are many removals
 
     def _start_flush(self, least: int) -> None:
         """In the background, if so many rows or changes are logged and none is under way. The caller holds the lock."""
@@ -292,12 +300,17 @@ class Writer:
         """The segments that are to be merged now."""
         parts = sorted(self.snapshot.parts, key=lambda part: -part.segment.key_count)
         sizes = [part.segment.key_count for part in parts]
-        if self._removal_count(parts) > min(max(LEAST_REMOVALS, sum(sizes) // KEYS_PER_REMOVAL), MOST_REMOVALS):
+        if self._removal_count(parts) > self._removal_limit(parts):
             return tuple(parts)
         for i in range(len(parts) - 1):
             if sizes[i] < GROWTH * sum(sizes[i + 1 :]):
                 return tuple(parts[i:])
         return ()
+
+    def _removal_limit(self, parts: Sequence[Input]) -> int:
+        """More removals than that are worth a merge of all segments."""
+        keys = sum(part.segment.key_count for part in parts)
+        return min(max(LEAST_REMOVALS, keys // KEYS_PER_REMOVAL), MOST_REMOVALS)
 
     def _removal_count(self, parts: Sequence[Input]) -> int:
         """How many removals a merge of all segments would be rid of."""

@@ -431,6 +431,18 @@ def test_many_small_removals_leave_the_log_without_being_asked(folder, monkeypat
         assert keys_of(store) == sorted(SOME[30:].tolist())
 
 
+@pytest.mark.parametrize("by", ["fingerprints", "ids"])
+def test_removals_alone_are_merged_away_when_there_are_enough(folder, monkeypatch, by):
+    monkeypatch.setattr(writers, "LEAST_REMOVALS", 50)
+    values = SOME if by == "fingerprints" else np.arange(300, dtype=np.uint64)
+    with fpstore.open(folder, "w") as store:
+        for first in range(0, 240, 10):
+            store.remove(**{by: values[first : first + 10]})
+        store.settle()
+        assert store.stats()["removals"] <= 60
+        assert keys_of(store) == sorted(SOME[240:].tolist())
+
+
 def test_settling_merges_what_is_due(folder, monkeypatch):
     with fpstore.open(folder, "w") as store:
         started = Writer._start_merge
