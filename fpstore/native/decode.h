@@ -10,10 +10,11 @@
 #define WIDE_LEAST 32  /* blocks that are worth so many streams */
 #define CHUNK_BLOCKS 384 /* enough that the streams end at nearly the same time, few enough for the second-level cache */
 #define CHUNK_KEYS (CHUNK_BLOCKS * BLOCK_KEYS)
-#define OUT_SLACK 16 /* keys are stored so many at once */
+#define STORE_KEYS 16 /* keys are stored so many at once */
+#define OUT_SLACK BLOCK_KEYS /* and as many in all as most blocks have */
 #define CHUNK_ROOM (CHUNK_KEYS + OUT_SLACK)
 #define CUT_KEYS 64   /* ends of codes that are compared at once */
-#define ROWS_SLACK 80 /* after the rows of a stretch: CUT_KEYS, and what is stored at once */
+#define ROWS_SLACK 144 /* after the rows of a stretch: CUT_KEYS or OUT_SLACK, and what is stored at once */
 #define STREAM_ROWS (CHUNK_KEYS + ROWS_SLACK)
 #define NEAR_BITS 10 /* of a code that the fast path knows: its table leaves most of the first-level cache to the rest */
 

@@ -214,14 +214,16 @@ ALWAYS_INLINE Status KERNEL(cut)(Chunk *chunk, const Stretch *stretch, uint64_t 
     return OK;
 }
 
-/* The keys of a block from the sums of its deltas; out has room for BLOCK_KEYS and OUT_SLACK. Deltas that no stretch
-   doubts lie in 1 .. 2^57 - 1, so that 128 of them cannot come back to where they began: the last key tells that all is well. */
-ALWAYS_INLINE Status KERNEL(emit)(const ChunkBlock *block, const uint64_t *restrict sums, int codec, uint64_t *restrict out) {
-    const unsigned count = block->count;
+/* The keys of a block from the sums of its deltas; `out` and the sums have room for OUT_SLACK. Blocks of at most `usual` keys
+   store as many, whatever they hold, so that the processor foresees where the loop ends. Deltas that no stretch doubts lie
+   in 1 .. 2^57 - 1, so that 128 of them cannot come back to where they began: the last key tells that all is well. */
+ALWAYS_INLINE Status KERNEL(emit)(const ChunkBlock *block, const uint64_t *restrict sums, unsigned usual, int codec,
+                                  uint64_t *restrict out) {
+    const unsigned count = block->count, stored = count > usual ? count : usual;
     uint64_t from = codec == CODEC_XOR ? block->previous ^ sums[0] : codec == CODEC_RAW ? 0 : block->previous - sums[0];
     uint64_t bad = 0; /* as wide as a key, so that lanes of keys set it */
-    for (unsigned i = 0; i < count; i += OUT_SLACK)
-        for (unsigned j = i; j < i + OUT_SLACK; j++) out[j] = codec == CODEC_XOR ? from ^ sums[j + 1] : from + sums[j + 1];
+    for (unsigned i = 0; i < stored; i += STORE_KEYS)
+        for (unsigned j = i; j < i + STORE_KEYS; j++) out[j] = codec == CODEC_XOR ? from ^ sums[j + 1] : from + sums[j + 1];
     if (codec != CODEC_GAP || block->checked) {
         bad = out[0] <= block->previous && !(out[0] == block->previous && block->first_of_slot);
         for (unsigned i = 1; i < count; i++) bad |= out[i] <= out[i - 1];
@@ -230,8 +232,17 @@ ALWAYS_INLINE Status KERNEL(emit)(const ChunkBlock *block, const uint64_t *restr
     return bad || last < block->least_last || last > block->most_last ? BAD_BLOCK : OK;
 }
 
+/* So many keys or fewer have most blocks of the chunk: a sixth more than their mean, a multiple of STORE_KEYS. */
+ALWAYS_INLINE unsigned KERNEL(usual_keys)(const Chunk *chunk) {
+    uint64_t rows = 0;
+    for (unsigned i = 0; i < chunk->count; i++) rows += chunk->stretches[i].rows;
+    uint64_t usual = (rows + rows / 6) / chunk->block_count;
+    return usual < BLOCK_KEYS ? ((unsigned)usual + STORE_KEYS - 1) / STORE_KEYS * STORE_KEYS : BLOCK_KEYS;
+}
+
 /* The keys of all blocks, in order, from the rows of the stretches. */
 ALWAYS_INLINE Status KERNEL(keys_of)(Chunk *chunk, int codec, uint64_t *out, uint64_t *count) {
+    const unsigned usual = KERNEL(usual_keys)(chunk);
     const Stretch *stretch = NULL;
     uint64_t stored = 0, row = 0;
     for (unsigned first = 0, end, most; first < chunk->block_count; first = end) {
@@ -251,7 +262,7 @@ ALWAYS_INLINE Status KERNEL(keys_of)(Chunk *chunk, int codec, uint64_t *out, uin
         for (unsigned i = first; i < end; i++) {
             const ChunkBlock *block = &chunk->blocks[chunk->in_key_order[i]];
             chunk->bad_block = chunk->in_key_order[i];
-            if (UNLIKELY(KERNEL(emit)(block, chunk->sums + block->row, codec, out + stored) != OK)) return BAD_BLOCK;
+            if (UNLIKELY(KERNEL(emit)(block, chunk->sums + block->row, usual, codec, out + stored) != OK)) return BAD_BLOCK;
             stored += block->count;
         }
     }
