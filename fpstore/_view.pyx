@@ -223,7 +223,7 @@ cdef class TableCursor:
     def read(self, Py_ssize_t room=1 << 17):
         """The next keys, uint64[up to room]; empty at the end. CorruptStore where the table does not decode.
 
-        room: 49,280 (for what is decoded at once) or more.
+        room: 65,664 (for what is decoded at once) or more.
         """
         cdef uint64_t count = 0
         cdef uint64_t[::1] out

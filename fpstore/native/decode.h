@@ -8,7 +8,7 @@
 #define WIDE_STREAMS 16
 #define DECODE_LANES 8  /* of a vector */
 #define WIDE_LEAST 32  /* blocks that are worth so many streams */
-#define CHUNK_BLOCKS 384 /* enough that the streams end at nearly the same time, few enough for the second-level cache */
+#define CHUNK_BLOCKS 512 /* enough that the streams end at nearly the same time, few enough for the second-level cache */
 #define CHUNK_KEYS (CHUNK_BLOCKS * BLOCK_KEYS)
 #define STORE_KEYS 16 /* keys are stored so many at once */
 #define OUT_SLACK BLOCK_KEYS /* and as many in all as most blocks have */
