@@ -1,68 +1,347 @@
-"""The compiled core: XXH64 against the published package, and what its door refuses."""
+"""The compiled core against a plain twin: hashes, shingles, weights, threads, and what its door refuses."""
 
+import math
 import random
 import subprocess
 import sys
+from collections import Counter
+from decimal import ROUND_HALF_UP, Decimal
 
+import numpy as np
 import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.text._simhash import fingerprint_words, xxh64
+from fpstore.text._simhash import Idf, features, measure, simhash_of, tokens_of, xxh3, xxh64
+
+HASHES = {"xxh3": xxhash.xxh3_64_intdigest, "xxh64": xxhash.xxh64_intdigest}
+WEIGHTS = ("frequency", "presence", "capped", "log")
+ONE = 1 << 16
 
 
-def test_xxh64_equals_the_package_at_every_length_to_200():
+def shingles(text, tokens="words", shingle=4, normalisation="nfkc-casefold"):
+    """The shingles of text, of tokens that test_text_unicode compares with re."""
+    found = tokens_of(text, tokens=tokens, normalisation=normalisation)
+    joint = "" if tokens == "characters" else " "
+    count = max(len(found) - shingle, 0) + 1 if found else 0
+    return [joint.join(found[i : i + shingle]) for i in range(count)], len(found)
+
+
+def weight_of(count, weights):
+    """In units of 2^-16."""
+    if weights == "log":
+        return int(((1 + Decimal(count).ln()) * ONE).to_integral_value(ROUND_HALF_UP))
+    return ONE * {"frequency": count, "presence": 1, "capped": min(count, 4)}[weights]
+
+
+def twin_features(text, weights="frequency", hash="xxh3", **steps):
+    counts = Counter(HASHES[hash](shingle.encode()) for shingle in shingles(text, **steps)[0])
+    return {value: weight_of(count, weights) for value, count in sorted(counts.items())}
+
+
+def sign(weighted):
+    total = sum(weighted.values())
+    ones = [sum(weight for value, weight in weighted.items() if value >> bit & 1) for bit in range(64)]
+    return sum(1 << bit for bit in range(64) if 2 * ones[bit] > total)
+
+
+def assert_as_twin(text, **steps):
+    expected = twin_features(text, **steps)
+    fingerprints, counts = measure([text], **steps)
+    assert int(fingerprints[0]) == sign(expected)
+    assert counts[0] == len(tokens_of(text, tokens=steps.get("tokens", "words")))
+    hashes, weighed = features(text, **steps)
+    assert hashes.tolist() == list(expected)
+    assert (weighed * ONE).tolist() == list(expected.values())
+    assert simhash_of(hashes, weighed) == int(fingerprints[0])
+
+
+LENGTHS = [*range(300), 511, 512, 513, *range(1020, 1030), 1087, 1088, 1089, 2047, 2048, 2049, 3000, 10_000]
+
+
+@pytest.mark.parametrize(("name", "ours"), [("xxh3", xxh3), ("xxh64", xxh64)])
+def test_a_hash_equals_the_package_at_every_length(name, ours):
     source = random.Random(64)
-    for size in range(201):
+    for size in LENGTHS:
         for data in (bytes(size), b"\xff" * size, source.randbytes(size)):
-            assert xxh64(data) == xxhash.xxh64_intdigest(data), data.hex()
+            assert ours(data) == HASHES[name](data), data.hex()
 
 
-def test_xxh64_of_nothing_is_the_published_value():
+def test_the_hashes_of_nothing_are_the_published_values():
     assert xxh64(b"") == 0xEF46DB3751D8E999
+    assert xxh3(b"") == 0x2D06800538D394C2
 
 
 @given(st.binary(max_size=5000))
-def test_xxh64_equals_the_package_on_random_bytes(data):
+def test_a_hash_equals_the_package_on_random_bytes(data):
     assert xxh64(data) == xxhash.xxh64_intdigest(data)
+    assert xxh3(data) == xxhash.xxh3_64_intdigest(data)
 
 
-@given(st.binary(min_size=1, max_size=100), st.integers(0, 15))
-def test_xxh64_does_not_care_how_its_bytes_are_aligned(data, shift):
-    assert xxh64(memoryview(bytes(shift) + data)[shift:]) == xxhash.xxh64_intdigest(data)
+@given(st.binary(min_size=1, max_size=300), st.integers(0, 63))
+def test_a_hash_does_not_care_how_its_bytes_are_aligned(data, shift):
+    moved = memoryview(bytes(shift) + data)[shift:]
+    assert xxh64(moved) == xxhash.xxh64_intdigest(data)
+    assert xxh3(moved) == xxhash.xxh3_64_intdigest(data)
 
 
-@pytest.mark.parametrize("shingle_words", [0, -1, 65])
-def test_a_shingle_outside_1_to_64_words_is_refused(shingle_words):
-    with pytest.raises(ValueError, match=rf"found {shingle_words}, expected 1\.\.64"):
-        fingerprint_words("text", shingle_words)
+WORDY = st.lists(st.sampled_from(["a", "the", "of", "word", "Größe", "中文", "x" * 70, "two words"]), max_size=200)
 
 
-def test_text_that_is_not_str_is_refused():
-    with pytest.raises(TypeError, match="found bytes, expected str"):
-        fingerprint_words(b"text", 4)
+@given(
+    st.text(max_size=200) | WORDY.map(" ".join),
+    st.sampled_from(["words", "characters", "separated"]),
+    st.sampled_from([1, 2, 3, 4, 5, 7, 64]),
+    st.sampled_from(WEIGHTS),
+    st.sampled_from(list(HASHES)),
+)
+def test_a_text_is_measured_as_the_plain_twin_does(text, tokens, shingle, weights, hash):
+    if tokens == "separated":
+        text = text.replace(" ", "\x1f")
+    assert_as_twin(text, tokens=tokens, shingle=shingle, weights=weights, hash=hash)
 
 
-def test_a_subclass_of_str_is_read_as_str():
+@pytest.mark.parametrize("tokens", ["words", "characters"])
+@pytest.mark.parametrize("shingle", [1, 4, 64])
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_a_long_text_is_measured_as_the_plain_twin_does(tokens, shingle, weights):
+    source = random.Random(shingle)
+    words = ["".join(source.choices("etaoinshrdlu_0é", k=source.randint(1, 14))) for _ in range(3000)]
+    text = "".join(
+        source.choice(words) + source.choice([" ", " ", " ", ", ", ".\n\n", "\u2019"]) for _ in range(20_000)
+    )
+    assert_as_twin(text, tokens=tokens, shingle=shingle, weights=weights)
+
+
+@pytest.mark.parametrize("shingle", [1, 2, 4, 64])
+def test_words_longer_than_a_piece_are_hashed_whole(shingle):
+    rng = np.random.default_rng(7)
+    sizes = [*rng.integers(1, 60_000, 70), 4_095, 4_096, 4_097, 8_192]
+    assert_as_twin(" ".join("ab"[size & 1] * int(size) for size in sizes), shingle=shingle)
+
+
+@pytest.mark.parametrize("count", [1, 2, 254, 255, 256, 511, 1000, 65_537])
+def test_sums_of_any_number_of_shingles_do_not_overflow(count):
+    fingerprint = xxh3(b"same")
+    assert measure(["same " * count], shingle=1)[0].tolist() == [fingerprint]
+    assert_as_twin(" ".join(str(number) for number in range(count)), shingle=1)
+
+
+def test_a_tie_leaves_the_bit_clear():
+    one, two = xxh3(b"one"), xxh3(b"two")
+    assert measure(["one two"], shingle=1)[0].tolist() == [one & two]
+    assert measure(["one two one"], shingle=1)[0].tolist() == [one]
+    assert measure(["one two one"], shingle=1, weights="presence")[0].tolist() == [one & two]
+
+
+@pytest.mark.parametrize("text", ["", b"", " ", "\0", "... !!!", "\ud800", b"\xff\xfe"])
+def test_a_text_without_words_has_the_fingerprint_zero_and_no_tokens(text):
+    fingerprints, counts = measure([text])
+    assert (fingerprints.tolist(), counts.tolist()) == ([0], [0])
+    assert [column.tolist() for column in features(text)] == [[], []]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_text_with_fewer_tokens_than_a_shingle_is_one_shingle_of_all(count):
+    text = " ".join(["one", "two", "three", "four"][:count])
+    fingerprints, counts = measure([f"  {text.title()}! "])
+    assert (fingerprints.tolist(), counts.tolist()) == ([xxh3(text.encode())], [count])
+
+
+def test_characters_are_joined_by_nothing_and_white_space_is_one_space():
+    assert measure(["\t a\r\n\x00 b \x1f"], tokens="characters", shingle=3)[0].tolist() == [xxh3(b"a b")]
+    assert measure(["ab"], tokens="characters", shingle=3)[0].tolist() == [xxh3(b"ab")]
+
+
+def test_separated_tokens_keep_what_is_in_them_and_empty_ones_are_none():
+    fingerprints, counts = measure(["\x1fNew York\x1f\x1fis big\x1f"], tokens="separated", normalisation="none")
+    assert (fingerprints.tolist(), counts.tolist()) == ([xxh3(b"New York is big")], [2])
+
+
+def test_logarithms_are_rounded_alike_everywhere():
+    # As far from the middle between two weights as no logarithm of a processor errs.
+    for count in [*range(1, 5000), *(2**power + step for power in range(13, 31) for step in (-1, 0, 1))]:
+        exact = (1 + Decimal(count).ln()) * ONE
+        assert abs(exact % 1 - Decimal("0.5")) > 32 * math.ulp(float(exact)), count
+
+
+def idf_of(weights, unseen):
+    hashes = np.array([xxh3(shingle.encode()) for shingle in weights], dtype=np.uint64)
+    return Idf(hashes, np.array(list(weights.values()), dtype=np.float64), unseen)
+
+
+def test_idf_multiplies_how_often_a_shingle_occurs():
+    model = idf_of({"a": 0.5, "b": 2.25, "zero": 0.0}, unseen=3.0)
+    hashes, weighed = features("a A b c c zero", shingle=1, weights="idf", idf=model)
+    expected = {xxh3(b"a"): 1.0, xxh3(b"b"): 2.25, xxh3(b"c"): 6.0, xxh3(b"zero"): 0.0}
+    assert dict(zip(hashes.tolist(), weighed.tolist(), strict=True)) == expected
+    fingerprints, _ = measure(["a A b c c zero"], shingle=1, weights="idf", idf=model)
+    assert fingerprints.tolist() == [sign({value: int(weight * ONE) for value, weight in expected.items()})]
+
+
+def test_idf_of_many_shingles_finds_each():
+    rng = np.random.default_rng(5)
+    weights = {str(number): weight for number, weight in enumerate(rng.uniform(0, 1024, 10_000))}
+    model = idf_of(weights, unseen=1.0)
+    hashes, weighed = features(" ".join(weights), shingle=1, weights="idf", idf=model)
+    expected = {xxh3(word.encode()): round(weight * ONE) / ONE for word, weight in weights.items()}
+    assert dict(zip(hashes.tolist(), weighed.tolist(), strict=True)) == expected
+
+
+def test_an_empty_idf_weighs_everything_alike():
+    model = idf_of({}, unseen=1.0)
+    assert measure(["a b b"], shingle=1, weights="idf", idf=model)[0] == measure(["a b b"], shingle=1)[0]
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1024.1, math.nan, math.inf])
+def test_an_idf_outside_its_range_is_refused(weight):
+    with pytest.raises(ValueError, match=r"found weight .*, expected 0\.\.1024"):
+        idf_of({"a": weight}, unseen=1.0)
+    with pytest.raises(ValueError, match=r"found weight .*, expected 0\.\.1024"):
+        idf_of({"a": 1.0}, unseen=weight)
+
+
+def test_an_idf_with_a_hash_twice_or_without_a_weight_is_refused():
+    with pytest.raises(ValueError, match="found hash 0000000000000007 twice"):
+        Idf(np.array([7, 7], dtype=np.uint64), np.array([1.0, 1.0]), 1.0)
+    with pytest.raises(ValueError, match="found 1 hashes with 0 weights"):
+        Idf(np.array([7], dtype=np.uint64), np.array([], dtype=np.float64), 1.0)
+
+
+@given(st.dictionaries(st.integers(0, 2**64 - 1), st.integers(-(2**20), 2**20), max_size=20))
+def test_simhash_of_given_features_is_the_sign_of_their_sums(weighted):
+    hashes = np.array(list(weighted), dtype=np.uint64)
+    weights = np.array(list(weighted.values()), dtype=np.float64) / 1024
+    assert simhash_of(hashes, weights) == sign({value: weight * 64 for value, weight in weighted.items()})
+
+
+@pytest.mark.parametrize("weights", [[math.nan], [math.inf], [2.0**46], [2.0**45, -(2.0**45)]])
+def test_features_too_heavy_to_be_summed_exactly_are_refused(weights):
+    with pytest.raises(ValueError, match=r"expected less than 2\^46"):
+        simhash_of(np.zeros(len(weights), dtype=np.uint64), np.array(weights))
+
+
+def test_features_without_a_weight_are_refused():
+    with pytest.raises(ValueError, match="found 2 hashes with 1 weights"):
+        simhash_of(np.zeros(2, dtype=np.uint64), np.zeros(1))
+
+
+@pytest.fixture(scope="module")
+def texts():
+    source = random.Random(3)
+    words = ["".join(source.choices("abcdefghijé", k=source.randint(1, 9))) for _ in range(500)]
+    sizes = [*(source.randint(0, 300) for _ in range(400)), 100_000, 0, 0, 5_000, 60_000]
+    made = [" ".join(source.choices(words, k=size)) for size in sizes]
+    return [text.encode() if source.random() < 0.5 else text for text in made]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_threads_and_batches_change_nothing(texts, weights):
+    fingerprints, counts = measure(texts, weights=weights)
+    assert (fingerprints.dtype, counts.dtype) == (np.uint64, np.uint32)
+    for threads in (2, 3, 16):
+        again, counted = measure(texts, weights=weights, threads=threads)
+        assert np.array_equal(again, fingerprints)
+        assert np.array_equal(counted, counts)
+    one_by_one = [int(measure([text], weights=weights)[0][0]) for text in texts]
+    assert one_by_one == fingerprints.tolist()
+
+
+def test_no_texts_have_no_fingerprints():
+    assert [column.tolist() for column in measure([], threads=4)] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ({"shingle": 0}, r"shingle: found 0, expected 1\.\.64"),
+        ({"shingle": 65}, r"shingle: found 65, expected 1\.\.64"),
+        ({"normalisation": "nfd"}, "normalisation: found 'nfd', expected nfkc-casefold or nfkc or none"),
+        ({"tokens": "letters"}, "tokens: found 'letters', expected words or characters or separated"),
+        ({"weights": "tf"}, "weights: found 'tf', expected frequency"),
+        ({"weights": "idf"}, "weights: found 'idf' with idf None"),
+        ({"idf": Idf(np.array([], dtype=np.uint64), np.array([]), 1.0)}, "weights: found 'frequency' with idf <"),
+        ({"hash": "md5"}, "hash: found 'md5', expected xxh3 or xxh64"),
+    ],
+)
+def test_an_unknown_step_is_refused(steps, message):
+    with pytest.raises(ValueError, match=message):
+        measure(["text"], **steps)
+    with pytest.raises(ValueError, match=message):
+        features("text", **steps)
+
+
+def test_what_is_no_idf_is_refused():
+    with pytest.raises(TypeError):
+        measure(["text"], weights="idf", idf={1: 2.0})
+
+
+def test_no_thread_at_all_is_refused():
+    with pytest.raises(ValueError, match="threads: found 0, expected at least 1"):
+        measure(["text"], threads=0)
+
+
+@pytest.mark.parametrize("wrong", [None, 7, bytearray(b"text"), ["text"]])
+def test_what_is_no_text_is_refused(wrong):
+    with pytest.raises(TypeError, match="expected str or bytes"):
+        measure(["fine", wrong])
+    with pytest.raises(TypeError, match="expected str or bytes"):
+        features(wrong)
+
+
+@pytest.mark.parametrize("one", ["text", b"text"])
+def test_one_text_in_place_of_a_sequence_is_refused(one):
+    with pytest.raises(TypeError, match="expected a sequence of them"):
+        measure(one)
+
+
+def test_subclasses_of_str_and_bytes_are_read_as_these():
     class Title(str):
         __slots__ = ()
 
-    assert fingerprint_words(Title("a title"), 4) == fingerprint_words("a title", 4)
+        def encode(self, *args):
+            raise AssertionError("its own")
+
+    class Data(bytes):
+        __slots__ = ()
+
+    texts = [Title("a títle"), Data("a títle".encode()), "a títle", Title("a title"), "a title"]
+    fingerprints = measure(texts)[0].tolist()
+    assert len(set(fingerprints[:3])) == len(set(fingerprints[3:])) == 1
+
+
+LACK = """
+import resource
+import sys
+import numpy as np
+from fpstore.text._simhash import Idf, features, measure, tokens_of
+text = "x" * (64 << 20)
+many = np.arange(8 << 20, dtype=np.uint64)
+weights = np.ones(len(many))
+with open("/proc/self/statm") as statm:
+    used = int(statm.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (48 << 20), resource.RLIM_INFINITY))
+for call in (
+    lambda: measure([text], shingle=3),
+    lambda: measure([text], shingle=3, threads=2),
+    lambda: features(text),
+    lambda: tokens_of(text),
+    lambda: Idf(many, weights, 1.0),
+):
+    try:
+        call()
+    except MemoryError as error:
+        print(error)
+"""
 
 
 def test_a_word_too_long_for_memory_is_a_memory_error():
-    script = """
-import resource
-from fpstore.text._simhash import fingerprint_words
-word = "x" * (64 << 20)
-with open("/proc/self/statm") as statm:
-    used = int(statm.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20), resource.RLIM_INFINITY))
-try:
-    fingerprint_words(word, 3)
-except MemoryError as error:
-    print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout == "text: no memory for shingles of 3 words\n"
+    run = subprocess.run([sys.executable, "-c", LACK], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == [
+        "text 0: no memory for 67108864 bytes",
+        "text 0: no memory for 67108864 bytes",
+        "text: no memory for the shingles of 67108864 bytes",
+        "text: no memory for the tokens of 67108864 bytes",
+        "idf: no memory for 8388608 shingles",
+    ]

@@ -1,2 +1,37 @@
-def fingerprint_words(text: str, shingle_words: int) -> int: ...
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Hashes = npt.NDArray[np.uint64]
+Weights = npt.NDArray[np.float64]
+
+class Idf:
+    def __init__(self, hashes: Hashes, weights: Weights, unseen: float) -> None: ...
+
+def measure(
+    texts: Sequence[str | bytes],
+    *,
+    normalisation: str = "nfkc-casefold",
+    tokens: str = "words",
+    shingle: int = 4,
+    weights: str = "frequency",
+    idf: Idf | None = None,
+    hash: str = "xxh3",
+    threads: int = 1,
+) -> tuple[Hashes, npt.NDArray[np.uint32]]: ...
+def features(
+    text: str | bytes,
+    *,
+    normalisation: str = "nfkc-casefold",
+    tokens: str = "words",
+    shingle: int = 4,
+    weights: str = "frequency",
+    idf: Idf | None = None,
+    hash: str = "xxh3",
+) -> tuple[Hashes, Weights]: ...
+def simhash_of(hashes: Hashes, weights: Weights) -> int: ...
+def normalised(text: str | bytes, normalisation: str = "nfkc-casefold") -> str: ...
+def tokens_of(text: str | bytes, *, normalisation: str = "nfkc-casefold", tokens: str = "words") -> list[str]: ...
+def xxh3(data: bytes | bytearray | memoryview) -> int: ...
 def xxh64(data: bytes | bytearray | memoryview) -> int: ...

@@ -1,311 +1,427 @@
-"""Owns the step from normalised text to fingerprint: words, shingles, XXH64, and the sign of the sums.
+"""Owns the compiled way from UTF-8 to fingerprints: normalising, tokens, shingles, hashes, and the sign of the sums.
 
-Nothing here allocates a Python object for a word, and memory is bounded by the longest shingle, not by
-the document. What a word is and how ties fall is said once, in `recipe.py`.
+One crossing of the Python border for a batch, no Python object for a token, and the lock is released. Memory is bounded
+by the longest shingle, and for weights other than frequency by the distinct shingles of one document. What each step
+means is said once, in `recipe.py`; what Unicode says is pinned, in `unicode.py`.
 """
 
-from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memmove, memset
+import re
+import secrets
+from threading import Thread
 
+import numpy
+
+from libc.math cimport llrint
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+
+from fpstore.text.unicode import pinned
 
 cdef extern from "Python.h":
-    int PyUnicode_KIND(object text)
-    void* PyUnicode_DATA(object text)
-    Py_ssize_t PyUnicode_GET_LENGTH(object text)
-    int PyUnicode_1BYTE_KIND
-    int PyUnicode_2BYTE_KIND
-    # A table look-up; it touches no object, so it needs no interpreter lock.
-    bint Py_UNICODE_ISALNUM(uint32_t character) noexcept nogil
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    char* PyBytes_AS_STRING(object data)
+    Py_ssize_t PyBytes_GET_SIZE(object data)
+
+cdef extern from "text_simhash.h" nogil:
+    ctypedef enum Status:
+        OK
+    enum:
+        IS_WORD, IS_SPACE, JOINS, NFKC_CHANGES, FOLD_CHANGES
+        MOST_SHINGLE, WEIGHT_ONE
+        WORDS, CHARACTERS, SEPARATED, WHOLE
+        FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
+        XXH3, XXH64
+    ctypedef struct Mapping:
+        pass
+    ctypedef struct TokenSteps:
+        int kind
+        uint8_t flags
+    ctypedef struct Tokens:
+        uint8_t* bytes
+        uint32_t* starts
+        size_t used
+        size_t count
+    ctypedef struct Slot:
+        uint64_t hash
+        uint64_t value
+    ctypedef struct SlotTable:
+        Slot* slots
+        size_t size
+        size_t count
+    ctypedef struct Steps:
+        TokenSteps tokens
+        unsigned shingle
+        int hash
+        int weights
+        const SlotTable* idf
+        uint64_t idf_unseen
+    ctypedef struct Sums:
+        int64_t ones[64]
+        int64_t total
+    ctypedef struct Document:
+        Tokens tokens
+        SlotTable shingles
+    Mapping decomposed
+    Mapping folded
+    uint64_t slot_secret
+    void set_flag(const uint32_t* ranges, size_t count, uint8_t flag)
+    void mapping_load(Mapping* mapping, const uint32_t* codes, size_t count, const uint32_t* starts,
+                      const uint32_t* points)
+    void combining_load(const uint32_t* ranges, const uint32_t* classes, size_t count)
+    void composed_load(const uint32_t* firsts, const uint32_t* seconds, const uint32_t* composed, size_t count)
+    void unicode_finish(const uint32_t* seconds, size_t count)
+    Slot* slot_of(const SlotTable* table, uint64_t hash)
+    Status slots_clear(SlotTable* table, size_t size)
+    int64_t weight_of(const Steps* steps, uint64_t hash, uint64_t count)
+    void add_weighted(Sums* sums, uint64_t hash, int64_t weight)
+    uint64_t signs(const Sums* sums)
+    void document_free(Document* document)
+    Status document_read(Document* document, const Steps* steps, int counted, const uint8_t* text, size_t size)
+    Status document_measure(Document* document, const Steps* steps, const uint8_t* text, size_t size,
+                            uint64_t* fingerprint, uint32_t* token_count)
+    Status document_tokens(Document* document, const TokenSteps* steps, const uint8_t* text, size_t size)
+    uint64_t c_xxh3 "xxh3" (const uint8_t* data, size_t size)
+    uint64_t c_xxh64 "xxh64" (const uint8_t* data, size_t size)
+
+_NORMALISATIONS = {
+    "nfkc-casefold": JOINS | NFKC_CHANGES | FOLD_CHANGES,
+    "nfkc": JOINS | NFKC_CHANGES,
+    "none": 0,
+}
+_TOKENS = {"words": WORDS, "characters": CHARACTERS, "separated": SEPARATED}
+_WEIGHTS = {"frequency": FREQUENCY, "presence": PRESENCE, "capped": CAPPED, "log": LOGARITHM, "idf": IDF}
+_HASHES = {"xxh3": XXH3, "xxh64": XXH64}
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# A slice that one thread takes at once: enough to make taking it cheap.
+_LEAST_SLICE_BYTES = 1 << 18
+_SLICES_A_THREAD = 8
+
+_MOST_IDF = 1024.0
+# Sums stay below 2^63 as long as those of the weights' sizes stay below 2^46.
+_MOST_WEIGHT = float(1 << 46)
 
 
-# The three widths in which Python stores the characters of a str.
-ctypedef fused Character:
-    uint8_t
-    uint16_t
-    uint32_t
+cdef list _columns_in_use = []
 
 
-cdef enum Status:
-    OK
-    NO_MEMORY
+cdef const uint32_t* address_of(column) except NULL:
+    """Where a column is, which then stays there."""
+    cdef const uint32_t[::1] view = column
+    _columns_in_use.append(column)
+    return &view[0]
 
 
-# The five primes of XXH64, from its published specification.
-cdef uint64_t PRIME_1 = 0x9E3779B185EBCA87
-cdef uint64_t PRIME_2 = 0xC2B2AE3D27D4EB4F
-cdef uint64_t PRIME_3 = 0x165667B19E3779F9
-cdef uint64_t PRIME_4 = 0x85EBCA77C2B2AE63
-cdef uint64_t PRIME_5 = 0x27D4EB2F165667C5
-
-cdef uint64_t LOW_BIT_OF_EACH_BYTE = 0x0101010101010101
-cdef enum:
-    MAX_SHINGLE_WORDS = 64  # recipe.py refuses more
-    FIRST_BUFFER_BYTES = 16384  # stays in the first-level cache
-    MAX_CHARACTER_BYTES = 4  # of one character in UTF-8
+cdef load_mapping(Mapping* mapping, columns, name):
+    codes = columns[f"{name}_codes"]
+    starts = numpy.zeros(len(codes) + 1, dtype=numpy.uint32)
+    starts[1:] = numpy.cumsum(columns[f"{name}_counts"])
+    mapping_load(mapping, address_of(codes), len(codes), address_of(starts), address_of(columns[f"{name}_points"]))
 
 
-cdef inline uint64_t rotate_left(uint64_t value, int count) noexcept nogil:
-    # count is 1..63 at every call.
-    return (value << count) | (value >> (64 - count))
+cdef load_unicode():
+    cdef object columns = pinned()
+    for name, flag in (("word_ranges", IS_WORD), ("space_ranges", IS_SPACE)):
+        set_flag(address_of(columns[name]), len(columns[name]), flag)
+    combining_load(address_of(columns["combining_ranges"]), address_of(columns["combining_classes"]),
+                   len(columns["combining_classes"]))
+    load_mapping(&decomposed, columns, "decomposed")
+    load_mapping(&folded, columns, "folded")
+    seconds = columns["composed_seconds"]
+    composed_load(address_of(columns["composed_firsts"]), address_of(seconds), address_of(columns["composed_points"]),
+                  len(seconds))
+    unicode_finish(address_of(seconds), len(seconds))
 
 
-cdef inline uint64_t read_u64(const uint8_t* data) noexcept nogil:
-    # Byte by byte, so that every machine reads little-endian; compilers make one load of it.
-    return (
-        <uint64_t>data[0] | <uint64_t>data[1] << 8 | <uint64_t>data[2] << 16 | <uint64_t>data[3] << 24
-        | <uint64_t>data[4] << 32 | <uint64_t>data[5] << 40 | <uint64_t>data[6] << 48 | <uint64_t>data[7] << 56
-    )
+load_unicode()
+slot_secret = secrets.randbits(64) | 1
 
 
-cdef inline uint64_t read_u32(const uint8_t* data) noexcept nogil:
-    return (
-        <uint64_t>data[0] | <uint64_t>data[1] << 8 | <uint64_t>data[2] << 16 | <uint64_t>data[3] << 24
-    )
+cdef class Idf:
+    """What shingles weigh that few documents have, by their hashes.
 
-
-cdef inline uint64_t mix_lane(uint64_t lane, uint64_t value) noexcept nogil:
-    return rotate_left(lane + value * PRIME_2, 31) * PRIME_1
-
-
-cdef inline uint64_t merge_lane(uint64_t total, uint64_t lane) noexcept nogil:
-    return (total ^ mix_lane(0, lane)) * PRIME_1 + PRIME_4
-
-
-cdef uint64_t hash_bytes(const uint8_t* data, size_t size) noexcept nogil:
-    """XXH64 with seed 0 of size bytes at data."""
-    cdef size_t remaining = size
-    cdef uint64_t total, lane_1, lane_2, lane_3, lane_4
-    if size >= 32:
-        lane_1 = PRIME_1 + PRIME_2
-        lane_2 = PRIME_2
-        lane_3 = 0
-        lane_4 = 0 - PRIME_1
-        while remaining >= 32:
-            lane_1 = mix_lane(lane_1, read_u64(data))
-            lane_2 = mix_lane(lane_2, read_u64(data + 8))
-            lane_3 = mix_lane(lane_3, read_u64(data + 16))
-            lane_4 = mix_lane(lane_4, read_u64(data + 24))
-            data += 32
-            remaining -= 32
-        total = (
-            rotate_left(lane_1, 1) + rotate_left(lane_2, 7) + rotate_left(lane_3, 12) + rotate_left(lane_4, 18)
-        )
-        total = merge_lane(total, lane_1)
-        total = merge_lane(total, lane_2)
-        total = merge_lane(total, lane_3)
-        total = merge_lane(total, lane_4)
-    else:
-        total = PRIME_5
-    total += size
-    while remaining >= 8:
-        total = rotate_left(total ^ mix_lane(0, read_u64(data)), 27) * PRIME_1 + PRIME_4
-        data += 8
-        remaining -= 8
-    if remaining >= 4:
-        total = rotate_left(total ^ (read_u32(data) * PRIME_1), 23) * PRIME_2 + PRIME_3
-        data += 4
-        remaining -= 4
-    while remaining > 0:
-        total = rotate_left(total ^ (data[0] * PRIME_5), 11) * PRIME_1
-        data += 1
-        remaining -= 1
-    total = (total ^ (total >> 33)) * PRIME_2
-    total = (total ^ (total >> 29)) * PRIME_3
-    return total ^ (total >> 32)
-
-
-cdef struct Sums:
-    # How many hashes were added, and in how many of them each bit was set.
-    # Byte b of lanes[j] counts bit 8 * b + j of the last `pending` (at most 255) hashes.
-    uint64_t lanes[8]
-    uint64_t ones[64]
-    uint64_t count
-    int pending
-
-
-cdef void flush_lanes(Sums* sums) noexcept nogil:
-    cdef int bit
-    for bit in range(64):
-        sums.ones[bit] += (sums.lanes[bit & 7] >> (bit & 56)) & 255
-    memset(sums.lanes, 0, sizeof(sums.lanes))
-    sums.pending = 0
-
-
-cdef inline void add_hash(Sums* sums, uint64_t value) noexcept nogil:
-    cdef int lane
-    for lane in range(8):
-        sums.lanes[lane] += (value >> lane) & LOW_BIT_OF_EACH_BYTE
-    sums.count += 1
-    sums.pending += 1
-    if sums.pending == 255:
-        flush_lanes(sums)
-
-
-cdef uint64_t signs(Sums* sums) noexcept nogil:
-    """A bit is set where more hashes had it than had not; a tie leaves it clear."""
-    cdef uint64_t fingerprint = 0
-    cdef int bit
-    flush_lanes(sums)
-    for bit in range(64):
-        if sums.ones[bit] > sums.count - sums.ones[bit]:
-            fingerprint |= (<uint64_t>1) << bit
-    return fingerprint
-
-
-# Of each ASCII character: itself in lower case if it belongs to words, else 0.
-cdef uint8_t FOLDED[128]
-
-
-cdef void fill_folded() noexcept:
-    cdef int character
-    for character in range(128):
-        if c"A" <= character <= c"Z":
-            FOLDED[character] = character + 32
-        elif c"a" <= character <= c"z" or c"0" <= character <= c"9" or character == c"_":
-            FOLDED[character] = character
-        else:
-            FOLDED[character] = 0
-
-
-fill_folded()
-
-
-cdef inline size_t write_character(uint32_t character, uint8_t* out) noexcept nogil:
-    """Append the UTF-8 of a word character, in lower case if ASCII; 0 if it is no word character."""
-    if character < 0x80:
-        out[0] = FOLDED[character]
-        return out[0] != 0
-    if not Py_UNICODE_ISALNUM(character):
-        return 0
-    if character < 0x800:
-        out[0] = 0xC0 | (character >> 6)
-        out[1] = 0x80 | (character & 0x3F)
-        return 2
-    if character < 0x10000:
-        out[0] = 0xE0 | (character >> 12)
-        out[1] = 0x80 | ((character >> 6) & 0x3F)
-        out[2] = 0x80 | (character & 0x3F)
-        return 3
-    out[0] = 0xF0 | (character >> 18)
-    out[1] = 0x80 | ((character >> 12) & 0x3F)
-    out[2] = 0x80 | ((character >> 6) & 0x3F)
-    out[3] = 0x80 | (character & 0x3F)
-    return 4
-
-
-cdef struct Window:
-    # The last words, each followed by one space, back to back in a buffer that slides along the document.
-    # Word w of the document starts at starts[w % shingle_words]; `used` bytes are filled.
-    uint8_t* buffer
-    size_t capacity
-    size_t used
-    size_t starts[MAX_SHINGLE_WORDS]
-    uint64_t word_count
-    int shingle_words
-
-
-cdef Status make_room(Window* window) noexcept nogil:
-    """Drop words that no later shingle needs; where that leaves it half full, double the buffer."""
-    cdef uint64_t word_count = window.word_count
-    cdef uint64_t kept = min(word_count, <uint64_t>(window.shingle_words - 1))
-    cdef uint64_t word
-    # The word being read begins after the last finished one; its start stands in its own place.
-    cdef size_t first = window.starts[(word_count - kept) % window.shingle_words]
-    cdef uint8_t* larger
-    cdef size_t capacity
-    if first > 0:
-        memmove(window.buffer, window.buffer + first, window.used - first)
-        window.used -= first
-        for word in range(word_count - kept, word_count + 1):
-            window.starts[word % window.shingle_words] -= first
-    if window.used >= window.capacity // 2:
-        capacity = max(window.capacity * 2, <size_t>FIRST_BUFFER_BYTES)
-        larger = <uint8_t*>PyMem_RawRealloc(window.buffer, capacity)
-        if larger == NULL:
-            return NO_MEMORY
-        window.buffer = larger
-        window.capacity = capacity
-    return OK
-
-
-cdef inline void finish_word(Window* window, Sums* sums) noexcept nogil:
-    """End the word being read; hash the shingle that it completes, if it completes one."""
-    cdef uint64_t first
-    cdef size_t start
-    window.word_count += 1
-    if window.word_count >= <uint64_t>window.shingle_words:
-        first = window.word_count - window.shingle_words
-        start = window.starts[first % window.shingle_words]
-        add_hash(sums, hash_bytes(window.buffer + start, window.used - start))
-    window.buffer[window.used] = c" "
-    window.used += 1
-    window.starts[window.word_count % window.shingle_words] = window.used
-
-
-cdef Status add_shingles(const Character* text, Py_ssize_t length, Window* window, Sums* sums) noexcept nogil:
-    cdef bint in_word = False
-    cdef Py_ssize_t index
-    cdef size_t written
-    for index in range(length):
-        # One character and the space after the word are the most that one step writes.
-        if window.capacity - window.used <= MAX_CHARACTER_BYTES and make_room(window) != OK:
-            return NO_MEMORY
-        written = write_character(text[index], window.buffer + window.used)
-        window.used += written
-        if written:
-            in_word = True
-        elif in_word:
-            finish_word(window, sums)
-            in_word = False
-    if in_word:
-        finish_word(window, sums)
-    if 0 < window.word_count < <uint64_t>window.shingle_words:
-        # Too few words for a shingle: all of them are one, without the space after the last.
-        add_hash(sums, hash_bytes(window.buffer, window.used - 1))
-    return OK
-
-
-def fingerprint_words(text not None, int shingle_words):
-    """The simhash (0..2**64 - 1) of the shingles of shingle_words words in text; 0 for a text without words.
-
-    text: normalised, except that ASCII letters are put in lower case here. shingle_words: 1..64.
-    Raises TypeError for what is not a str, ValueError for a shingle_words outside that range.
+    hashes: uint64[m], distinct. weights: float64[m], 0..1024, kept to 2^-16. unseen: the weight of any other.
+    Raises ValueError for hashes that are not distinct, lengths that differ, or weights outside that range.
     """
-    cdef Window window
-    cdef Sums sums
-    cdef Status status
-    cdef int kind
-    cdef const void* data
-    cdef Py_ssize_t length
+    cdef SlotTable table
+    cdef uint64_t unseen
+
+    def __init__(self, const uint64_t[::1] hashes not None, const double[::1] weights not None, double unseen):
+        cdef size_t size = 2
+        cdef Slot* slot
+        cdef Py_ssize_t i
+        if len(hashes) != len(weights):
+            raise ValueError(f"idf: found {len(hashes)} hashes with {len(weights)} weights, expected as many")
+        self.unseen = self.checked(unseen)
+        while size < 2 * <size_t>len(hashes) + 1:
+            size *= 2
+        if slots_clear(&self.table, size) != OK:
+            raise MemoryError(f"idf: no memory for {len(hashes)} shingles")
+        for i in range(len(hashes)):
+            slot = slot_of(&self.table, hashes[i])
+            if slot.value != 0:
+                raise ValueError(f"idf: found hash {hashes[i]:016x} twice, expected distinct ones")
+            slot.hash = hashes[i]
+            slot.value = self.checked(weights[i]) + 1
+
+    cdef uint64_t checked(self, double weight) except? 0:
+        if not 0 <= weight <= _MOST_IDF:
+            raise ValueError(f"idf: found weight {weight}, expected 0..{_MOST_IDF:.0f}")
+        return <uint64_t>llrint(weight * WEIGHT_ONE)
+
+    def __dealloc__(self):
+        free(self.table.slots)
+
+
+cdef int chosen(choices, name, value) except -1:
+    if value not in choices:
+        raise ValueError(f"{name}: found {value!r}, expected {' or '.join(choices)}")
+    return choices[value]
+
+
+cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash) except *:
+    cdef Steps steps
+    if not 1 <= shingle <= MOST_SHINGLE:
+        raise ValueError(f"shingle: found {shingle}, expected 1..{MOST_SHINGLE}")
+    if (idf is not None) != (weights == "idf"):
+        raise ValueError(f"weights: found {weights!r} with idf {idf!r}, expected an Idf for 'idf' only")
+    steps.tokens.kind = chosen(_TOKENS, "tokens", tokens)
+    steps.tokens.flags = chosen(_NORMALISATIONS, "normalisation", normalisation)
+    steps.shingle = shingle
+    steps.weights = chosen(_WEIGHTS, "weights", weights)
+    steps.hash = chosen(_HASHES, "hash", hash)
+    steps.idf = NULL
+    steps.idf_unseen = 0
+    if idf is not None:
+        steps.idf = &(<Idf?>idf).table
+        steps.idf_unseen = (<Idf>idf).unseen
+    return steps
+
+
+cdef object utf8_of(text):
+    """What holds the UTF-8 of a text: itself, or bytes made of it. A lone surrogate becomes U+FFFD."""
+    if isinstance(text, bytes):
+        return text
     if not isinstance(text, str):
-        raise TypeError(f"text: found {type(text).__name__}, expected str")
-    if not 1 <= shingle_words <= MAX_SHINGLE_WORDS:
-        raise ValueError(f"shingle_words: found {shingle_words}, expected 1..{MAX_SHINGLE_WORDS}")
-    memset(&sums, 0, sizeof(sums))
-    window.buffer = NULL
-    window.capacity = 0
-    window.used = 0
-    window.word_count = 0
-    window.starts[0] = 0
-    window.shingle_words = shingle_words
-    kind = PyUnicode_KIND(text)
-    data = PyUnicode_DATA(text)
-    length = PyUnicode_GET_LENGTH(text)
-    if kind == PyUnicode_1BYTE_KIND:
-        status = add_shingles(<const uint8_t*>data, length, &window, &sums)
-    elif kind == PyUnicode_2BYTE_KIND:
-        status = add_shingles(<const uint16_t*>data, length, &window, &sums)
+        raise TypeError(f"text: found {type(text).__name__}, expected str or bytes")
+    if text.isascii():
+        return text
+    try:
+        return str.encode(text)
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text).encode()
+
+
+cdef struct Span:
+    const uint8_t* data
+    size_t size
+
+
+cdef Span span_of(holder) except *:
+    cdef Span span
+    cdef Py_ssize_t size
+    if isinstance(holder, bytes):
+        span.data = <const uint8_t*>PyBytes_AS_STRING(holder)
+        span.size = PyBytes_GET_SIZE(holder)
     else:
-        status = add_shingles(<const uint32_t*>data, length, &window, &sums)
-    PyMem_RawFree(window.buffer)
-    if status == NO_MEMORY:
-        raise MemoryError(f"text: no memory for shingles of {shingle_words} words")
+        span.data = <const uint8_t*>PyUnicode_AsUTF8AndSize(holder, &size)
+        span.size = size
+    return span
+
+
+cdef class Batch:
+    """Texts on their way to fingerprints; several threads may run() it at once."""
+    cdef list holders
+    cdef object idf  # kept alive while steps point into it
+    cdef Steps steps
+    cdef object waiting
+    cdef readonly object fingerprints
+    cdef readonly object counts
+    cdef readonly object failure
+
+    def __cinit__(self, texts, idf):
+        self.holders = [utf8_of(text) for text in texts]
+        self.idf = idf
+        self.fingerprints = numpy.empty(len(self.holders), dtype=numpy.uint64)
+        self.counts = numpy.empty(len(self.holders), dtype=numpy.uint32)
+
+    cdef cut(self, int threads):
+        """Name the slices, of about as many bytes each; how many there are."""
+        total = sum(map(len, self.holders))
+        most = max(_LEAST_SLICE_BYTES, total // (_SLICES_A_THREAD * threads))
+        slices, first, size = [], 0, 0
+        for index, holder in enumerate(self.holders):
+            size += len(holder)
+            if size >= most or index == len(self.holders) - 1:
+                slices.append((first, index + 1))
+                first, size = index + 1, 0
+        self.waiting = iter(slices)
+        return len(slices)
+
+    def run(self):
+        """Take slices until none is left; a failure is kept for all."""
+        cdef Document document
+        document_begin(&document)
+        try:
+            # One step of it is one step of the interpreter, so no two threads get the same slice.
+            for first, last in self.waiting:
+                if self.failure is None:
+                    self.measure(&document, first, last)
+        except BaseException as failure:
+            self.failure = failure
+        finally:
+            document_free(&document)
+
+    cdef measure(self, Document* document, Py_ssize_t first, Py_ssize_t last):
+        cdef uint64_t[::1] fingerprints = self.fingerprints
+        cdef uint32_t[::1] counts = self.counts
+        cdef Span span
+        cdef Status status
+        cdef Py_ssize_t i
+        for i in range(first, last):
+            span = span_of(self.holders[i])
+            with nogil:
+                status = document_measure(document, &self.steps, span.data, span.size, &fingerprints[i], &counts[i])
+            if status != OK:
+                raise MemoryError(f"text {i}: no memory for {span.size} bytes")
+
+
+cdef void document_begin(Document* document) noexcept:
+    cdef Py_ssize_t i
+    for i in range(<Py_ssize_t>sizeof(Document)):
+        (<uint8_t*>document)[i] = 0
+
+
+def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
+            hash="xxh3", int threads=1):
+    """The fingerprints of texts and how many tokens each has: (uint64[n], uint32[n]).
+
+    texts: str, or bytes of UTF-8, where what is not UTF-8 becomes U+FFFD as bytes.decode("utf-8", "replace") does;
+    so does a lone surrogate of a str. The rest is as in Recipe, but for tokens `separated`: the text is made of them,
+    with U+001F between. idf: an Idf for weights `idf`. threads: 1 and more; they change nothing.
+    Raises TypeError for other texts, ValueError for an unknown step, MemoryError.
+    """
+    cdef Batch batch
+    cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash)
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
+    if threads < 1:
+        raise ValueError(f"threads: found {threads}, expected at least 1")
+    batch = Batch(texts, idf)
+    batch.steps = steps
+    helpers = [Thread(target=batch.run) for _ in range(min(threads, batch.cut(threads)) - 1)]
+    for helper in helpers:
+        helper.start()
+    batch.run()
+    for helper in helpers:
+        helper.join()
+    if batch.failure is not None:
+        raise batch.failure
+    return batch.fingerprints, batch.counts
+
+
+def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
+             hash="xxh3"):
+    """The distinct hashes of the shingles of text, increasing, and what each weighs: (uint64[m], float64[m]).
+
+    The arguments and what is raised are those of measure.
+    """
+    cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash)
+    cdef Document document
+    cdef Status status
+    cdef object holder = utf8_of(text)
+    cdef Span span = span_of(holder)
+    cdef uint64_t[::1] hashes
+    cdef double[::1] weighed
+    cdef size_t i
+    cdef Slot slot
+    cdef Py_ssize_t found = 0
+    document_begin(&document)
+    try:
+        with nogil:
+            status = document_read(&document, &steps, True, span.data, span.size)
+        if status != OK:
+            raise MemoryError(f"text: no memory for the shingles of {span.size} bytes")
+        hashes = numpy.empty(document.shingles.count, dtype=numpy.uint64)
+        weighed = numpy.empty(document.shingles.count, dtype=numpy.float64)
+        for i in range(document.shingles.size):
+            slot = document.shingles.slots[i]
+            if slot.value != 0:
+                hashes[found] = slot.hash
+                weighed[found] = <double>weight_of(&steps, slot.hash, slot.value) / WEIGHT_ONE
+                found += 1
+    finally:
+        document_free(&document)
+    order = numpy.argsort(hashes)
+    return numpy.asarray(hashes)[order], numpy.asarray(weighed)[order]
+
+
+def simhash_of(const uint64_t[::1] hashes not None, const double[::1] weights not None):
+    """The fingerprint of features: a bit is set if what has it weighs more than what has not.
+
+    hashes: uint64[m]. weights: float64[m], kept to 2^-16, of which the sizes together are below 2^46.
+    Raises ValueError for lengths that differ, and for weights that are larger or not finite.
+    """
+    cdef Sums sums
+    cdef double size = 0
+    cdef Py_ssize_t i
+    if len(hashes) != len(weights):
+        raise ValueError(f"found {len(hashes)} hashes with {len(weights)} weights, expected as many")
+    for i in range(len(weights)):
+        size += abs(weights[i])
+    if not size < _MOST_WEIGHT:
+        raise ValueError(f"weights: found {size} in all, expected less than 2^46")
+    sums.total = 0
+    for i in range(64):
+        sums.ones[i] = 0
+    for i in range(len(hashes)):
+        add_weighted(&sums, hashes[i], llrint(weights[i] * WEIGHT_ONE))
     return signs(&sums)
+
+
+cdef list strings_of(text, int kind, normalisation):
+    """The tokens of text as str; of WHOLE one."""
+    cdef TokenSteps steps
+    cdef Document document
+    cdef Status status
+    cdef object holder = utf8_of(text)
+    cdef Span span = span_of(holder)
+    cdef size_t i
+    cdef size_t gap = kind != CHARACTERS
+    cdef const char* data
+    steps.kind = kind
+    steps.flags = chosen(_NORMALISATIONS, "normalisation", normalisation)
+    document_begin(&document)
+    try:
+        with nogil:
+            status = document_tokens(&document, &steps, span.data, span.size)
+        if status != OK:
+            raise MemoryError(f"text: no memory for the tokens of {span.size} bytes")
+        data = <const char*>document.tokens.bytes
+        return [
+            data[document.tokens.starts[i] : document.tokens.starts[i + 1] - gap].decode()
+            for i in range(document.tokens.count)
+        ]
+    finally:
+        document_free(&document)
+
+
+def normalised(text, normalisation="nfkc-casefold"):
+    """text, normalised by Unicode 14, as str. Raises as measure does."""
+    return "".join(strings_of(text, WHOLE, normalisation))
+
+
+def tokens_of(text, *, normalisation="nfkc-casefold", tokens="words"):
+    """The tokens of text, each a str: what measure makes shingles of. Raises as measure does."""
+    return strings_of(text, chosen(_TOKENS, "tokens", tokens), normalisation)
+
+
+def xxh3(const uint8_t[::1] data not None):
+    """XXH3 64 with seed 0 of data, as an int 0..2**64 - 1."""
+    return c_xxh3(&data[0] if len(data) else NULL, len(data))
 
 
 def xxh64(const uint8_t[::1] data not None):
     """XXH64 with seed 0 of data, as an int 0..2**64 - 1."""
-    if data.shape[0] == 0:
-        return hash_bytes(NULL, 0)
-    return hash_bytes(&data[0], data.shape[0])
+    return c_xxh64(&data[0] if len(data) else NULL, len(data))

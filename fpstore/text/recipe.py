@@ -12,13 +12,11 @@ The steps of version 1, in order:
   weight. A tie leaves the bit clear. A text without words has the fingerprint 0.
 
 A change of any step is a new version, so that equal recipes give equal fingerprints. What Unicode calls a
-letter, and its foldings, are those of the running Python: characters that an older one does not know yet
-are no part of a word there.
+letter, and its foldings, are pinned (`unicode.py`).
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
@@ -26,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.errors import UnsupportedVersion
-from fpstore.text._simhash import fingerprint_words
+from fpstore.text._simhash import measure
 
 VERSION = 1
 MAX_SHINGLE = 64
@@ -74,16 +72,16 @@ class Recipe:
 
     def fingerprint(self, text: str) -> int:
         """The fingerprint (0..2**64 - 1) of one text; 0 if it has no words."""
-        return fingerprint_words(_normalise(text), self.shingle)
+        return int(self.fingerprint_many([text])[0])
 
     def fingerprint_many(self, texts: Sequence[str]) -> npt.NDArray[np.uint64]:
         """The fingerprints of texts, in their order: uint64[len(texts)]."""
         if isinstance(texts, str):
             raise TypeError("texts: found one str, expected a sequence of them")
-        fingerprints = np.empty(len(texts), dtype=np.uint64)
-        for index, text in enumerate(texts):
-            fingerprints[index] = fingerprint_words(_normalise(text), self.shingle)
-        return fingerprints
+        for text in texts:
+            if not isinstance(text, str):
+                raise TypeError(f"text: found {type(text).__name__}, expected str")
+        return measure(texts, normalisation=self.normalisation, shingle=self.shingle, hash=self.hash)[0]
 
     def to_json(self) -> dict[str, str | int]:
         """The recipe as a plain dictionary, for json; from_json reads it back."""
@@ -114,13 +112,6 @@ def _check_type(name: str, value: object) -> None:
     # A bool is an int to isinstance, and True is no version.
     if type(value) is not expected:
         raise ValueError(f"recipe {name}: found {value!r}, expected {expected.__name__}")
-
-
-def _normalise(text: str) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"text: found {type(text).__name__}, expected str")
-    # ASCII is in NFKC already, and its letters are folded while words are read.
-    return text if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
 DEFAULT = Recipe("words-4")

@@ -1,0 +1,174 @@
+/* From tokens to a fingerprint: shingles, their hashes, their weights, and the sign of the sums.
+
+   All sums are of integers, so no order of adding changes them: weights are in units of 2^-16. */
+#ifndef FPSTORE_TEXT_SIMHASH_H
+#define FPSTORE_TEXT_SIMHASH_H
+
+#include <math.h>
+
+#include "text_hash.h"
+#include "text_tokens.h"
+
+#define WEIGHT_ONE 65536
+#define FEW_SLOTS 1024
+#define CAP 4
+
+typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
+typedef enum { XXH3, XXH64 } HashKind;
+
+/* Of a shingle: its hash and how often it occurs, or in an idf model its weight. A free one has the value 0. */
+typedef struct {
+    uint64_t hash;
+    uint64_t value;
+} Slot;
+
+typedef struct {
+    Slot *slots;
+    size_t room;  /* slots there are */
+    size_t size;  /* slots in use for this document, a power of two */
+    size_t count; /* of them taken */
+} SlotTable;
+
+typedef struct {
+    TokenSteps tokens;
+    unsigned shingle;
+    HashKind hash;
+    WeightKind weights;
+    const SlotTable *idf; /* values one more than the weight */
+    uint64_t idf_unseen;
+} Steps;
+
+typedef struct {
+    int64_t ones[64]; /* the weight of the shingles whose hash has the bit */
+    int64_t total;
+} Sums;
+
+typedef struct {
+    Tokens tokens;
+    uint64_t *hashes;
+    size_t hash_room;
+    SlotTable shingles;
+    Sums sums;
+    uint64_t token_count;
+} Document;
+
+/* Odd, and not known outside the process: whoever writes a document cannot aim its shingles at one slot. */
+static uint64_t slot_secret = P64_1;
+
+ALWAYS_INLINE Slot *slot_of(const SlotTable *table, uint64_t hash) {
+    const size_t mask = table->size - 1;
+    size_t at = (size_t)((hash * slot_secret) >> 32) & mask;
+    while (table->slots[at].value != 0 && table->slots[at].hash != hash) at = (at + 1) & mask;
+    return table->slots + at;
+}
+
+/* Make the table empty, with so many slots, a power of two. */
+static Status slots_clear(SlotTable *table, size_t size) {
+    if (size > table->room) {
+        free(table->slots);
+        table->room = 0;
+        table->slots = malloc(size * sizeof *table->slots);
+        if (table->slots == NULL) return NO_MEMORY;
+        table->room = size;
+    }
+    memset(table->slots, 0, size * sizeof *table->slots);
+    table->size = size;
+    table->count = 0;
+    return OK;
+}
+
+static Status slots_grow(SlotTable *table) {
+    SlotTable larger = {0};
+    if (slots_clear(&larger, 4 * table->size) != OK) return NO_MEMORY;
+    for (size_t i = 0; i < table->size; i++)
+        if (table->slots[i].value != 0) *slot_of(&larger, table->slots[i].hash) = table->slots[i];
+    larger.count = table->count;
+    free(table->slots);
+    *table = larger;
+    return OK;
+}
+
+static Status count_shingles(SlotTable *table, const uint64_t *hashes, size_t count) {
+    while (2 * (table->count + count) > table->size)
+        if (slots_grow(table) != OK) return NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        Slot *slot = slot_of(table, hashes[i]);
+        table->count += slot->value == 0;
+        slot->hash = hashes[i];
+        slot->value++;
+    }
+    return OK;
+}
+
+/* The weight of a shingle that occurs so often, in units of 2^-16. */
+static int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count) {
+    switch (steps->weights) {
+    case PRESENCE: return WEIGHT_ONE;
+    case CAPPED: return WEIGHT_ONE * (int64_t)(count < CAP ? count : CAP);
+    case LOGARITHM: return (int64_t)floor(WEIGHT_ONE * (1 + log((double)count)) + 0.5);
+    case IDF: {
+        const uint64_t found = slot_of(steps->idf, hash)->value;
+        return (int64_t)(count * (found ? found - 1 : steps->idf_unseen));
+    }
+    default: return WEIGHT_ONE * (int64_t)count;
+    }
+}
+
+ALWAYS_INLINE void add_weighted(Sums *sums, uint64_t hash, int64_t weight) {
+    for (int bit = 0; bit < 64; bit++) sums->ones[bit] += weight & -(int64_t)(hash >> bit & 1);
+    sums->total += weight;
+}
+
+/* A bit is set where what has it weighs more than what has not; a tie leaves it clear. */
+static uint64_t signs(const Sums *sums) {
+    uint64_t fingerprint = 0;
+    for (int bit = 0; bit < 64; bit++) fingerprint |= (uint64_t)(sums->ones[bit] > sums->total - sums->ones[bit]) << bit;
+    return fingerprint;
+}
+
+static uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size) {
+    return steps->hash == XXH3 ? xxh3(at, size) : xxh64(at, size);
+}
+
+#define KERNEL(name) name##_portable
+#include "text_simhash_body.h"
+#undef KERNEL
+
+static void document_free(Document *document) {
+    tokens_free(&document->tokens);
+    free(document->hashes);
+    free(document->shingles.slots);
+}
+
+/* Read a document into document->sums, or for weights other than frequency, or with counted, into document->shingles. */
+static Status document_read(Document *document, const Steps *steps, int counted, const uint8_t *text, size_t size) {
+    return document_read_portable(document, steps, counted, text, size);
+}
+
+static Status document_measure(Document *document, const Steps *steps, const uint8_t *text, size_t size,
+                               uint64_t *fingerprint, uint32_t *token_count) {
+    const Status status = document_read(document, steps, steps->weights != FREQUENCY, text, size);
+    if (status != OK) return status;
+    if (steps->weights != FREQUENCY)
+        for (size_t i = 0; i < document->shingles.size; i++) {
+            const Slot slot = document->shingles.slots[i];
+            if (slot.value != 0) add_weighted(&document->sums, slot.hash, weight_of(steps, slot.hash, slot.value));
+        }
+    *fingerprint = signs(&document->sums);
+    *token_count = document->token_count < UINT32_MAX ? (uint32_t)document->token_count : UINT32_MAX;
+    return OK;
+}
+
+/* The tokens of a whole document, all in document->tokens. */
+static Status document_tokens(Document *document, const TokenSteps *steps, const uint8_t *text, size_t size) {
+    const uint8_t *end = text + size;
+    tokens_begin(&document->tokens);
+    while (text < end) {
+        const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;
+        if (put_piece_portable(&document->tokens, steps, &text, stop, end) != OK) return NO_MEMORY;
+    }
+    if (size > 0 && steps->kind != CHARACTERS) end_token(&document->tokens);
+    return OK;
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* Hashing and counting. Included once for each instruction set; see platform.h. */
+
+/* Add the bits of hashes to ones: bytes of words count 255 at a time. */
+static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t count) {
+    while (count > 0) {
+        const size_t some = count < 255 ? count : 255;
+        uint64_t lanes[8] = {0};
+        for (size_t i = 0; i < some; i++)
+            for (int lane = 0; lane < 8; lane++) lanes[lane] += hashes[i] >> lane & 0x0101010101010101u;
+        for (int bit = 0; bit < 64; bit++) ones[bit] += lanes[bit & 7] >> (bit & 56) & 255;
+        hashes += some;
+        count -= some;
+    }
+}
+
+/* The hashes of the shingles that begin at the first count tokens. */
+static void KERNEL(hash_shingles)(const Document *document, const Steps *steps, size_t count, size_t length) {
+    const uint8_t *bytes = document->tokens.bytes;
+    const uint32_t *starts = document->tokens.starts, *ends = starts + length;
+    const size_t gap = steps->tokens.kind != CHARACTERS;
+    if (steps->hash == XXH3)
+        for (size_t i = 0; i < count; i++) document->hashes[i] = xxh3(bytes + starts[i], ends[i] - starts[i] - gap);
+    else
+        for (size_t i = 0; i < count; i++) document->hashes[i] = xxh64(bytes + starts[i], ends[i] - starts[i] - gap);
+}
+
+/* Hash the shingles of length tokens and drop those tokens that no later one needs. */
+static Status KERNEL(take_shingles)(Document *document, const Steps *steps, int counted, size_t length) {
+    if (document->tokens.count < length) return OK;
+    const size_t count = document->tokens.count - length + 1;
+    if (count > document->hash_room) {
+        free(document->hashes);
+        document->hash_room = 0;
+        document->hashes = malloc(2 * count * sizeof *document->hashes);
+        if (document->hashes == NULL) return NO_MEMORY;
+        document->hash_room = 2 * count;
+    }
+    KERNEL(hash_shingles)(document, steps, count, length);
+    document->token_count += count;
+    tokens_slide(&document->tokens, length - 1);
+    if (counted) return count_shingles(&document->shingles, document->hashes, count);
+    KERNEL(count_bits)(document->sums.ones, document->hashes, count);
+    document->sums.total += count;
+    return OK;
+}
+
+static Status KERNEL(document_read)(Document *document, const Steps *steps, int counted, const uint8_t *text, size_t size) {
+    const uint8_t *end = text + size;
+    tokens_begin(&document->tokens);
+    memset(&document->sums, 0, sizeof document->sums);
+    document->token_count = 0;
+    if (counted && slots_clear(&document->shingles, FEW_SLOTS) != OK) return NO_MEMORY;
+    while (text < end) {
+        const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;
+        if (KERNEL(put_piece)(&document->tokens, &steps->tokens, &text, stop, end) != OK) return NO_MEMORY;
+        if (text == end && steps->tokens.kind != CHARACTERS) end_token(&document->tokens);
+        if (KERNEL(take_shingles)(document, steps, counted, steps->shingle) != OK) return NO_MEMORY;
+    }
+    const size_t rest = document->tokens.count;
+    if (document->token_count > 0 || rest == 0) { /* shingles were counted; the last has shingle - 1 tokens more */
+        document->token_count += rest;
+        return OK;
+    }
+    if (KERNEL(take_shingles)(document, steps, counted, rest) != OK) return NO_MEMORY;
+    document->token_count = rest;
+    return OK;
+}

@@ -1,0 +1,173 @@
+/* From UTF-8 to tokens: normalised, one after another in a buffer that slides along the document.
+
+   Words and separated tokens are each followed by a space, so that a shingle is a slice of the buffer; characters
+   follow one another. Memory is bounded by the longest shingle, not by the document. */
+#ifndef FPSTORE_TEXT_TOKENS_H
+#define FPSTORE_TEXT_TOKENS_H
+
+#include "text_unicode.h"
+
+#define MOST_SHINGLE 64
+#define PIECE_BYTES 4096 /* of the document at once: with its tokens and hashes, what a first-level cache holds */
+#define SLACK_BYTES 128  /* a kernel may write so much behind what it has to say */
+#define SEPARATOR 0x1F
+
+/* WHOLE is no way of making tokens: it lets through everything, for who wants the normalised text. */
+typedef enum { WORDS, CHARACTERS, SEPARATED, WHOLE } TokenKind;
+
+typedef struct {
+    TokenKind kind;
+    uint8_t flags; /* those of JOINS, NFKC_CHANGES and FOLD_CHANGES that the normalisation asks for */
+} TokenSteps;
+
+typedef struct {
+    uint8_t *bytes;
+    size_t byte_room, used;
+    uint32_t *starts; /* of the tokens in bytes; one more: of the token being read */
+    size_t start_room, count;
+    int in_token; /* the last token has begun; of characters: one was read */
+    int gap;      /* of characters: white space was read after the last one */
+    uint32_t *points; /* room for a piece of text that is composed, in two halves */
+    size_t point_room;
+} Tokens;
+
+static void tokens_free(Tokens *tokens) {
+    free(tokens->bytes);
+    free(tokens->starts);
+    free(tokens->points);
+}
+
+/* Empty the buffer for a document; what it holds is zeros or was used before. */
+static void tokens_begin(Tokens *tokens) {
+    tokens->used = tokens->count = 0;
+    tokens->in_token = tokens->gap = 0;
+}
+
+/* Room for so many bytes and tokens more. */
+static Status tokens_reserve(Tokens *tokens, size_t bytes, size_t count) {
+    bytes += tokens->used + SLACK_BYTES;
+    if (bytes > tokens->byte_room) {
+        if (bytes > UINT32_MAX / 2) return NO_MEMORY; /* starts has 32 bits */
+        uint8_t *larger = realloc(tokens->bytes, 2 * bytes);
+        if (larger == NULL) return NO_MEMORY;
+        tokens->bytes = larger;
+        tokens->byte_room = 2 * bytes;
+    }
+    count += tokens->count + SLACK_BYTES;
+    if (count > tokens->start_room) {
+        uint32_t *larger = realloc(tokens->starts, 2 * count * sizeof *larger);
+        if (larger == NULL) return NO_MEMORY;
+        tokens->starts = larger;
+        tokens->start_room = 2 * count;
+    }
+    return OK;
+}
+
+/* Drop all tokens but the last so many. */
+static void tokens_slide(Tokens *tokens, size_t kept) {
+    const size_t dropped = tokens->count - kept;
+    const uint32_t first = tokens->starts[dropped];
+    if (first == 0) return;
+    memmove(tokens->bytes, tokens->bytes + first, tokens->used - first);
+    for (size_t i = 0; i <= kept; i++) tokens->starts[i] = tokens->starts[dropped + i] - first;
+    tokens->used -= first;
+    tokens->count = kept;
+}
+
+ALWAYS_INLINE void end_token(Tokens *tokens) {
+    if (!tokens->in_token) return;
+    tokens->bytes[tokens->used++] = ' ';
+    tokens->starts[++tokens->count] = (uint32_t)tokens->used;
+    tokens->in_token = 0;
+}
+
+/* Append a code point, which stays what it is; at most five bytes and two tokens. */
+ALWAYS_INLINE void put_point(Tokens *tokens, TokenKind kind, uint32_t point) {
+    const uint8_t flags = unicode_flags[point];
+    if (kind == CHARACTERS) {
+        if (flags & IS_SPACE) {
+            tokens->gap = tokens->in_token;
+            return;
+        }
+        if (tokens->gap) {
+            tokens->bytes[tokens->used++] = ' ';
+            tokens->starts[++tokens->count] = (uint32_t)tokens->used;
+            tokens->gap = 0;
+        }
+        tokens->used += utf8_write(point, tokens->bytes + tokens->used);
+        tokens->starts[++tokens->count] = (uint32_t)tokens->used;
+        tokens->in_token = 1;
+    } else if (kind == WHOLE || (kind == WORDS ? flags & IS_WORD : point != SEPARATOR)) {
+        tokens->used += utf8_write(point, tokens->bytes + tokens->used);
+        tokens->in_token = 1;
+    } else {
+        end_token(tokens);
+    }
+}
+
+ALWAYS_INLINE void put_folded(Tokens *tokens, const TokenSteps *steps, uint32_t point) {
+    unsigned count;
+    const uint32_t *points = steps->flags & FOLD_CHANGES ? mapped(&folded, point, &count) : NULL;
+    if (points == NULL) {
+        put_point(tokens, steps->kind, point);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) put_point(tokens, steps->kind, points[i]);
+}
+
+/* Whether the code point at `at` may be composed with the one before it. */
+ALWAYS_INLINE int joins_at(const TokenSteps *steps, const uint8_t *at, const uint8_t *end) {
+    unsigned size;
+    return at < end && *at >= 0x80 && (unicode_flags[utf8_read(at, end, &size)] & steps->flags & JOINS);
+}
+
+static Status points_reserve(Tokens *tokens, size_t count) {
+    if (count <= tokens->point_room) return OK;
+    uint32_t *larger = realloc(tokens->points, 4 * count * sizeof *larger);
+    if (larger == NULL) return NO_MEMORY;
+    tokens->points = larger;
+    tokens->point_room = 2 * count;
+    return OK;
+}
+
+/* Normalise the code point at *at and all that join it; leaves *at behind them. further: bytes of the piece to come. */
+static Status put_composed(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, const uint8_t *stop,
+                           const uint8_t *end) {
+    const uint8_t *next = *at;
+    size_t count = 0;
+    unsigned size;
+    do {
+        if (points_reserve(tokens, count + MOST_DECOMPOSED) != OK) return NO_MEMORY;
+        count += decompose(utf8_read(next, end, &size), tokens->points + count);
+        next += size;
+    } while (joins_at(steps, next, end));
+    count = reorder_and_compose(tokens->points, count, tokens->points + tokens->point_room);
+    /* Folding makes three code points of one at most, of four bytes. */
+    const size_t further = stop > next ? (size_t)(stop - next) : 0;
+    if (tokens_reserve(tokens, 13 * count + 3 * further, 6 * count + 2 * further) != OK) return NO_MEMORY;
+    for (size_t i = 0; i < count; i++) put_folded(tokens, steps, tokens->points[i]);
+    *at = next;
+    return OK;
+}
+
+/* Read on from *at, which is not ASCII or is joined by what follows it, to the next ASCII or to stop, or a bit over. */
+static Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, const uint8_t *stop,
+                         const uint8_t *end) {
+    do {
+        unsigned size;
+        const uint32_t point = utf8_read(*at, end, &size);
+        if ((unicode_flags[point] & steps->flags & (JOINS | NFKC_CHANGES)) || joins_at(steps, *at + size, end)) {
+            if (put_composed(tokens, steps, at, stop, end) != OK) return NO_MEMORY;
+        } else {
+            put_folded(tokens, steps, point);
+            *at += size;
+        }
+    } while (*at < stop && **at >= 0x80);
+    return OK;
+}
+
+#define KERNEL(name) name##_portable
+#include "text_tokens_body.h"
+#undef KERNEL
+
+#endif

@@ -1,0 +1,226 @@
+"""The pinned Unicode facts, and normalising and tokens that rest on them, against unicodedata and re."""
+
+import random
+import re
+import sys
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fpstore.text._simhash import normalised, tokens_of
+from fpstore.text.unicode import COLUMNS, UNICODE_VERSION, pack, pinned
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+import make_unicode
+
+# Where the running Python has another Unicode, it knows other facts than those which are pinned.
+same_unicode = pytest.mark.skipif(unicodedata.unidata_version != UNICODE_VERSION, reason="another Unicode")
+
+NORMALISATIONS = ("none", "nfkc", "nfkc-casefold")
+SURROGATES = range(0xD800, 0xE000)
+SPACES = r"[\s\x00-\x1f\x7f-\x9f]+"
+
+
+def normalise(text, normalisation):
+    """The plain twin of normalised."""
+    text = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    if normalisation == "none":
+        return text
+    text = unicodedata.normalize("NFKC", text)
+    return text.casefold() if normalisation == "nfkc-casefold" else text
+
+
+def tokenise(text, tokens, normalisation):
+    """The plain twin of tokens_of."""
+    text = normalise(text, normalisation)
+    if tokens == "words":
+        return re.findall(r"\w+", text)
+    if tokens == "separated":
+        return [token for token in text.split("\x1f") if token]
+    return list(re.sub(SPACES, " ", text).strip(" "))
+
+
+# As it is written: composed and not, with marks of many kinds, in scripts that fold, combine or have compatible forms.
+TEXTS = [
+    "Tiếng Việt: Cộng hòa xã hội chủ nghĩa Việt Nam",
+    unicodedata.normalize("NFD", "Tiếng Việt: Cộng hòa xã hội chủ nghĩa Việt Nam"),
+    "हिन्दी क़िला फ़र्क़ विद्यालय, ज़मीन क\u093c",
+    unicodedata.normalize("NFD", "대한민국 한국어 닭"),
+    "대한민국 가\u11a8 \u1100\u1161\u11a8 \uffa1\uffc2\uffa8 각\u11a8",
+    "العَرَبِيَّة ﻻ ﷺ ﷲ مُحَمَّد",
+    "中文，漢字 豈更車 ㍿ ㌀ ㋿ 𠀀𪘀 ｶﾞｷﾞｸﾞ ﾊﾟ",
+    "Ｆｕｌｌ－ｗｉｄｔｈ　ＡＢＣ１２３ ﬁne ﬄuent ﬀ ½ ² Ⅷ ①",
+    "İstanbul ISPARTA ıI i̇ Straße STRASSE ẞ ΌΣΟΣ ὈΔΥΣΣΕΎΣ ς σ ᾳ ᾼ ŉ ǰ ΐ",
+    "e\u0301e\u0301\u0323 \u0301alone q\u0323\u0307 q\u0307\u0323 A\u030a\u0301 \u212b \u2126 \u1e9b\u0323",
+    "a\u0315\u0300\u05ae\u0062 \u0f71\u0f72\u0f80 \u0344 \u0b47\u0b3e \u1b06 \U0001d15e \U000110a5\U000110ba",
+    "नमस्ते dunia नमस्कार ไทย ภาษา தமிழ் ລາວ ខ្មែរ 𞤀𞤢 𐐀𐐨 Ꭰꭰ ა Ა",
+    "soft\u00adhyphen zero\u200bwidth joiner\u200d \ufeff mark\u034f ligature\u2060 \u00a0\u3000\u2003x\u0085y\u001fz",
+    "\ud800 lone \udfff surrogates \ud83d\ude00 here",
+]
+
+
+@same_unicode
+def test_the_committed_file_is_what_the_tool_makes():
+    made, kept = make_unicode.columns(), pinned()
+    for name in COLUMNS:
+        assert np.array_equal(made[name], kept[name]), name
+
+
+def test_packed_columns_are_read_back():
+    columns = {name: np.array([5, 2, 2**32 - 1, 0][:count], dtype=np.uint32) for count, name in enumerate(COLUMNS)}
+    read = unpack_of(columns)
+    for name in COLUMNS:
+        assert np.array_equal(read[name], columns[name]), name
+
+
+def unpack_of(columns):
+    from fpstore.text.unicode import unpack
+
+    return unpack(pack(columns))
+
+
+@same_unicode
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_every_code_point_alone_is_normalised_as_unicodedata_does(normalisation):
+    for code in range(0x110000):
+        text = chr(code)
+        assert normalised(text, normalisation) == normalise(text, normalisation), hex(code)
+
+
+@same_unicode
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+@pytest.mark.parametrize("tokens", ["words", "characters", "separated"])
+def test_every_code_point_between_two_letters_makes_the_tokens_that_re_finds(tokens, normalisation):
+    for start in range(0, 0x110000, 0x100):
+        text = "".join(f"a{chr(code)}b" for code in range(start, start + 0x100))
+        found = tokens_of(text, tokens=tokens, normalisation=normalisation)
+        assert found == tokenise(text, tokens, normalisation), hex(start)
+
+
+def marks():
+    """Characters that combine, decompose or compose, and some that do not."""
+    interesting = [
+        chr(code)
+        for code in range(0x30000)
+        if code not in SURROGATES
+        and (unicodedata.combining(chr(code)) or unicodedata.normalize("NFKD", chr(code)) != chr(code))
+    ]
+    hangul = [chr(code) for code in range(0x1100, 0x1200)]
+    return st.sampled_from(interesting) | st.sampled_from(hangul) | st.sampled_from("aeiouAEIOU _,\x1f\t0é가각")
+
+
+@same_unicode
+@given(st.lists(marks(), max_size=40).map("".join) | st.text(max_size=60), st.sampled_from(NORMALISATIONS))
+def test_text_of_many_marks_is_normalised_as_unicodedata_does(text, normalisation):
+    assert normalised(text, normalisation) == normalise(text, normalisation)
+    for tokens in ("words", "characters", "separated"):
+        found = tokens_of(text, tokens=tokens, normalisation=normalisation)
+        assert found == tokenise(text, tokens, normalisation)
+
+
+@same_unicode
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_text_of_many_scripts_is_normalised_as_unicodedata_does(text, normalisation):
+    # So long that pieces of it begin and end everywhere.
+    for repeats in (1, 300):
+        long = text * repeats
+        assert normalised(long, normalisation) == normalise(long, normalisation)
+        for tokens in ("words", "characters", "separated"):
+            found = tokens_of(long, tokens=tokens, normalisation=normalisation)
+            assert found == tokenise(long, tokens, normalisation), tokens
+
+
+@pytest.mark.parametrize("pad", range(4060, 4100))
+@pytest.mark.parametrize("tail", ["e\u0301", "한\u11a8", "é", "\u00a0\u00a0x", "𝔘", " ", "\u0390"])
+def test_what_lies_across_two_pieces_is_read_whole(pad, tail):
+    text = "x" * pad + tail + "y end"
+    for tokens in ("words", "characters"):
+        assert tokens_of(text, tokens=tokens) == tokenise(text, tokens, "nfkc-casefold")
+
+
+def test_a_long_run_of_marks_is_put_in_order():
+    source = random.Random(15)
+    marks = "".join(source.choices("\u0301\u0323\u0307\u0315\u05b0\u3099\u0345", k=5000))
+    for text in (marks, "q" + marks, "Á" + marks + "e\u0301"):
+        assert normalised(text, "nfkc") == unicodedata.normalize("NFKC", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\u0378\u0c5d\U0001f6dd", "\u0378\u0c5d\U0001f6dd"),
+        ("\U0001e030", "\U0001e030"),  # MODIFIER LETTER CYRILLIC SMALL A of Unicode 15, which NFKC changes there
+        ("\u1c89", "\u1c89"),  # CYRILLIC CAPITAL LETTER TJE of Unicode 16, which folds there
+    ],
+)
+def test_what_unicode_14_does_not_assign_stays_what_it_is(text, expected):
+    assert normalised(text) == expected
+
+
+@pytest.mark.parametrize("point", ["\U0001e030", "\u1c89", "\U00011f04", "\U000323b0", "\u0378", "\ue000"])
+def test_what_unicode_14_does_not_assign_is_no_word_character(point):
+    assert tokens_of(f"a{point}b") == ["a", "b"]
+
+
+BAD = [0x00, 0x41, 0x80, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xA0, 0x9F, 0xED, 0xEF, 0xF0, 0x90, 0x8F, 0xF4, 0xF5, 0xFF]
+
+
+@given(st.binary(max_size=40) | st.lists(st.sampled_from(BAD), max_size=12).map(bytes))
+@example(b"\xed\xa0\x80\xed\xb0\x80")
+@example("é中😀".encode()[:-1])
+def test_bytes_that_are_no_utf8_are_read_as_python_replaces_them(data):
+    text = data.decode("utf-8", "replace")
+    assert normalised(data, "none") == text
+    assert tokens_of(data, tokens="characters") == tokenise(text, "characters", "nfkc-casefold")
+
+
+def test_every_short_sequence_of_telling_bytes_is_read_as_python_replaces_it():
+    for first in BAD:
+        for second in BAD:
+            for rest in (b"", *(bytes([third]) for third in BAD), b"\x80\x80", b"\xbf\xe2", b"\x80\x80\x80"):
+                data = bytes([first, second]) + rest
+                assert normalised(data, "none") == data.decode("utf-8", "replace"), data
+
+
+def test_bytes_and_str_are_read_alike():
+    for text in TEXTS[:-1]:
+        for tokens in ("words", "characters"):
+            assert tokens_of(text.encode(), tokens=tokens) == tokens_of(text, tokens=tokens)
+
+
+@pytest.mark.parametrize("wrong", ["nfc", "", None])
+def test_an_unknown_normalisation_is_refused(wrong):
+    with pytest.raises(ValueError, match="normalisation: found"):
+        normalised("text", wrong)
+
+
+def test_a_text_of_another_type_is_refused():
+    with pytest.raises(TypeError, match="found bytearray, expected str or bytes"):
+        tokens_of(bytearray(b"text"))
+
+
+def test_the_tool_refuses_another_unicode(tmp_path, monkeypatch):
+    monkeypatch.setattr(make_unicode.unicodedata, "unidata_version", "15.1.0")
+    monkeypatch.setattr(sys, "argv", ["make_unicode.py", str(tmp_path / "out.bin")])
+    with pytest.raises(SystemExit, match=r"Unicode 15\.1\.0, expected 14\.0\.0"):
+        make_unicode.main()
+
+
+@same_unicode
+def test_the_tool_writes_what_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["make_unicode.py", str(tmp_path / "out.bin")])
+    make_unicode.main()
+    written = (tmp_path / "out.bin").read_bytes()
+    assert unpack_bytes(written) == unpack_bytes(pack(pinned()))
+
+
+def unpack_bytes(packed):
+    from fpstore.text.unicode import unpack
+
+    return {name: values.tolist() for name, values in unpack(packed).items()}
