@@ -44,6 +44,11 @@ typedef struct {
 } Sums;
 
 typedef struct {
+    const uint8_t *data;
+    size_t size;
+} Span;
+
+typedef struct {
     Tokens tokens;
     uint64_t *hashes;
     size_t hash_room;
@@ -126,23 +131,45 @@ static uint64_t signs(const Sums *sums) {
     return fingerprint;
 }
 
-static uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size) {
-    return steps->hash == XXH3 ? xxh3(at, size) : xxh64(at, size);
-}
-
 #define KERNEL(name) name##_portable
 #include "text_simhash_body.h"
 #undef KERNEL
+
+#if FPSTORE_X86
+FAST_BEGIN
+#define KERNEL(name) name##_fast
+#include "text_simhash_body.h"
+#undef KERNEL
+FAST_END
+WIDE_BEGIN
+#define KERNEL(name) name##_wide
+#define KERNEL_IS_WIDE
+#include "text_simhash_body.h"
+#undef KERNEL_IS_WIDE
+#undef KERNEL
+WIDE_END
+#endif
+
+typedef Status (*ReadDocument)(Document *, const Steps *, int, const uint8_t *, size_t);
+typedef Status (*PutPiece)(Tokens *, const TokenSteps *, const uint8_t **, const uint8_t *, const uint8_t *);
+
+/* Read a document into its sums, or, if counted, into its shingles. */
+static ReadDocument document_read = document_read_portable;
+static PutPiece put_piece = put_piece_portable;
+
+static void text_choose(int fast, int wide) {
+#if FPSTORE_X86
+    document_read = wide ? document_read_wide : fast ? document_read_fast : document_read_portable;
+    put_piece = wide ? put_piece_wide : fast ? put_piece_fast : put_piece_portable;
+#else
+    (void)fast, (void)wide;
+#endif
+}
 
 static void document_free(Document *document) {
     tokens_free(&document->tokens);
     free(document->hashes);
     free(document->shingles.slots);
-}
-
-/* Read a document into document->sums, or for weights other than frequency, or with counted, into document->shingles. */
-static Status document_read(Document *document, const Steps *steps, int counted, const uint8_t *text, size_t size) {
-    return document_read_portable(document, steps, counted, text, size);
 }
 
 static Status document_measure(Document *document, const Steps *steps, const uint8_t *text, size_t size,
@@ -159,13 +186,24 @@ static Status document_measure(Document *document, const Steps *steps, const uin
     return OK;
 }
 
+/* document_measure for count texts; stops at the first that fails and leaves its number in *at. */
+static Status documents_measure(Document *document, const Steps *steps, const Span *texts, size_t count, size_t *at,
+                                uint64_t *fingerprints, uint32_t *token_counts) {
+    for (*at = 0; *at < count; ++*at) {
+        const Span *text = texts + *at;
+        if (document_measure(document, steps, text->data, text->size, fingerprints + *at, token_counts + *at) != OK)
+            return NO_MEMORY;
+    }
+    return OK;
+}
+
 /* The tokens of a whole document, all in document->tokens. */
 static Status document_tokens(Document *document, const TokenSteps *steps, const uint8_t *text, size_t size) {
     const uint8_t *end = text + size;
     tokens_begin(&document->tokens);
     while (text < end) {
         const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;
-        if (put_piece_portable(&document->tokens, steps, &text, stop, end) != OK) return NO_MEMORY;
+        if (put_piece(&document->tokens, steps, &text, stop, end) != OK) return NO_MEMORY;
     }
     if (size > 0 && steps->kind != CHARACTERS) end_token(&document->tokens);
     return OK;

@@ -1,6 +1,21 @@
 /* Hashing and counting. Included once for each instruction set; see platform.h. */
 
-/* Add the bits of hashes to ones: bytes of words count 255 at a time. */
+#ifdef KERNEL_IS_WIDE
+/* Add the bits of hashes to ones: 64 bytes count 255 at a time. */
+static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t count) {
+    while (count > 0) {
+        const size_t some = count < 255 ? count : 255;
+        __m512i bytes = _mm512_setzero_si512();
+        for (size_t i = 0; i < some; i++) bytes = _mm512_mask_add_epi8(bytes, hashes[i], bytes, _mm512_set1_epi8(1));
+        uint8_t counts[64];
+        _mm512_storeu_si512(counts, bytes);
+        for (int bit = 0; bit < 64; bit++) ones[bit] += counts[bit];
+        hashes += some;
+        count -= some;
+    }
+}
+#else
+/* Add the bits of hashes to ones: the bytes of words count 255 at a time. */
 static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t count) {
     while (count > 0) {
         const size_t some = count < 255 ? count : 255;
@@ -12,6 +27,7 @@ static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t cou
         count -= some;
     }
 }
+#endif
 
 /* The hashes of the shingles that begin at the first count tokens. */
 static void KERNEL(hash_shingles)(const Document *document, const Steps *steps, size_t count, size_t length) {

@@ -170,4 +170,21 @@ static Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t 
 #include "text_tokens_body.h"
 #undef KERNEL
 
+#if FPSTORE_X86
+FAST_BEGIN
+#define KERNEL(name) name##_fast
+#define KERNEL_IS_FAST
+#include "text_tokens_body.h"
+#undef KERNEL
+FAST_END
+WIDE_BEGIN
+#define KERNEL(name) name##_wide
+#define KERNEL_IS_WIDE
+#include "text_tokens_body.h"
+#undef KERNEL_IS_WIDE
+#undef KERNEL_IS_FAST
+#undef KERNEL
+WIDE_END
+#endif
+
 #endif

@@ -2,17 +2,142 @@
 
 /* Where the ASCII that begins at `at` ends. */
 ALWAYS_INLINE const uint8_t *KERNEL(ascii_end)(const uint8_t *at, const uint8_t *stop) {
+#ifdef KERNEL_IS_FAST
+    for (; stop - at >= 32; at += 32) {
+        const uint32_t others = (uint32_t)_mm256_movemask_epi8(_mm256_loadu_si256((const __m256i *)at));
+        if (others != 0) return at + __builtin_ctz(others);
+    }
+#endif
     while (stop - at >= 8 && (load64(at) & 0x8080808080808080u) == 0) at += 8;
     while (at < stop && *at < 0x80) at++;
     return at;
 }
 
+#ifdef KERNEL_IS_FAST
+/* 64 bytes of ASCII, in lower case if so asked, and which of them belong to words. */
+#ifdef KERNEL_IS_WIDE
+typedef struct {
+    __m512i bytes;
+    uint64_t words;
+} KERNEL(Block);
+
+ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, uint64_t valid, TokenKind kind, int fold) {
+    KERNEL(Block) block = {_mm512_maskz_loadu_epi8(valid, at), 0};
+    const __m512i lower = _mm512_or_si512(block.bytes, _mm512_set1_epi8(0x20));
+    const uint64_t letters =
+        _mm512_cmplt_epu8_mask(_mm512_sub_epi8(lower, _mm512_set1_epi8('a')), _mm512_set1_epi8(26));
+    if (kind == WORDS) {
+        const uint64_t digits =
+            _mm512_cmplt_epu8_mask(_mm512_sub_epi8(block.bytes, _mm512_set1_epi8('0')), _mm512_set1_epi8(10));
+        block.words = letters | digits | _mm512_cmpeq_epi8_mask(block.bytes, _mm512_set1_epi8('_'));
+    } else {
+        block.words = _mm512_cmpneq_epi8_mask(block.bytes, _mm512_set1_epi8(SEPARATOR)) & valid;
+    }
+    if (fold) block.bytes = _mm512_mask_mov_epi8(block.bytes, letters, lower);
+    block.bytes = _mm512_mask_mov_epi8(_mm512_set1_epi8(' '), block.words, block.bytes);
+    return block;
+}
+
+ALWAYS_INLINE void KERNEL(keep_bytes)(uint8_t *out, const KERNEL(Block) *block, uint64_t kept) {
+    _mm512_storeu_si512(out, _mm512_maskz_compress_epi8(kept, block->bytes));
+}
+
+/* Write base and the place of each bit, at least 16. */
+ALWAYS_INLINE void KERNEL(write_places)(uint32_t *out, uint64_t bits, uint32_t base) {
+    const __m512i numbers = _mm512_set_epi8(
+        63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36,
+        35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7,
+        6, 5, 4, 3, 2, 1, 0);
+    const __m512i places = _mm512_maskz_compress_epi8(bits, numbers), bases = _mm512_set1_epi32((int)base);
+    _mm512_storeu_si512(out, _mm512_add_epi32(bases, _mm512_cvtepu8_epi32(_mm512_castsi512_si128(places))));
+    if (UNLIKELY(__builtin_popcountll(bits) > 16)) /* no more than 32: two ends are not side by side */
+        _mm512_storeu_si512(out + 16,
+                            _mm512_add_epi32(bases, _mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(places, 1))));
+}
+#else
+typedef struct {
+    uint8_t bytes[64];
+    uint64_t words;
+} KERNEL(Block);
+
+ALWAYS_INLINE uint32_t KERNEL(read_half)(const uint8_t *at, TokenKind kind, int fold, uint8_t *out) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)at);
+    const __m256i lower = _mm256_or_si256(bytes, _mm256_set1_epi8(0x20));
+    const __m256i letters = _mm256_and_si256(_mm256_cmpgt_epi8(lower, _mm256_set1_epi8('a' - 1)),
+                                             _mm256_cmpgt_epi8(_mm256_set1_epi8('z' + 1), lower));
+    const __m256i digits = _mm256_and_si256(_mm256_cmpgt_epi8(bytes, _mm256_set1_epi8('0' - 1)),
+                                            _mm256_cmpgt_epi8(_mm256_set1_epi8('9' + 1), bytes));
+    const __m256i underscores = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('_'));
+    const __m256i others = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(SEPARATOR));
+    const __m256i words = kind == WORDS ? _mm256_or_si256(_mm256_or_si256(letters, digits), underscores)
+                                        : _mm256_xor_si256(others, _mm256_set1_epi8(-1));
+    const __m256i low = fold ? _mm256_blendv_epi8(bytes, lower, letters) : bytes;
+    _mm256_storeu_si256((__m256i *)out, _mm256_blendv_epi8(_mm256_set1_epi8(' '), low, words));
+    return (uint32_t)_mm256_movemask_epi8(words);
+}
+
+ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, uint64_t valid, TokenKind kind, int fold) {
+    KERNEL(Block) block;
+    uint8_t padded[64] = {0};
+    if (valid != ~(uint64_t)0) {
+        memcpy(padded, at, (size_t)__builtin_popcountll(valid));
+        at = padded;
+    }
+    block.words = KERNEL(read_half)(at, kind, fold, block.bytes);
+    block.words |= (uint64_t)KERNEL(read_half)(at + 32, kind, fold, block.bytes + 32) << 32;
+    block.words &= valid;
+    return block;
+}
+
+ALWAYS_INLINE void KERNEL(keep_bytes)(uint8_t *out, const KERNEL(Block) *block, uint64_t kept) {
+    for (int i = 0; i < 64; i += 8) {
+        const uint64_t mask = _pdep_u64(kept >> i, 0x0101010101010101u) * 255;
+        store64(out, _pext_u64(load64(block->bytes + i), mask));
+        out += __builtin_popcountll(mask) / 8;
+    }
+}
+
+ALWAYS_INLINE void KERNEL(write_places)(uint32_t *out, uint64_t bits, uint32_t base) {
+    for (; bits != 0; bits &= bits - 1) *out++ = base + (uint32_t)__builtin_ctzll(bits);
+}
+#endif
+
+/* Words or separated tokens: what belongs to them, and a space for the first byte after each. */
+ALWAYS_INLINE void KERNEL(put_blocks)(Tokens *tokens, TokenKind kind, int fold, const uint8_t *from, const uint8_t *to) {
+    uint64_t open = (uint64_t)tokens->in_token;
+    while (from < to) {
+        const unsigned size = to - from < 64 ? (unsigned)(to - from) : 64;
+        const uint64_t valid = low_bits(size);
+        const KERNEL(Block) block = KERNEL(read_block)(from, valid, kind, fold);
+        const uint64_t ends = (block.words << 1 | open) & ~block.words & valid, kept = block.words | ends;
+        KERNEL(keep_bytes)(tokens->bytes + tokens->used, &block, kept);
+        KERNEL(write_places)(tokens->starts + tokens->count + 1, _pext_u64(ends, kept), (uint32_t)tokens->used + 1);
+        tokens->used += (size_t)__builtin_popcountll(kept);
+        tokens->count += (size_t)__builtin_popcountll(ends);
+        open = block.words >> (size - 1) & 1;
+        from += size;
+    }
+    tokens->in_token = (int)open;
+}
+#endif
+
 /* Append what lies in from..to, all of it ASCII that nothing joins. */
 static void KERNEL(put_ascii)(Tokens *tokens, const TokenSteps *steps, const uint8_t *from, const uint8_t *to) {
-    const unsigned fold = steps->flags & FOLD_CHANGES ? 0x20 : 0;
+    const int fold = (steps->flags & FOLD_CHANGES) != 0;
+#ifdef KERNEL_IS_FAST
+    if (steps->kind == WORDS) {
+        if (fold) KERNEL(put_blocks)(tokens, WORDS, 1, from, to);
+        else KERNEL(put_blocks)(tokens, WORDS, 0, from, to);
+        return;
+    }
+    if (steps->kind == SEPARATED) {
+        KERNEL(put_blocks)(tokens, SEPARATED, fold, from, to);
+        return;
+    }
+#endif
     for (; from < to; from++) {
         const unsigned is_upper = (unsigned)(*from - 'A') < 26;
-        put_point(tokens, steps->kind, *from | (is_upper ? fold : 0));
+        put_point(tokens, steps->kind, *from | (is_upper && fold ? 0x20 : 0));
     }
 }
 

@@ -58,12 +58,18 @@ cdef extern from "text_simhash.h" nogil:
     ctypedef struct Sums:
         int64_t ones[64]
         int64_t total
+    ctypedef struct Span:
+        const uint8_t* data
+        size_t size
     ctypedef struct Document:
         Tokens tokens
         SlotTable shingles
     Mapping decomposed
     Mapping folded
     uint64_t slot_secret
+    int fpstore_is_fast()
+    int fpstore_is_wide()
+    void text_choose(int fast, int wide)
     void set_flag(const uint32_t* ranges, size_t count, uint8_t flag)
     void mapping_load(Mapping* mapping, const uint32_t* codes, size_t count, const uint32_t* starts,
                       const uint32_t* points)
@@ -77,8 +83,8 @@ cdef extern from "text_simhash.h" nogil:
     uint64_t signs(const Sums* sums)
     void document_free(Document* document)
     Status document_read(Document* document, const Steps* steps, int counted, const uint8_t* text, size_t size)
-    Status document_measure(Document* document, const Steps* steps, const uint8_t* text, size_t size,
-                            uint64_t* fingerprint, uint32_t* token_count)
+    Status documents_measure(Document* document, const Steps* steps, const Span* texts, size_t count, size_t* at,
+                             uint64_t* fingerprints, uint32_t* token_counts)
     Status document_tokens(Document* document, const TokenSteps* steps, const uint8_t* text, size_t size)
     uint64_t c_xxh3 "xxh3" (const uint8_t* data, size_t size)
     uint64_t c_xxh64 "xxh64" (const uint8_t* data, size_t size)
@@ -134,6 +140,7 @@ cdef load_unicode():
     unicode_finish(address_of(seconds), len(seconds))
 
 
+text_choose(fpstore_is_fast(), fpstore_is_wide())
 load_unicode()
 slot_secret = secrets.randbits(64) | 1
 
@@ -213,11 +220,6 @@ cdef object utf8_of(text):
         return _SURROGATE.sub("\ufffd", text).encode()
 
 
-cdef struct Span:
-    const uint8_t* data
-    size_t size
-
-
 cdef Span span_of(holder) except *:
     cdef Span span
     cdef Py_ssize_t size
@@ -276,15 +278,18 @@ cdef class Batch:
     cdef measure(self, Document* document, Py_ssize_t first, Py_ssize_t last):
         cdef uint64_t[::1] fingerprints = self.fingerprints
         cdef uint32_t[::1] counts = self.counts
-        cdef Span span
+        cdef size_t count = last - first
+        cdef size_t at
         cdef Status status
         cdef Py_ssize_t i
+        cdef uint8_t[::1] room = numpy.empty(count * sizeof(Span), dtype=numpy.uint8)
+        cdef Span* spans = <Span*>&room[0]
         for i in range(first, last):
-            span = span_of(self.holders[i])
-            with nogil:
-                status = document_measure(document, &self.steps, span.data, span.size, &fingerprints[i], &counts[i])
-            if status != OK:
-                raise MemoryError(f"text {i}: no memory for {span.size} bytes")
+            spans[i - first] = span_of(self.holders[i])
+        with nogil:
+            status = documents_measure(document, &self.steps, spans, count, &at, &fingerprints[first], &counts[first])
+        if status != OK:
+            raise MemoryError(f"text {first + at}: no memory for {spans[at].size} bytes")
 
 
 cdef void document_begin(Document* document) noexcept:
