@@ -10,7 +10,8 @@
 #include "text_tokens.h"
 
 #define WEIGHT_ONE 65536
-#define FEW_SLOTS 1024
+#define FEW_SLOTS 256
+#define MANY_SLOTS 65536
 #define CAP 4
 
 typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
@@ -82,6 +83,13 @@ static Status slots_clear(SlotTable *table, size_t size) {
     return OK;
 }
 
+/* Slots to begin a document with: about what its words need. */
+static size_t slots_for(size_t bytes) {
+    size_t size = FEW_SLOTS;
+    while (size < MANY_SLOTS && 2 * size < bytes) size *= 2;
+    return size;
+}
+
 static Status slots_grow(SlotTable *table) {
     SlotTable larger = {0};
     if (slots_clear(&larger, 4 * table->size) != OK) return NO_MEMORY;
@@ -105,12 +113,17 @@ static Status count_shingles(SlotTable *table, const uint64_t *hashes, size_t co
     return OK;
 }
 
+#define FEW_LOGARITHMS 256
+static int64_t logarithms[FEW_LOGARITHMS];
+
+static int64_t logarithm(uint64_t count) { return (int64_t)floor(WEIGHT_ONE * (1 + log((double)count)) + 0.5); }
+
 /* The weight of a shingle that occurs so often, in units of 2^-16. */
 static int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count) {
     switch (steps->weights) {
     case PRESENCE: return WEIGHT_ONE;
     case CAPPED: return WEIGHT_ONE * (int64_t)(count < CAP ? count : CAP);
-    case LOGARITHM: return (int64_t)floor(WEIGHT_ONE * (1 + log((double)count)) + 0.5);
+    case LOGARITHM: return count < FEW_LOGARITHMS ? logarithms[count] : logarithm(count);
     case IDF: {
         const uint64_t found = slot_of(steps->idf, hash)->value;
         return (int64_t)(count * (found ? found - 1 : steps->idf_unseen));
@@ -151,16 +164,20 @@ WIDE_END
 #endif
 
 typedef Status (*ReadDocument)(Document *, const Steps *, int, const uint8_t *, size_t);
+typedef void (*AddShingles)(Document *, const Steps *);
 typedef Status (*PutPiece)(Tokens *, const TokenSteps *, const uint8_t **, const uint8_t *, const uint8_t *);
 
 /* Read a document into its sums, or, if counted, into its shingles. */
 static ReadDocument document_read = document_read_portable;
 static PutPiece put_piece = put_piece_portable;
+static AddShingles add_shingles = add_shingles_portable;
 
 static void text_choose(int fast, int wide) {
+    for (int count = 1; count < FEW_LOGARITHMS; count++) logarithms[count] = logarithm(count);
 #if FPSTORE_X86
     document_read = wide ? document_read_wide : fast ? document_read_fast : document_read_portable;
     put_piece = wide ? put_piece_wide : fast ? put_piece_fast : put_piece_portable;
+    add_shingles = wide ? add_shingles_wide : fast ? add_shingles_fast : add_shingles_portable;
 #else
     (void)fast, (void)wide;
 #endif
@@ -176,11 +193,7 @@ static Status document_measure(Document *document, const Steps *steps, const uin
                                uint64_t *fingerprint, uint32_t *token_count) {
     const Status status = document_read(document, steps, steps->weights != FREQUENCY, text, size);
     if (status != OK) return status;
-    if (steps->weights != FREQUENCY)
-        for (size_t i = 0; i < document->shingles.size; i++) {
-            const Slot slot = document->shingles.slots[i];
-            if (slot.value != 0) add_weighted(&document->sums, slot.hash, weight_of(steps, slot.hash, slot.value));
-        }
+    if (steps->weights != FREQUENCY) add_shingles(document, steps);
     *fingerprint = signs(&document->sums);
     *token_count = document->token_count < UINT32_MAX ? (uint32_t)document->token_count : UINT32_MAX;
     return OK;

@@ -29,6 +29,30 @@ static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t cou
 }
 #endif
 
+/* Add what the shingles weigh. */
+static void KERNEL(add_shingles)(Document *document, const Steps *steps) {
+#ifdef KERNEL_IS_WIDE
+    __m512i ones[8];
+    for (int i = 0; i < 8; i++) ones[i] = _mm512_loadu_si512(document->sums.ones + 8 * i);
+#endif
+    for (size_t i = 0; i < document->shingles.size; i++) {
+        const Slot slot = document->shingles.slots[i];
+        if (slot.value == 0) continue;
+        const int64_t weight = weight_of(steps, slot.hash, slot.value);
+#ifdef KERNEL_IS_WIDE
+        for (int byte = 0; byte < 8; byte++)
+            ones[byte] = _mm512_mask_add_epi64(ones[byte], (__mmask8)(slot.hash >> 8 * byte), ones[byte],
+                                               _mm512_set1_epi64(weight));
+        document->sums.total += weight;
+#else
+        add_weighted(&document->sums, slot.hash, weight);
+#endif
+    }
+#ifdef KERNEL_IS_WIDE
+    for (int i = 0; i < 8; i++) _mm512_storeu_si512(document->sums.ones + 8 * i, ones[i]);
+#endif
+}
+
 /* The hashes of the shingles that begin at the first count tokens. */
 static void KERNEL(hash_shingles)(const Document *document, const Steps *steps, size_t count, size_t length) {
     const uint8_t *bytes = document->tokens.bytes;
@@ -65,7 +89,7 @@ static Status KERNEL(document_read)(Document *document, const Steps *steps, int 
     tokens_begin(&document->tokens);
     memset(&document->sums, 0, sizeof document->sums);
     document->token_count = 0;
-    if (counted && slots_clear(&document->shingles, FEW_SLOTS) != OK) return NO_MEMORY;
+    if (counted && slots_clear(&document->shingles, slots_for(size)) != OK) return NO_MEMORY;
     while (text < end) {
         const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;
         if (KERNEL(put_piece)(&document->tokens, &steps->tokens, &text, stop, end) != OK) return NO_MEMORY;
