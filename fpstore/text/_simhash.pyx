@@ -18,9 +18,13 @@ from libc.stdlib cimport free
 from fpstore.text.unicode import pinned
 
 cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    bint PyBytes_Check(object data)
     char* PyBytes_AS_STRING(object data)
     Py_ssize_t PyBytes_GET_SIZE(object data)
+    bint PyUnicode_Check(object text)
+    bint PyUnicode_IS_ASCII(object text)
+    void* PyUnicode_DATA(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
 
 cdef extern from "text_simhash.h" nogil:
     ctypedef enum Status:
@@ -208,11 +212,11 @@ cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash) except *
 
 cdef object utf8_of(text):
     """What holds the UTF-8 of a text: itself, or bytes made of it. A lone surrogate becomes U+FFFD."""
-    if isinstance(text, bytes):
+    if PyBytes_Check(text):
         return text
-    if not isinstance(text, str):
+    if not PyUnicode_Check(text):
         raise TypeError(f"text: found {type(text).__name__}, expected str or bytes")
-    if text.isascii():
+    if PyUnicode_IS_ASCII(text):
         return text
     try:
         return str.encode(text)
@@ -220,44 +224,61 @@ cdef object utf8_of(text):
         return _SURROGATE.sub("\ufffd", text).encode()
 
 
-cdef Span span_of(holder) except *:
+cdef Span span_of(holder) noexcept:
+    """The bytes of what utf8_of gave."""
     cdef Span span
-    cdef Py_ssize_t size
-    if isinstance(holder, bytes):
+    if PyBytes_Check(holder):
         span.data = <const uint8_t*>PyBytes_AS_STRING(holder)
         span.size = PyBytes_GET_SIZE(holder)
     else:
-        span.data = <const uint8_t*>PyUnicode_AsUTF8AndSize(holder, &size)
-        span.size = size
+        span.data = <const uint8_t*>PyUnicode_DATA(holder)
+        span.size = PyUnicode_GET_LENGTH(holder)
     return span
 
 
 cdef class Batch:
     """Texts on their way to fingerprints; several threads may run() it at once."""
-    cdef list holders
-    cdef object idf  # kept alive while steps point into it
+    cdef list holders  # what the spans are of
+    cdef object idf  # what the steps point into
     cdef Steps steps
+    cdef object room
+    cdef Span* spans
     cdef object waiting
     cdef readonly object fingerprints
     cdef readonly object counts
     cdef readonly object failure
 
-    def __cinit__(self, texts, idf):
-        self.holders = [utf8_of(text) for text in texts]
-        self.idf = idf
+    def __init__(self, texts):
+        cdef Py_ssize_t i
+        cdef object holder
+        cdef uint8_t[::1] room
+        self.holders = list(texts)
         self.fingerprints = numpy.empty(len(self.holders), dtype=numpy.uint64)
         self.counts = numpy.empty(len(self.holders), dtype=numpy.uint32)
+        room = self.room = numpy.empty(len(self.holders) * sizeof(Span) + 1, dtype=numpy.uint8)
+        self.spans = <Span*>&room[0]
+        for i in range(len(self.holders)):
+            text = self.holders[i]
+            holder = utf8_of(text)
+            if holder is not text:
+                self.holders[i] = holder
+            self.spans[i] = span_of(holder)
 
     cdef cut(self, int threads):
         """Name the slices, of about as many bytes each; how many there are."""
-        total = sum(map(len, self.holders))
-        most = max(_LEAST_SLICE_BYTES, total // (_SLICES_A_THREAD * threads))
-        slices, first, size = [], 0, 0
-        for index, holder in enumerate(self.holders):
-            size += len(holder)
-            if size >= most or index == len(self.holders) - 1:
-                slices.append((first, index + 1))
-                first, size = index + 1, 0
+        cdef Py_ssize_t i, first = 0
+        cdef size_t most, size = 0
+        cdef list slices = []
+        for i in range(len(self.holders)):
+            size += self.spans[i].size
+        most = max(<size_t>_LEAST_SLICE_BYTES, size // <size_t>(_SLICES_A_THREAD * threads))
+        size = 0
+        for i in range(len(self.holders)):
+            size += self.spans[i].size
+            if size >= most or i == len(self.holders) - 1:
+                slices.append((first, i + 1))
+                first = i + 1
+                size = 0
         self.waiting = iter(slices)
         return len(slices)
 
@@ -275,21 +296,16 @@ cdef class Batch:
         finally:
             document_free(&document)
 
-    cdef measure(self, Document* document, Py_ssize_t first, Py_ssize_t last):
+    cdef measure(self, Document* document, size_t first, size_t last):
         cdef uint64_t[::1] fingerprints = self.fingerprints
         cdef uint32_t[::1] counts = self.counts
-        cdef size_t count = last - first
         cdef size_t at
         cdef Status status
-        cdef Py_ssize_t i
-        cdef uint8_t[::1] room = numpy.empty(count * sizeof(Span), dtype=numpy.uint8)
-        cdef Span* spans = <Span*>&room[0]
-        for i in range(first, last):
-            spans[i - first] = span_of(self.holders[i])
         with nogil:
-            status = documents_measure(document, &self.steps, spans, count, &at, &fingerprints[first], &counts[first])
+            status = documents_measure(document, &self.steps, self.spans + first, last - first, &at,
+                                       &fingerprints[first], &counts[first])
         if status != OK:
-            raise MemoryError(f"text {first + at}: no memory for {spans[at].size} bytes")
+            raise MemoryError(f"text {first + at}: no memory for {self.spans[first + at].size} bytes")
 
 
 cdef void document_begin(Document* document) noexcept:
@@ -313,8 +329,9 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
         raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
     if threads < 1:
         raise ValueError(f"threads: found {threads}, expected at least 1")
-    batch = Batch(texts, idf)
+    batch = Batch(texts)
     batch.steps = steps
+    batch.idf = idf
     helpers = [Thread(target=batch.run) for _ in range(min(threads, batch.cut(threads)) - 1)]
     for helper in helpers:
         helper.start()
