@@ -1,76 +1,87 @@
-"""The recipe: equal to its plain twin, its edges, its record."""
+"""The recipe: every composition equal to its plain twin, its edges, its record."""
 
 import dataclasses
 import json
-import re
-import unicodedata
 
 import numpy as np
+import plain_recipe
 import pytest
-import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fpstore import text as fptext
 from fpstore.errors import UnsupportedVersion
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import DEFAULT, PRESETS, Recipe
+from fpstore.text.idf import Learner
+
+WORDS = ["a", "The", "of", "running", "Größe", "我来到北京清华大学", "T恤", "don't", "İ", "ΑΣ", "\x1f", "3.14", "\0"]
+WORDY = st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join)
+TEXTS = st.text(max_size=200) | WORDY
+PLAIN_TOKENS = ("words", "characters", "letters", "chinese")
 
 
-def xxh(shingle):
-    return xxhash.xxh64_intdigest(shingle.encode())
+@st.composite
+def recipes(draw):
+    tokens = draw(st.sampled_from([*PLAIN_TOKENS, "whole"]))
+    words = tokens in ("words", "chinese")
+    return Recipe(
+        "drawn",
+        normalisation=draw(st.sampled_from(["nfkc-casefold", "nfkc", "lower", "none"])),
+        tokens=tokens,
+        stop_words=draw(st.sampled_from(["", "en", "zh"])) if words else "",
+        stemming=draw(st.sampled_from(["", "english", "german"])) if words else "",
+        shingle=1 if tokens == "whole" else draw(st.sampled_from([1, 2, 3, 4, 64])),
+        weights=draw(st.sampled_from(["frequency", "capped", "log", "presence"])),
+        hash=draw(st.sampled_from(["xxh3", "xxh64", "md5", "sha256"])),
+    )
 
 
-def twin(text, shingle=4):
-    """The recipe in the plainest Python: re, the xxhash package, and ints."""
-    words = re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
-    if not words:
-        return 0
-    count = max(len(words) - shingle, 0) + 1
-    hashes = [xxh(" ".join(words[i : i + shingle])) for i in range(count)]
-    sums = [sum(1 if h >> bit & 1 else -1 for h in hashes) for bit in range(64)]
-    return sum(1 << bit for bit in range(64) if sums[bit] > 0)
+def assert_as_twin(recipe, text):
+    assert recipe.fingerprint(text) == plain_recipe.fingerprint_of(recipe, text)
+    expected = plain_recipe.features_of(recipe, text)
+    hashes, weights = recipe.features(text)
+    assert hashes.tolist() == list(expected)
+    assert (weights * plain_recipe.ONE).tolist() == list(expected.values())
+    assert recipe.measure_many([text])[1].tolist() == [len(plain_recipe.tokens_of(recipe, text))]
 
 
-WORDY = st.lists(st.text(min_size=1, max_size=8), max_size=40).map(" ".join)
+@given(recipes(), TEXTS)
+def test_every_composition_equals_the_plain_twin(recipe, text):
+    assert_as_twin(recipe, text)
 
 
-@given(st.text(max_size=300) | WORDY, st.integers(1, 64))
-@example("ﬁne ＦＵＬＬ width ① ²³ ǅ ß ẞ İstanbul Σίσυφος", 2)
-@example("\ud800 lone \udfff surrogates \ud83d here", 1)
-@example("nul\0between\0words and_under_scores 日本語 テキスト 𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𠀀𠀁", 3)
-def test_fingerprint_equals_the_plain_twin_on_any_unicode_text(text, shingle):
-    assert Recipe("any", shingle=shingle).fingerprint(text) == twin(text, shingle)
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
+@given(text=TEXTS)
+@example(text="ﬁne ＦＵＬＬ width ① ²³ ǅ ß ẞ İstanbul Σίσυφος")
+@example(text="\ud800 lone \udfff surrogates \ud83d here")
+@example(text="nul\0between\0words and_under_scores 日本語 テキスト 𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𠀀𠀁")
+def test_every_preset_equals_the_plain_twin(preset, text):
+    assert_as_twin(preset, text)
 
 
-@given(st.text(alphabet=st.characters(max_codepoint=127), max_size=300), st.integers(1, 6))
-def test_ascii_shortcut_equals_the_plain_twin(text, shingle):
-    assert Recipe("any", shingle=shingle).fingerprint(text) == twin(text, shingle)
+def test_weights_of_an_idf_model_equal_the_plain_twin():
+    recipe = Recipe("words", shingle=1)
+    learner = Learner(recipe)
+    for text in ("the cat", "the dog", "the cat and the dog"):
+        learner.see(text)
+    assert_as_twin(recipe.with_model(learner.model()), "the the cat saw a bird")
 
 
-def test_every_character_of_unicode_is_a_word_character_exactly_when_re_says_so():
-    for start in range(0, 0x110000, 0x1000):
-        text = "".join(f"{chr(code)} " for code in range(start, start + 0x1000))
-        assert Recipe("letters", shingle=1).fingerprint(text) == twin(text, 1), hex(start)
+@pytest.mark.parametrize("tokens", PLAIN_TOKENS)
+@given(data=st.binary(max_size=60) | st.text(max_size=30).map(lambda text: text.encode("utf-8", "ignore")))
+@example(data="中文".encode()[:-1] + b"\xff\xc0\x80")
+def test_bytes_are_utf8_and_what_is_not_becomes_the_replacement_character(tokens, data):
+    recipe = Recipe("bytes", tokens=tokens, shingle=2)
+    assert recipe.fingerprint(data) == recipe.fingerprint(data.decode("utf-8", "replace"))
 
 
-@pytest.mark.parametrize("shingle", [1, 2, 4, 64])
-def test_words_longer_than_the_buffer_are_hashed_whole(shingle):
-    rng = np.random.default_rng(7)
-    sizes = [*rng.integers(1, 60_000, 70), 16_383, 16_384, 16_385, 8_192]
-    text = " ".join("ab"[size & 1] * int(size) for size in sizes)
-    assert Recipe("long", shingle=shingle).fingerprint(text) == twin(text, shingle)
-
-
-@pytest.mark.parametrize("pad", range(16_370, 16_390))
-def test_a_word_that_ends_where_the_buffer_does_is_hashed_whole(pad):
-    text = "x" * pad + " é" + "𝄞日" * 3 + " one two three four"
-    assert fptext.fingerprint(text) == twin(text)
-
-
-def test_more_than_255_shingles_are_summed_without_overflow():
-    text = " ".join(str(number) for number in range(3 * 255 + 3 + 1))
-    assert fptext.fingerprint(text) == twin(text)
-    assert fptext.fingerprint("same same same same " * 1000) == xxh("same same same same")
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
+def test_batch_and_threads_change_nothing(preset):
+    texts = [f"{number} 我来到北京 the quick brown fox {'jumps over ' * (number % 40)}" for number in range(300)]
+    one_by_one = [preset.fingerprint(text) for text in texts]
+    assert preset.fingerprint_many(texts).tolist() == one_by_one
+    assert preset.fingerprint_many(texts, threads=3).tolist() == one_by_one
+    assert preset.fingerprint_many([]).tolist() == []
 
 
 @pytest.mark.parametrize("text", ["", " ", "\0", "... --- !!!", "\ud800", "\u200b\ufeff"])
@@ -78,40 +89,11 @@ def test_a_text_without_words_has_the_fingerprint_zero(text):
     assert fptext.fingerprint(text) == 0
 
 
-@pytest.mark.parametrize(("text", "shingle"), [("One", "one"), ("one, TWO", "one two"), ("a b c", "a b c")])
-def test_a_text_with_fewer_than_four_words_is_one_shingle_of_all_of_them(text, shingle):
-    assert fptext.fingerprint(text) == xxh(shingle)
-
-
-def test_a_text_of_four_words_is_one_shingle():
-    assert fptext.fingerprint("The quick brown fox!") == xxh("the quick brown fox")
-
-
-def test_a_tie_leaves_the_bit_clear():
-    one, two = (xxh(word) for word in ("one", "two"))
-    assert Recipe("words", shingle=1).fingerprint("one two") == one & two
-
-
-def test_a_shingle_that_occurs_twice_counts_twice():
-    one, two = (xxh(word) for word in ("one", "two"))
-    assert one != two
-    assert Recipe("words", shingle=1).fingerprint("one two one") == one
-
-
-# Golden values: a change of any of them is a change of the recipe, and needs a new version.
-GOLDEN = {
-    "the quick brown fox jumps over the lazy dog": "8308084834310113",
-    "Ｆｕｌｌ－ｗｉｄｔｈ and ﬁne print, İstanbul to Straße, 42 times": "a493940838630522",
-    "敏捷的棕色狐狸 跳过了 懒狗 然后 回家": "31b30a008c6290a0",
-    "Съешь же ещё этих мягких французских булок, да выпей чаю": "b70572f13c3b38ad",
-    "to be or not to be that is the question " * 20: "3134c2b079f5a592",
-}
-
-
-@pytest.mark.parametrize(("text", "expected"), GOLDEN.items())
-def test_golden_fingerprints_never_change(text, expected):
-    assert f"{fptext.fingerprint(text):016x}" == expected
-    assert f"{twin(text):016x}" == expected
+def test_equal_texts_are_one_exact_fingerprint_and_other_texts_another():
+    exact = PRESETS["exact"]
+    assert exact.fingerprint("A  text,\n\tas it is ") == exact.fingerprint("a text, as it IS")
+    assert exact.fingerprint("a text, as it is") != exact.fingerprint("a text as it is")
+    assert exact.fingerprint("!!!") not in (0, exact.fingerprint("!!"))
 
 
 @given(st.lists(st.text(max_size=60), max_size=20))
@@ -121,33 +103,42 @@ def test_fingerprint_many_equals_fingerprint_of_each(texts):
     assert many.tolist() == [fptext.fingerprint(text) for text in texts]
 
 
-@pytest.mark.parametrize("wrong", [b"bytes", None, 7])
-def test_what_is_not_a_str_is_a_type_error(wrong):
-    with pytest.raises(TypeError, match="expected str"):
-        fptext.fingerprint(wrong)
-    with pytest.raises(TypeError, match="expected str"):
-        fptext.fingerprint_many(["fine", wrong])
+@pytest.mark.parametrize("tokens", ["words", "chinese"])
+@pytest.mark.parametrize("wrong", [bytearray(b"x"), None, 7])
+def test_what_is_no_text_is_a_type_error(tokens, wrong):
+    recipe = Recipe("any", tokens=tokens)
+    with pytest.raises(TypeError, match="expected str or bytes"):
+        recipe.fingerprint(wrong)
+    with pytest.raises(TypeError, match="expected str or bytes"):
+        recipe.fingerprint_many(["fine", wrong])
+    with pytest.raises(TypeError, match="expected str or bytes"):
+        recipe.features(wrong)
 
 
-def test_one_str_in_place_of_a_sequence_is_a_type_error():
-    with pytest.raises(TypeError, match="found one str"):
-        fptext.fingerprint_many("four words of text")
+@pytest.mark.parametrize("text", ["four words of text", b"bytes"])
+def test_one_text_in_place_of_a_sequence_is_a_type_error(text):
+    with pytest.raises(TypeError, match="found one"):
+        fptext.fingerprint_many(text)
 
 
-def test_the_default_is_words_4_version_1():
+def test_the_record_of_the_default():
     assert DEFAULT.to_json() == {
         "name": "words-4",
-        "version": 1,
+        "version": 2,
+        "html": "main",
         "normalisation": "nfkc-casefold",
         "tokens": "words",
+        "stop_words": "",
+        "stemming": "",
         "shingle": 4,
         "weights": "frequency",
-        "hash": "xxh64",
+        "idf": "",
+        "hash": "xxh3",
     }
 
 
-def test_a_recipe_survives_json():
-    recipe = Recipe("mine", shingle=2)
+@given(recipes())
+def test_a_recipe_survives_json(recipe):
     assert Recipe.from_json(json.loads(json.dumps(recipe.to_json()))) == recipe
 
 
@@ -161,15 +152,22 @@ def test_a_recipe_cannot_be_changed():
     [
         ({"name": ""}, "recipe name: found an empty string"),
         ({"name": 4}, "recipe name: found 4, expected str"),
-        ({"version": 0}, "recipe version: found 0, expected 1"),
         ({"version": True}, "recipe version: found True, expected int"),
-        ({"normalisation": "nfc"}, "recipe normalisation: found 'nfc', expected nfkc-casefold"),
+        ({"html": "body"}, "recipe html: found 'body', expected main or all"),
+        ({"normalisation": "nfc"}, "recipe normalisation: found 'nfc', expected nfkc-casefold or nfkc or lower"),
         ({"tokens": None}, "recipe tokens: found None, expected str"),
-        ({"shingle": 0}, r"recipe shingle: found 0, expected 1\.\.64 words"),
-        ({"shingle": 65}, r"recipe shingle: found 65, expected 1\.\.64 words"),
+        ({"tokens": "lines"}, "recipe tokens: found 'lines', expected words or characters or letters or chinese"),
+        ({"shingle": 0}, r"recipe shingle: found 0, expected 1\.\.64 tokens"),
+        ({"shingle": 65}, r"recipe shingle: found 65, expected 1\.\.64 tokens"),
         ({"shingle": 4.0}, r"recipe shingle: found 4\.0, expected int"),
-        ({"weights": "idf"}, "recipe weights: found 'idf', expected frequency"),
-        ({"hash": "md5"}, "recipe hash: found 'md5', expected xxh64"),
+        ({"tokens": "whole"}, "recipe shingle: found 4, expected 1 for tokens whole"),
+        ({"tokens": "characters", "stop_words": "en"}, "stop_words: found 'en', expected none for tokens characters"),
+        ({"tokens": "letters", "stemming": "english"}, "stemming: found 'english', expected none for tokens letters"),
+        ({"weights": "tf"}, "recipe weights: found 'tf', expected frequency or capped or log or presence or idf"),
+        ({"idf": "0" * 64}, "recipe idf: found '0+', expected none for weights frequency"),
+        ({"weights": "idf", "idf": "0" * 63}, "recipe idf: found '0+', expected 64 hexadecimal digits"),
+        ({"weights": "idf", "idf": "X" * 64}, "recipe idf: found 'X+', expected 64 hexadecimal digits"),
+        ({"hash": "md4"}, "recipe hash: found 'md4', expected xxh3 or xxh64 or md5 or sha256"),
     ],
 )
 def test_a_wrong_value_of_a_field_is_refused_by_name(change, message):
@@ -181,10 +179,10 @@ def test_a_wrong_value_of_a_field_is_refused_by_name(change, message):
 
 def test_a_missing_field_and_an_unknown_one_are_refused():
     record = DEFAULT.to_json()
-    with pytest.raises(ValueError, match="expected name, version, normalisation"):
+    with pytest.raises(ValueError, match="expected name, version, html, normalisation"):
         Recipe.from_json(record | {"stemmer": "snowball"})
     del record["hash"]
-    with pytest.raises(ValueError, match="expected name, version, normalisation"):
+    with pytest.raises(ValueError, match="expected name, version, html, normalisation"):
         Recipe.from_json(record)
 
 
@@ -194,8 +192,16 @@ def test_a_record_that_is_no_object_is_refused(record):
         Recipe.from_json(record)
 
 
-def test_a_newer_version_is_unsupported_whatever_its_fields():
-    with pytest.raises(UnsupportedVersion, match="found 2, expected at most 1"):
-        Recipe.from_json({"version": 2, "something": "new"})
-    with pytest.raises(UnsupportedVersion, match="found 2, expected at most 1"):
-        Recipe("future", version=2)
+@pytest.mark.parametrize(
+    ("version", "advice"), [(1, "build again"), (0, "build again"), (3, "a later fpstore reads it")]
+)
+def test_another_version_is_unsupported_whatever_its_fields(version, advice):
+    with pytest.raises(UnsupportedVersion, match=f"found {version}, expected 2; {advice}"):
+        Recipe.from_json({"version": version, "something": "else"})
+    with pytest.raises(UnsupportedVersion, match=f"found {version}, expected 2; {advice}"):
+        Recipe("other", version=version)
+
+
+def test_names_of_presets_are_their_own():
+    assert all(preset.name == name for name, preset in PRESETS.items())
+    assert PRESETS[DEFAULT.name] is DEFAULT

@@ -1,5 +1,6 @@
 """The compiled core against a plain twin: hashes, shingles, weights, threads, and what its door refuses."""
 
+import hashlib
 import math
 import random
 import subprocess
@@ -13,9 +14,14 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.text._simhash import Idf, features, measure, simhash_of, tokens_of, xxh3, xxh64
+from fpstore.text._simhash import Idf, features, hash_of, measure, simhash_of, tokens_of, xxh3, xxh64
 
-HASHES = {"xxh3": xxhash.xxh3_64_intdigest, "xxh64": xxhash.xxh64_intdigest}
+HASHES = {
+    "xxh3": xxhash.xxh3_64_intdigest,
+    "xxh64": xxhash.xxh64_intdigest,
+    "md5": lambda data: int.from_bytes(hashlib.md5(data).digest()[-8:], "big"),
+    "sha256": lambda data: int.from_bytes(hashlib.sha256(data).digest()[-8:], "big"),
+}
 WEIGHTS = ("frequency", "presence", "capped", "log")
 ONE = 1 << 16
 
@@ -60,12 +66,12 @@ def assert_as_twin(text, **steps):
 LENGTHS = [*range(300), 511, 512, 513, *range(1020, 1030), 1087, 1088, 1089, 2047, 2048, 2049, 3000, 10_000]
 
 
-@pytest.mark.parametrize(("name", "ours"), [("xxh3", xxh3), ("xxh64", xxh64)])
-def test_a_hash_equals_the_package_at_every_length(name, ours):
+@pytest.mark.parametrize("name", HASHES)
+def test_a_hash_equals_the_package_at_every_length(name):
     source = random.Random(64)
     for size in LENGTHS:
         for data in (bytes(size), b"\xff" * size, source.randbytes(size)):
-            assert ours(data) == HASHES[name](data), data.hex()
+            assert hash_of(data, name) == HASHES[name](data), data.hex()
 
 
 def test_the_hashes_of_nothing_are_the_published_values():
@@ -262,7 +268,7 @@ def test_no_texts_have_no_fingerprints():
         ({"weights": "tf"}, "weights: found 'tf', expected frequency"),
         ({"weights": "idf"}, "weights: found 'idf' with idf None"),
         ({"idf": Idf(np.array([], dtype=np.uint64), np.array([]), 1.0)}, "weights: found 'frequency' with idf <"),
-        ({"hash": "md5"}, "hash: found 'md5', expected xxh3 or xxh64"),
+        ({"hash": "md4"}, "hash: found 'md4', expected xxh3 or xxh64 or md5 or sha256"),
     ],
 )
 def test_an_unknown_step_is_refused(steps, message):

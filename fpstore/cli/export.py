@@ -1,16 +1,14 @@
 """`fpstore export`: everything in a store, as a file that build reads."""
 
-import errno
 import os
-import secrets
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from fpstore.cli.files import new_file
 from fpstore.cli.progress import Progress, progress_bar
 from fpstore.cli.values import store_argument
 
@@ -64,7 +62,7 @@ def command(store: str, output: str, format: str, no_ids: bool, force: bool) -> 
             with progress_bar(results_follow=False) as bar:
                 write(sys.stdout.buffer, _rows(opened, with_ids, bar), with_ids)
             return
-        with progress_bar() as bar, _new_file(Path(output), force) as file:
+        with progress_bar() as bar, new_file(Path(output), force) as file:
             write(file, _rows(opened, with_ids, bar), with_ids)
 
 
@@ -74,25 +72,6 @@ def _format_of(output: str) -> str:
         known = ", ".join(f".{name}" for name in WRITERS)
         raise click.UsageError(f"{output}: found suffix {suffix or 'none'}, expected {known} or --format")
     return suffix[1:]
-
-
-@contextmanager
-def _new_file(path: Path, force: bool) -> Iterator[BinaryIO]:
-    """A file for writing that appears at path, durable, when all went well."""
-    if os.path.lexists(path):
-        if not force:
-            raise FileExistsError(errno.EEXIST, "already there; --force replaces a file", str(path))
-        if not path.is_file():
-            raise click.UsageError(f"{path}: found something else than a file, which --force does not replace")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _rows(store: "Store", with_ids: bool, bar: Progress | None) -> "Rows":
@@ -149,7 +128,7 @@ def _write_lines(file: BinaryIO, rows: "Rows", line: str) -> None:
 
 
 def _write_parquet(file: BinaryIO, rows: "Rows", with_ids: bool) -> None:
-    from fpstore.inputs import need
+    from fpstore.text import need
 
     arrow = need("pyarrow", "arrow", "writing Parquet")
     parquet = need("pyarrow.parquet", "arrow", "writing Parquet")

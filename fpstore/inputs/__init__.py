@@ -1,7 +1,7 @@
 """Owns the readers of input: files of many formats, streamed as batches of fingerprints or as documents."""
 
 from fpstore.inputs.cells import parse_fingerprint
-from fpstore.inputs.errors import BadInput, need
+from fpstore.inputs.errors import BadInput
 from fpstore.inputs.reader import DEFAULT_BATCH, FORMATS, Documents, Reader, documents, format_of, read
 from fpstore.inputs.records import Batch
 
@@ -14,7 +14,6 @@ __all__ = [
     "Reader",
     "documents",
     "format_of",
-    "need",
     "parse_fingerprint",
     "read",
 ]

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from fpstore.inputs.errors import BadInput, need
+from fpstore.inputs.errors import BadInput
+from fpstore.text import need
 
 STANDARD_INPUT = "-"
 SUFFIXES = {".gz": "gzip", ".zst": "zstd"}

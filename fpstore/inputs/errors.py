@@ -1,8 +1,5 @@
 """Owns how a fault in an input is told, or counted and passed over."""
 
-import importlib
-from types import ModuleType
-
 SHOWN_CHARACTERS = 40  # of what was found; a line of an input can be long
 
 
@@ -32,12 +29,3 @@ def shown(value: object) -> str:
     """Value as an error message shows it: quoted, on one line, cut where it is long."""
     text = repr(value[: SHOWN_CHARACTERS + 1] if isinstance(value, str | bytes) else value)
     return text if len(text) <= SHOWN_CHARACTERS + 2 else f"{text[:SHOWN_CHARACTERS]}..."
-
-
-def need(module: str, extra: str, purpose: str) -> ModuleType:
-    """An optional package, imported on first use; ImportError names the extra that brings it."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
-        raise ImportError(f"{purpose} needs {package}: pip install 'fpstore[{extra}]'") from error

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from fpstore.inputs.compressed import MAX_LINE_BYTES, Lines, open_stream
-from fpstore.inputs.errors import BadInput, need
+from fpstore.inputs.errors import BadInput
 from fpstore.inputs.records import Group, Records, Request
+from fpstore.text import need
 
 DEFAULT_COLUMN = "fingerprint"  # of a table that has it; else the first column
 

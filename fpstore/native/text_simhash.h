@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "text_digest.h"
 #include "text_hash.h"
 #include "text_tokens.h"
 
@@ -15,7 +16,7 @@
 #define CAP 4
 
 typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
-typedef enum { XXH3, XXH64 } HashKind;
+typedef enum { XXH3, XXH64, MD5, SHA256 } HashKind;
 
 /* Of a shingle: its hash and how often it occurs, or in an idf model its weight. A free one has the value 0. */
 typedef struct {
@@ -142,6 +143,15 @@ static uint64_t signs(const Sums *sums) {
     uint64_t fingerprint = 0;
     for (int bit = 0; bit < 64; bit++) fingerprint |= (uint64_t)(sums->ones[bit] > sums->total - sums->ones[bit]) << bit;
     return fingerprint;
+}
+
+static uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size) {
+    switch (steps->hash) {
+    case XXH3: return xxh3(at, size);
+    case XXH64: return xxh64(at, size);
+    case MD5: return md5_tail(at, size);
+    default: return sha256_tail(at, size);
+    }
 }
 
 #define KERNEL(name) name##_portable

@@ -61,7 +61,7 @@ static void KERNEL(hash_shingles)(const Document *document, const Steps *steps, 
     if (steps->hash == XXH3)
         for (size_t i = 0; i < count; i++) document->hashes[i] = xxh3(bytes + starts[i], ends[i] - starts[i] - gap);
     else
-        for (size_t i = 0; i < count; i++) document->hashes[i] = xxh64(bytes + starts[i], ends[i] - starts[i] - gap);
+        for (size_t i = 0; i < count; i++) document->hashes[i] = hash_slice(steps, bytes + starts[i], ends[i] - starts[i] - gap);
 }
 
 /* Hash the shingles of length tokens and drop those tokens that no later one needs. */

@@ -34,7 +34,7 @@ cdef extern from "text_simhash.h" nogil:
         MOST_SHINGLE, WEIGHT_ONE
         WORDS, CHARACTERS, SEPARATED, WHOLE
         FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
-        XXH3, XXH64
+        XXH3, XXH64, MD5, SHA256
     ctypedef struct Mapping:
         pass
     ctypedef struct TokenSteps:
@@ -82,6 +82,7 @@ cdef extern from "text_simhash.h" nogil:
     void unicode_finish(const uint32_t* seconds, size_t count)
     Slot* slot_of(const SlotTable* table, uint64_t hash)
     Status slots_clear(SlotTable* table, size_t size)
+    uint64_t hash_slice(const Steps* steps, const uint8_t* at, size_t size)
     int64_t weight_of(const Steps* steps, uint64_t hash, uint64_t count)
     void add_weighted(Sums* sums, uint64_t hash, int64_t weight)
     uint64_t signs(const Sums* sums)
@@ -100,7 +101,7 @@ _NORMALISATIONS = {
 }
 _TOKENS = {"words": WORDS, "characters": CHARACTERS, "separated": SEPARATED}
 _WEIGHTS = {"frequency": FREQUENCY, "presence": PRESENCE, "capped": CAPPED, "log": LOGARITHM, "idf": IDF}
-_HASHES = {"xxh3": XXH3, "xxh64": XXH64}
+_HASHES = {"xxh3": XXH3, "xxh64": XXH64, "md5": MD5, "sha256": SHA256}
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -447,3 +448,10 @@ def xxh3(const uint8_t[::1] data not None):
 def xxh64(const uint8_t[::1] data not None):
     """XXH64 with seed 0 of data, as an int 0..2**64 - 1."""
     return c_xxh64(&data[0] if len(data) else NULL, len(data))
+
+
+def hash_of(const uint8_t[::1] data not None, hash="xxh3"):
+    """The hash of data that a recipe calls so, as an int 0..2**64 - 1. Raises ValueError for another name."""
+    cdef Steps steps
+    steps.hash = chosen(_HASHES, "hash", hash)
+    return hash_slice(&steps, &data[0] if len(data) else NULL, len(data))

@@ -1,110 +1,230 @@
-"""Owns the recipe: every step from a text to its fingerprint, under names that a store can record.
+"""Owns the recipe: every step from a document to its fingerprint, under names that a store can record.
 
-The steps of version 1, in order:
+The steps of version 2, in order:
 
-- normalisation `nfkc-casefold`: Unicode NFKC, then case folding (`str.casefold`). It is not normalised again.
-- tokens `words`: the runs that `re` finds for `\\w+`: characters that are alphanumeric in Unicode, and `_`.
-- shingles: every `shingle` words in a row, joined by one space. A text with fewer words, but at least one,
-  is a single shingle of all of them.
-- hash `xxh64`: XXH64 with seed 0 of the shingle's UTF-8.
-- weights `frequency`: a shingle counts as often as it occurs.
-- simhash: bit b is set if the weight of the shingles whose hash has bit b is more than half of all the
-  weight. A tie leaves the bit clear. A text without words has the fingerprint 0.
+1. `html`: the text of a document that its input calls HTML (see `cleaning`): `main`, without menus and other
+   boilerplate, or `all`. Other documents have no such step. Bytes are UTF-8; what is not becomes U+FFFD.
+2. `normalisation`: `nfkc-casefold`, Unicode NFKC and then case folding (it is not normalised again); `nfkc`;
+   `lower`, lower case only; `none`.
+3. `tokens`:
+   - `words`: the runs that `re` finds for `\\w+`: characters that are alphanumeric in Unicode, and `_`;
+   - `characters`: every character, where a run of whitespace and control characters is one space, and none at
+     either end;
+   - `letters`: the characters of the words, without anything between;
+   - `chinese`: the runs of `\\w` in the words into which rjieba cuts the text as it was before normalisation;
+   - `whole`: the text of `characters` as one token.
+4. `stop_words`: words that stopwordsiso lists for this language (ISO 639-1) are dropped. `stemming`: words
+   become their stems by the Snowball algorithm of this name. Empty: no such step.
+5. `shingle`: every so many tokens in a row; words are joined by one space. A document with fewer tokens, but
+   at least one, is a single shingle of all of them.
+6. `hash`: of the shingle's UTF-8: `xxh3` (XXH3, 64 bits) and `xxh64`, with seed 0; `md5` and `sha256`, the last
+   8 bytes of the digest as a big-endian number.
+7. `weights`: what a shingle that occurs n times counts: `frequency`, n; `capped`, n but at most 4; `log`,
+   1 + ln n; `presence`, 1; `idf`, n times what the model of checksum `idf` says (see `idf`).
+8. Simhash: bit b is set if the weight of the shingles whose hash has bit b is more than half of all the weight.
+   A tie leaves the bit clear. A document without tokens has the fingerprint 0, save that `letters` makes one
+   empty shingle of it.
 
-A change of any step is a new version, so that equal recipes give equal fingerprints. What Unicode calls a
-letter, and its foldings, are pinned (`unicode.py`).
+A change of any step is a new version, so that equal recipes give equal fingerprints, on every machine and
+under every Python: what Unicode calls a letter, and its foldings, are those of Unicode 14. A code point that
+is not assigned there is no letter, and passes normalisation as it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fpstore.errors import UnsupportedVersion
-from fpstore.text._simhash import measure
+from fpstore.text import _simhash, tokens
+from fpstore.text.cleaning import HTML_CHOICES, text_of_html
 
-VERSION = 1
+if TYPE_CHECKING:
+    from fpstore.text.idf import Model
+
+# A golden value of tests/test_text_golden.py that changes is a new version here.
+VERSION = 2
 MAX_SHINGLE = 64
 
-# Every value that a field can have; later versions add to these.
+# Every value that a field can have.
 _CHOICES = {
-    "normalisation": ("nfkc-casefold",),
-    "tokens": ("words",),
-    "weights": ("frequency",),
-    "hash": ("xxh64",),
+    "html": HTML_CHOICES,
+    "normalisation": ("nfkc-casefold", "nfkc", "lower", "none"),
+    "tokens": ("words", "characters", "letters", "chinese", "whole"),
+    "weights": ("frequency", "capped", "log", "presence", "idf"),
+    "hash": ("xxh3", "xxh64", "md5", "sha256"),
 }
+_WORDS = ("words", "chinese")  # those tokens that can be stop words or have stems
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_IDF_DIGITS = 64  # of a model's checksum, in hexadecimal
+
+
+class Features(NamedTuple):
+    """The distinct shingles of a document: hashes (uint64[m], increasing) and the weight of each (float64[m])."""
+
+    hashes: npt.NDArray[np.uint64]
+    weights: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a text becomes a fingerprint; see the module for what each step means.
+    """How a document becomes a fingerprint; see the module for what each step means.
 
-    name: what people call it. shingle: how many words, 1..64. Two recipes are the same if every field is.
-    Raises ValueError for a value that no step has, UnsupportedVersion for a version newer than this code.
+    name: what people call it. shingle: how many tokens, 1..64. Two recipes are the same if every field is; the
+    model is no field of the record, only its checksum `idf` is. Weights `idf` need with_model before a text is
+    read. Raises ValueError for a value that no step has or that another step rules out, UnsupportedVersion for
+    another version.
     """
 
     name: str
     version: int = VERSION
+    html: str = "main"
     normalisation: str = "nfkc-casefold"
     tokens: str = "words"
+    stop_words: str = ""
+    stemming: str = ""
     shingle: int = 4
     weights: str = "frequency"
-    hash: str = "xxh64"
+    idf: str = ""
+    hash: str = "xxh3"
+    model: Model | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            _check_type(field.name, getattr(self, field.name))
-        if self.version > VERSION:
-            raise UnsupportedVersion(f"recipe version: found {self.version}, expected at most {VERSION}")
-        if self.version < 1:
-            raise ValueError(f"recipe version: found {self.version}, expected {VERSION}")
+        for name in FIELDS:
+            _check_type(name, getattr(self, name))
+        _check_version(self.version)
         if not self.name:
             raise ValueError("recipe name: found an empty string, expected a name")
         if not 1 <= self.shingle <= MAX_SHINGLE:
-            raise ValueError(f"recipe shingle: found {self.shingle}, expected 1..{MAX_SHINGLE} words")
+            raise ValueError(f"recipe shingle: found {self.shingle}, expected 1..{MAX_SHINGLE} tokens")
         for step, choices in _CHOICES.items():
             if getattr(self, step) not in choices:
                 expected = " or ".join(choices)
                 raise ValueError(f"recipe {step}: found {getattr(self, step)!r}, expected {expected}")
+        for step in ("stop_words", "stemming"):
+            if getattr(self, step) and self.tokens not in _WORDS:
+                expected = f"none for tokens {self.tokens}"
+                raise ValueError(f"recipe {step}: found {getattr(self, step)!r}, expected {expected}")
+        if self.tokens == "whole" and self.shingle != 1:
+            raise ValueError(f"recipe shingle: found {self.shingle}, expected 1 for tokens whole")
+        _check_idf(self.weights, self.idf)
 
-    def fingerprint(self, text: str) -> int:
-        """The fingerprint (0..2**64 - 1) of one text; 0 if it has no words."""
+    def fingerprint(self, text: str | bytes) -> int:
+        """The fingerprint (0..2**64 - 1) of one text; bytes are UTF-8."""
         return int(self.fingerprint_many([text])[0])
 
-    def fingerprint_many(self, texts: Sequence[str]) -> npt.NDArray[np.uint64]:
+    def fingerprint_many(self, texts: Sequence[str | bytes], threads: int = 1) -> npt.NDArray[np.uint64]:
         """The fingerprints of texts, in their order: uint64[len(texts)]."""
-        if isinstance(texts, str):
-            raise TypeError("texts: found one str, expected a sequence of them")
-        for text in texts:
-            if not isinstance(text, str):
-                raise TypeError(f"text: found {type(text).__name__}, expected str")
-        return measure(texts, normalisation=self.normalisation, shingle=self.shingle, hash=self.hash)[0]
+        return self.measure_many(texts, threads)[0]
+
+    def measure_many(
+        self, texts: Sequence[str | bytes], threads: int = 1
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+        """The fingerprints of texts and how many tokens each has, in their order: uint64[n], uint32[n].
+
+        threads: how many work on what is compiled here; what packages do, such as cutting Chinese, takes one.
+        """
+        if isinstance(texts, str | bytes):
+            raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
+        ready, steps = self._ready(texts)
+        fingerprints, counts = _simhash.measure(ready, threads=threads, **steps)
+        if self.tokens == "letters":
+            fingerprints[counts == 0] = self._nothing()
+        return fingerprints, counts
+
+    def features(self, text: str | bytes) -> Features:
+        """The distinct shingles of one text and their weights."""
+        (ready,), steps = self._ready([text])
+        found = Features(*_simhash.features(ready, **steps))
+        if self.tokens == "letters" and len(found.hashes) == 0:
+            return Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
+        return found
+
+    def text_of(self, html: str | bytes, charset: str | None = None) -> str:
+        """The text of an HTML document, by the step `html`; charset: what its server said that bytes are.
+
+        Raises ValueError for one that is too large, ImportError without the extra `html`.
+        """
+        return text_of_html(html, self.html, charset)
+
+    def with_model(self, model: Model) -> Recipe:
+        """This recipe with weights `idf` by the model, which it pins.
+
+        Raises ValueError where another model is pinned, or the model was learned by other steps.
+        """
+        if self.idf not in ("", model.checksum):
+            raise ValueError(f"idf model: found checksum {model.checksum}, expected {self.idf}, as the recipe has")
+        found, expected = model.steps, self.steps()
+        for step, value in expected.items():
+            if found.get(step) != value:
+                raise ValueError(f"idf model: found {step} {found.get(step)!r}, expected {value!r}, as the recipe has")
+        return replace(self, weights="idf", idf=model.checksum, model=model)
+
+    def steps(self) -> dict[str, str | int]:
+        """What decides which shingles a text has: all of the record but the name and the weights."""
+        record = self.to_json()
+        return {name: record[name] for name in FIELDS if name not in ("name", "weights", "idf")}
 
     def to_json(self) -> dict[str, str | int]:
         """The recipe as a plain dictionary, for json; from_json reads it back."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in FIELDS}
 
     @classmethod
     def from_json(cls, record: Mapping[str, object]) -> Recipe:
         """The recipe that to_json recorded.
 
-        Raises ValueError where a field is missing, unknown or of a wrong value, UnsupportedVersion for a
-        version newer than this code.
+        Raises ValueError where a field is missing, unknown or of a wrong value, UnsupportedVersion for another
+        version.
         """
         if not isinstance(record, Mapping):
             raise ValueError(f"recipe: found {type(record).__name__}, expected an object")
         version = record.get("version")
-        if isinstance(version, int) and version > VERSION:
-            # Said before its fields are compared: a newer recipe may well have others.
-            raise UnsupportedVersion(f"recipe version: found {version}, expected at most {VERSION}")
-        expected = [field.name for field in fields(cls)]
-        if set(record) != set(expected):
+        if type(version) is int:
+            # Said before its fields are compared: another version may well have others.
+            _check_version(version)
+        if set(record) != set(FIELDS):
             found = ", ".join(map(str, record))
-            raise ValueError(f"recipe: found fields {found}, expected {', '.join(expected)}")
+            raise ValueError(f"recipe: found fields {found}, expected {', '.join(FIELDS)}")
         return cls(**record)  # type: ignore[arg-type]  # __post_init__ checks each
+
+    def _nothing(self) -> int:
+        """The hash of an empty shingle."""
+        return _simhash.hash_of(b"", self.hash)
+
+    def _ready(self, texts: Sequence[str | bytes]) -> tuple[Sequence[str | bytes], dict[str, Any]]:
+        """The texts after the steps that the core leaves out, and what the core has to be told of the others."""
+        if self.weights == "idf" and self.model is None:
+            raise ValueError(f"recipe {self.name}: found no idf model, expected that of checksum {self.idf or 'any'}")
+        steps = {"shingle": self.shingle, "weights": self.weights, "hash": self.hash}
+        steps["idf"] = None if self.model is None else self.model.table
+        plain = self.tokens in ("words", "characters") and self.normalisation != "lower"
+        if plain and not (self.stop_words or self.stemming):
+            return texts, steps | {"normalisation": self.normalisation, "tokens": self.tokens}
+        prepare, normalisation, kind = tokens.preparation(
+            self.normalisation, self.tokens, self.stop_words, self.stemming
+        )
+        ready = [_prepared(prepare, text) for text in texts]
+        return ready, steps | {"normalisation": normalisation, "tokens": kind}
+
+
+FIELDS = tuple(each.name for each in fields(Recipe) if each.name != "model")
+
+
+def _prepared(prepare: tokens.Prepare, text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        return prepare(text.decode("utf-8", "replace"))
+    if not isinstance(text, str):
+        raise TypeError(f"text: found {type(text).__name__}, expected str or bytes")
+    try:
+        return prepare(text)
+    except UnicodeEncodeError:
+        # A lone surrogate, which packages refuse.
+        return prepare(_SURROGATES.sub("\ufffd", text))
 
 
 def _check_type(name: str, value: object) -> None:
@@ -114,4 +234,15 @@ def _check_type(name: str, value: object) -> None:
         raise ValueError(f"recipe {name}: found {value!r}, expected {expected.__name__}")
 
 
-DEFAULT = Recipe("words-4")
+def _check_version(version: int) -> None:
+    if version == VERSION:
+        return
+    advice = "a later fpstore reads it" if version > VERSION else "build again, from the documents"
+    raise UnsupportedVersion(f"recipe version: found {version}, expected {VERSION}; {advice}")
+
+
+def _check_idf(weights: str, checksum: str) -> None:
+    if checksum and weights != "idf":
+        raise ValueError(f"recipe idf: found {checksum!r}, expected none for weights {weights}")
+    if checksum and not (len(checksum) == _IDF_DIGITS and set(checksum) <= set("0123456789abcdef")):
+        raise ValueError(f"recipe idf: found {checksum!r}, expected {_IDF_DIGITS} hexadecimal digits")

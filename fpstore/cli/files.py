@@ -1,0 +1,30 @@
+"""The files that commands write: there when all went well, and whole."""
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+
+@contextmanager
+def new_file(path: Path, force: bool) -> Iterator[BinaryIO]:
+    """A file for writing that appears at path, durable, when all went well."""
+    if os.path.lexists(path):
+        if not force:
+            raise FileExistsError(errno.EEXIST, "already there; --force replaces a file", str(path))
+        if not path.is_file():
+            raise click.UsageError(f"{path}: found something else than a file, which --force does not replace")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

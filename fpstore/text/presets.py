@@ -1,0 +1,24 @@
+"""Owns the recipes that have a name of their own, and the one that is used where none is asked for.
+
+What each is good for, measured: docs/choosing-a-recipe.md.
+"""
+
+from fpstore.text.recipe import Recipe
+
+DEFAULT = Recipe("words-4")
+
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        DEFAULT,
+        Recipe("web-en", weights="log"),
+        Recipe("zh", tokens="chinese", shingle=2),
+        Recipe("multilingual", tokens="characters", shingle=5),
+        Recipe("code", normalisation="nfkc", shingle=3, weights="capped"),
+        # For short texts: every character counts; or nothing but equal texts.
+        Recipe("characters-3", tokens="characters", shingle=3),
+        Recipe("exact", tokens="whole", shingle=1),
+        # What the package `simhash` of PyPI makes of a text.
+        Recipe("pypi-simhash", normalisation="lower", tokens="letters", hash="md5"),
+    )
+}

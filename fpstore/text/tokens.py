@@ -1,0 +1,101 @@
+"""Owns the steps that the compiled core leaves out: lower case, Chinese words, stop words, stems, texts as a whole.
+
+They make of a text another, which the core goes on with.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+
+from fpstore.text import _simhash
+from fpstore.text.packages import need_series
+from fpstore.text.unicode import UNICODE_VERSION, Column, pinned
+
+SEPARATOR = "\x1f"  # between tokens; a control character, so none of them holds it
+
+Prepare = Callable[[str], str]
+
+_WORDS = re.compile(r"\w+")
+_SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
+def preparation(normalisation: str, tokens: str, stop_words: str, stemming: str) -> tuple[Prepare, str, str]:
+    """What makes of a text what the core reads, by these steps of a recipe, and what is left for the core.
+
+    The first is for one thread; the others are the normalisation and the tokens that the core is asked for. Raises
+    ValueError for a language that the package does not know, ImportError where it is missing.
+    """
+    if tokens == "characters":
+        return (lambda text: normalise(text, normalisation)), "none", "characters"
+    if tokens == "letters":
+        return (lambda text: "".join(_WORDS.findall(normalise(text, normalisation)))), "none", "characters"
+    if tokens == "whole":
+        return (lambda text: _SPACES.sub(" ", normalise(text, normalisation)).strip(" ")), "none", "separated"
+    cut = _chinese() if tokens == "chinese" else str
+    if not (stop_words or stemming):
+        if normalisation == "lower":
+            return (lambda text: cut(normalise(text, "lower"))), "none", "words"
+        return cut, normalisation, "words"
+    dropped = _stop_words(stop_words, normalisation) if stop_words else frozenset()
+    stems = _stemmer(stemming) if stemming else list
+
+    def prepare(text: str) -> str:
+        found = _WORDS.findall(normalise(cut(text), normalisation))
+        return SEPARATOR.join(stems([word for word in found if word not in dropped]))
+
+    return prepare, "none", "separated"
+
+
+def normalise(text: str, how: str) -> str:
+    """The text after the step `normalisation` of a recipe; letters that Unicode 14 does not know become U+FFFD."""
+    known = later_letters()
+    if known is not None:
+        text = known.sub("\ufffd", text)
+    return text.lower() if how == "lower" else _simhash.normalised(text, how)
+
+
+@cache
+def later_letters() -> re.Pattern[str] | None:
+    """The letters of the running Python that Unicode 14 does not know; None where it has that version."""
+    if unicodedata.unidata_version == UNICODE_VERSION:
+        return None
+    return letters_outside(pinned()["word_ranges"])
+
+
+def letters_outside(ranges: Column) -> re.Pattern[str]:
+    """Every character that is alphanumeric for the running Python and in none of the ranges."""
+    known = bytearray(0x110000)
+    for first, last in ranges.reshape(-1, 2).tolist():
+        known[first : last + 1] = b"\1" * (last + 1 - first)
+    found = [chr(code) for code in range(0x110000) if not known[code] and chr(code).isalnum()]
+    return re.compile(f"[{''.join(found)}]" if found else "(?!)")
+
+
+@cache
+def _stop_words(language: str, normalisation: str) -> frozenset[str]:
+    package = need_series("stopwordsiso", "stopwordsiso", "lang", "a recipe with stop words")
+    if not package.has_lang(language):
+        expected = f"one of {', '.join(sorted(package.langs()))}"
+        raise ValueError(f"recipe stop_words: found {language!r}, expected {expected}")
+    return frozenset(normalise(word, normalisation) for word in package.stopwords(language))
+
+
+def _stemmer(language: str) -> Callable[[list[str]], list[str]]:
+    # A new one each time: it is not for several threads.
+    package = need_series("Stemmer", "PyStemmer", "lang", "a recipe with stemming")
+    if language not in package.algorithms():
+        expected = f"one of {', '.join(package.algorithms())}"
+        raise ValueError(f"recipe stemming: found {language!r}, expected {expected}")
+    stems: Callable[[list[str]], list[str]] = package.Stemmer(language).stemWords
+    return stems
+
+
+@cache
+def _chinese() -> Prepare:
+    package = need_series("rjieba", "rjieba", "zh", "a recipe with tokens chinese")
+    # A dictionary of its own, without the words that somebody adds to the package's.
+    cut = package.Jieba().cut
+    return lambda text: SEPARATOR.join(cut(text))

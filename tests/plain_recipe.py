@@ -1,0 +1,82 @@
+"""Recipes in the plainest Python: re, unicodedata, hashlib, the packages, and integers."""
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from decimal import ROUND_HALF_UP, Decimal
+
+import rjieba
+import Stemmer
+import stopwordsiso
+import xxhash
+
+from fpstore.text import Recipe
+from fpstore.text.idf import Model
+
+ONE = 1 << 16
+SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
+def low64(digest: bytes) -> int:
+    return int.from_bytes(digest[-8:], "big")
+
+
+HASHES = {
+    "xxh3": xxhash.xxh3_64_intdigest,
+    "xxh64": xxhash.xxh64_intdigest,
+    "md5": lambda data: low64(hashlib.md5(data).digest()),
+    "sha256": lambda data: low64(hashlib.sha256(data).digest()),
+}
+NORMALISED = {
+    "nfkc-casefold": lambda text: unicodedata.normalize("NFKC", text).casefold(),
+    "nfkc": lambda text: unicodedata.normalize("NFKC", text),
+    "lower": str.lower,
+    "none": str,
+}
+
+
+def tokens_of(recipe: Recipe, text: str) -> list[str]:
+    text = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    normalised = NORMALISED[recipe.normalisation]
+    if recipe.tokens == "characters":
+        return list(SPACES.sub(" ", normalised(text)).strip(" "))
+    if recipe.tokens == "whole":
+        found = SPACES.sub(" ", normalised(text)).strip(" ")
+        return [found] if found else []
+    if recipe.tokens == "letters":
+        return list("".join(re.findall(r"\w", normalised(text))))
+    pieces = rjieba.cut(text) if recipe.tokens == "chinese" else [text]
+    words = [word for piece in pieces for word in re.findall(r"\w+", normalised(piece))]
+    if recipe.stop_words:
+        listed = {normalised(word) for word in stopwordsiso.stopwords(recipe.stop_words)}
+        words = [word for word in words if word not in listed]
+    return Stemmer.Stemmer(recipe.stemming).stemWords(words) if recipe.stemming else words
+
+
+def features_of(recipe: Recipe, text: str) -> dict[int, int]:
+    """The hashes of the shingles, increasing, and their weights in units of 2**-16."""
+    tokens = tokens_of(recipe, text)
+    joint = "" if recipe.tokens in ("characters", "letters") else " "
+    count = max(len(tokens) - recipe.shingle, 0) + 1 if tokens or recipe.tokens == "letters" else 0
+    shingles = [joint.join(tokens[i : i + recipe.shingle]) for i in range(count)]
+    counts = Counter(HASHES[recipe.hash](shingle.encode()) for shingle in shingles)
+    return {each: weight_of(recipe, each, counts[each]) for each in sorted(counts)}
+
+
+def weight_of(recipe: Recipe, hash_value: int, count: int) -> int:
+    if recipe.weights == "log":
+        return int(((1 + Decimal(count).ln()) * ONE).to_integral_value(ROUND_HALF_UP))
+    if recipe.weights == "idf":
+        model = recipe.model
+        assert isinstance(model, Model)
+        known = dict(zip(model.hashes.tolist(), model.weights.tolist(), strict=True))
+        return count * known.get(hash_value, model.unseen)
+    return ONE * {"frequency": count, "capped": min(count, 4), "presence": 1}[recipe.weights]
+
+
+def fingerprint_of(recipe: Recipe, text: str) -> int:
+    weighted = features_of(recipe, text)
+    total = sum(weighted.values())
+    ones = [sum(weight for value, weight in weighted.items() if value >> bit & 1) for bit in range(64)]
+    return sum(1 << bit for bit in range(64) if 2 * ones[bit] > total)

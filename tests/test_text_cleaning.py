@@ -1,0 +1,74 @@
+"""From HTML to text: what is left, how bytes are decoded, and what hostile pages cost."""
+
+import sys
+
+import pytest
+
+from fpstore.text import PRESETS, Recipe, cleaning, packages
+from fpstore.text.cleaning import MAX_DEPTH, decode, text_of_html
+
+MAIN, ALL = Recipe("main"), Recipe("all", html="all")
+PAGE = "<html><body><nav>Menu Home</nav><article><p>Hello <b>bold</b> world</p></article><script>x()</script>"
+
+
+def test_main_leaves_boilerplate_out_and_all_keeps_it() -> None:
+    assert MAIN.text_of(PAGE).split() == ["Hello", "bold", "world"]
+    assert ALL.text_of(PAGE).split() == ["Menu", "Home", "Hello", "bold", "world"]
+
+
+@pytest.mark.parametrize(
+    ("html", "charset", "text"),
+    [
+        ("<p>café".encode(), None, "<p>café"),
+        ("<p>café".encode(), "latin1", "<p>café"),
+        ("\ufeff<p>日本".encode(), "gbk", "<p>日本"),
+        ("\ufeff<p>日本".encode("utf-16-le"), "latin1", "<p>日本"),
+        ("\ufeff<p>日本".encode("utf-16-be"), None, "<p>日本"),
+        ("<p>中文".encode("gbk"), "GB2312", "<p>中文"),
+        ("<p>日本".encode("shift_jis"), "Shift_JIS", "<p>日本"),
+        ("<meta charset=gbk><p>中文".encode("gbk"), None, "<meta charset=gbk><p>中文"),
+        ("<meta charset=gbk><p>中文".encode("gbk"), "no-such-charset", "<meta charset=gbk><p>中文"),
+        (b"<p>caf\xe9", "iso-8859-1", "<p>café"),
+        (b"<meta charset=utf-8>\xff\xfe!", None, "<meta charset=utf-8>\ufffd\ufffd!"),
+        (b"", None, ""),
+    ],
+)
+def test_bytes_are_decoded_by_what_says_their_charset(html: bytes, charset: str | None, text: str) -> None:
+    assert decode(html, charset) == text
+
+
+@pytest.mark.parametrize("html", ["", " ", "\0", "no tags at all", "<", "<!--", "<script>", "<html", "&#0;&#xD800;"])
+@pytest.mark.parametrize("recipe", [MAIN, ALL], ids=["main", "all"])
+def test_whatever_is_no_page_has_some_text(recipe: Recipe, html: str) -> None:
+    assert isinstance(recipe.text_of(html), str)
+    assert recipe.text_of(html.encode()) == recipe.text_of(html)
+
+
+@pytest.mark.parametrize("tag", ["div", "article", "b", "span", "table", "ul", "blockquote", "svg", "font"])
+@pytest.mark.parametrize("close", [True, False])
+def test_deep_pages_cost_no_more_than_long_ones(tag: str, close: bool) -> None:
+    # Without the limit 100,000 of `div` take minutes.
+    page = f"<{tag}>" * 100_000 + "<p>hello world deep</p>" + f"</{tag}>" * 100_000 * close
+    assert "deep" in MAIN.text_of(page)
+
+
+def test_a_page_that_is_too_deep_has_all_of_its_text() -> None:
+    shallow = "<div>" * 10 + PAGE
+    assert "Menu" not in text_of_html(shallow, "main")
+    assert "Menu" in text_of_html("<div>" * MAX_DEPTH + PAGE, "main")
+
+
+def test_a_page_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "MAX_HTML_BYTES", 100)
+    assert MAIN.text_of("<p>" + "x" * 97) == "x" * 97
+    for html in ("<p>" + "x" * 98, b"<p>" + b"x" * 98):
+        with pytest.raises(ValueError, match="html: found 101 bytes, expected at most 100"):
+            MAIN.text_of(html)
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cached in (packages.need_series, cleaning._resiliparse):
+        cached.cache_clear()
+    monkeypatch.setitem(sys.modules, "resiliparse.parse.html", None)
+    with pytest.raises(ImportError, match=r"reading HTML needs resiliparse: pip install 'fpstore\[html\]'"):
+        PRESETS["web-en"].text_of("<p>x")

@@ -1,0 +1,149 @@
+"""Golden values: what presets make of texts, for good.
+
+A value that changes is another step, so it needs a new VERSION in fpstore/text/recipe.py: stores keep fingerprints that
+were made by this one. A value was checked with tests/plain_recipe.py, which shares no code with the recipes.
+"""
+
+import plain_recipe
+import pytest
+
+from fpstore.text import PRESETS, Recipe
+from fpstore.text.idf import Learner
+
+TEXTS = (
+    "",
+    "the quick brown fox jumps over the lazy dog",
+    "Ｆｕｌｌ－ｗｉｄｔｈ and ﬁne print, İstanbul to Straße, 42 times",
+    "敏捷的棕色狐狸跳过了懒狗，然后回家。T恤 3.14",
+    "Съешь же ещё этих мягких французских булок, да выпей чаю",
+    "def f(x): return x_1 + 2  # é\n\tpass\r\n",
+    "to be or not to be that is the question " * 20,
+)
+
+GOLDEN = {
+    "words-4": (
+        "0000000000000000",
+        "71a4365616626018",
+        "156290600608b0a9",
+        "01494102308c1600",
+        "14dcc9df3c8880cd",
+        "cfff665b4f17ab42",
+        "2343686b65f1f1b5",
+    ),
+    "web-en": (
+        "0000000000000000",
+        "71a4365616626018",
+        "156290600608b0a9",
+        "01494102308c1600",
+        "14dcc9df3c8880cd",
+        "cfff665b4f17ab42",
+        "2343686b65f1f1b5",
+    ),
+    "zh": (
+        "0000000000000000",
+        "12bf80024a210544",
+        "c90ab212deb2ae73",
+        "d2c6014b80a20ec0",
+        "b0b0c5636a994a8a",
+        "13c70f617acba8f2",
+        "62634ad66c3d20c7",
+    ),
+    "multilingual": (
+        "0000000000000000",
+        "0f231859fb18ce61",
+        "1a1cb1f0f5cce6ce",
+        "da65e671fe552bf2",
+        "2f1baa7c4c592e58",
+        "128a4ba521034e8f",
+        "784d1406d6424dd9",
+    ),
+    "code": (
+        "0000000000000000",
+        "5cc1c8efc0c9b905",
+        "ff10142600900388",
+        "46106f3704b3e933",
+        "4740060497b83c30",
+        "c00cd750016230b0",
+        "139d8590b38a18b5",
+    ),
+    "characters-3": (
+        "0000000000000000",
+        "a23ec5446cdf356c",
+        "29b5f065d60db6dd",
+        "fa7d78d5a50b1a6f",
+        "b9204fa9dacb43c3",
+        "dbbe70833a9cb4d0",
+        "ef0a87730b71b587",
+    ),
+    "exact": (
+        "0000000000000000",
+        "e4541a9cacf545aa",
+        "41f21bf46b6627ba",
+        "59e4f8430e8b4e86",
+        "165be9494faab8b0",
+        "33f570f1fbfc89a1",
+        "984441b34df91521",
+    ),
+    "pypi-simhash": (
+        "e9800998ecf8427e",
+        "2c2a1290908a898a",
+        "3129e8114a2834a9",
+        "909d812859c4b5e5",
+        "35b13a2c91b7c335",
+        "06312eef082c1bc6",
+        "8b3dfd984bfbcb4b",
+    ),
+}
+ENGLISH = Recipe("english", stop_words="en", stemming="english", shingle=2, hash="xxh64", weights="capped")
+GOLDEN_ENGLISH = "54a00160342e4807"
+GOLDEN_MODEL = "42ecf14e2a0d7c2287b373715bd1dbfc1bf836ca2bbcfa52c52140983b5f97ae"
+GOLDEN_IDF = "8212868318d29267"
+PAGE = (
+    "<!DOCTYPE html><html><head><title>A page</title></head><body><nav><a href=/>Home</a> <a href=/b>About</a></nav>"
+    "<article><h1>The quick brown fox</h1><p>jumps over the lazy dog, and then it jumps over the lazy dog again; the"
+    " dog does not mind at all.</p></article><footer>Copyright</footer></body></html>"
+)
+GOLDEN_MAIN = (
+    "The quick brown fox\n"
+    "\n"
+    "jumps over the lazy dog, and then it jumps over the lazy dog again; the dog does not mind at all."
+)
+GOLDEN_ALL = (
+    "Home About\n"
+    "\n"
+    "The quick brown fox\n"
+    "\n"
+    "jumps over the lazy dog, and then it jumps over the lazy dog again; the dog does not mind at all.\n"
+    "\n"
+    "Copyright"
+)
+
+
+def test_every_preset_has_golden_values() -> None:
+    assert set(GOLDEN) == set(PRESETS)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_presets_never_change(name: str) -> None:
+    recipe = PRESETS[name]
+    assert tuple(f"{recipe.fingerprint(text):016x}" for text in TEXTS) == GOLDEN[name]
+    assert tuple(f"{recipe.fingerprint(text.encode()):016x}" for text in TEXTS) == GOLDEN[name]
+    assert tuple(f"{plain_recipe.fingerprint_of(recipe, text):016x}" for text in TEXTS) == GOLDEN[name]
+
+
+def test_stop_words_and_stems_never_change() -> None:
+    assert f"{ENGLISH.fingerprint('The cats are running, and ponies were eating apples'):016x}" == GOLDEN_ENGLISH
+
+
+def test_weights_of_a_model_never_change() -> None:
+    learner = Learner(Recipe("words", shingle=1))
+    for text in TEXTS:
+        learner.see(text)
+    model = learner.model()
+    assert model.checksum == GOLDEN_MODEL
+    assert f"{Recipe('words', shingle=1).with_model(model).fingerprint(TEXTS[1]):016x}" == GOLDEN_IDF
+
+
+def test_the_text_of_a_page_never_changes() -> None:
+    assert Recipe("main").text_of(PAGE) == GOLDEN_MAIN
+    assert Recipe("all", html="all").text_of(PAGE.encode()) == GOLDEN_ALL
