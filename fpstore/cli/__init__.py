@@ -22,6 +22,8 @@ SUBCOMMANDS = (
     "probe",
     "pairs",
     "fingerprint",
+    "recipe",
+    "idf",
     "compact",
     "copy",
     "export",

@@ -8,6 +8,7 @@ import click
 
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
+from fpstore.cli.texts import idf_option, reading_options, tell_short
 from fpstore.cli.values import (
     column,
     column_option,
@@ -16,7 +17,6 @@ from fpstore.cli.values import (
     skip_bad_option,
     store_argument,
     tell_skipped,
-    text_column_option,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ JSON_NO_ID = "null"
     help="The column or JSON field of the ids. Needed for a store with ids; none, the default, for one without.",
 )
 @column_option
-@text_column_option
+@reading_options
+@idf_option
 @click.option(
     "--if-new", is_flag=True, help="Add only what is near nothing that came before, and print what the others are near."
 )
@@ -66,6 +67,9 @@ def command(
     ids: str | int | None,
     column: str | int | None,
     text_column: str | int | None,
+    html: bool,
+    threads: int,
+    idf_path: str | None,
     if_new: bool,
     k: int | None,
     as_json: bool,
@@ -88,10 +92,13 @@ def command(
         reader = read_for(
             opened,
             list(inputs),
+            idf_path,
             format=format,
             ids=_id_column(opened, ids),
             column=column,
             text_column=text_column,
+            html=html,
+            threads=threads,
             skip_bad=skip_bad,
             batch=BATCH_ROWS,
         )
@@ -108,6 +115,7 @@ def command(
                 _tell(store, added, done)
             raise
         tell_skipped(reader.skipped)
+        tell_short(reader.lengths)
         _tell(store, added, done)
         opened.settle()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore.cli.progress import Progress, progress_bar
+from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
 from fpstore.cli.values import (
     codec_option,
     column,
@@ -18,7 +19,6 @@ from fpstore.cli.values import (
     skip_bad_option,
     store_argument,
     tell_skipped,
-    text_column_option,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ Examples:
   fpstore build web.fps part-*.csv.gz --column simhash --ids doc_id
   zcat hashes.txt.gz | fpstore build web.fps - --format hex --plan size
   fpstore build docs.fps documents/                   (texts, by the recipe words-4)
+  fpstore build web.fps crawl.warc.gz --recipe web-en
   fpstore build docs.fps crawl.jsonl.zst --text-column body --memory 8GiB
 """
 
@@ -48,7 +49,9 @@ Examples:
     help="The column or JSON field of the ids; row: the row's number, from 0 over all inputs; none: no ids.",
 )
 @column_option
-@text_column_option
+@reading_options
+@recipe_option
+@idf_option
 @k_option
 @plan_option
 @codec_option
@@ -69,6 +72,10 @@ def command(
     ids: str | int,
     column: str | int | None,
     text_column: str | int | None,
+    html: bool,
+    threads: int,
+    recipe_name: str | None,
+    idf_path: str | None,
     k: int,
     plan: str | float,
     codec: str,
@@ -80,11 +87,13 @@ def command(
     """Build STORE from every INPUT, one after the other.
 
     An INPUT is a file, a directory of text files, or - for standard input; .gz and .zst are read as they are.
-    Texts become fingerprints by a recipe, which the store records. An interrupted build leaves nothing behind.
+    Texts become fingerprints by a recipe, which the store records; of fingerprints that come ready, --recipe says
+    how they were made. An interrupted build leaves nothing behind.
     """
     import fpstore
     from fpstore.inputs import read
 
+    recipe = recipe_asked(recipe_name, idf_path)
     id_source = None if ids == "none" else ids
     bytes_read = 0
 
@@ -99,6 +108,10 @@ def command(
             ids=id_source,
             column=column,
             text_column=text_column,
+            html=html,
+            recipe=recipe,
+            k=k,
+            threads=threads,
             skip_bad=skip_bad,
             on_bytes=count_bytes,
         )
@@ -121,11 +134,12 @@ def command(
                 codec=codec,
                 memory=memory,
                 progress=show,
-                recipe=None if reader.recipe is None else dict(reader.recipe.to_json()),
+                recipe=dict(recipe.to_json()) if reader.recipe is not None or recipe_name is not None else None,
                 force=force,
                 seed=seed,
             ).close()
     tell_skipped(reader.skipped)
+    tell_short(reader.lengths)
 
 
 def _with_ids(reader: "Reader") -> "Iterator[tuple[Keys, Ids]]":

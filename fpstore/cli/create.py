@@ -2,7 +2,8 @@
 
 import click
 
-from fpstore.cli.values import RECIPES, codec_option, k_option, plan_option, seed_option, store_argument
+from fpstore.cli.texts import idf_option, recipe_asked, recipe_option
+from fpstore.cli.values import codec_option, k_option, plan_option, seed_option, store_argument
 
 EPILOG = """\b
 Examples:
@@ -19,14 +20,28 @@ Examples:
 @codec_option
 @seed_option
 @click.option("--ids/--no-ids", default=True, show_default=True, help="Whether fingerprints have ids.")
-@click.option("--recipe", type=click.Choice(RECIPES), help="How texts become fingerprints; without it none are taken.")
-def command(store: str, k: int, plan: str | float, codec: str, seed: int | None, ids: bool, recipe: str | None) -> None:
+@recipe_option
+@idf_option
+def command(
+    store: str,
+    k: int,
+    plan: str | float,
+    codec: str,
+    seed: int | None,
+    ids: bool,
+    recipe_name: str | None,
+    idf_path: str | None,
+) -> None:
     """Make STORE, with nothing in it yet.
 
-    The plans size, balanced and speed are those of 10 million fingerprints, as nobody knows yet how many there will be.
+    Without --recipe it takes no texts. The plans size, balanced and speed are those of 10 million fingerprints, as
+    nobody knows yet how many there will be.
     """
     import fpstore
-    from fpstore.text import DEFAULT
 
-    record: dict[str, object] | None = None if recipe is None else dict(DEFAULT.to_json())
+    if recipe_name is None and idf_path is not None:
+        raise click.UsageError("--idf goes with --recipe")
+    record: dict[str, object] | None = None
+    if recipe_name is not None:
+        record = dict(recipe_asked(recipe_name, idf_path).to_json())
     fpstore.create(store, k=k, ids=ids, plan=plan, codec=codec, recipe=record, seed=seed).close()

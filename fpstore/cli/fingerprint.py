@@ -1,34 +1,55 @@
 """`fpstore fingerprint`: texts to fingerprints, one line each."""
 
 import sys
+from collections.abc import Iterator
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import format_option, skip_bad_option, tell_skipped, text_column_option
+from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
+from fpstore.cli.values import format_option, skip_bad_option, tell_skipped
+
+if TYPE_CHECKING:
+    from fpstore.inputs import Documents
 
 EPILOG = """\b
 Examples:
   fpstore fingerprint draft.txt
   fpstore fingerprint documents/ > fingerprints.tsv
+  fpstore fingerprint crawl.warc.gz --recipe web-en --threads 4
   fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fps - --format hex
 """
+
+# Of texts, about; they are turned into fingerprints together.
+BATCH_CHARACTERS = 1 << 22
 
 
 @click.command(short_help="Print the fingerprints of texts.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
 @format_option
-@text_column_option
+@reading_options
+@recipe_option
+@idf_option
 @skip_bad_option
-def command(inputs: tuple[str, ...], format: str, text_column: str | int | None, skip_bad: bool) -> None:
+def command(
+    inputs: tuple[str, ...],
+    format: str,
+    text_column: str | int | None,
+    html: bool,
+    threads: int,
+    recipe_name: str | None,
+    idf_path: str | None,
+    skip_bad: bool,
+) -> None:
     """Print the fingerprint of every text of every INPUT, a tab, and its name.
 
-    The name is the path of the file, or path:line. The lines come in the order in which build numbers rows, by
-    the recipe that build uses (words-4): a text without words has the fingerprint 0000000000000000.
+    The name is the path of the file, path:line, or path:record:URI. The lines come in the order in which build
+    numbers rows. A text without words has the fingerprint 0000000000000000.
     """
     from fpstore.inputs import documents
-    from fpstore.text import DEFAULT
+    from fpstore.text.short import Lengths
 
     bytes_read = 0
 
@@ -36,12 +57,44 @@ def command(inputs: tuple[str, ...], format: str, text_column: str | int | None,
         nonlocal bytes_read
         bytes_read += count
 
+    recipe = recipe_asked(recipe_name, idf_path)
+    lengths = Lengths(recipe)
     # A file's name can hold bytes that are no UTF-8; they go out as they came in.
     sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
-    named_texts = documents(inputs, format=format, text_column=text_column, skip_bad=skip_bad, on_bytes=count_bytes)
+    named_texts = documents(
+        inputs,
+        format=format,
+        text_column=text_column,
+        html=html,
+        recipe=recipe,
+        skip_bad=skip_bad,
+        on_bytes=count_bytes,
+    )
     with closing(named_texts), progress_bar(results_follow=False) as bar:
-        for name, text in named_texts:
-            sys.stdout.write(f"{DEFAULT.fingerprint(text):016x}\t{name}\n")
+        for names, texts in _batches(named_texts):
+            fingerprints, counts = recipe.measure_many(texts, threads)
+            lengths.see(counts)
+            sys.stdout.write("".join(map("{:016x}\t{}\n".format, fingerprints.tolist(), names)))
             if bar is not None:
                 bar("reading (bytes)", bytes_read, named_texts.total_bytes)
     tell_skipped(named_texts.skipped)
+    tell_short(lengths)
+
+
+def _batches(named_texts: "Documents") -> Iterator[tuple[list[str], list[str]]]:
+    """The names and the texts of several documents at a time, also of those before a bad one."""
+    names: list[str] = []
+    texts: list[str] = []
+    size = 0
+    try:
+        for name, text in named_texts:
+            names.append(name)
+            texts.append(text)
+            size += len(text)
+            if size >= BATCH_CHARACTERS:
+                yield names, texts
+                names, texts, size = [], [], 0
+    except ValueError:
+        yield names, texts
+        raise
+    yield names, texts

@@ -9,6 +9,7 @@ import click
 
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
+from fpstore.cli.texts import idf_option, reading_options, tell_short
 from fpstore.cli.values import (
     column_option,
     fingerprint,
@@ -16,7 +17,6 @@ from fpstore.cli.values import (
     skip_bad_option,
     store_argument,
     tell_skipped,
-    text_column_option,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ JSON_NO_ID = "null"
 )
 @format_option
 @column_option
-@text_column_option
+@reading_options
+@idf_option
 @skip_bad_option
 @click.option("--text", metavar="STRING", help="Probe the fingerprint of this text, by the recipe of the store.")
 @click.option(
@@ -63,6 +64,9 @@ def command(
     format: str,
     column: str | int | None,
     text_column: str | int | None,
+    html: bool,
+    threads: int,
+    idf_path: str | None,
     skip_bad: bool,
     text: str | None,
     k: int | None,
@@ -83,7 +87,7 @@ def command(
     with fpstore.open(store) as opened:
         typed = list(fingerprints)
         if text is not None:
-            typed.append(recipe_of(opened).fingerprint(text))
+            typed.append(recipe_of(opened, idf_path).fingerprint(text))
         if typed:
             _print_matches(opened, np.array(typed, dtype=np.uint64), k, as_json)
         if input_path is None:
@@ -91,10 +95,13 @@ def command(
         reader = read_for(
             opened,
             [input_path],
+            idf_path,
             format=format,
             ids=None,
             column=column,
             text_column=text_column,
+            html=html,
+            threads=threads,
             skip_bad=skip_bad,
             batch=BATCH_QUERIES,
         )
@@ -102,6 +109,7 @@ def command(
             for queries in batches:
                 _print_matches(opened, queries, k, as_json)
         tell_skipped(reader.skipped)
+        tell_short(reader.lengths)
 
 
 @contextmanager

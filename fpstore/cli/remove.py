@@ -7,6 +7,7 @@ import click
 
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
+from fpstore.cli.texts import idf_option, reading_options
 from fpstore.cli.values import (
     column,
     counted,
@@ -16,7 +17,6 @@ from fpstore.cli.values import (
     skip_bad_option,
     store_argument,
     tell_skipped,
-    text_column_option,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Examples:
 BATCH_VALUES = 1 << 16
 # Formats of nothing but 64-bit integers, which may be ids as well, and those that hold no ids.
 PLAIN_FORMATS = ("npy", "u64")
-FORMATS_WITHOUT_IDS = ("hex", "text")
+FORMATS_WITHOUT_IDS = ("hex", "text", "html", "warc")
 
 
 @click.command(short_help="Remove fingerprints from a store.", epilog=EPILOG)
@@ -51,7 +51,8 @@ FORMATS_WITHOUT_IDS = ("hex", "text")
     type=column,
     help="The column or JSON field of the values.  [default for fingerprints: fingerprint, or the first]",
 )
-@text_column_option
+@reading_options
+@idf_option
 @skip_bad_option
 def command(
     store: str,
@@ -61,6 +62,9 @@ def command(
     format: str,
     column: str | int | None,
     text_column: str | int | None,
+    html: bool,
+    threads: int,
+    idf_path: str | None,
     skip_bad: bool,
 ) -> None:
     """Remove from STORE every VALUE: a fingerprint with all its ids, or with --by-id an id wherever it is.
@@ -86,9 +90,12 @@ def command(
             reader = read_for(
                 opened,
                 [input_path],
+                idf_path,
                 format=format,
                 column=column,
                 text_column=text_column,
+                html=html,
+                threads=threads,
                 skip_bad=skip_bad,
                 batch=BATCH_VALUES,
                 **columns,

@@ -5,26 +5,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fpstore.cli.texts import with_model_at
+
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Reader
     from fpstore.text import Recipe
 
 
-def recipe_of(store: "Store") -> "Recipe":
-    """The recipe of a store built from texts. UsageError where it has none."""
+def recipe_of(store: "Store", idf_path: str | None) -> "Recipe":
+    """The recipe of a store built from texts, with the model of --idf. UsageError where it has none, or needs one."""
     from fpstore.text import Recipe
 
     if store.recipe is None:
         raise click.UsageError(f"{store.path}: found no recipe for texts in the store, expected one built from texts")
-    return Recipe.from_json(store.recipe)
+    return with_model_at(Recipe.from_json(store.recipe), idf_path)
 
 
-def read_for(store: "Store", inputs: list[str | Path], **options: Any) -> "Reader":
-    """What fpstore.inputs.read reads of inputs, given its options. UsageError for texts where there is no recipe."""
+def read_for(store: "Store", inputs: list[str | Path], idf_path: str | None, **options: Any) -> "Reader":
+    """What fpstore.inputs.read reads of inputs, given its options, by the recipe of the store.
+
+    UsageError for texts where there is none, or where it needs the model of --idf.
+    """
     from fpstore.inputs import read
 
-    reader = read(inputs, recipe=None if store.recipe is None else recipe_of(store), **options)
-    if reader.recipe is not None:
-        recipe_of(store)
-    return reader
+    reader = read(inputs, **options)
+    if reader.recipe is None:
+        return reader
+    # They are texts, so a recipe is asked for; nothing was read so far.
+    return read(inputs, recipe=recipe_of(store, idf_path), k=store.k, **options)

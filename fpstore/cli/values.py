@@ -9,9 +9,9 @@ import click
 
 # Those of fpstore.inputs, fpstore.format and fpstore.text, written again because importing these takes longer than
 # --help may; a test holds them equal.
-FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "text")
+FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "text", "html", "warc")
 CODECS = ("gap", "xor", "rice", "raw")
-RECIPES = ("words-4",)
+RECIPES = ("words-4", "web-en", "zh", "multilingual", "code", "characters-3", "exact", "pypi-simhash")
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -77,12 +77,6 @@ format_option = click.option(
     default="auto",
     show_default=True,
     help="What the input holds. auto goes by the suffix, before .gz or .zst; a directory is text, one document a file.",
-)
-text_column_option = click.option(
-    "--text-column",
-    metavar="COLUMN",
-    type=column,
-    help="The column or JSON field that holds texts.  [default of jsonl: text]",
 )
 skip_bad_option = click.option(
     "--skip-bad", is_flag=True, help="Pass over bad lines and rows, and say how many, instead of stopping at the first."

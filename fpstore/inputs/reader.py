@@ -15,8 +15,10 @@ from fpstore.inputs.errors import Faults
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import Batch, Piece, Records, Request, piece_of_fingerprints, piece_of_texts
 from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
-from fpstore.inputs.text import read_jsonl, read_text
+from fpstore.inputs.text import read_html, read_jsonl, read_text
+from fpstore.inputs.warc import read_warc
 from fpstore.text import DEFAULT, Recipe
+from fpstore.text.short import DEFAULT_K, Lengths
 
 DEFAULT_BATCH = 1 << 18
 
@@ -31,12 +33,19 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
     "parquet": read_parquet,
     "jsonl": read_jsonl,
     "text": read_text,
+    "html": read_html,
+    "warc": read_warc,
 }
 FORMATS = ("auto", *_PIECE_READERS, *_RECORD_READERS)
 _FORMAT_OF_SUFFIX = {f".{name}": name for name in FORMATS[1:] if name != "text"} | {
     ".ndjson": "jsonl",
     ".txt": "text",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".wet": "warc",
 }
+_OF_TREES = ("text", "html")  # a directory of files can be one of these
+_OF_DOCUMENTS = (*_OF_TREES, "warc")  # these hold nothing but texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +60,12 @@ class Reader(Iterator[Batch]):
     """Batches of the fingerprints of several sources, read as they are asked for; made by read.
 
     recipe: by which texts among the sources become fingerprints, None where there are none.
-    total_bytes: the sizes of all sources, None where that is not known before they are read.
+    total_bytes: the sizes of all sources, None where that is not known before they are read. lengths: of the texts
+    that were read so far.
     """
 
-    def __init__(self, sources: list[_Source], request: Request) -> None:
+    def __init__(self, sources: list[_Source], request: Request, lengths: Lengths) -> None:
+        self.lengths = lengths
         self.recipe = request.recipe if any(_holds_texts(source, request) for source in sources) else None
         self.total_bytes = _total_bytes(sources)
         self._faults = request.faults
@@ -101,7 +112,10 @@ def read(
     ids: str | int | None = "row",
     column: str | int | None = None,
     text_column: str | int | None = None,
+    html: bool = False,
     recipe: Recipe | None = None,
+    k: int = DEFAULT_K,
+    threads: int = 1,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
     on_bytes: OnBytes | None = None,
@@ -113,25 +127,31 @@ def read(
     ones included; a column (name, or number from 0) or JSON field holds them; None leaves them out.
     column: holds the fingerprints. text_column: holds texts, which become fingerprints by recipe (DEFAULT
     where None). With neither, a table's column is `fingerprint` or its first, a JSON object's field the text
-    in `text`. skip_bad: count bad lines and rows instead of raising. on_bytes: told of bytes as they are
-    read.
+    in `text`; a field may be a path, its parts joined by dots. html: the texts are HTML (those of formats html and
+    warc are anyhow). k: the distance that they will be compared by, for Reader.lengths. threads: make the
+    fingerprints. skip_bad: count bad lines and rows instead of raising. on_bytes: told of bytes as they are read.
 
     Raises ValueError for a wrong argument and where some sources hold texts and others fingerprints, BadInput (a
     ValueError) for a source that does not hold what its format says, ImportError where an optional package is
     missing; the system's errors pass through.
     """
+    recipe = DEFAULT if recipe is None else recipe
+    lengths = Lengths(recipe, k)
     request = Request(
         ids=ids,
         column=column,
         text_column=text_column,
-        recipe=DEFAULT if recipe is None else recipe,
+        recipe=recipe,
         rows=batch,
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
+        html=html,
+        threads=threads,
+        on_lengths=lengths.see,
     )
     resolved = _resolve(sources, format, request)
     _expect_one_kind(resolved, request)
-    return Reader(resolved, request)
+    return Reader(resolved, request, lengths)
 
 
 def documents(
@@ -139,22 +159,25 @@ def documents(
     *,
     format: str = "auto",
     text_column: str | int | None = None,
+    html: bool = False,
+    recipe: Recipe | None = None,
     skip_bad: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> Documents:
-    """Stream (name, text) for every document of sources: the rows of read, before the recipe.
+    """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
 
-    A file's name is its path, that of a line or row is path:number. Arguments and errors are those of read;
-    a source that holds no texts is a ValueError.
+    A file's name is its path, that of a line or row is path:number, that of an archive's record path:number:URI.
+    Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
         ids=None,
         column=None,
         text_column=text_column,
-        recipe=DEFAULT,
+        recipe=DEFAULT if recipe is None else recipe,
         rows=DEFAULT_BATCH,
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
+        html=html,
     )
     resolved = _resolve(sources, format, request)
     for source in resolved:
@@ -217,25 +240,27 @@ def _check(source: _Source, request: Request) -> None:
     """Refuse what the format of a source cannot give."""
     name, format = display_name(source.path), source.format
     stem_suffix = os.path.splitext(source.path)[1].lower()
-    if format != "text" and source.path != STANDARD_INPUT and os.path.isdir(source.path):
+    if format not in _OF_TREES and source.path != STANDARD_INPUT and os.path.isdir(source.path):
         raise ValueError(f"{name}: found a directory, expected a file for format {format}")
     if format == "parquet" and (source.path == STANDARD_INPUT or stem_suffix in SUFFIXES):
         raise ValueError(f"{name}: found a stream, expected a plain file for format parquet")
-    if format in (*_PIECE_READERS, "text") and request.value_column is not None:
+    if format in (*_PIECE_READERS, *_OF_DOCUMENTS) and request.value_column is not None:
         raise ValueError(f"{name}: found column {request.value_column!r}, expected none for format {format}")
     ids = request.ids_column
-    if (format in ("npy", "u64", "text") and ids is not None) or (format == "hex" and ids not in (None, 1)):
+    if (format in ("npy", "u64", *_OF_DOCUMENTS) and ids is not None) or (format == "hex" and ids not in (None, 1)):
         expected = "1, 'row' or None" if format == "hex" else "'row' or None"
         raise ValueError(f"{name}: found ids {ids!r}, expected {expected} for format {format}")
     if format == "jsonl" and (isinstance(request.value_column, int) or isinstance(ids, int)):
         raise ValueError(f"{name}: found a column number, expected the name of a field for format jsonl")
+    if request.html and not _holds_texts(source, request):
+        raise ValueError(f"{name}: found html for fingerprints of format {format}, expected texts")
 
 
 def _holds_texts(source: _Source, request: Request) -> bool:
     """Whether the values of a source are texts rather than fingerprints."""
     if source.format == "jsonl":
         return request.column is None
-    return source.format == "text" or request.text_column is not None
+    return source.format in _OF_DOCUMENTS or request.text_column is not None
 
 
 def _expect_one_kind(sources: list[_Source], request: Request) -> None:
@@ -257,7 +282,7 @@ def _total_bytes(sources: list[_Source]) -> int | None:
 def _documents(sources: list[_Source], request: Request) -> Generator[tuple[str, str]]:
     for source in sources:
         for records in _RECORD_READERS[source.format](source.path, request):
-            texts, kept = records.texts(request.faults)
+            texts, kept = records.texts(request)
             for text, index in zip(texts, kept, strict=True):
                 yield records.name(index), text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,13 @@ class Batch:
     ids: npt.NDArray[np.uint64] | None
 
 
+class Page(NamedTuple):
+    """An HTML document as an input holds it; charset: what its server said that its bytes are."""
+
+    markup: str | bytes
+    charset: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the caller asked for, checked; the same for every source of a read."""
@@ -35,6 +43,9 @@ class Request:
     rows: int
     faults: Faults
     on_bytes: Callable[[int], object] | None
+    html: bool = False
+    threads: int = 1
+    on_lengths: Callable[[npt.NDArray[np.uint32]], object] | None = None
 
     @property
     def value_column(self) -> str | int | None:
@@ -86,15 +97,22 @@ class Records:
         place = self.places[index]
         return f"{self.source}:{place}" if self.unit else str(place)
 
-    def texts(self, faults: Faults) -> tuple[list[str], list[int]]:
-        """The values that are texts and their indexes; faults hears of the rest."""
+    def texts(self, request: Request) -> tuple[list[str], list[int]]:
+        """The texts among the values, those of HTML by the recipe, and their indexes; faults hear of the rest."""
         texts, kept = [], []
         for index, value in enumerate(self.values):
-            if isinstance(value, str):
+            if isinstance(value, str) and not request.html:
                 texts.append(value)
                 kept.append(index)
+            elif isinstance(value, str | Page):
+                page = value if isinstance(value, Page) else Page(value, None)
+                try:
+                    texts.append(request.recipe.text_of(*page))
+                    kept.append(index)
+                except ValueError as error:
+                    request.faults.meet(BadInput(f"{self.where(index)}: {error}"))
             else:
-                faults.refuse(self.where(index), shown(value), "a text")
+                request.faults.refuse(self.where(index), shown(value), "a text")
         return texts, kept
 
 
@@ -124,7 +142,7 @@ class Group:
         self._bytes += size
         self._row += 1
 
-    def refuse(self, place: int, found: str, expected: str) -> None:
+    def refuse(self, place: int | str, found: str, expected: str) -> None:
         """A row that cannot be added; where faults are skipped it keeps its number."""
         where = f"{self._source}, {self._unit} {place}"
         self.meet(BadInput(f"{where}: found {found}, expected {expected}"))
@@ -149,8 +167,11 @@ class Group:
 
 def piece_of_texts(records: Records, request: Request) -> Piece:
     """Fingerprint the texts of records by the recipe."""
-    texts, kept = records.texts(request.faults)
-    return _piece(records, request, request.recipe.fingerprint_many(texts), kept)
+    texts, kept = records.texts(request)
+    fingerprints, lengths = request.recipe.measure_many(texts, request.threads)
+    if request.on_lengths is not None:
+        request.on_lengths(lengths)
+    return _piece(records, request, fingerprints, kept)
 
 
 def piece_of_fingerprints(records: Records, request: Request, column: FingerprintColumn) -> Piece:

@@ -1,4 +1,4 @@
-"""Owns the formats that hold documents: `jsonl`, one object a line, and `text`, one document a file.
+"""Owns the formats that hold documents: `jsonl`, one object a line, `text` and `html`, one document a file.
 
 Text is UTF-8; what is not becomes the replacement character, save in JSON, where it is a bad line.
 """
@@ -10,14 +10,15 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fpstore.inputs.compressed import Lines, display_name, open_stream
 from fpstore.inputs.errors import BadInput, shown
-from fpstore.inputs.records import Group, Records, Request
+from fpstore.inputs.records import Group, Page, Records, Request
 
 DEFAULT_FIELD = "text"
 MAX_DOCUMENT_BYTES = 256 << 20
+_MISSING = object()
 
 
 def read_jsonl(path: str, request: Request) -> Iterator[Records]:
@@ -39,12 +40,12 @@ def read_jsonl(path: str, request: Request) -> Iterator[Records]:
             if not isinstance(record, dict):
                 group.refuse(place, shown(line.strip().decode()), "a JSON object")
                 continue
-            missing = [name for name in fields if name not in record]
-            if missing:
+            values = [_field(record, name) for name in fields]
+            if any(value is _MISSING for value in values):
                 found = f"fields {', '.join(record)[:200] or 'none'}"
-                group.refuse(place, found, f"one named {missing[0]}")
+                group.refuse(place, found, f"one named {fields[values.index(_MISSING)]}")
                 continue
-            group.add(place, record[field], record[fields[-1]], len(line))
+            group.add(place, values[0], values[-1], len(line))
             if group.is_full:
                 yield group.take()
         yield group.take()
@@ -56,6 +57,15 @@ def read_text(path: str, request: Request) -> Iterator[Records]:
     Links under a directory are not followed. A document of more than MAX_DOCUMENT_BYTES, or
     whose compressed data is damaged, is a bad row.
     """
+    return _read_files(path, request, request.html)
+
+
+def read_html(path: str, request: Request) -> Iterator[Records]:
+    """As read_text, for pages."""
+    return _read_files(path, request, True)
+
+
+def _read_files(path: str, request: Request, html: bool) -> Iterator[Records]:
     group = Group(display_name(path), "", request)
     for file in _walk(path) if os.path.isdir(path) else [path]:
         try:
@@ -64,11 +74,23 @@ def read_text(path: str, request: Request) -> Iterator[Records]:
         except BadInput as error:
             group.meet(error)
             continue
-        text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
-        group.add(file, text, None, len(data))
+        document = Page(data, None) if html else data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+        group.add(file, document, None, len(data))
         if group.is_full:
             yield group.take()
     yield group.take()
+
+
+def _field(record: dict[str, Any], name: str | int) -> Any:
+    """The value of a field: that of the whole name, else that which its parts between dots lead to."""
+    if name in record:
+        return record[name]
+    value: Any = record
+    for part in str(name).split("."):
+        if not isinstance(value, dict) or part not in value:
+            return _MISSING
+        value = value[part]
+    return value
 
 
 def _walk(directory: str) -> Iterator[str]:

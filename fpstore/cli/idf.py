@@ -1,0 +1,62 @@
+"""`fpstore idf`: which shingles are common in a corpus, as a model that recipes weigh by."""
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from fpstore.cli.files import new_file
+from fpstore.cli.progress import progress_bar
+from fpstore.cli.texts import reading_options, recipe_asked, recipe_option
+from fpstore.cli.values import counted, format_option, skip_bad_option, tell_skipped
+
+EPILOG = """\b
+Examples:
+  fpstore idf crawl.jsonl.zst --recipe web-en -o web.idf
+  fpstore build docs.fps crawl.jsonl.zst --recipe web-en --idf web.idf
+  fpstore probe docs.fps --idf web.idf --text "$(cat draft.txt)"
+"""
+
+
+@click.command(short_help="Learn which shingles of texts are common.", epilog=EPILOG)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@click.option("-o", "--output", metavar="MODEL", required=True, type=click.Path(), help="The file to write.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@recipe_option
+@format_option
+@reading_options
+@skip_bad_option
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    force: bool,
+    recipe_name: str | None,
+    format: str,
+    text_column: str | int | None,
+    html: bool,
+    threads: int,
+    skip_bad: bool,
+) -> None:
+    """Learn from the texts of every INPUT in how many of them each shingle is, and write that to MODEL.
+
+    A recipe with --idf MODEL counts a shingle that is everywhere for little, and needs that very model from then on.
+    Memory is bounded, about 0.5 GiB; what is beyond 8,388,608 different shingles is counted approximately, the rarest
+    not at all.
+    """
+    from fpstore.inputs import documents
+    from fpstore.text.idf import Learner
+
+    recipe = recipe_asked(recipe_name, None)
+    learner = Learner(recipe)
+    texts = documents(inputs, format=format, text_column=text_column, html=html, recipe=recipe, skip_bad=skip_bad)
+    with new_file(Path(output), force) as file:
+        with closing(texts), progress_bar() as bar:
+            for done, (_, text) in enumerate(texts, start=1):
+                learner.see(text)
+                if bar is not None:
+                    bar("documents", done, None)
+        model = learner.model()
+        file.write(model.to_bytes())
+    tell_skipped(texts.skipped)
+    click.echo(f"{output}: {counted(model.documents, 'document')}, {counted(len(model.hashes), 'shingle')}", err=True)
+    click.echo(f"{output}: checksum {model.checksum}", err=True)

@@ -1,0 +1,35 @@
+"""`fpstore recipe`: the recipes that have a name, to use or to start from."""
+
+import json
+
+import click
+
+EPILOG = """\b
+Examples:
+  fpstore recipe                                      (their names)
+  fpstore recipe web-en > mine.json                   (change a step in an editor)
+  fpstore build docs.fps crawl.warc.gz --recipe mine.json
+"""
+
+
+@click.command(short_help="Print recipes for texts.", epilog=EPILOG)
+@click.argument("name", metavar="[NAME]", required=False)
+def command(name: str | None) -> None:
+    """Print the recipe NAME as JSON, or without one the names of all and what is their own.
+
+    The steps and what each can be: the documentation of fpstore.text.recipe. Which to choose:
+    docs/choosing-a-recipe.md.
+    """
+    from fpstore.text import PRESETS
+    from fpstore.text.recipe import Recipe
+
+    if name is None:
+        plain = Recipe("plain").to_json()
+        for preset in PRESETS.values():
+            own = {step: value for step, value in preset.to_json().items() if value != plain[step] and step != "name"}
+            steps = " ".join(f"{step}={value}" for step, value in own.items())
+            click.echo(f"{preset.name}\t{steps}".rstrip())
+        return
+    if name not in PRESETS:
+        raise click.UsageError(f"recipe: found {name!r}, expected one of {', '.join(PRESETS)}")
+    click.echo(json.dumps(PRESETS[name].to_json(), indent=2))

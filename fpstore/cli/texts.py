@@ -1,0 +1,99 @@
+"""The options of the subcommands that read documents, and what they say of a recipe and of short texts."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fpstore.cli.values import RECIPES, column
+
+if TYPE_CHECKING:
+    from fpstore.text import Recipe
+    from fpstore.text.short import Lengths
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+recipe_option = click.option(
+    "--recipe",
+    "recipe_name",
+    metavar="NAME|FILE",
+    help="How texts become fingerprints: a name that fpstore recipe lists, or a JSON file such as it prints.",
+)
+idf_option = click.option(
+    "--idf",
+    "idf_path",
+    metavar="MODEL",
+    type=click.Path(),
+    help="Weigh shingles by this model, made by fpstore idf.",
+)
+
+
+def reading_options(command: _Command) -> _Command:
+    """What says which texts an input holds, and how they are worked on."""
+    options = (
+        click.option(
+            "--text-column",
+            metavar="COLUMN",
+            type=column,
+            help="The column or JSON field that holds texts; a field may be a path, as in page.body.  "
+            "[default of jsonl: text]",
+        ),
+        click.option("--html", is_flag=True, help="The texts are HTML. Those of .html files and archives are anyhow."),
+        threads_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+threads_option = click.option(
+    "--threads", type=click.IntRange(1), default=1, show_default=True, help="How many make fingerprints of texts."
+)
+
+
+def recipe_asked(name: str | None, idf_path: str | None) -> "Recipe":
+    """The recipe that --recipe and --idf name, the default where there is none. UsageError for one unknown."""
+    from fpstore.text import DEFAULT, PRESETS
+
+    if name is None:
+        recipe = DEFAULT
+    elif name in PRESETS:
+        recipe = PRESETS[name]
+    else:
+        recipe = _recipe_in(name)
+    return with_model_at(recipe, idf_path)
+
+
+def with_model_at(recipe: "Recipe", idf_path: str | None) -> "Recipe":
+    """The recipe with the model of --idf. UsageError where it has weights idf and there is none."""
+    from fpstore.text.idf import read_model
+
+    if idf_path is not None:
+        return recipe.with_model(read_model(idf_path))
+    if recipe.weights == "idf":
+        expected = f"--idf and the model of checksum {recipe.idf}" if recipe.idf else "--idf and a model"
+        raise click.UsageError(f"recipe {recipe.name}: its weights are idf, expected {expected}")
+    return recipe
+
+
+def tell_short(lengths: "Lengths") -> None:
+    """Warn on standard error where most texts are short for their recipe."""
+    if lengths.warning is not None:
+        click.echo(f"fpstore: warning: {lengths.warning}", err=True)
+
+
+def _recipe_in(path: str) -> "Recipe":
+    from fpstore.text import Recipe
+
+    if not Path(path).is_file():
+        raise click.UsageError(f"recipe: found {path!r}, expected one of {', '.join(RECIPES)} or a JSON file")
+    try:
+        record = json.loads(Path(path).read_bytes())
+    except ValueError as error:
+        raise click.UsageError(f"{path}: found no JSON ({error}), expected a recipe") from error
+    try:
+        return Recipe.from_json(record)
+    except ValueError as error:
+        raise click.UsageError(f"{path}: {error}") from error
