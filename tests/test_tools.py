@@ -110,6 +110,26 @@ def test_bench_pairs_finds_as_many_pairs_under_every_plan() -> None:
     assert all(row["numpy CPU s"] > 0 for row in rows_of(found, "clustered"))
 
 
+def test_bench_text_gives_rates_of_words_and_of_shingles(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Each word of Größe " * 100)
+    (tmp_path / "empty.txt").write_text("")
+    for paths in ([], [tmp_path]):
+        found = result_of("bench_text", *paths)
+        for part in ("words:", "4-word shingles:"):
+            rows = rows_of(found, part)
+            assert [row[""] for row in rows][:2] == ["fpstore", "fpstore, two threads"]
+            assert all(row["MB/s of a processor"] > 0 for row in rows)
+    assert [bar["what"] for bar in found["bars"]] == [
+        f"{what}, {threads}" for what in ("words", "4-word shingles") for threads in ("one thread", "two threads")
+    ]
+
+
+def test_bench_text_without_a_text_says_so(tmp_path: Path) -> None:
+    done = run_tool("bench_text", "--small", tmp_path)
+    assert done.returncode == 1
+    assert "the inputs hold no text" in done.stderr
+
+
 def test_bench_ingest_adds_probes_and_merges() -> None:
     found = result_of("bench_ingest", "--singles", 10, "--merge-n", 5_000)
     (added,), (tested,) = rows_of(found, "add, 1,000"), rows_of(found, "add_if_new, 1,000")

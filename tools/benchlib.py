@@ -288,7 +288,7 @@ def machine() -> dict[str, str]:
         "python": platform.python_version(),
         "numpy": np.__version__,
     }
-    for package in ("faiss-cpu", "simhash"):
+    for package in ("faiss-cpu", "simhash", "gaoya"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -322,12 +322,13 @@ def _lines(path: str) -> list[str]:
 # The command line.
 
 
-def new_parser(doc: str | None, *, rounds: int) -> argparse.ArgumentParser:
+def new_parser(
+    doc: str | None, *, rounds: int, counted: str = "keys of each set", real: int = REAL_KEYS, small: int = SMALL_KEYS
+) -> argparse.ArgumentParser:
+    """The options of every benchmark. counted: what --n says the number of; real, small: its defaults."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=parse_count, help=f"keys of each set; default {REAL_KEYS:,}")
-    parser.add_argument(
-        "--small", action="store_true", help=f"seconds instead of minutes: {SMALL_KEYS:,} keys, one round"
-    )
+    parser.add_argument("--n", type=parse_count, help=f"{counted}; default {real:,}")
+    parser.add_argument("--small", action="store_true", help=f"seconds instead of minutes: --n {small:,}, one round")
     parser.add_argument("--rounds", type=int, default=rounds, help=f"times that each figure is taken; default {rounds}")
     parser.add_argument(
         "--dir", type=Path, help="where the stores go, which are removed afterwards; default: temporary"
@@ -338,10 +339,16 @@ def new_parser(doc: str | None, *, rounds: int) -> argparse.ArgumentParser:
     return parser
 
 
-def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(
+    parser: argparse.ArgumentParser,
+    argv: Sequence[str] | None = None,
+    *,
+    real: int = REAL_KEYS,
+    small: int = SMALL_KEYS,
+) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     if arguments.n is None:
-        arguments.n = SMALL_KEYS if arguments.small else REAL_KEYS
+        arguments.n = small if arguments.small else real
     if arguments.small:
         arguments.rounds = 1
     return arguments
