@@ -27,7 +27,7 @@ typedef struct {
     size_t start_room, count;
     int in_token; /* the last token has begun; of characters: one was read */
     int gap;      /* of characters: white space was read after the last one */
-    uint32_t *points; /* room for a piece of text that is composed, in two halves */
+    uint32_t *points; /* room for what is composed together */
     size_t point_room;
 } Tokens;
 
@@ -123,14 +123,14 @@ ALWAYS_INLINE int joins_at(const TokenSteps *steps, const uint8_t *at, const uin
 
 static Status points_reserve(Tokens *tokens, size_t count) {
     if (count <= tokens->point_room) return OK;
-    uint32_t *larger = realloc(tokens->points, 4 * count * sizeof *larger);
+    uint32_t *larger = realloc(tokens->points, 2 * count * sizeof *larger);
     if (larger == NULL) return NO_MEMORY;
     tokens->points = larger;
     tokens->point_room = 2 * count;
     return OK;
 }
 
-/* Normalise the code point at *at and all that join it; leaves *at behind them. further: bytes of the piece to come. */
+/* Normalise the code point at *at and all that join it; leaves *at behind them, and room for what is left to stop. */
 static Status put_composed(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, const uint8_t *stop,
                            const uint8_t *end) {
     const uint8_t *next = *at;
@@ -141,11 +141,16 @@ static Status put_composed(Tokens *tokens, const TokenSteps *steps, const uint8_
         count += decompose(utf8_read(next, end, &size), tokens->points + count);
         next += size;
     } while (joins_at(steps, next, end));
-    count = reorder_and_compose(tokens->points, count, tokens->points + tokens->point_room);
-    /* Folding makes three code points of one at most, of four bytes. */
+    if (reorder(tokens->points, count) != OK) return NO_MEMORY;
+    count = compose_all(tokens->points, count);
     const size_t further = stop > next ? (size_t)(stop - next) : 0;
-    if (tokens_reserve(tokens, 13 * count + 3 * further, 6 * count + 2 * further) != OK) return NO_MEMORY;
-    for (size_t i = 0; i < count; i++) put_folded(tokens, steps, tokens->points[i]);
+    for (size_t i = 0; i < count; i++) {
+        /* Folding makes three code points of one at most. */
+        if (i % FEW_COMBINING == 0 &&
+            tokens_reserve(tokens, 3 * (5 * FEW_COMBINING + further), 2 * (3 * FEW_COMBINING + further)) != OK)
+            return NO_MEMORY;
+        put_folded(tokens, steps, tokens->points[i]);
+    }
     *at = next;
     return OK;
 }

@@ -137,32 +137,43 @@ static uint32_t compose(uint32_t first, uint32_t second) {
     return composed_slots[composed_slot((uint64_t)first << 32 | second)].composed;
 }
 
-/* Put code points that all have a combining class into its order, keeping that of equals. room: as many again. */
-static void sort_combining(uint32_t *points, size_t count, uint32_t *room) {
-    if (count <= 32) {
+#define FEW_COMBINING 32 /* so many are left to insertion */
+
+/* Put code points that all have a combining class into its order, keeping that of equals. */
+static Status sort_combining(uint32_t *points, size_t count) {
+    if (count <= FEW_COMBINING) {
         for (size_t i = 1; i < count; i++) {
             const uint32_t point = points[i];
             size_t at = i;
             for (; at > 0 && class_of(points[at - 1]) > class_of(point); at--) points[at] = points[at - 1];
             points[at] = point;
         }
-        return;
+        return OK;
     }
+    uint32_t *sorted = malloc(count * sizeof *sorted);
+    if (sorted == NULL) return NO_MEMORY;
     size_t starts[257] = {0};
     for (size_t i = 0; i < count; i++) starts[class_of(points[i]) + 1]++;
     for (int class = 0; class < 256; class++) starts[class + 1] += starts[class];
-    for (size_t i = 0; i < count; i++) room[starts[class_of(points[i])]++] = points[i];
-    memcpy(points, room, count * sizeof *points);
+    for (size_t i = 0; i < count; i++) sorted[starts[class_of(points[i])]++] = points[i];
+    memcpy(points, sorted, count * sizeof *points);
+    free(sorted);
+    return OK;
 }
 
-/* Turn decomposed code points into NFKC, in their place; how many are left. room: as many again. */
-static size_t reorder_and_compose(uint32_t *points, size_t count, uint32_t *room) {
+/* Put decomposed code points into their canonical order. */
+static Status reorder(uint32_t *points, size_t count) {
     for (size_t i = 0; i < count;) {
         size_t last = i;
         while (last < count && class_of(points[last]) != 0) last++;
-        if (last - i > 1) sort_combining(points + i, last - i, room);
+        if (last - i > 1 && sort_combining(points + i, last - i) != OK) return NO_MEMORY;
         i = last + 1;
     }
+    return OK;
+}
+
+/* Compose what reorder left, in its place; how many there are then. */
+static size_t compose_all(uint32_t *points, size_t count) {
     size_t out = 0, starter = count; /* none yet */
     unsigned before = 0;
     for (size_t i = 0; i < count; i++) {
@@ -185,8 +196,9 @@ static size_t reorder_and_compose(uint32_t *points, size_t count, uint32_t *room
 
 /* NFKC of one code point: at most MOST_DECOMPOSED; how many. */
 static unsigned compatible(uint32_t point, uint32_t *out) {
-    uint32_t room[MOST_DECOMPOSED];
-    return (unsigned)reorder_and_compose(out, decompose(point, out), room);
+    const unsigned count = decompose(point, out);
+    (void)reorder(out, count); /* so few that it asks for no memory */
+    return (unsigned)compose_all(out, count);
 }
 
 static void set_flag(const uint32_t *ranges, size_t count, uint8_t flag) {

@@ -322,7 +322,7 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     texts: str, or bytes of UTF-8, where what is not UTF-8 becomes U+FFFD as bytes.decode("utf-8", "replace") does;
     so does a lone surrogate of a str. The rest is as in Recipe, but for tokens `separated`: the text is made of them,
     with U+001F between. idf: an Idf for weights `idf`. threads: 1 and more; they change nothing.
-    Raises TypeError for other texts, ValueError for an unknown step, MemoryError.
+    Raises TypeError for other texts, ValueError for an unknown step, MemoryError also for a shingle of over 2 GiB.
     """
     cdef Batch batch
     cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash)
