@@ -72,7 +72,7 @@ def test_an_empty_store_has_ids_and_no_recipe_by_default(command: Command, tmp_p
 
 
 def test_the_recipes_offered_are_those_there_are() -> None:
-    assert list(RECIPES) == [text.DEFAULT.name]
+    assert list(RECIPES) == list(text.PRESETS)
 
 
 @pytest.mark.parametrize("arguments", [["--k", "99"], ["--plan", "none-5"], ["--recipe", "words-5"], ["--ids", "x"]])

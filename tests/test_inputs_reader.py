@@ -13,7 +13,7 @@ import pytest
 
 from fpstore.inputs import FORMATS, BadInput, documents, format_of, read
 from fpstore.inputs.errors import shown
-from fpstore.text import DEFAULT, Recipe, fingerprint
+from fpstore.text import DEFAULT, Recipe, cleaning, fingerprint
 
 
 def hex_file(path, *values):
@@ -56,7 +56,9 @@ def test_a_directory_is_text(tmp_path):
 @pytest.mark.parametrize(("name", "found"), [("a", "none"), ("a.gz", "none"), ("a.bin", ".bin"), (".npy", "none")])
 def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path, name, found):
     (tmp_path / name).touch()
-    with pytest.raises(ValueError, match=rf"{name}: found suffix {found}, expected \.npy, \.u64, .*\.txt or a format"):
+    with pytest.raises(
+        ValueError, match=rf"{name}: found suffix {found}, expected \.npy, \.u64, .*\.txt, .*\.wet or a format"
+    ):
         read([tmp_path / name])
 
 
@@ -82,11 +84,15 @@ def test_standard_input_is_read_in_every_format_that_can_be_streamed(monkeypatch
         "tsv": b"0x5",
         "jsonl": b'{"text": "one"}',
         "text": b"one",
+        "html": b"<p>one",
+        "warc": b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: 3\r\n\r\none\r\n\r\n",
     }[format]
     if format == "u64":
         pack = bytes  # of raw bytes only a suffix can say that they are compressed
     standard_input(monkeypatch, pack(data))
-    assert flat(read(["-"], format=format))[0] == [fingerprint("one") if format in ("jsonl", "text") else 5]
+    assert flat(read(["-"], format=format))[0] == [
+        fingerprint("one") if format in ("jsonl", "text", "html", "warc") else 5
+    ]
 
 
 def test_errors_in_standard_input_name_it(monkeypatch):
@@ -212,6 +218,7 @@ def test_a_source_that_may_not_be_read_is_the_systems_error(tmp_path, monkeypatc
         ({"text_column": "t"}, r"a\.hex: found column 't', expected none for format hex"),
         ({"column": 0, "format": "text"}, r"a\.hex: found column 0, expected none for format text"),
         ({"column": 0, "format": "jsonl"}, r"a\.hex: found a column number, expected the name of a field"),
+        ({"html": True}, r"a\.hex: found html for fingerprints of format hex, expected texts"),
         ({"ids": 0, "format": "jsonl"}, r"a\.hex: found a column number, expected the name of a field"),
     ],
 )
@@ -222,12 +229,68 @@ def test_a_wrong_argument_is_refused_at_once(tmp_path, options, message):
     assert not isinstance(caught.value, BadInput)
 
 
+@pytest.mark.parametrize(("format", "name"), [("html", "a.html"), ("text", "a.txt")])
+def test_pages_of_files_and_trees_become_their_text(tmp_path, format, name):
+    page = "<nav>menu</nav><p>caf\xe9 one".encode("latin1") + b"<meta charset=latin1>"
+    (tmp_path / name).write_bytes(page)
+    (tmp_path / "b.gz").write_bytes(gzip.compress(b"<p>two"))
+    found = documents([tmp_path], format=format, html=True)
+    assert list(found) == [(str(tmp_path / name), "caf\xe9 one"), (str(tmp_path / "b.gz"), "two")]
+    expected = [fingerprint("caf\xe9 one"), fingerprint("two")]
+    assert flat(read([tmp_path], format=format, html=True))[0] == expected
+    assert flat(read([tmp_path / name, tmp_path / "b.gz"], format="html"))[0] == expected
+
+
+@pytest.mark.parametrize("suffix", ["html", "htm", "xhtml", "HTML.gz"])
+def test_a_page_is_known_by_its_suffix(suffix):
+    assert format_of(f"a.{suffix}") == "html"
+
+
+def test_pages_in_columns_become_their_text(tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("id,page\n1,<nav>menu</nav><p>one\n2,<p>two\n")
+    assert [text for _, text in documents([table], text_column="page", html=True)] == ["one", "two"]
+    recipe = Recipe("all", html="all")
+    assert next(documents([table], text_column="page", html=True, recipe=recipe))[1].split() == ["menu", "one"]
+    reader = read([table], text_column="page", html=True, recipe=recipe, ids="id")
+    assert flat(reader) == ([recipe.fingerprint("menu one"), fingerprint("two")], [1, 2])
+
+
+def test_a_page_that_is_too_large_is_named_or_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "MAX_HTML_BYTES", 10)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "<p>one"}\n{"text": "<p>one two three"}\n')
+    with pytest.raises(BadInput, match=r"a\.jsonl, line 2: html: found 16 bytes, expected at most 10"):
+        list(read([path], html=True))
+    reader = read([path], html=True, skip_bad=True)
+    assert flat(reader) == ([fingerprint("one")], [0])
+    assert reader.skipped == 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_change_no_fingerprint(tmp_path, threads):
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f'{{"text": "some words and {number} more of them"}}\n' for number in range(5000)))
+    expected = [fingerprint(f"some words and {number} more of them") for number in range(5000)]
+    assert flat(read([path], threads=threads))[0] == expected
+
+
+def test_a_reader_knows_how_long_its_texts_are(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one two"}\n' * 3 + '{"text": "%s"}\n' % ("word " * 500))
+    reader = read([path])
+    list(reader)
+    assert (reader.lengths.texts, reader.lengths.short) == (4, 3)
+    assert "3 of 4 texts have fewer than 185 tokens, too few for recipe words-4 and k = 3" in reader.lengths.warning
+    assert read([path]).lengths.warning is None
+
+
 def test_standard_input_twice_is_refused():
     with pytest.raises(ValueError, match="standard input: found it more than once"):
         read(["-", "-"], format="hex")
 
 
-@pytest.mark.parametrize("format", sorted(set(FORMATS) - {"auto", "text"}))
+@pytest.mark.parametrize("format", sorted(set(FORMATS) - {"auto", "text", "html"}))
 def test_a_directory_is_refused_as_anything_but_text(tmp_path, format):
     with pytest.raises(ValueError, match=f"found a directory, expected a file for format {format}"):
         read([tmp_path], format=format)

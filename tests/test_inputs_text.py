@@ -61,6 +61,28 @@ def test_jsonl_of_another_text_field_and_of_fingerprints(tmp_path):
 
 
 @pytest.mark.usefixtures("loader")
+def test_a_field_can_be_a_path_and_one_whose_whole_name_has_the_dots_wins(tmp_path):
+    records = (
+        {"page": {"body": "nested", "meta": {"id": 7}}},
+        {"page": {"body": "nested", "meta": {"id": 8}}, "page.body": "flat"},
+    )
+    path = write(tmp_path / "a.jsonl", *records)
+    assert rows(path, text_column="page.body", ids="page.meta.id")[:2] == (
+        [fingerprint("nested"), fingerprint("flat")],
+        [7, 8],
+    )
+
+
+@pytest.mark.usefixtures("loader")
+@pytest.mark.parametrize("record", [{}, {"page": None}, {"page": "body"}, {"page": ["body"]}, {"page": {"text": "x"}}])
+def test_a_path_that_leads_nowhere_is_a_bad_line(tmp_path, record):
+    path = write(tmp_path / "a.jsonl", record, {"page": {"body": "one"}})
+    with pytest.raises(BadInput, match=r"line 1: found fields (none|page), expected one named page\.body"):
+        rows(path, text_column="page.body")
+    assert rows(path, text_column="page.body", skip_bad=True) == ([fingerprint("one")], [1], 1)
+
+
+@pytest.mark.usefixtures("loader")
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -82,19 +82,15 @@ def command(
 
 
 def _batches(named_texts: "Documents") -> Iterator[tuple[list[str], list[str]]]:
-    """The names and the texts of several documents at a time, also of those before a bad one."""
+    """The names and the texts of several documents at a time."""
     names: list[str] = []
     texts: list[str] = []
     size = 0
-    try:
-        for name, text in named_texts:
-            names.append(name)
-            texts.append(text)
-            size += len(text)
-            if size >= BATCH_CHARACTERS:
-                yield names, texts
-                names, texts, size = [], [], 0
-    except ValueError:
-        yield names, texts
-        raise
+    for name, text in named_texts:
+        names.append(name)
+        texts.append(text)
+        size += len(text)
+        if size >= BATCH_CHARACTERS:
+            yield names, texts
+            names, texts, size = [], [], 0
     yield names, texts

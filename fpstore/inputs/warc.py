@@ -100,6 +100,7 @@ class _Tail:
 
     def __init__(self, reader: io.BufferedReader) -> None:
         self._reader = reader
+        self._position = 0
         self.last = b""
         self.error: BadInput | None = None
 
@@ -110,6 +111,11 @@ class _Tail:
         except BadInput as error:
             self.error = error
             raise
+        self._position += len(data)
         if data:
             self.last = (self.last + data[-len(_END_OF_RECORD) :])[-len(_END_OF_RECORD) :]
         return data
+
+    def tell(self) -> int:
+        """How many bytes were given."""
+        return self._position

@@ -1,0 +1,178 @@
+"""`fpstore recipe` and `fpstore idf`, and the options for texts of build, create, add, probe, remove, fingerprint."""
+
+import json
+from pathlib import Path
+
+import pytest
+from outcome import Command, Outcome
+
+import fpstore
+from fpstore.text import DEFAULT, PRESETS, Recipe
+from fpstore.text.idf import read_model
+
+LONG = " ".join(f"word{number}" for number in range(400))
+TEXTS = (f"{LONG} one", f"{LONG} two", f"three {LONG}")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"id": row, "text": text}) + "\n" for row, text in enumerate(TEXTS)))
+    return path
+
+
+def recipe_in(store: Path) -> Recipe:
+    with fpstore.open(store) as opened:
+        assert opened.recipe is not None
+        return Recipe.from_json(opened.recipe)
+
+
+def test_recipe_prints_names_and_records(command: Command) -> None:
+    outcome = command("recipe")
+    assert [line.split("\t")[0] for line in outcome.lines] == list(PRESETS)
+    assert "exact\ttokens=whole shingle=1" in outcome.lines
+    for name, preset in PRESETS.items():
+        assert Recipe.from_json(json.loads(command("recipe", name).out)) == preset
+    assert command("recipe", "nothing").err.startswith("fpstore: recipe: found 'nothing', expected one of words-4, ")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_store_keeps_the_recipe_that_it_was_built_by(
+    command: Command, corpus: Path, tmp_path: Path, name: str
+) -> None:
+    store = tmp_path / "s.fps"
+    assert command("build", store, corpus, "--recipe", name, "--k", "0").status == 0
+    assert recipe_in(store) == PRESETS[name]
+    outcome = command("probe", store, "--text", TEXTS[1])
+    expected = f"{PRESETS[name].fingerprint(TEXTS[1]):016x}"
+    assert {tuple(line.split("\t")[:2]) for line in outcome.lines} == {(expected, expected)}
+    assert outcome.err == ""
+
+
+def test_a_recipe_can_be_a_file(command: Command, corpus: Path, tmp_path: Path) -> None:
+    mine = Recipe("mine", shingle=2, weights="capped", hash="sha256")
+    (tmp_path / "mine.json").write_text(json.dumps(mine.to_json()))
+    assert command("create", tmp_path / "s.fps", "--recipe", tmp_path / "mine.json", "--no-ids").status == 0
+    assert recipe_in(tmp_path / "s.fps") == mine
+    outcome = command("fingerprint", corpus, "--recipe", tmp_path / "mine.json", "--threads", "2")
+    assert [line.split("\t")[0] for line in outcome.lines] == [f"{mine.fingerprint(text):016x}" for text in TEXTS]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "found '{path}', expected one of words-4, web-en, "),
+        ("{", "{path}: found no JSON"),
+        ("[]", "{path}: recipe: found list, expected an object"),
+        (json.dumps(DEFAULT.to_json() | {"shingle": 0}), r"{path}: recipe shingle: found 0, expected 1..64 tokens"),
+        (json.dumps(DEFAULT.to_json() | {"version": 1}), "recipe version: found 1, expected 2; build again"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(
+    command: Command, corpus: Path, tmp_path: Path, content: str | None, message: str
+) -> None:
+    path = tmp_path / "mine.json"
+    if content is not None:
+        path.write_text(content)
+    outcome = command("fingerprint", corpus, "--recipe", path)
+    assert outcome.status == (1 if "version" in message else 2)
+    assert message.format(path=path) in outcome.err
+
+
+def test_fingerprints_that_come_ready_can_have_a_recipe(command: Command, corpus: Path, tmp_path: Path) -> None:
+    lines = command("fingerprint", corpus).lines
+    (tmp_path / "a.hex").write_text("".join(f"{line.partition(chr(9))[0]}\n" for line in lines))
+    assert command("build", tmp_path / "s.fps", tmp_path / "a.hex", "--recipe", "words-4").status == 0
+    assert recipe_in(tmp_path / "s.fps") == DEFAULT
+    assert len(command("probe", tmp_path / "s.fps", "--text", TEXTS[0], "--k", "0").lines) == 3
+
+
+def test_idf_learns_a_model_that_a_recipe_pins(command: Command, corpus: Path, tmp_path: Path) -> None:
+    model_path, store = tmp_path / "m.idf", tmp_path / "s.fps"
+    outcome = command("idf", corpus, "-o", model_path, "--recipe", "web-en")
+    model = read_model(model_path)
+    assert outcome.status == 0
+    assert outcome.err == f"{model_path}: 3 documents, 397 shingles\n{model_path}: checksum {model.checksum}\n"
+    assert command("build", store, corpus, "--recipe", "web-en", "--idf", model_path).status == 0
+    recipe = recipe_in(store)
+    assert (recipe.name, recipe.weights, recipe.idf) == ("web-en", "idf", model.checksum)
+    expected = recipe.with_model(model).fingerprint(TEXTS[2])
+    probe = command("probe", store, "--text", TEXTS[2], "--idf", model_path, "--k", "0")
+    assert probe.lines[0].split("\t")[0] == f"{expected:016x}"
+    added = tmp_path / "more.jsonl"
+    added.write_text(json.dumps({"id": 9, "text": TEXTS[2]}))
+    assert command("add", store, added, "--ids", "id", "--idf", model_path).status == 0
+    assert len(command("probe", store, f"{expected:016x}", "--k", "0").lines) == 2
+    assert command("remove", store, "--input", added, "--idf", model_path).status == 0
+    assert command("probe", store, f"{expected:016x}", "--k", "0").lines == []
+
+
+def test_a_recipe_with_a_model_is_refused_without_it_or_with_another(
+    command: Command, corpus: Path, tmp_path: Path
+) -> None:
+    model_path, other, store = tmp_path / "m.idf", tmp_path / "other.idf", tmp_path / "s.fps"
+    command("idf", corpus, "-o", model_path)
+    command("idf", corpus, corpus, "-o", other)
+    command("create", store, "--recipe", "words-4", "--idf", model_path, "--no-ids")
+    checksum = read_model(model_path).checksum
+    for arguments in (("add", store, corpus), ("probe", store, "--text", "x"), ("remove", store, "--input", corpus)):
+        outcome = command(*arguments)
+        assert outcome.status == 2
+        assert (
+            f"recipe words-4: its weights are idf, expected --idf and the model of checksum {checksum}" in outcome.err
+        )
+        outcome = command(*arguments, "--idf", other)
+        assert outcome.status == 2
+        assert f"expected {checksum}, as the recipe has" in outcome.err
+    # What comes ready needs no recipe, so no model either.
+    (tmp_path / "a.hex").write_text("0000000000000005\n")
+    assert command("add", store, tmp_path / "a.hex").status == 0
+    (tmp_path / "bare.json").write_text(json.dumps(DEFAULT.to_json() | {"weights": "idf"}))
+    outcome = command("fingerprint", corpus, "--recipe", tmp_path / "bare.json")
+    assert "recipe words-4: its weights are idf, expected --idf and a model" in outcome.err
+    assert command("fingerprint", corpus, "--idf", corpus).status == 1
+    assert "--idf goes with --recipe" in command("create", tmp_path / "t.fps", "--idf", model_path).err
+
+
+def test_a_model_replaces_no_file_without_force_and_is_whole_or_not_there(
+    command: Command, corpus: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.idf"
+    path.write_text("mine")
+    assert command("idf", corpus, "-o", path).status == 2
+    assert path.read_text() == "mine"
+    assert command("idf", corpus, "-o", path, "--force").status == 0
+    assert read_model(path).documents == 3
+    corpus.write_text(corpus.read_text() + "{\n")
+    assert command("idf", corpus, "-o", tmp_path / "n.idf").status == 1
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["corpus.jsonl", "m.idf"]
+    outcome = command("idf", corpus, "-o", tmp_path / "n.idf", "--skip-bad")
+    assert outcome.err.startswith("fpstore: bad lines and rows skipped: 1\n")
+
+
+def test_pages_are_read_as_their_text(command: Command, tmp_path: Path) -> None:
+    page = f"<nav>menu</nav><p>{LONG}"
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": 5, "page": {"body": page}}) + "\n")
+    (tmp_path / "b.html").write_text(page)
+    expected = f"{DEFAULT.fingerprint(LONG):016x}"
+    options = ("--text-column", "page.body", "--html")
+    assert command("fingerprint", tmp_path / "a.jsonl", *options).out == f"{expected}\t{tmp_path / 'a.jsonl'}:1\n"
+    assert command("fingerprint", tmp_path / "b.html").out == f"{expected}\t{tmp_path / 'b.html'}\n"
+    store = tmp_path / "s.fps"
+    assert command("build", store, tmp_path / "a.jsonl", "--ids", "id", *options) == Outcome(0, "", "")
+    assert command("probe", store, "--input", tmp_path / "b.html").out == f"{expected}\t{expected}\t0\t5\n"
+
+
+def test_short_texts_are_warned_of_and_long_ones_are_not(command: Command, corpus: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.jsonl"
+    short.write_text('{"id": 1, "text": "one two three"}\n{"id": 2, "text": "four words of text"}\n')
+    warning = "fpstore: warning: 2 of 2 texts have fewer than 185 tokens, too few for recipe words-4 and k = 3"
+    store = tmp_path / "s.fps"
+    assert command("fingerprint", corpus).err == ""
+    assert command("fingerprint", short).err.startswith(warning)
+    assert "characters-3" in command("fingerprint", short).err
+    assert command("build", store, corpus).err == ""
+    assert command("build", store, short, "--ids", "id", "--force").err.startswith(warning)
+    assert command("add", store, short, "--ids", "id").err.startswith(warning)
+    assert command("probe", store, "--input", short).err.startswith(warning)
+    assert command("build", store, short, "--recipe", "exact", "--k", "0", "--force").err == ""
