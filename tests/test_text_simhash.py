@@ -351,3 +351,58 @@ def test_a_word_too_long_for_memory_is_a_memory_error():
         "text: no memory for the tokens of 67108864 bytes",
         "idf: no memory for 8388608 shingles",
     ]
+
+
+# Golden values: a change of any of them is a change of every recipe that has these steps, and needs a new version.
+GOLDEN_TEXTS = [
+    "The quick brown fox\x1fjumps over the lazy dog; the lazy dog sleeps, the quick brown fox does not.",
+    "Ｆｕｌｌ－ｗｉｄｔｈ and ﬁne print, İstanbul to Straße, cafe\u0301 or café, 42 times",
+    "敏捷的棕色狐狸 跳过了 懒狗 然后 回家，敏捷的棕色狐狸。",
+    "\u1112\u1161\u11ab\u1100\u116e\u11a8\u110b\u1165 한국어 ｶﾞｷﾞｸﾞ हिन्दी क़िला العَرَبِيَّة",
+    "a a a a a a a b b b b b c c c d d e f g",
+]
+GOLDEN = [
+    ({}, ["01a5b6561ef85998", "1dd6b46404ac72b9", "33edbc6bf1fefc55", "98a025e33e8ca1bb", "cbac297469ca724f"]),
+    (
+        {"shingle": 1},
+        ["ca02868318f2b1ef", "1402dac958eae67f", "247b107c2f4b3920", "57a32b20a13d9b27", "c6c222964e90ce1f"],
+    ),
+    (
+        {"shingle": 2, "hash": "xxh64"},
+        ["8143f7061a9bd990", "275142f7bf8b6670", "abc85d560e07e30b", "4bfe3c15aacb419c", "8375933d35539bdd"],
+    ),
+    (
+        {"tokens": "characters", "shingle": 3},
+        ["a33ec5c56cdf31ed", "ab35b035c60db7dd", "e2faf692f2234adf", "5de6ba289c84ed1f", "30d1b9c96020af30"],
+    ),
+    (
+        {"tokens": "separated", "shingle": 1},
+        ["3024046020ce6078", "d2480473b4afddc8", "77469026ac1dbd4f", "75e555d7c57454c1", "115d2f587d2b45d7"],
+    ),
+    (
+        {"normalisation": "nfkc", "shingle": 1},
+        ["820286831872b0ef", "1087dfddf1ef447f", "247b107c2f4b3920", "57a32b20a13d9b27", "c6c222964e90ce1f"],
+    ),
+    (
+        {"normalisation": "none", "shingle": 1},
+        ["820286831872b0ef", "d423dfec51cff43b", "247b107c2f4b3920", "7eaf2b2021ff1b6d", "c6c222964e90ce1f"],
+    ),
+    (
+        {"weights": "presence", "shingle": 1},
+        ["82038683891291e3", "1402dacb5deae6ff", "757f387c2f7bbd35", "56a22b00a1391a25", "e7c0229c5ef9ae1b"],
+    ),
+    (
+        {"weights": "capped", "shingle": 1},
+        ["ca02868318f2b1ef", "1402dac958eae67f", "247b107c2f4b3920", "57a32b20a13d9b27", "c642229c46d88e1f"],
+    ),
+    (
+        {"weights": "log", "shingle": 1},
+        ["82028683985291e7", "1402dacb5deae6ff", "757f387c2f7bbd35", "57a32b20a13d9b27", "c7c2229c4ed88e1f"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("steps", "expected"), GOLDEN)
+def test_golden_fingerprints_never_change(steps, expected):
+    assert [f"{value:016x}" for value in measure(GOLDEN_TEXTS, **steps)[0].tolist()] == expected
+    assert [f"{sign(twin_features(text, **steps)):016x}" for text in GOLDEN_TEXTS] == expected

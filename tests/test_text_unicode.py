@@ -1,5 +1,6 @@
 """The pinned Unicode facts, and normalising and tokens that rest on them, against unicodedata and re."""
 
+import hashlib
 import random
 import re
 import sys
@@ -12,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fpstore.text._simhash import normalised, tokens_of
-from fpstore.text.unicode import COLUMNS, UNICODE_VERSION, pack, pinned
+from fpstore.text.unicode import COLUMNS, UNICODE_VERSION, pack, pinned, unpack
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
@@ -73,15 +74,9 @@ def test_the_committed_file_is_what_the_tool_makes():
 
 def test_packed_columns_are_read_back():
     columns = {name: np.array([5, 2, 2**32 - 1, 0][:count], dtype=np.uint32) for count, name in enumerate(COLUMNS)}
-    read = unpack_of(columns)
+    read = unpack(pack(columns))
     for name in COLUMNS:
         assert np.array_equal(read[name], columns[name]), name
-
-
-def unpack_of(columns):
-    from fpstore.text.unicode import unpack
-
-    return unpack(pack(columns))
 
 
 @same_unicode
@@ -100,6 +95,31 @@ def test_every_code_point_between_two_letters_makes_the_tokens_that_re_finds(tok
         text = "".join(f"a{chr(code)}b" for code in range(start, start + 0x100))
         found = tokens_of(text, tokens=tokens, normalisation=normalisation)
         assert found == tokenise(text, tokens, normalisation), hex(start)
+
+
+# SHA-256 of what becomes of every code point, and of which are of words (w), white space (s) or neither: the tests above
+# and below compare the same with a Python of that Unicode, and these hold for every other.
+EVERY_CODE_POINT = {
+    "none": "2307661617a518ee589661dc1163e9d0e2f4dcd5d51f8d34bdd03cd91ffc048e",
+    "nfkc": "9c8099c8581d5c7364d4350f85819bab895398481dda29806803d3b7434f977a",
+    "nfkc-casefold": "e6af5501d945641a91e680070b8fee0ac4f24cc34ba4a0150b3d2de066f9d33c",
+}
+EVERY_KIND = "6383f63078b1ba003d5c0b9df533d243860db500316a2fba7ab20f246fca119e"
+
+
+@pytest.mark.parametrize(("normalisation", "expected"), EVERY_CODE_POINT.items())
+def test_what_becomes_of_every_code_point_never_changes(normalisation, expected):
+    found = "\0".join(normalised(chr(code), normalisation) for code in range(0x110000))
+    assert hashlib.sha256(found.encode()).hexdigest() == expected
+
+
+def test_which_code_points_make_words_never_changes():
+    kinds = []
+    for character in map(chr, range(0x110000)):
+        is_word = tokens_of(character, normalisation="none")
+        is_solid = tokens_of(character, normalisation="none", tokens="characters")
+        kinds.append("w" if is_word else "-" if is_solid else "s")
+    assert hashlib.sha256("".join(kinds).encode()).hexdigest() == EVERY_KIND
 
 
 def marks():
@@ -216,11 +236,5 @@ def test_the_tool_refuses_another_unicode(tmp_path, monkeypatch):
 def test_the_tool_writes_what_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["make_unicode.py", str(tmp_path / "out.bin")])
     make_unicode.main()
-    written = (tmp_path / "out.bin").read_bytes()
-    assert unpack_bytes(written) == unpack_bytes(pack(pinned()))
-
-
-def unpack_bytes(packed):
-    from fpstore.text.unicode import unpack
-
-    return {name: values.tolist() for name, values in unpack(packed).items()}
+    written = unpack((tmp_path / "out.bin").read_bytes())
+    assert all(np.array_equal(written[name], kept) for name, kept in pinned().items())

@@ -14,6 +14,7 @@
 #define FEW_SLOTS 256
 #define MANY_SLOTS 65536
 #define CAP 4
+#define SHINGLES_AT_ONCE 1020 /* four times what a byte can count */
 
 typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
 typedef enum { XXH3, XXH64, MD5, SHA256 } HashKind;
@@ -52,8 +53,7 @@ typedef struct {
 
 typedef struct {
     Tokens tokens;
-    uint64_t *hashes;
-    size_t hash_room;
+    uint64_t hashes[SHINGLES_AT_ONCE];
     SlotTable shingles;
     Sums sums;
     uint64_t token_count;
@@ -195,7 +195,6 @@ static void text_choose(int fast, int wide) {
 
 static void document_free(Document *document) {
     tokens_free(&document->tokens);
-    free(document->hashes);
     free(document->shingles.slots);
 }
 

@@ -53,10 +53,10 @@ static void KERNEL(add_shingles)(Document *document, const Steps *steps) {
 #endif
 }
 
-/* The hashes of the shingles that begin at the first count tokens. */
-static void KERNEL(hash_shingles)(const Document *document, const Steps *steps, size_t count, size_t length) {
+/* The hashes of count shingles of length tokens, from token first on. */
+static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t first, size_t count, size_t length) {
     const uint8_t *bytes = document->tokens.bytes;
-    const uint32_t *starts = document->tokens.starts, *ends = starts + length;
+    const uint32_t *starts = document->tokens.starts + first, *ends = starts + length;
     const size_t gap = steps->tokens.kind != CHARACTERS;
     if (steps->hash == XXH3)
         for (size_t i = 0; i < count; i++) document->hashes[i] = xxh3(bytes + starts[i], ends[i] - starts[i] - gap);
@@ -68,19 +68,15 @@ static void KERNEL(hash_shingles)(const Document *document, const Steps *steps, 
 static Status KERNEL(take_shingles)(Document *document, const Steps *steps, int counted, size_t length) {
     if (document->tokens.count < length) return OK;
     const size_t count = document->tokens.count - length + 1;
-    if (count > document->hash_room) {
-        free(document->hashes);
-        document->hash_room = 0;
-        document->hashes = malloc(2 * count * sizeof *document->hashes);
-        if (document->hashes == NULL) return NO_MEMORY;
-        document->hash_room = 2 * count;
+    for (size_t first = 0; first < count; first += SHINGLES_AT_ONCE) {
+        const size_t some = count - first < SHINGLES_AT_ONCE ? count - first : SHINGLES_AT_ONCE;
+        KERNEL(hash_shingles)(document, steps, first, some, length);
+        if (!counted) KERNEL(count_bits)(document->sums.ones, document->hashes, some);
+        else if (count_shingles(&document->shingles, document->hashes, some) != OK) return NO_MEMORY;
     }
-    KERNEL(hash_shingles)(document, steps, count, length);
+    document->sums.total += counted ? 0 : (int64_t)count;
     document->token_count += count;
     tokens_slide(&document->tokens, length - 1);
-    if (counted) return count_shingles(&document->shingles, document->hashes, count);
-    KERNEL(count_bits)(document->sums.ones, document->hashes, count);
-    document->sums.total += count;
     return OK;
 }
 
