@@ -55,7 +55,8 @@ CORE = (
 WINGS = {
     "text": {"errors", "types"},
     "inputs": {"errors", "types", "text"},
-    "cli": {"", "errors", "types", "planner", "text", "inputs"},
+    "jobs": {"", "errors", "types", "text", "inputs"},
+    "cli": {"", "errors", "types", "planner", "text", "inputs", "jobs"},
 }
 
 MOST_LINES = 500

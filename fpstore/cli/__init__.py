@@ -21,6 +21,7 @@ SUBCOMMANDS = (
     "remove",
     "probe",
     "pairs",
+    "dedup",
     "fingerprint",
     "recipe",
     "idf",
@@ -40,6 +41,7 @@ Examples:
   fpstore add web.fps today.csv --ids doc_id --if-new
   fpstore build docs.fps documents/ --format text
   fpstore probe docs.fps --text "$(cat draft.txt)"
+  fpstore dedup crawl.jsonl.zst -o kept.jsonl --dropped dropped.tsv
   fpstore plan --n 8e9 --k 3
 
 \b

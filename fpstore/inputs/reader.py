@@ -98,7 +98,12 @@ class Documents(Iterator[tuple[str, str]]):
         return self._faults.count
 
     def __next__(self) -> tuple[str, str]:
-        return next(self._documents)
+        name, text, _ = next(self._documents)
+        return name, text
+
+    def with_lines(self) -> Iterator[tuple[str, str, bytes | None]]:
+        """The same with the JSON line that each document was read from, as it stands; None for other formats."""
+        return self._documents
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
@@ -279,12 +284,12 @@ def _total_bytes(sources: list[_Source]) -> int | None:
     return sum(os.path.getsize(source.path) for source in sources)
 
 
-def _documents(sources: list[_Source], request: Request) -> Generator[tuple[str, str]]:
+def _documents(sources: list[_Source], request: Request) -> Generator[tuple[str, str, bytes | None]]:
     for source in sources:
         for records in _RECORD_READERS[source.format](source.path, request):
             texts, kept = records.texts(request)
             for text, index in zip(texts, kept, strict=True):
-                yield records.name(index), text
+                yield records.name(index), text, None if records.lines is None else records.lines[index]
 
 
 def _pieces(source: _Source, request: Request) -> Iterator[Piece]:

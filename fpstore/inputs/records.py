@@ -76,7 +76,8 @@ class Records:
     """Rows as a format reader finds them, before anything is made of their values.
 
     places: what a message calls each: a line or row number, or (unit "") the name of a document.
-    rows: which row of the source each is, counted from 0. end: as in Piece.
+    rows: which row of the source each is, counted from 0. end: as in Piece. lines: those that they were
+    read from, where a line is a document's own.
     """
 
     source: str
@@ -86,6 +87,7 @@ class Records:
     values: Column
     ids: Column | None
     end: int
+    lines: list[bytes] | None = None
 
     def where(self, index: int) -> str:
         """Where one of the records stands, for messages."""
@@ -131,10 +133,13 @@ class Group:
         self._rows: list[int] = []
         self._values: list[object] = []
         self._ids: list[object] = []
+        self._lines: list[bytes] = []
         self._bytes = 0
 
-    def add(self, place: int | str, value: object, id_value: object, size: int) -> None:
-        """One more row; size: the bytes of input that it took."""
+    def add(self, place: int | str, value: object, id_value: object, size: int, line: bytes | None = None) -> None:
+        """One more row; size: the bytes of input that it took. line: its own, of all rows of a group or of none."""
+        if line is not None:
+            self._lines.append(line)
         self._places.append(place)
         self._rows.append(self._row)
         self._values.append(value)
@@ -161,8 +166,9 @@ class Group:
         """The rows that were added since the last time."""
         ids = None if self._request.ids_column is None else self._ids
         taken = (self._places, self._rows, self._values)
+        lines = self._lines or None
         self._start()
-        return Records(self._source, self._unit, *taken, ids, self._row)
+        return Records(self._source, self._unit, *taken, ids, self._row, lines)
 
 
 def piece_of_texts(records: Records, request: Request) -> Piece:

@@ -45,7 +45,7 @@ def read_jsonl(path: str, request: Request) -> Iterator[Records]:
                 found = f"fields {', '.join(record)[:200] or 'none'}"
                 group.refuse(place, found, f"one named {fields[values.index(_MISSING)]}")
                 continue
-            group.add(place, values[0], values[-1], len(line))
+            group.add(place, values[0], values[-1], len(line), line)
             if group.is_full:
                 yield group.take()
         yield group.take()
