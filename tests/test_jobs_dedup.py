@@ -1,63 +1,321 @@
-"""`fpstore.jobs.dedup`: which documents are kept, what is written, and how it goes on after an interruption."""
+"""`fpstore.jobs.dedup`: which documents are kept, and what is written about the others."""
 
+import gzip
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from hypothesis import given
+import numpy as np
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from jobs_model import Verdicts, corpora, cosine, fingerprints, first_come, jaccard, lines_of, write_jsonl
 
-from fpstore.jobs import dedup
-from fpstore.jobs.corpus import fingerprints_of
-from fpstore.text import DEFAULT
+import fpstore
+from fpstore.jobs import JobError, corpus, dedup, runs, standing
+from fpstore.text import DEFAULT, PRESETS, Recipe
 
-# Few words, so that many texts are near each other.
-words = st.sampled_from(["a", "b", "c", "dd", "eee", "fox", "dog"])
-texts = st.lists(words, max_size=6).map(" ".join)
-
-
-def write_jsonl(path: Path, documents: Iterable[str]) -> Path:
-    path.write_text("".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(documents)))
-    return path
+TempFactory = pytest.TempPathFactory
 
 
-def first_come(fingerprints: list[int], k: int, known: list[int] = []) -> list[tuple[int, int] | None]:  # noqa: B006
-    """For each fingerprint None where it is kept, else the number of the nearest kept one, and the distance.
-
-    known: fingerprints of documents kept before, numbered from 0 on.
-    """
-    kept = list(enumerate(known))
-    verdicts: list[tuple[int, int] | None] = []
-    for fingerprint in fingerprints:
-        near = [((fingerprint ^ other).bit_count(), number) for number, other in kept]
-        near = [pair for pair in near if pair[0] <= k]
-        if near:
-            distance, number = min(near)
-            verdicts.append((number, distance))
-        else:
-            verdicts.append(None)
-            kept.append((len(kept), fingerprint))
-    return verdicts
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (corpus, runs, standing):
+        monkeypatch.setattr(module, "BATCH_DOCUMENTS", 3)
 
 
-def lines_of(path: Path) -> list[str]:
-    return path.read_text().splitlines()
+def expect_results(folder: Path, source: Path, verdicts: Verdicts) -> None:
+    """kept and dropped in folder are what the verdicts say."""
+    lines = lines_of(source)
+    assert lines_of(folder / "kept") == [line for line, found in zip(lines, verdicts, strict=True) if found is None]
+    assert [line.split("\t")[:3] for line in lines_of(folder / "dropped")] == [
+        [f"{source}:{i + 1}", f"{source}:{found[0] + 1}", str(found[1])] for i, found in enumerate(verdicts) if found
+    ]
 
 
-@given(st.lists(texts, max_size=30), st.integers(0, 8))
-def test_kept_are_those_that_are_near_none_before(tmp_path_factory: Any, documents: list[str], k: int) -> None:
+def rows_of(path: Path) -> list[tuple[int, int]]:
+    with fpstore.open(path) as store:
+        return sorted(
+            (document, key)
+            for keys, ids in store.rows()
+            if ids is not None
+            for key, document in zip(keys.tolist(), ids.tolist(), strict=True)
+        )
+
+
+# --- Which are kept ---
+
+
+@given(corpora, st.integers(0, 8))
+def test_the_first_is_kept_and_what_is_near_it_dropped(
+    tmp_path_factory: TempFactory, documents: list[str], k: int
+) -> None:
     folder = tmp_path_factory.mktemp("dedup")
     source = write_jsonl(folder / "in.jsonl", documents)
     found = dedup([source], folder / "kept", dropped=folder / "dropped", k=k)
-    verdicts = first_come(fingerprints_of(documents, DEFAULT, 1).tolist(), k)
-    lines = lines_of(source)
-    numbers = [i for i, verdict in enumerate(verdicts) if verdict is None]
-    assert lines_of(folder / "kept") == [lines[i] for i in numbers]
-    assert lines_of(folder / "dropped") == [
-        f"{source}:{i + 1}\t{source}:{numbers[verdict[0]] + 1}\t{verdict[1]}"
-        for i, verdict in enumerate(verdicts)
-        if verdict is not None
-    ]
-    assert (found.documents, found.kept) == (len(documents), len(numbers))
+    verdicts = first_come(range(len(documents)), fingerprints(documents), k)
+    expect_results(folder, source, verdicts)
+    assert (found.documents, found.kept) == (len(documents), verdicts.count(None))
+    assert (found.kept + found.dropped, found.bad, found.refused) == (found.documents, 0, 0)
     assert sorted(path.name for path in folder.iterdir()) == ["dropped", "in.jsonl", "kept"]
+
+
+@given(corpora, st.integers(0, 8))
+@settings(max_examples=50)
+def test_the_longest_is_kept_as_if_it_came_first(tmp_path_factory: TempFactory, documents: list[str], k: int) -> None:
+    folder = tmp_path_factory.mktemp("dedup")
+    source = write_jsonl(folder / "in.jsonl", documents)
+    dedup([source], folder / "kept", dropped=folder / "dropped", k=k, keep="longest")
+    order = sorted(range(len(documents)), key=lambda i: (-len(documents[i]), i))
+    expect_results(folder, source, first_come(order, fingerprints(documents), k))
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("keep", ["first", "longest"])
+def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, keep: str) -> None:
+    documents = ["a b c", "a b d", "x", "", "a b c", "!", "x", "", "y y y y", "!", "y y y y y y", "a b", "z"] * 3
+    source = write_jsonl(tmp_path / "in.jsonl", documents)
+    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", k=8, keep=keep)
+    order = sorted(range(len(documents)), key=lambda i: (-len(documents[i]) if keep == "longest" else 0, i))
+    expect_results(tmp_path, source, first_come(order, fingerprints(documents), 8))
+
+
+@given(corpora, corpora, st.sampled_from(["first", "longest"]))
+@settings(max_examples=50)
+def test_a_standing_store_is_compared_with_and_extended(
+    tmp_path_factory: TempFactory, earlier: list[str], documents: list[str], keep: str
+) -> None:
+    folder = tmp_path_factory.mktemp("dedup")
+    store = folder / "s.fps"
+    before = write_jsonl(folder / "before.jsonl", earlier)
+    dedup([before], folder / "earlier", store=store, k=6)
+    keys = fingerprints(earlier)
+    kept = [i for i, found in enumerate(first_come(range(len(earlier)), keys, 6)) if found is None]
+    known = [(keys[i], -1 - i) for i in kept]
+    source = write_jsonl(folder / "in.jsonl", documents)
+    dedup([source], folder / "kept", dropped=folder / "dropped", store=store, keep=keep)  # k is the store's
+    order = sorted(range(len(documents)), key=lambda i: (-len(documents[i]) if keep == "longest" else 0, i))
+    verdicts = first_come(order, fingerprints(documents), 6, known)
+    names = {-1 - i: f"{before}:{i + 1}" for i in kept} | {i: f"{source}:{i + 1}" for i in range(len(documents))}
+    assert [line.split("\t") for line in lines_of(folder / "dropped")] == [
+        [names[i], names[found[0]], str(found[1])] for i, found in enumerate(verdicts) if found
+    ]
+    new = [i for i in order if verdicts[i] is None]
+    stored = [keys[i] for i in kept] + [fingerprints(documents)[i] for i in new]
+    assert rows_of(store) == list(enumerate(stored))
+    # Once more: nothing of it is new.
+    again = dedup([source], folder / "again", store=store, keep=keep)
+    assert (again.kept, again.dropped) == (0, len(documents))
+
+
+@given(corpora, st.sampled_from([("jaccard", 0.5), ("jaccard", 1.0), ("cosine", 0.6)]), st.booleans())
+@settings(max_examples=50)
+def test_only_what_is_confirmed_is_dropped(
+    tmp_path_factory: TempFactory, documents: list[str], confirm: tuple[str, float], in_store: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("dedup")
+    source = write_jsonl(folder / "in.jsonl", documents)
+    (name, least), measure = confirm, {"jaccard": jaccard, "cosine": cosine}[confirm[0]]
+    recipe = Recipe("words", shingle=1)
+
+    def alike(one: int, other: int) -> bool:
+        return measure(documents[one], documents[other], recipe) >= least
+
+    found = dedup(
+        [source],
+        folder / "kept",
+        dropped=folder / "dropped",
+        k=16,
+        recipe=recipe,
+        confirm=f"{name}>={least}",
+        store=folder / "s.fps" if in_store else None,
+    )
+    verdicts = first_come(range(len(documents)), fingerprints(documents, recipe), 16, alike=alike)
+    expect_results(folder, source, verdicts)
+    measures = [
+        f"{measure(documents[i], documents[verdict[0]], recipe):.4f}" for i, verdict in enumerate(verdicts) if verdict
+    ]
+    assert [line.split("\t")[3] for line in lines_of(folder / "dropped")] == measures
+    unconfirmed = first_come(range(len(documents)), fingerprints(documents, recipe), 16)
+    assert (found.refused > 0) == (unconfirmed != verdicts)
+
+
+def test_refused_matches_are_counted_each(tmp_path: Path) -> None:
+    # All but one word the same: near each other, and not one equals another.
+    documents = [f"a b c dd eee fox dog gnu cat owl {word}" for word in ("x", "y", "z")]
+    recipe = Recipe("words", shingle=1)
+    source = write_jsonl(tmp_path / "in.jsonl", documents)
+    found = dedup([source], tmp_path / "kept", k=16, confirm="jaccard>=1", recipe=recipe)
+    keys = fingerprints(documents, recipe)
+    assert all((keys[i] ^ keys[j]).bit_count() <= 16 for i in range(3) for j in range(i))
+    assert (found.kept, found.refused) == (3, 3)
+
+
+def test_a_later_job_confirms_against_what_an_earlier_one_kept(tmp_path: Path) -> None:
+    store = tmp_path / "s.fps"
+    dedup([write_jsonl(tmp_path / "1.jsonl", ["a b c d e f"])], tmp_path / "1", store=store, k=16, confirm="jaccard>=1")
+    source = write_jsonl(tmp_path / "2.jsonl", ["a b c d e f", "a b c d e g"])
+    found = dedup([source], tmp_path / "2", store=store, confirm="jaccard>=1")
+    assert (found.kept, found.dropped) == (1, 1)
+    # Without --confirm the texts are written down all the same, for jobs to come.
+    third = write_jsonl(tmp_path / "3.jsonl", ["something else entirely"])
+    assert dedup([third], tmp_path / "3", store=store).kept == 1
+    assert dedup([third], tmp_path / "4", store=store, confirm="cosine>=0.9").dropped == 1
+
+
+# --- Hostile documents ---
+
+
+def test_documents_without_tokens_are_duplicates_only_of_equal_ones(tmp_path: Path) -> None:
+    documents = ["", "!", "", "?", "!", " ", "word", "\u0000"]
+    source = write_jsonl(tmp_path / "in.jsonl", documents)
+    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped")
+    assert [json.loads(line)["text"] for line in lines_of(tmp_path / "kept")] == ["", "!", "?", " ", "word", "\u0000"]
+    assert lines_of(tmp_path / "dropped") == [f"{source}:3\t{source}:1\t0", f"{source}:5\t{source}:2\t0"]
+
+
+def test_equal_documents_are_one(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["the same four words"] * 20_000)
+    found = dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped")
+    assert (found.kept, found.dropped) == (1, 19_999)
+    assert {line.split("\t", 1)[1] for line in lines_of(tmp_path / "dropped")} == {f"{source}:1\t0"}
+
+
+def test_half_of_a_surrogate_pair_passes(tmp_path: Path) -> None:
+    line = '{"text": "\\ud800"}'
+    (tmp_path / "in.jsonl").write_text(f"{line}\n{line}\n")
+    found = dedup([tmp_path / "in.jsonl"], tmp_path / "kept", confirm="jaccard>=0.5")
+    assert (found.kept, lines_of(tmp_path / "kept")) == (1, [line])
+
+
+def test_bad_lines_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{\n{"text": 1}\n{"text": "b b"}\n')
+    for keep in ("first", "longest"):
+        found = dedup([tmp_path / "in.jsonl"], tmp_path / keep, skip_bad=True, keep=keep)
+        assert (found.documents, found.bad) == (2, 2)
+
+
+def test_a_bad_line_ends_a_job_that_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{\n')
+    with pytest.raises(ValueError, match="line 2"):
+        dedup([tmp_path / "in.jsonl"], tmp_path / "kept")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+# --- What is written ---
+
+
+def test_json_lines_stand_as_they_were(tmp_path: Path) -> None:
+    lines = ['{"b":1, "text":"x y","a":[ ]}', '{"text" : "\\u00e9 z" }']
+    with gzip.open(tmp_path / "in.jsonl.gz", "wt") as out:
+        out.write("\n".join(lines))  # the last without its end
+    dedup([tmp_path / "in.jsonl.gz"], tmp_path / "kept")
+    assert (tmp_path / "kept").read_bytes() == "".join(f"{line}\n" for line in lines).encode()
+
+
+def test_other_documents_become_objects_with_name_and_text(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "é.txt").write_text("un café\nnoir")
+    dedup([tmp_path / "docs"], tmp_path / "kept")
+    expected = {"name": str(tmp_path / "docs" / "é.txt"), "text": "un café\nnoir"}
+    assert [json.loads(line) for line in lines_of(tmp_path / "kept")] == [expected]
+    assert "é" in (tmp_path / "kept").read_text()
+
+
+def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in (b"\xff1.txt", b"\xff2\t.txt"):
+        Path(folder.as_posix() + "/" + name.decode("utf-8", "surrogateescape")).write_text("equal texts")
+    dedup([folder], tmp_path / "kept", dropped=tmp_path / "dropped.tsv")
+    assert json.loads((tmp_path / "kept").read_text())["name"] == f"{folder}/\udcff1.txt"
+    expected = f"{folder}/".encode() + b"\xff2\\t.txt\t" + f"{folder}/".encode() + b"\xff1.txt\t0\n"
+    assert (tmp_path / "dropped.tsv").read_bytes() == expected
+
+
+def test_dropped_are_json_lines_where_the_file_says_so(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["a b", "a b"])
+    row = {"name": f"{source}:2", "kept": f"{source}:1", "distance": 0}
+    dedup([source], tmp_path / "1", dropped=tmp_path / "1.jsonl")
+    assert json.loads((tmp_path / "1.jsonl").read_text()) == row
+    dedup([source], tmp_path / "2", dropped=tmp_path / "2.jsonl", confirm="cosine>=0.5")
+    assert json.loads((tmp_path / "2.jsonl").read_text()) == row | {"measure": 1.0}
+
+
+def test_a_document_of_another_way_into_the_store_goes_by_its_id(tmp_path: Path) -> None:
+    store = tmp_path / "s.fps"
+    keys = np.array(fingerprints(["a b c d"]), dtype=np.uint64)
+    fpstore.build(store, keys, [17], recipe=dict(DEFAULT.to_json())).close()
+    source = write_jsonl(tmp_path / "in.jsonl", ["a b c d", "x"])
+    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", store=store)
+    assert lines_of(tmp_path / "dropped") == [f"{source}:1\t{store}#17\t0"]
+    assert [document for document, _ in rows_of(store)] == [17, 18]
+    with fpstore.open(store, "w") as opened:  # somebody else adds one
+        opened.add([5], [40])
+    dedup([write_jsonl(tmp_path / "more.jsonl", ["y y", "x"])], tmp_path / "2", dropped=tmp_path / "2d", store=store)
+    assert [document for document, _ in rows_of(store)] == [17, 18, 40, 41]
+    assert lines_of(tmp_path / "2d") == [f"{tmp_path / 'more.jsonl'}:2\t{source}:2\t0"]
+
+
+# --- What cannot be ---
+
+
+def test_results_that_are_there_are_kept_unless_forced(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["a"])
+    (tmp_path / "dropped").write_text("mine")
+    with pytest.raises(FileExistsError, match="force"):
+        dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dropped", "in.jsonl"]
+    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", force=True)
+    assert (tmp_path / "dropped").read_text() == ""
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        dedup([source], tmp_path / "folder", force=True)
+
+
+@pytest.mark.parametrize("confirm", ["jaccard", "jaccard>0.5", "dice>=0.5", "cosine>=1.5", "cosine>=1.2.3", ""])
+def test_confirm_is_a_measure_and_a_number(tmp_path: Path, confirm: str) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["a"])
+    with pytest.raises(ValueError, match="a number from 0 to 1"):
+        dedup([source], tmp_path / "kept", confirm=confirm)
+
+
+def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["a"])
+    with pytest.raises(ValueError, match="first or longest"):
+        dedup([source], tmp_path / "kept", keep="last")
+    with pytest.raises(ValueError, match="reads the inputs twice"):
+        dedup(["-"], tmp_path / "kept", keep="longest", format="jsonl")
+    with pytest.raises(ValueError, match="results that are also inputs"):
+        dedup([source], source, force=True)
+    with pytest.raises(ValueError, match="one file"):
+        dedup([source], tmp_path / "kept", dropped=tmp_path / "kept")
+
+
+def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["a"])
+    record = dict(DEFAULT.to_json())
+    keys = np.array([1], dtype=np.uint64)
+    fpstore.build(tmp_path / "bare.fps", keys, None, recipe=record).close()
+    fpstore.build(tmp_path / "norecipe.fps", keys).close()
+    fpstore.build(tmp_path / "k3.fps", keys, recipe=record).close()
+    for store, options, match in (
+        ("bare.fps", {}, "without ids"),
+        ("norecipe.fps", {}, "no recipe"),
+        ("k3.fps", {"k": 4}, r"expected 0\.\.3"),
+        ("k3.fps", {"k": -1}, r"expected 0\.\.3"),
+        ("k3.fps", {"recipe": PRESETS["code"]}, "recipe words-4"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            dedup([source], tmp_path / "kept", store=tmp_path / store, **options)  # type: ignore[arg-type]
+    with pytest.raises(JobError, match="found 1 documents without their texts"):
+        dedup([source], tmp_path / "kept", store=tmp_path / "k3.fps", confirm="jaccard>=0.8")
+    fpstore.build(tmp_path / "full.fps", keys, [(1 << 64) - 1], recipe=record).close()
+    with pytest.raises(ValueError, match="largest id"):
+        dedup([source], tmp_path / "kept", store=tmp_path / "full.fps")
+
+
+def test_names_alone_cannot_be_confirmed(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["a", "b b b"])
+    dedup([source], tmp_path / "1", store=tmp_path / "s.fps")
+    with pytest.raises(JobError, match="found 2 documents without their texts"):
+        dedup([source], tmp_path / "2", store=tmp_path / "s.fps", confirm="jaccard>=0.8")

@@ -26,6 +26,18 @@ Examples:
     help="The dropped ones, and for which kept one: lines of tabs, or of JSON if FILE ends in .jsonl.",
 )
 @click.option(
+    "--keep",
+    type=click.Choice(("first", "longest")),
+    default="first",
+    show_default=True,
+    help="Which one of a group. longest reads the inputs twice, and holds 50 bytes for each document.",
+)
+@click.option(
+    "--confirm",
+    metavar="MEASURE>=X",
+    help="Drop only what is that alike: jaccard>=0.8 (shared shingles) or cosine>=0.9 (of their weights).",
+)
+@click.option(
     "--store",
     metavar="STORE",
     type=click.Path(),
@@ -45,6 +57,8 @@ def command(
     inputs: tuple[str, ...],
     kept: str,
     dropped: str | None,
+    keep: str,
+    confirm: str | None,
     store: str | None,
     k: int | None,
     format: str,
@@ -75,6 +89,8 @@ def command(
             inputs,
             kept,
             dropped=dropped,
+            keep=keep,
+            confirm=confirm,
             store=store,
             k=k,
             format=format,
@@ -87,4 +103,6 @@ def command(
     tell_skipped(summary.bad)
     rate = summary.run_bytes / max(summary.seconds, 1e-9) / 1e6
     documents = counted(summary.documents, "document")
-    click.echo(f"{kept}: {documents}, kept {summary.kept}, dropped {summary.dropped} ({rate:.1f} MB/s)", err=True)
+    refused = f", refused matches {summary.refused}" if confirm else ""
+    done = f"kept {summary.kept}, dropped {summary.dropped}{refused} ({rate:.1f} MB/s)"
+    click.echo(f"{kept}: {documents}, {done}", err=True)

@@ -69,6 +69,11 @@ class Corpus:
         """All that the documents follow from, but for what the sources hold."""
         return {"inputs": self.sources, **self._options}
 
+    @property
+    def files(self) -> list[str]:
+        """The sources that can be read again: all but standard input."""
+        return [source for source in self.sources if source != STANDARD_INPUT]
+
     def look(self) -> list[list[Any]]:
         """What each source looks like from outside; changes with its content."""
         return [[source, *_look(source)] for source in self.sources]
@@ -82,6 +87,7 @@ class Corpus:
         texts: list[str] = []
         lines: list[bytes | None] = []
         size, bad = 0, start.bad
+        self.bytes_read = 0
         for number in range(start.source, len(self.sources)):
             finished_bad = bad
             with closing(documents([self.sources[number]], on_bytes=self._count, **self._options)) as found:
@@ -109,8 +115,8 @@ def fingerprints_of(texts: Sequence[str], recipe: Recipe, threads: int) -> Keys:
 
     So that texts without tokens, about which a simhash says nothing, are near each other only if they are equal.
     """
-    fingerprints = recipe.fingerprint_many(texts)
-    for index in np.flatnonzero(fingerprints == 0).tolist():
+    fingerprints, token_counts = recipe.measure_many(texts, threads)
+    for index in np.flatnonzero(token_counts == 0).tolist():
         digest = hashlib.blake2b(texts[index].encode("utf-8", "surrogatepass"), digest_size=8).digest()
         fingerprints[index] = int.from_bytes(digest, "little")
     return fingerprints

@@ -158,6 +158,10 @@ class Job:
     ) -> None:
         for file in self._files:
             file.close()
+        if self.state is None:
+            self._remove_folder()  # nothing was done that would be done again
+            for path in self.results:
+                _part_of(path).unlink(missing_ok=True)
         os.close(self._lock_fd)
 
     @property
@@ -191,6 +195,7 @@ class Job:
             with contextlib.suppress(FileNotFoundError):  # where a run before this one did that
                 _part_of(path).replace(path)
             sync_folder(path.parent)
+        shutil.rmtree(self.work, ignore_errors=True)  # while the journal still says that all is done
         self._remove_folder()
 
     def _forget(self) -> None:

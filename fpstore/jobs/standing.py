@@ -51,7 +51,7 @@ def settle_settings(store: Path | None, recipe: Recipe | None, k: int | None) ->
             raise ValueError(f"{store}: found recipe {own.name}, expected {recipe.name}: the store's is the one to use")
         if k is not None and not 0 <= k <= opened.plan.k:
             raise ValueError(f"{store}: found k {k}, expected 0..{opened.plan.k}, what the store answers")
-        return Settings(own, opened.k if k is None else k)
+        return Settings(recipe or own, opened.k if k is None else k)
 
 
 @dataclass(frozen=True)

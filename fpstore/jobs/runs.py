@@ -1,0 +1,226 @@
+"""The two ways of dedup through a corpus: once, keeping the first of near-duplicates, or twice, keeping the longest."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, astuple, dataclass
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from fpstore.jobs.confirm import Confirm
+from fpstore.jobs.corpus import (
+    BATCH_BYTES,
+    BATCH_DOCUMENTS,
+    Batch,
+    Corpus,
+    Place,
+    document_line,
+    fingerprints_of,
+    json_line,
+)
+from fpstore.jobs.journal import AppendFile, Job, JobError
+from fpstore.jobs.kept import VERDICT, Kept
+from fpstore.jobs.spool import Spool
+from fpstore.jobs.standing import Settings, Workplace
+from fpstore.types import Array, Counts, Keys, Progress
+
+JSON_SUFFIXES = (".jsonl", ".ndjson")
+_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"})
+
+_MEASURES = np.dtype([("fingerprint", "<u8"), ("length", "<i8")])
+
+
+@dataclass
+class Tally:
+    """What a job has done, in all its runs."""
+
+    documents: int = 0
+    kept: int = 0
+    dropped: int = 0
+    bad: int = 0
+    refused: int = 0
+
+
+class FirstRun:
+    """One run of a job that keeps the first, from its last commit on."""
+
+    def __init__(
+        self,
+        job: Job,
+        corpus: Corpus,
+        workplace: Workplace,
+        settings: Settings,
+        confirm: Confirm | None,
+        threads: int,
+        progress: Progress | None,
+    ) -> None:
+        state = job.state or {"tally": {}, "place": []}
+        self._job = job
+        self._corpus = corpus
+        self._workplace = workplace
+        self._settings = settings
+        self._threads = threads
+        self._progress = progress
+        self._kept = Kept(workplace, settings.recipe, settings.k, confirm)
+        self._tally = Tally(**state["tally"])
+        self._kept.refused = self._tally.refused
+        self._place = Place(*state["place"])
+        self._drop_line = _dropped_json if job.results[-1].suffix in JSON_SUFFIXES else _dropped_row
+        self.text_bytes = 0
+
+    def to_the_end(self) -> None:
+        """Do what is left."""
+        for batch in self._batches("deduplicating (bytes)"):
+            verdicts = self._decide(self._fingerprints(batch), batch.names, batch.texts)
+            self._write(batch, verdicts)
+            self._commit()
+
+    def commit_last(self) -> None:
+        """All is done."""
+        self._job.commit_last(self._state())
+
+    def _batches(self, phase: str) -> Iterator[Batch]:
+        for batch in self._corpus.batches(self._place):
+            self._place = batch.end
+            self._tally.bad = batch.bad
+            yield batch
+            self._show(phase, self._corpus.bytes_read, self._corpus.total_bytes)
+
+    def _fingerprints(self, batch: Batch) -> Keys:
+        self.text_bytes += batch.text_bytes
+        return fingerprints_of(batch.texts, self._settings.recipe, self._threads)
+
+    def _decide(self, fingerprints: Keys, names: list[str], texts: list[str]) -> Array:
+        verdicts = self._kept.decide(fingerprints, names, texts)
+        self._kept.sync()
+        kept = int(verdicts["kept"].sum())
+        self._tally.documents += len(verdicts)
+        self._tally.kept += kept
+        self._tally.dropped += len(verdicts) - kept
+        self._tally.refused = self._kept.refused
+        return verdicts
+
+    def _write(self, batch: Batch, verdicts: Array) -> None:
+        """The results of a batch, given the verdict on each of its documents."""
+        kept_file, *dropped_files = self._job.files
+        kept_lines, dropped_lines = [], []
+        for i, (kept_id, measure, distance, kept) in enumerate(verdicts.tolist()):
+            if kept:
+                kept_lines.append(document_line(batch.names[i], batch.texts[i], batch.lines[i]))
+            elif dropped_files:
+                kept_name = self._kept.name(kept_id)
+                dropped_lines.append(self._drop_line(batch.names[i], kept_name, distance, measure))
+        kept_file.write(b"".join(kept_lines))
+        for file in dropped_files:
+            file.write(b"".join(dropped_lines))
+
+    def _commit(self) -> None:
+        self._job.commit(self._state())
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "tally": asdict(self._tally),
+            "place": astuple(self._place),
+            "next_id": self._kept.next_id,
+            "spool": self._workplace.spool.count,
+        }
+
+    def _show(self, phase: str, done: int, total: int | None) -> None:
+        if self._progress:
+            self._progress(phase, done, total)
+
+
+class LongestRun(FirstRun):
+    """One run of a job that keeps the longest: the documents are decided as if the longest came first.
+
+    Three passes: measure all documents; decide, in the order of their lengths; read them again to write the results.
+    In memory are 50 bytes for each document; names, and texts if they are to be confirmed, are on the disk.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        state = self._job.state or {"pass": "measure", "measured": 0, "decided": 0, "written": 0}
+        self._pass: str = state["pass"]
+        self._decided: int = state["decided"]
+        self._written: int = state["written"]
+        self._measured: int = state["measured"]
+
+    def to_the_end(self) -> None:
+        """Do what is left."""
+        work, texts = self._job.work, self._workplace.spool.has_texts
+        with (
+            closing(Spool(work / "all", texts=texts, count=self._measured)) as documents,
+            closing(AppendFile(work / "measures", self._measured * _MEASURES.itemsize)) as measures,
+            closing(AppendFile(work / "verdicts", self._decided * VERDICT.itemsize)) as verdicts,
+        ):
+            if self._pass == "measure":
+                self._measure(documents, measures)
+                self._next_pass("decide")
+            found = np.frombuffer(measures.read(0, measures.length), dtype=_MEASURES)
+            # Stable: of equally long ones the first comes first.
+            order = np.argsort(-found["length"], kind="stable")
+            if self._pass == "decide":
+                self._decide_in(order, found, documents, verdicts)
+                self._next_pass("write")
+            by_document = np.empty(len(order), dtype=VERDICT)
+            by_document[order] = np.frombuffer(verdicts.read(0, verdicts.length), dtype=VERDICT)
+            self._write_all(by_document)
+
+    def _next_pass(self, name: str) -> None:
+        self._pass = name
+        self._commit()
+
+    def _measure(self, documents: Spool, measures: AppendFile) -> None:
+        for batch in self._batches("measuring (bytes)"):
+            rows = np.empty(len(batch.names), dtype=_MEASURES)
+            rows["fingerprint"] = self._fingerprints(batch)
+            rows["length"] = [len(text) for text in batch.texts]
+            measures.write(rows.tobytes())
+            documents.append(range(self._measured, self._measured + len(rows)), batch.names, batch.texts)
+            self._measured += len(rows)
+            measures.sync()
+            documents.sync()
+            self._commit()
+        self._place = Place()
+
+    def _decide_in(self, order: Counts, found: Array, documents: Spool, verdicts: AppendFile) -> None:
+        fingerprints, lengths = found["fingerprint"], found["length"]
+        while self._decided < len(order):
+            chosen = order[self._decided : self._decided + BATCH_DOCUMENTS]
+            held = np.cumsum(lengths[chosen])
+            chosen = chosen[: 1 + int(np.searchsorted(held, BATCH_BYTES))]
+            numbers = chosen.tolist()
+            names = [documents.name(i) or "" for i in numbers]
+            texts = [documents.text(i) or "" for i in numbers]
+            verdicts.write(self._decide(fingerprints[chosen], names, texts).tobytes())
+            verdicts.sync()
+            self._decided += len(chosen)
+            self._commit()
+            self._show("deciding", self._decided, len(order))
+
+    def _write_all(self, verdicts: Array) -> None:
+        for batch in self._batches("writing (bytes)"):
+            own = verdicts[self._written : self._written + len(batch.names)]
+            is_last = batch.end.source == len(self._corpus.sources)
+            self._written += len(batch.names)
+            if len(own) < len(batch.names) or (is_last and self._written < len(verdicts)):
+                raise JobError(f"{self._job.folder}: the inputs have changed since they were measured")
+            self._write(batch, own)
+            self._commit()
+
+    def _state(self) -> dict[str, Any]:
+        passes = {"pass": self._pass, "measured": self._measured, "decided": self._decided, "written": self._written}
+        return super()._state() | passes
+
+
+def _dropped_row(name: str, kept_name: str, distance: int, measure: float) -> bytes:
+    row = [name.translate(_ESCAPES), kept_name.translate(_ESCAPES), str(distance)]
+    if not isnan(measure):
+        row.append(f"{measure:.4f}")
+    return "\t".join(row).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def _dropped_json(name: str, kept_name: str, distance: int, measure: float) -> bytes:
+    record: dict[str, Any] = {"name": name, "kept": kept_name, "distance": distance}
+    return json_line(record if isnan(measure) else record | {"measure": round(measure, 4)})

@@ -1,0 +1,76 @@
+"""The jobs in plain Python, and corpora of texts that are near each other."""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from fpstore.jobs.corpus import fingerprints_of
+from fpstore.text import DEFAULT, Recipe
+
+# Few words, so that many texts are near each other; the last is no token.
+texts = st.lists(st.sampled_from(["a", "b", "c", "dd", "eee", "fox", "dog", "!"]), max_size=6).map(" ".join)
+corpora = st.lists(texts, max_size=30)
+
+
+def write_jsonl(path: Path, documents: Iterable[str]) -> Path:
+    path.write_text("".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(documents)))
+    return path
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT) -> list[int]:
+    found: list[int] = fingerprints_of(documents, recipe, 1).tolist()
+    return found
+
+
+# Which of the kept a document is near, and how far; None where it is kept.
+Verdicts = list[tuple[int, int] | None]
+
+
+def first_come(
+    numbers: Sequence[int],
+    keys: Sequence[int],
+    k: int,
+    known: Sequence[tuple[int, int]] = (),
+    alike: Callable[[int, int], bool] = lambda one, other: True,
+) -> Verdicts:
+    """For each of the documents, taken in the order of numbers: the nearest kept one before it, the first of several.
+
+    known: (fingerprint, number) of documents that were kept before.
+    """
+    kept = list(known)
+    verdicts: Verdicts = [None] * len(keys)
+    for number in numbers:
+        near = [((keys[number] ^ key).bit_count(), order, other) for order, (key, other) in enumerate(kept)]
+        near = [found for found in near if found[0] <= k and alike(number, found[2])]
+        if near:
+            distance, _, other = min(near)
+            verdicts[number] = (other, distance)
+        else:
+            kept.append((keys[number], number))
+    return verdicts
+
+
+def shingle_weights(text: str, recipe: Recipe = DEFAULT) -> dict[int, float]:
+    found = recipe.features(text)
+    return dict(zip(found.hashes.tolist(), found.weights.tolist(), strict=True))
+
+
+def jaccard(one: str, other: str, recipe: Recipe = DEFAULT) -> float:
+    ours, theirs = set(shingle_weights(one, recipe)), set(shingle_weights(other, recipe))
+    return len(ours & theirs) / len(ours | theirs) if ours | theirs else 1.0
+
+
+def cosine(one: str, other: str, recipe: Recipe = DEFAULT) -> float:
+    ours, theirs = shingle_weights(one, recipe), shingle_weights(other, recipe)
+    if not ours or not theirs:
+        return float(ours == theirs)
+    dot = sum(weight * theirs.get(shingle, 0) for shingle, weight in ours.items())
+    squares = [sum(weight * weight for weight in weights.values()) for weights in (ours, theirs)]
+    return dot / math.sqrt(squares[0] * squares[1])

@@ -1,0 +1,216 @@
+"""Kills the jobs with -9 between any two steps and runs them again; the results must be those of one run.
+
+    python tools/check_jobs.py [--kills 1000] [--seed 0] [--short]
+
+Each job runs over a small corpus in batches of a few documents, in a child that is killed before its n-th step: a write
+that is made durable, a rename, a removal, a change of the store. The same job is then run again, killed again now and
+then, until it ends. After that its results are byte for byte those of a run that nobody killed, so are the rows
+of the standing store and the spool beside it, and nothing else is left in the folder.
+--short: each job is killed at some of its steps only. Exit status 1 if anything did not hold.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fpstore
+from fpstore import jobs
+from fpstore.jobs import corpus, journal, runs, standing
+
+BATCH = 7
+ALREADY_THERE = 3
+WORDS = ("a", "b", "c", "dd", "eee", "fox", "dog", "!", "gnu")
+
+Work = Callable[[Path], object]
+
+
+def first(folder: Path) -> object:
+    return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped")
+
+
+def first_into_store(folder: Path) -> object:
+    options: dict[str, Any] = {"dropped": folder / "dropped", "store": folder / "s.fps", "skip_bad": True}
+    return jobs.dedup([folder / "a.jsonl", folder / "bad.jsonl"], folder / "kept", **options)
+
+
+def confirmed(folder: Path) -> object:
+    options: dict[str, Any] = {"store": folder / "s.fps", "confirm": "jaccard>=0.5", "k": 10, "keep": "first"}
+    return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", **options)
+
+
+def longest(folder: Path) -> object:
+    options: dict[str, Any] = {"dropped": folder / "dropped", "store": folder / "s.fps", "keep": "longest"}
+    return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", **options)
+
+
+def again_into_store(folder: Path) -> object:
+    """Another corpus, against a store that has one; set up by `before`."""
+    return jobs.dedup([folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", store=folder / "s.fps")
+
+
+def before(folder: Path) -> None:
+    jobs.dedup([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fps")
+
+
+SCENARIOS: dict[str, tuple[Work, Callable[[Path], None] | None]] = {
+    "dedup": (first, None),
+    "dedup --store": (first_into_store, None),
+    "dedup --store, a second corpus": (again_into_store, before),
+    "dedup --confirm": (confirmed, None),
+    "dedup --keep longest": (longest, None),
+}
+
+
+def make_corpus(folder: Path, rng: random.Random) -> None:
+    """Two files of documents that are often near each other, and one with bad lines."""
+
+    def line() -> str:
+        return json.dumps({"text": " ".join(rng.choices(WORDS, k=rng.randrange(5)))})
+
+    for name in ("a", "b"):
+        (folder / f"{name}.jsonl").write_text("".join(f"{line()}\n" for _ in range(rng.randrange(10, 30))))
+    lines = [line() if rng.random() < 0.8 else "{" for _ in range(25)]
+    (folder / "bad.jsonl").write_text("\n".join(lines))
+
+
+def steps_hooked(tell: Callable[[], None]) -> None:
+    """Have tell called before every step that changes what is on the disk."""
+
+    def hooked(call: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any, **options: Any) -> Any:
+            tell()
+            return call(*arguments, **options)
+
+        return step
+
+    for owner, names in (
+        (os, ("fsync", "unlink", "rmdir", "mkdir", "replace", "truncate")),
+        (Path, ("replace", "unlink", "rmdir", "mkdir")),
+        (shutil, ("rmtree",)),
+        (fpstore.Store, ("add", "sync", "remove", "close")),
+        (journal.AppendFile, ("write",)),
+    ):
+        for name in names:
+            setattr(owner, name, hooked(getattr(owner, name)))
+
+
+def run(work: Work, folder: Path, kill_at: int | None) -> tuple[int, int]:
+    """Do the work in a child; its wait status, and how many steps it took, 0 where it was killed."""
+    read_fd, write_fd = os.pipe()
+    child = os.fork()
+    if child == 0:
+        taken = 0
+
+        def tell() -> None:
+            nonlocal taken
+            taken += 1
+            if taken == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            steps_hooked(tell)
+            work(folder)
+            os.write(write_fd, str(taken).encode())
+        except FileExistsError:
+            os._exit(ALREADY_THERE)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(write_fd)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(read_fd) as pipe:
+        return status, int(pipe.read() or 0)
+
+
+def outcome(folder: Path) -> dict[str, object]:
+    """What is in a folder: the bytes of its files, the rows of its store."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not name.startswith("s.fps/"):
+            found[name] = path.read_bytes()
+        elif path.is_dir():
+            found[name] = None
+    if (folder / "s.fps").exists():
+        with fpstore.open(folder / "s.fps") as store:
+            rows = [row for keys, ids in store.rows() for row in zip(keys.tolist(), ids.tolist(), strict=True)]
+        found = {name: data for name, data in found.items() if not name.startswith("s.fps/")}
+        found["rows"] = sorted(rows)
+    return found
+
+
+def check(work: Work, prepared: Path, expected: dict[str, object], kill_at: int, rng: random.Random) -> str | None:
+    """Kill the work at a step, run it again until it ends; what is wrong then, None if nothing is."""
+    folder = prepared.parent / "here"
+    shutil.copytree(prepared, folder)
+    kills = [kill_at]
+    status = run(work, folder, kill_at)[0]
+    while os.WIFSIGNALED(status):
+        kills.append(rng.randrange(1, 400))
+        status = run(work, folder, kills[-1])[0]
+    found = outcome(folder)
+    shutil.rmtree(folder)
+    # It was killed when all was done but for an empty folder where it says that the result is there.
+    if status not in (0, ALREADY_THERE << 8):
+        return f"killed at {kills}: ended with status {status}"
+    differing = [name for name in {*found, *expected} if found.get(name) != expected.get(name)]
+    return f"killed at {kills}: not as expected: {differing}" if differing else None
+
+
+def check_scenario(name: str, home: Path, most_kills: int, rng: random.Random) -> tuple[int, list[str]]:
+    """How many times a job was killed, and what was wrong."""
+    work, prepare = SCENARIOS[name]
+    prepared = home / "prepared"
+    prepared.mkdir()
+    make_corpus(prepared, rng)
+    if prepare:
+        prepare(prepared)
+    # In the same place, as names and the journal hold paths.
+    folder = home / "here"
+    shutil.copytree(prepared, folder)
+    status, steps = run(work, folder, None)
+    if status:
+        return 0, [f"{name}: ended with status {status}"]
+    expected = outcome(folder)
+    shutil.rmtree(folder)
+    points = list(range(1, steps + 1))
+    if len(points) > most_kills:
+        points = sorted(rng.sample(points, most_kills))
+    wrong = [f"{name}: {found}" for at in points if (found := check(work, prepared, expected, at, rng))]
+    return len(points), wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--short", action="store_true")
+    arguments = parser.parse_args()
+    corpus.BATCH_DOCUMENTS = runs.BATCH_DOCUMENTS = standing.BATCH_DOCUMENTS = BATCH
+    rng = random.Random(arguments.seed)
+    killed, wrong = 0, []
+    most = 12 if arguments.short else 1 << 30
+    while killed < arguments.kills:
+        for name in SCENARIOS:
+            with tempfile.TemporaryDirectory() as home:
+                count, found = check_scenario(name, Path(home), most, rng)
+            killed += count
+            wrong += found
+        if arguments.short or wrong:
+            break
+    print(*wrong, f"{killed} kills, {len(wrong)} wrong", sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
