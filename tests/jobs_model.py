@@ -74,3 +74,54 @@ def cosine(one: str, other: str, recipe: Recipe = DEFAULT) -> float:
     dot = sum(weight * theirs.get(shingle, 0) for shingle, weight in ours.items())
     squares = [sum(weight * weight for weight in weights.values()) for weights in (ours, theirs)]
     return dot / math.sqrt(squares[0] * squares[1])
+
+
+# Of each document: its cluster, and the distance at which it joined.
+Clusters = list[tuple[int, int]]
+
+
+def leader_follower(keys: Sequence[int], k: int, *, update_center: bool = False) -> Clusters:
+    """Each document joins the nearest center within k, the first of several, or is the next."""
+    members: list[list[int]] = []
+    centers: list[int] = []
+    found: Clusters = []
+    for key in keys:
+        near = [((key ^ center).bit_count(), i) for i, center in enumerate(centers)]
+        distance, cluster = min(near, default=(k + 1, 0))
+        if distance > k:
+            distance, cluster = 0, len(centers)
+            members.append([])
+            centers.append(key)
+        members[cluster].append(key)
+        if update_center:
+            centers[cluster] = majority(members[cluster])
+        found.append((cluster, distance))
+    return found
+
+
+def majority(keys: Sequence[int]) -> int:
+    """The bits that most of keys have; where as many have it as have not, that of the first."""
+    center = 0
+    for bit in range(64):
+        ones = 2 * sum(key >> bit & 1 for key in keys) - len(keys)
+        center |= (ones > 0 or (ones == 0 and keys[0] >> bit & 1)) << bit
+    return center
+
+
+def connected(keys: Sequence[int], k: int) -> Clusters:
+    """The components of the graph of those within k; numbered by their first documents, from which distances are."""
+    cluster_of: list[int] = [-1] * len(keys)
+    firsts: list[int] = []
+    for start in range(len(keys)):
+        if cluster_of[start] >= 0:
+            continue
+        waiting = [start]
+        cluster_of[start] = len(firsts)
+        while waiting:
+            i = waiting.pop()
+            for j, key in enumerate(keys):
+                if cluster_of[j] < 0 and (key ^ keys[i]).bit_count() <= k:
+                    cluster_of[j] = len(firsts)
+                    waiting.append(j)
+        firsts.append(keys[start])
+    return [(cluster, (key ^ firsts[cluster]).bit_count()) for key, cluster in zip(keys, cluster_of, strict=True)]

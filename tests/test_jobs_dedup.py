@@ -46,6 +46,7 @@ def rows_of(path: Path) -> list[tuple[int, int]]:
 
 
 @given(corpora, st.integers(0, 8))
+@settings(max_examples=50)
 def test_the_first_is_kept_and_what_is_near_it_dropped(
     tmp_path_factory: TempFactory, documents: list[str], k: int
 ) -> None:
@@ -285,9 +286,9 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         dedup([source], tmp_path / "kept", keep="last")
     with pytest.raises(ValueError, match="reads the inputs twice"):
         dedup(["-"], tmp_path / "kept", keep="longest", format="jsonl")
-    with pytest.raises(ValueError, match="results that are also inputs"):
+    with pytest.raises(ValueError, match="also an input"):
         dedup([source], source, force=True)
-    with pytest.raises(ValueError, match="one file"):
+    with pytest.raises(ValueError, match="one file for two"):
         dedup([source], tmp_path / "kept", dropped=tmp_path / "kept")
 
 

@@ -122,6 +122,20 @@ def fingerprints_of(texts: Sequence[str], recipe: Recipe, threads: int) -> Keys:
     return fingerprints
 
 
+def expect_other_files(results: Sequence[Path], corpus: Corpus) -> None:
+    """Raise ValueError where a result is an input, or another result."""
+    if len(set(results)) < len(results):
+        raise ValueError(f"{results[0]}: found one file for two results, expected two")
+    for path in results:
+        if path.exists() and any(os.path.samefile(path, source) for source in corpus.files):
+            raise ValueError(f"{path}: found a result that is also an input, expected another file")
+
+
+def processors() -> int:
+    """How many there are for this process."""
+    return len(os.sched_getaffinity(0))
+
+
 def document_line(name: str, text: str, line: bytes | None) -> bytes:
     """A document as a JSON line: its own where it has one, else an object with name and text."""
     if line is not None:

@@ -1,13 +1,12 @@
 """The job `dedup`: of each group of near-duplicates in a corpus one is kept, the others are named with the reason."""
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fpstore.jobs.confirm import Confirm
-from fpstore.jobs.corpus import Corpus
+from fpstore.jobs.corpus import Corpus, expect_other_files, processors
 from fpstore.jobs.journal import Job
 from fpstore.jobs.runs import FirstRun, LongestRun, Tally
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
@@ -65,10 +64,7 @@ def dedup(
         raise ValueError("standard input: found keep longest, which reads the inputs twice; expected files")
     check = None if confirm is None else Confirm.parse(confirm)
     results = [Path(path).absolute() for path in (kept, dropped) if path is not None]
-    if len(set(results)) < len(results):
-        raise ValueError(f"{results[0]}: found one file for kept and dropped, expected two")
-    if any(path.exists() and os.path.samefile(path, source) for path in results for source in corpus.files):
-        raise ValueError("found results that are also inputs, expected other files")
+    expect_other_files(results, corpus)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, k)
     identity = {
@@ -89,8 +85,7 @@ def dedup(
             else:
                 opened = standing_workplace(standing, job, settings, texts=texts)
             with opened as workplace:
-                team = threads or len(os.sched_getaffinity(0))
-                run = _RUNS[keep](job, corpus, workplace, settings, check, team, progress)
+                run = _RUNS[keep](job, corpus, workplace, settings, check, threads or processors(), progress)
                 run.to_the_end()
                 if standing is not None:
                     workplace.store.settle()

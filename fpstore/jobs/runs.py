@@ -20,13 +20,14 @@ from fpstore.jobs.corpus import (
     json_line,
 )
 from fpstore.jobs.journal import AppendFile, Job, JobError
-from fpstore.jobs.kept import VERDICT, Kept
+from fpstore.jobs.kept import Kept
+from fpstore.jobs.leaders import VERDICT
+from fpstore.jobs.rows import row
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace
 from fpstore.types import Array, Counts, Keys, Progress
 
 JSON_SUFFIXES = (".jsonl", ".ndjson")
-_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"})
 
 _MEASURES = np.dtype([("fingerprint", "<u8"), ("length", "<i8")])
 
@@ -92,9 +93,8 @@ class FirstRun:
         return fingerprints_of(batch.texts, self._settings.recipe, self._threads)
 
     def _decide(self, fingerprints: Keys, names: list[str], texts: list[str]) -> Array:
-        verdicts = self._kept.decide(fingerprints, names, texts)
-        self._kept.sync()
-        kept = int(verdicts["kept"].sum())
+        verdicts = self._kept.decide_all(fingerprints, names, texts)
+        kept = int(verdicts["leads"].sum())
         self._tally.documents += len(verdicts)
         self._tally.kept += kept
         self._tally.dropped += len(verdicts) - kept
@@ -215,10 +215,7 @@ class LongestRun(FirstRun):
 
 
 def _dropped_row(name: str, kept_name: str, distance: int, measure: float) -> bytes:
-    row = [name.translate(_ESCAPES), kept_name.translate(_ESCAPES), str(distance)]
-    if not isnan(measure):
-        row.append(f"{measure:.4f}")
-    return "\t".join(row).encode("utf-8", "surrogateescape") + b"\n"
+    return row(name, kept_name, distance) if isnan(measure) else row(name, kept_name, distance, f"{measure:.4f}")
 
 
 def _dropped_json(name: str, kept_name: str, distance: int, measure: float) -> bytes:

@@ -7,6 +7,7 @@ its name and its text end. Ids increase.
 import json
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from struct import Struct
 
@@ -76,6 +77,15 @@ class Spool:
         """The name of a document, None where it is not here."""
         index = self._find(document_id)
         return None if index is None else _decoded(self._names.read(self._entry(index - 1)[1], self._entry(index)[1]))
+
+    def names(self, start: int, end: int) -> list[str]:
+        """The names of the documents from number start to end, counted from 0 in the order of their ids."""
+        if start >= end:
+            return []
+        entries = list(_ENTRY.iter_unpack(self._index.read(start * _ENTRY.size, end * _ENTRY.size)))
+        ends = [self._entry(start - 1)[1], *(name_end for _, name_end, _ in entries)]
+        data = self._names.read(ends[0], ends[-1])
+        return [_decoded(data[one - ends[0] : other - ends[0]]) for one, other in pairwise(ends)]
 
     def text(self, document_id: int) -> str | None:
         """The text of a document, None where it is not here."""

@@ -1,0 +1,136 @@
+"""Owns leaders that follow their members: the center of a cluster has the bits that most of its members have.
+
+A document is compared with the centers as they are when it comes. So a member is within k of the center that it
+joined, but the center moves on: members can be further than k from it at the end, and from each other than 2k.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from fpstore import Store
+from fpstore.jobs.leaders import VERDICT, nearest_rows
+from fpstore.types import Array, Ids, Keys
+
+# So many documents are looked up at once. Centers that moved meanwhile are compared one by one.
+SLICE = 2048
+
+# For each bit, how many more members have it than have not; and the fingerprint of the first.
+_CLUSTER = np.dtype([("votes", "<i4", (64,)), ("leader", "<u8")])
+_FIRST_CAPACITY = 1 << 12
+
+
+class Votes:
+    """The votes of the members of every cluster, in a file: memory of the process only as long as there is room."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin the file anew."""
+        self._path = path
+        self._clusters: Array = np.memmap(path, _CLUSTER, "w+", shape=(_FIRST_CAPACITY,))
+
+    def lead(self, cluster: int, fingerprint: int) -> None:
+        """The first member of a cluster that is the next."""
+        self._make_room(cluster)
+        self._clusters[cluster] = (_votes(fingerprint), fingerprint)
+
+    def join(self, cluster: int, fingerprint: int) -> None:
+        """One more member of a cluster."""
+        votes = self._clusters[cluster]["votes"]
+        votes += _votes(fingerprint)
+
+    def center(self, cluster: int) -> int:
+        """The bits that most members have; where as many have it as have not, the bit of the first."""
+        record = self._clusters[cluster]
+        votes = record["votes"]
+        return _number(votes > 0) | (_number(votes == 0) & int(record["leader"]))
+
+    def restore(self, fingerprints: Keys, clusters: Ids, leaders: Array) -> None:
+        """Members that joined clusters, in their order; leaders: those of them that were the first."""
+        if len(leaders):
+            self._make_room(int(leaders["cluster"][-1]))
+        self._clusters["leader"][leaders["cluster"].astype(np.int64)] = leaders["fingerprint"]
+        np.add.at(self._clusters["votes"], clusters.astype(np.int64), _votes_of(fingerprints))
+
+    def centers(self, clusters: Ids) -> Keys:
+        """The center of each: uint64[n]."""
+        records = self._clusters[clusters.astype(np.int64)]
+        found: Keys = _numbers(records["votes"] > 0) | (_numbers(records["votes"] == 0) & records["leader"])
+        return found
+
+    def _make_room(self, cluster: int) -> None:
+        capacity = len(self._clusters)
+        if cluster < capacity:
+            return
+        while capacity <= cluster:
+            capacity *= 2
+        with self._path.open("r+b") as file:
+            file.truncate(capacity * _CLUSTER.itemsize)
+        self._clusters = np.memmap(self._path, _CLUSTER, "r+")
+
+
+class Centers:
+    """The centers, in a store with ids that is open for writing, and their votes."""
+
+    def __init__(self, store: Store, votes: Votes, k: int, next_id: int) -> None:
+        self._store = store
+        self._votes = votes
+        self._k = k
+        self.next_id = next_id
+
+    def decide(self, fingerprints: Keys) -> Array:
+        """What becomes of documents, each seen as coming after those before it: VERDICT[n]."""
+        verdicts = np.zeros(len(fingerprints), dtype=VERDICT)
+        for start in range(0, len(fingerprints), SLICE):
+            own = slice(start, start + SLICE)
+            self._decide_slice(fingerprints[own], verdicts[own])
+        return verdicts
+
+    def _decide_slice(self, keys: Keys, verdicts: Array) -> None:
+        ends, near_rows = nearest_rows(self._store, keys, self._k)
+        first_new = self.next_id
+        # Clusters whose center the store does not have, or not where it is now, and where it is.
+        moved: dict[int, int] = {}
+        centers = np.empty(len(keys), dtype=np.uint64)
+        for i, key in enumerate(keys.tolist()):
+            near = [each for each in near_rows[ends[i] : ends[i + 1]] if each[1] not in moved]
+            apart = np.bitwise_count(centers[: len(moved)] ^ keys[i])
+            close = np.flatnonzero(apart <= self._k).tolist()
+            if close:
+                clusters = list(moved)
+                near += [(int(apart[j]), clusters[j]) for j in close]
+            if near:
+                distance, cluster = min(near)
+                before = self._votes.center(cluster)
+                self._votes.join(cluster, key)
+                center = self._votes.center(cluster)
+                verdicts[i] = (cluster, np.nan, distance, False)
+            else:
+                before, cluster, center = None, self.next_id, key
+                self._votes.lead(cluster, key)
+                self.next_id += 1
+                verdicts[i] = (cluster, np.nan, 0, True)
+            if center != before:
+                centers[moved.setdefault(cluster, len(moved))] = center
+        ids = np.array(list(moved), dtype=np.uint64)
+        self._store.remove(ids=ids[ids < np.uint64(first_new)])
+        self._store.add(centers[: len(ids)], ids)
+
+
+def _votes(fingerprint: int) -> Array:
+    votes: Array = _votes_of(np.array([fingerprint], dtype=np.uint64))[0]
+    return votes
+
+
+def _votes_of(fingerprints: Keys) -> Array:
+    """1 for each bit that is set, -1 for each that is not: int32[n, 64]."""
+    octets = fingerprints.astype("<u8").view(np.uint8).reshape(-1, 8)
+    bits: Array = np.unpackbits(octets, axis=1, bitorder="little").astype(np.int32)
+    return 2 * bits - 1
+
+
+def _number(bits: Array) -> int:
+    return int(_numbers(bits[None])[0])
+
+
+def _numbers(bits: Array) -> Keys:
+    return np.packbits(bits, axis=1, bitorder="little").view("<u8")[:, 0].astype(np.uint64)

@@ -1,0 +1,149 @@
+"""The job `cluster`: every document of a corpus with the number of its cluster."""
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+
+import numpy as np
+
+import fpstore
+from fpstore import Store
+from fpstore.jobs.centers import Centers, Votes
+from fpstore.jobs.corpus import Corpus, Place, expect_other_files, fingerprints_of, processors
+from fpstore.jobs.journal import AppendFile, Job
+from fpstore.jobs.leaders import Leaders
+from fpstore.jobs.rows import row
+from fpstore.text import DEFAULT, Recipe
+from fpstore.types import Array, Progress
+
+# What is remembered of a document, to make the leaders again when the job goes on.
+_MEMBER = np.dtype([("fingerprint", "<u8"), ("cluster", "<u8")])
+_MEMBERS_AT_ONCE = 1 << 16
+
+
+@dataclass
+class ClusterTally:
+    """What the job has done, in all its runs."""
+
+    documents: int = 0
+    clusters: int = 0
+    bad: int = 0
+
+
+@dataclass
+class ClusterSummary(ClusterTally):
+    """The same, and what the last run took: bytes of text, seconds."""
+
+    run_bytes: int = 0
+    seconds: float = 0.0
+
+
+def cluster(
+    sources: Sequence[str | Path],
+    output: str | Path,
+    *,
+    k: int = 3,
+    update_center: bool = False,
+    recipe: Recipe = DEFAULT,
+    format: str = "auto",
+    text_column: str | int | None = None,
+    skip_bad: bool = False,
+    force: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> ClusterSummary:
+    """Write for each document of sources, in their order, a line of the number of its cluster, its name, a distance.
+
+    A document joins the cluster of the nearest leader within k, of several at one distance the oldest, or leads the
+    next cluster. The distance is that to the leader. update_center: compare with the bits that most of a cluster's
+    members so far have, in place of the leader; see fpstore.jobs.centers for what that does to k.
+    The rest is as for dedup.
+    """
+    started = time.monotonic()
+    corpus = Corpus(sources, format=format, text_column=text_column, skip_bad=skip_bad)
+    result = Path(output).absolute()
+    expect_other_files([result], corpus)
+    identity = {
+        **corpus.identity,
+        "results": [str(result)],
+        "recipe": recipe.to_json(),
+        "k": k,
+        "method": "centers" if update_center else "leaders",
+    }
+    with Job([result], identity, corpus.look(), force=force) as job:
+        text_bytes = 0
+        if not job.is_finished:
+            tally = ClusterTally(**(job.state["tally"] if job.state else {}))
+            place = Place(*(job.state["place"] if job.state else ()))
+            members_path = job.work / "members"
+            with (
+                closing(AppendFile(members_path, tally.documents * _MEMBER.itemsize)) as members,
+                _scratch_store(job.work / "store", k) as store,
+            ):
+                leaders = _restored(store, members, job.work / "votes" if update_center else None, k)
+                for batch in corpus.batches(place):
+                    fingerprints = fingerprints_of(batch.texts, recipe, threads or processors())
+                    found = leaders.decide(fingerprints)
+                    job.files[0].write(_lines(batch.names, found))
+                    members.write(_members(fingerprints, found).tobytes())
+                    members.sync()
+                    tally.documents += len(found)
+                    tally.clusters, tally.bad = leaders.next_id, batch.bad
+                    text_bytes += batch.text_bytes
+                    job.commit({"tally": asdict(tally), "place": astuple(batch.end)})
+                    if progress:
+                        progress("clustering (bytes)", corpus.bytes_read, corpus.total_bytes)
+            job.commit_last(job.state or {})
+        counts = job.state["tally"] if job.state else {}
+        job.finish()
+    return ClusterSummary(**counts, run_bytes=text_bytes, seconds=time.monotonic() - started)
+
+
+@contextmanager
+def _scratch_store(path: Path, k: int) -> Iterator[Store]:
+    """An empty store at path: whatever is there is made again from the members."""
+    shutil.rmtree(path, ignore_errors=True)
+    fpstore.create(path, k=k).close()
+    with fpstore.open(path, "w", durability="batch") as store:
+        yield store
+
+
+def _restored(store: Store, members: AppendFile, votes_path: Path | None, k: int) -> Leaders | Centers:
+    """The leaders, or centers, of those members."""
+    votes = None if votes_path is None else Votes(votes_path)
+    next_id = 0
+    for known in _chunks(members):
+        clusters, first = np.unique(known["cluster"], return_index=True)
+        first = first[clusters >= np.uint64(next_id)]
+        leaders = known[first]
+        if votes is None:
+            store.add(leaders["fingerprint"], leaders["cluster"])
+        else:
+            votes.restore(known["fingerprint"], known["cluster"], leaders)
+        next_id += len(leaders)
+    if votes is None:
+        return Leaders(store, k, next_id)
+    for start in range(0, next_id, _MEMBERS_AT_ONCE):
+        ids = np.arange(start, min(start + _MEMBERS_AT_ONCE, next_id), dtype=np.uint64)
+        store.add(votes.centers(ids), ids)
+    return Centers(store, votes, k, next_id)
+
+
+def _chunks(members: AppendFile) -> Iterator[Array]:
+    for start in range(0, members.length, _MEMBERS_AT_ONCE * _MEMBER.itemsize):
+        end = min(start + _MEMBERS_AT_ONCE * _MEMBER.itemsize, members.length)
+        yield np.frombuffer(members.read(start, end), dtype=_MEMBER)
+
+
+def _members(fingerprints: Array, verdicts: Array) -> Array:
+    found = np.empty(len(verdicts), dtype=_MEMBER)
+    found["fingerprint"], found["cluster"] = fingerprints, verdicts["id"]
+    return found
+
+
+def _lines(names: list[str], verdicts: Array) -> bytes:
+    columns = zip(verdicts["id"].tolist(), names, verdicts["distance"].tolist(), strict=True)
+    return b"".join(row(*values) for values in columns)

@@ -1,0 +1,249 @@
+"""The jobs that look at all documents of a corpus at once: its pairs of near documents, and the connected components.
+
+First the fingerprint and the name of every document are written down, in batches, which is not done again after an
+interruption; what follows takes no input, and is.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, astuple, dataclass
+from functools import lru_cache
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+
+import fpstore
+from fpstore.jobs.corpus import Corpus, Place, expect_other_files, fingerprints_of, processors
+from fpstore.jobs.journal import AppendFile, Job
+from fpstore.jobs.rows import row
+from fpstore.jobs.spool import Spool
+from fpstore.text import DEFAULT, Recipe
+from fpstore.types import Array, Counts, Keys, Progress
+
+_NAMES_AT_ONCE = 1 << 13
+_CACHED_NAMES = 1 << 16
+
+
+@dataclass
+class GraphTally:
+    """What the job has done, in all its runs; found: how many pairs or components."""
+
+    documents: int = 0
+    found: int = 0
+    bad: int = 0
+
+
+@dataclass
+class GraphSummary(GraphTally):
+    """The same, and what the last run took: bytes of text, seconds."""
+
+    run_bytes: int = 0
+    seconds: float = 0.0
+
+
+class Documents:
+    """The fingerprint and the name of every document; the fingerprints also sorted and without repetitions.
+
+    In memory are 40 bytes for each document.
+    """
+
+    def __init__(self, fingerprints: Keys, names: Spool, folder: Path) -> None:
+        self.fingerprints = fingerprints
+        self.names = names
+        self._folder = folder
+        self.distinct, self.place = np.unique(fingerprints, return_inverse=True)
+
+    def __len__(self) -> int:
+        return len(self.fingerprints)
+
+    def near(self, k: int, memory: str, progress: Progress | None) -> Iterator[tuple[Counts, Counts, Array]]:
+        """The pairs of distinct fingerprints within k: indexes of the two, smaller first, and the distances."""
+        path = self._folder / "store"
+        shutil.rmtree(path, ignore_errors=True)
+        with fpstore.build(path, self.distinct, None, k=k, memory=memory, progress=progress) as store:
+            for found in store.pairs(k, memory=memory, progress=progress):
+                places = (np.searchsorted(self.distinct, keys) for keys in (found.first, found.second))
+                yield (*places, found.distance)  # type: ignore[misc]
+        shutil.rmtree(path)
+
+
+# Writes the lines of a job, given the documents, and tells how many pairs or components there were.
+_Work = Callable[[Documents, AppendFile], int]
+
+
+def components(
+    sources: Sequence[str | Path],
+    output: str | Path,
+    *,
+    k: int = 3,
+    recipe: Recipe = DEFAULT,
+    format: str = "auto",
+    text_column: str | int | None = None,
+    skip_bad: bool = False,
+    force: bool = False,
+    threads: int | None = None,
+    memory: str = "1GiB",
+    progress: Progress | None = None,
+) -> GraphSummary:
+    """Write for each document of sources, in their order, a line of the number of its component, its name, a distance.
+
+    A component: all that are within k of each other, directly or by way of others. They are numbered in the order of
+    their first documents; the distance is that to the first document, and can be more than k. memory: the budget for
+    finding pairs. The rest is as for cluster.
+    """
+
+    def write(documents: Documents, out: AppendFile) -> int:
+        roots = _components(len(documents.distinct), documents.near(k, memory, progress))
+        labels = roots[documents.place]
+        _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        distances = np.bitwise_count(documents.fingerprints ^ documents.fingerprints[first[inverse]])
+        numbers = rank[inverse]
+        for start in range(0, len(documents), _NAMES_AT_ONCE):
+            own = slice(start, start + _NAMES_AT_ONCE)
+            names = documents.names.names(start, min(own.stop, len(documents)))
+            columns = zip(numbers[own].tolist(), names, distances[own].tolist(), strict=True)
+            out.write(b"".join(row(*values) for values in columns))
+        return len(order)
+
+    corpus = Corpus(sources, format=format, text_column=text_column, skip_bad=skip_bad)
+    job = _Collecting(corpus, Path(output).absolute(), "components", recipe, k)
+    return job.run(write, force, threads or processors(), progress)
+
+
+def document_pairs(
+    sources: Sequence[str | Path],
+    output: str | Path,
+    *,
+    k: int = 3,
+    recipe: Recipe = DEFAULT,
+    format: str = "auto",
+    text_column: str | int | None = None,
+    skip_bad: bool = False,
+    force: bool = False,
+    threads: int | None = None,
+    memory: str = "1GiB",
+    progress: Progress | None = None,
+) -> GraphSummary:
+    """Write a line for each pair of documents within k of each other: the names of the two and the distance.
+
+    The document that came first is first; the pairs are in no particular order. n equal documents are n (n - 1) / 2
+    pairs. The rest is as for components.
+    """
+
+    def write(documents: Documents, out: AppendFile) -> int:
+        # The documents of each distinct fingerprint, in their order.
+        order = np.argsort(documents.place, kind="stable")
+        ends = np.searchsorted(documents.place[order], np.arange(len(documents.distinct) + 1))
+        name = lru_cache(_CACHED_NAMES)(documents.names.name)
+        count = 0
+
+        def group(index: int) -> list[int]:
+            members: list[int] = order[ends[index] : ends[index + 1]].tolist()
+            return members
+
+        def tell(one: int, other: int, distance: int) -> None:
+            nonlocal count
+            out.write(row(name(min(one, other)), name(max(one, other)), distance))
+            count += 1
+
+        for index in np.flatnonzero(np.diff(ends) > 1).tolist():
+            for one, other in combinations(group(index), 2):
+                tell(one, other, 0)
+        for firsts, seconds, distances in documents.near(k, memory, progress):
+            for first, second, distance in zip(firsts.tolist(), seconds.tolist(), distances.tolist(), strict=True):
+                for one, other in product(group(first), group(second)):
+                    tell(one, other, distance)
+        return count
+
+    corpus = Corpus(sources, format=format, text_column=text_column, skip_bad=skip_bad)
+    job = _Collecting(corpus, Path(output).absolute(), "pairs", recipe, k)
+    return job.run(write, force, threads or processors(), progress)
+
+
+@dataclass
+class _Collecting:
+    """A job that begins with the fingerprints and names of all documents."""
+
+    corpus: Corpus
+    result: Path
+    method: str
+    recipe: Recipe
+    k: int
+
+    def run(self, work: _Work, force: bool, threads: int, progress: Progress | None) -> GraphSummary:
+        """Collect the documents, and do the work with them."""
+        started = time.monotonic()
+        expect_other_files([self.result], self.corpus)
+        identity = {
+            **self.corpus.identity,
+            "results": [str(self.result)],
+            "recipe": self.recipe.to_json(),
+            "k": self.k,
+            "method": self.method,
+        }
+        text_bytes = 0
+        with Job([self.result], identity, self.corpus.look(), force=force) as job:
+            tally = GraphTally(**(job.state["tally"] if job.state else {}))
+            if not job.is_finished:
+                with (
+                    closing(AppendFile(job.work / "fingerprints", 8 * tally.documents)) as keys,
+                    closing(Spool(job.work / "documents", texts=False, count=tally.documents)) as names,
+                ):
+                    text_bytes = self._collect(job, tally, keys, names, threads, progress)
+                    fingerprints = np.frombuffer(keys.read(0, keys.length), dtype="<u8").astype(np.uint64)
+                    tally.found = work(Documents(fingerprints, names, job.work), job.files[0])
+                job.commit_last({"tally": asdict(tally)})
+            job.finish()
+        return GraphSummary(**asdict(tally), run_bytes=text_bytes, seconds=time.monotonic() - started)
+
+    def _collect(
+        self, job: Job, tally: GraphTally, keys: AppendFile, names: Spool, threads: int, progress: Progress | None
+    ) -> int:
+        """The documents that are not collected yet; how many bytes of text they have."""
+        text_bytes = 0
+        for batch in self.corpus.batches(Place(*(job.state["place"] if job.state else ()))):
+            keys.write(fingerprints_of(batch.texts, self.recipe, threads).astype("<u8").tobytes())
+            names.append(range(tally.documents, tally.documents + len(batch.names)), batch.names, batch.texts)
+            keys.sync()
+            names.sync()
+            tally.documents += len(batch.names)
+            tally.bad = batch.bad
+            text_bytes += batch.text_bytes
+            job.commit({"tally": asdict(tally), "place": astuple(batch.end)})
+            if progress:
+                progress("reading (bytes)", self.corpus.bytes_read, self.corpus.total_bytes)
+        return text_bytes
+
+
+def _components(count: int, edges: Iterator[tuple[Counts, Counts, Array]]) -> Counts:
+    """The least number of each one's component, of so many that edges join: int64[count]."""
+    parent = np.arange(count)
+    for first, second, _ in edges:
+        one, other = first, second
+        while len(one):
+            one, other = _roots(parent, one), _roots(parent, other)
+            low, high = np.minimum(one, other), np.maximum(one, other)
+            apart = low < high
+            low, high = low[apart], high[apart]
+            # Of several edges at one root the least wins; the others are looked at again.
+            np.minimum.at(parent, high, low)
+            one, other = low, high
+    return _roots(parent, np.arange(count))
+
+
+def _roots(parent: Counts, numbers: Counts) -> Counts:
+    """The roots of numbers; the paths to them become shorter."""
+    roots = parent[numbers]
+    while True:
+        above = parent[roots]
+        if np.array_equal(above, roots):
+            break
+        roots = above
+    parent[numbers] = np.minimum(parent[numbers], roots)
+    return roots

@@ -1,0 +1,10 @@
+"""Owns the lines of tabs that jobs write."""
+
+_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"})
+
+
+def row(*values: object) -> bytes:
+    """Values as a line; what would end a field or a line in one of them is escaped by a backslash."""
+    fields = [str(value).translate(_ESCAPES) if isinstance(value, str) else str(value) for value in values]
+    # The name of a file can hold bytes that are no UTF-8; they go out as they came in.
+    return "\t".join(fields).encode("utf-8", "surrogateescape") + b"\n"

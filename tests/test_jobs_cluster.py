@@ -1,0 +1,82 @@
+"""`fpstore.jobs.cluster`: which documents are in one cluster."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jobs_model import Clusters, corpora, fingerprints, leader_follower, lines_of, majority, write_jsonl
+
+import fpstore
+from fpstore.jobs import centers, cluster, leaders
+from fpstore.jobs.centers import Centers, Votes
+from fpstore.jobs.leaders import Leaders
+
+TempFactory = pytest.TempPathFactory
+
+# Fingerprints a few bits from each other, so that centers move and change sides.
+bit_sets = st.sets(st.integers(0, 9), max_size=4).map(lambda bits: sum(1 << 7 * bit % 64 for bit in bits))
+streams = st.lists(bit_sets, max_size=60)
+
+
+def expected_lines(source: Path, found: Clusters) -> list[str]:
+    return [f"{number}\t{source}:{i + 1}\t{distance}" for i, (number, distance) in enumerate(found)]
+
+
+@given(corpora, st.integers(0, 8), st.booleans())
+@settings(max_examples=30)
+def test_a_document_joins_the_nearest_leader_or_leads(
+    tmp_path_factory: TempFactory, documents: list[str], k: int, update_center: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("cluster")
+    source = write_jsonl(folder / "in.jsonl", documents)
+    found = cluster([source], folder / "out", k=k, update_center=update_center)
+    expected = leader_follower(fingerprints(documents), k, update_center=update_center)
+    assert lines_of(folder / "out") == expected_lines(source, expected)
+    assert (found.documents, found.clusters) == (len(documents), len({number for number, _ in expected}))
+    assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out"]
+
+
+@given(streams, st.integers(0, 6), st.booleans(), st.sampled_from([1, 3, 2048]))
+@settings(max_examples=60)
+def test_fingerprints_join_as_in_the_model(
+    tmp_path_factory: TempFactory, keys: list[int], k: int, update_center: bool, slice_size: int
+) -> None:
+    folder = tmp_path_factory.mktemp("cluster")
+    with pytest.MonkeyPatch.context() as patch, fpstore.create(folder / "s.fps", k=6) as store:
+        for module in (centers, leaders):
+            patch.setattr(module, "SLICE", slice_size)
+        patch.setattr(centers, "_FIRST_CAPACITY", 1)
+        found = Centers(store, Votes(folder / "votes"), k, 0) if update_center else Leaders(store, k, 0)
+        verdicts = found.decide(np.array(keys, dtype=np.uint64))
+    joined = list(zip(verdicts["id"].tolist(), verdicts["distance"].tolist(), strict=True))
+    assert joined == leader_follower(keys, k, update_center=update_center)
+
+
+@given(st.lists(bit_sets, min_size=1), st.lists(bit_sets, min_size=1))
+def test_votes_restored_are_those_that_were_cast(
+    tmp_path_factory: TempFactory, first: list[int], second: list[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("votes")
+    votes = Votes(folder / "votes")
+    for number, keys in enumerate((first, second)):
+        votes.lead(number, keys[0])
+        for key in keys[1:]:
+            votes.join(number, key)
+    expected = [majority(first), majority(second)]
+    ids = np.arange(2, dtype=np.uint64)
+    assert votes.centers(ids).tolist() == [votes.center(0), votes.center(1)] == expected
+
+
+def test_equal_documents_are_one_cluster(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["the same four words"] * 5000)
+    for update_center in (False, True):
+        found = cluster([source], tmp_path / f"out{update_center}", update_center=update_center)
+        assert (found.documents, found.clusters) == (5000, 1)
+
+
+def test_documents_without_tokens_are_in_one_cluster_if_equal(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["", "!", "", "?"])
+    cluster([source], tmp_path / "out")
+    assert [line.split("\t")[0] for line in lines_of(tmp_path / "out")] == ["0", "1", "0", "2"]
