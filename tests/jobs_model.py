@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from fpstore.jobs.corpus import fingerprints_of
+from fpstore.jobs.corpus import hash_of
 from fpstore.text import DEFAULT, Recipe
 
 # Few words, so that many texts are near each other; the last is no token.
@@ -25,8 +25,9 @@ def lines_of(path: Path) -> list[str]:
 
 
 def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT) -> list[int]:
-    found: list[int] = fingerprints_of(documents, recipe, 1).tolist()
-    return found
+    """By recipe; of a document without tokens, the hash of it."""
+    keys, counts = recipe.measure_many(documents)
+    return [key if count else hash_of(text) for key, count, text in zip(keys.tolist(), counts, documents, strict=True)]
 
 
 # Which of the kept a document is near, and how far; None where it is kept.

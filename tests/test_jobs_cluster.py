@@ -34,7 +34,7 @@ def test_a_document_joins_the_nearest_leader_or_leads(
     found = cluster([source], folder / "out", k=k, update_center=update_center)
     expected = leader_follower(fingerprints(documents), k, update_center=update_center)
     assert lines_of(folder / "out") == expected_lines(source, expected)
-    assert (found.documents, found.clusters) == (len(documents), len({number for number, _ in expected}))
+    assert (found.documents, found.results) == (len(documents), len({number for number, _ in expected}))
     assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out"]
 
 
@@ -73,7 +73,7 @@ def test_equal_documents_are_one_cluster(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["the same four words"] * 5000)
     for update_center in (False, True):
         found = cluster([source], tmp_path / f"out{update_center}", update_center=update_center)
-        assert (found.documents, found.clusters) == (5000, 1)
+        assert (found.documents, found.results) == (5000, 1)
 
 
 def test_documents_without_tokens_are_in_one_cluster_if_equal(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobs_model import Verdicts, corpora, cosine, fingerprints, first_come, jaccard, lines_of, write_jsonl
 
 import fpstore
-from fpstore.jobs import JobError, corpus, dedup, runs, standing
+from fpstore.jobs import JobError, Sources, corpus, dedup, runs, standing
 from fpstore.text import DEFAULT, PRESETS, Recipe
 
 TempFactory = pytest.TempPathFactory
@@ -55,8 +55,8 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
     found = dedup([source], folder / "kept", dropped=folder / "dropped", k=k)
     verdicts = first_come(range(len(documents)), fingerprints(documents), k)
     expect_results(folder, source, verdicts)
-    assert (found.documents, found.kept) == (len(documents), verdicts.count(None))
-    assert (found.kept + found.dropped, found.bad, found.refused) == (found.documents, 0, 0)
+    assert (found.documents, found.results) == (len(documents), verdicts.count(None))
+    assert (found.bad, found.refused) == (0, 0)
     assert sorted(path.name for path in folder.iterdir()) == ["dropped", "in.jsonl", "kept"]
 
 
@@ -105,7 +105,7 @@ def test_a_standing_store_is_compared_with_and_extended(
     assert rows_of(store) == list(enumerate(stored))
     # Once more: nothing of it is new.
     again = dedup([source], folder / "again", store=store, keep=keep)
-    assert (again.kept, again.dropped) == (0, len(documents))
+    assert (again.results, again.documents) == (0, len(documents))
 
 
 @given(corpora, st.sampled_from([("jaccard", 0.5), ("jaccard", 1.0), ("cosine", 0.6)]), st.booleans())
@@ -148,7 +148,7 @@ def test_refused_matches_are_counted_each(tmp_path: Path) -> None:
     found = dedup([source], tmp_path / "kept", k=16, confirm="jaccard>=1", recipe=recipe)
     keys = fingerprints(documents, recipe)
     assert all((keys[i] ^ keys[j]).bit_count() <= 16 for i in range(3) for j in range(i))
-    assert (found.kept, found.refused) == (3, 3)
+    assert (found.results, found.refused) == (3, 3)
 
 
 def test_a_later_job_confirms_against_what_an_earlier_one_kept(tmp_path: Path) -> None:
@@ -156,11 +156,11 @@ def test_a_later_job_confirms_against_what_an_earlier_one_kept(tmp_path: Path) -
     dedup([write_jsonl(tmp_path / "1.jsonl", ["a b c d e f"])], tmp_path / "1", store=store, k=16, confirm="jaccard>=1")
     source = write_jsonl(tmp_path / "2.jsonl", ["a b c d e f", "a b c d e g"])
     found = dedup([source], tmp_path / "2", store=store, confirm="jaccard>=1")
-    assert (found.kept, found.dropped) == (1, 1)
+    assert (found.results, found.documents - found.results) == (1, 1)
     # Without --confirm the texts are written down all the same, for jobs to come.
     third = write_jsonl(tmp_path / "3.jsonl", ["something else entirely"])
-    assert dedup([third], tmp_path / "3", store=store).kept == 1
-    assert dedup([third], tmp_path / "4", store=store, confirm="cosine>=0.9").dropped == 1
+    assert dedup([third], tmp_path / "3", store=store).results == 1
+    assert dedup([third], tmp_path / "4", store=store, confirm="cosine>=0.9").results == 0
 
 
 # --- Hostile documents ---
@@ -177,7 +177,7 @@ def test_documents_without_tokens_are_duplicates_only_of_equal_ones(tmp_path: Pa
 def test_equal_documents_are_one(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["the same four words"] * 20_000)
     found = dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped")
-    assert (found.kept, found.dropped) == (1, 19_999)
+    assert (found.results, found.documents - found.results) == (1, 19_999)
     assert {line.split("\t", 1)[1] for line in lines_of(tmp_path / "dropped")} == {f"{source}:1\t0"}
 
 
@@ -185,13 +185,13 @@ def test_half_of_a_surrogate_pair_passes(tmp_path: Path) -> None:
     line = '{"text": "\\ud800"}'
     (tmp_path / "in.jsonl").write_text(f"{line}\n{line}\n")
     found = dedup([tmp_path / "in.jsonl"], tmp_path / "kept", confirm="jaccard>=0.5")
-    assert (found.kept, lines_of(tmp_path / "kept")) == (1, [line])
+    assert (found.results, lines_of(tmp_path / "kept")) == (1, [line])
 
 
 def test_bad_lines_are_counted(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{\n{"text": 1}\n{"text": "b b"}\n')
     for keep in ("first", "longest"):
-        found = dedup([tmp_path / "in.jsonl"], tmp_path / keep, skip_bad=True, keep=keep)
+        found = dedup(Sources([tmp_path / "in.jsonl"], skip_bad=True), tmp_path / keep, keep=keep)
         assert (found.documents, found.bad) == (2, 2)
 
 
@@ -285,7 +285,7 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="first or longest"):
         dedup([source], tmp_path / "kept", keep="last")
     with pytest.raises(ValueError, match="reads the inputs twice"):
-        dedup(["-"], tmp_path / "kept", keep="longest", format="jsonl")
+        dedup(Sources(["-"], format="jsonl"), tmp_path / "kept", keep="longest")
     with pytest.raises(ValueError, match="also an input"):
         dedup([source], source, force=True)
     with pytest.raises(ValueError, match="one file for two"):

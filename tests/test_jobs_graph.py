@@ -26,7 +26,7 @@ def test_components_are_those_of_the_graph_of_near_documents(
     expected = connected(fingerprints(documents), k)
     lines = [f"{number}\t{source}:{i + 1}\t{distance}" for i, (number, distance) in enumerate(expected)]
     assert lines_of(folder / "out") == lines
-    assert (found.documents, found.found) == (len(documents), len({number for number, _ in expected}))
+    assert (found.documents, found.results) == (len(documents), len({number for number, _ in expected}))
     assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out"]
 
 
@@ -42,7 +42,7 @@ def test_pairs_are_those_within_k_equal_documents_too(
     distances = {(i, j): (keys[i] ^ keys[j]).bit_count() for i, j in combinations(range(len(keys)), 2)}
     expected = [f"{source}:{i + 1}\t{source}:{j + 1}\t{d}" for (i, j), d in distances.items() if d <= k]
     assert sorted(lines_of(folder / "out")) == sorted(expected)
-    assert found.found == len(expected)
+    assert found.results == len(expected)
 
 
 @given(

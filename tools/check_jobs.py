@@ -38,8 +38,8 @@ def first(folder: Path) -> object:
 
 
 def first_into_store(folder: Path) -> object:
-    options: dict[str, Any] = {"dropped": folder / "dropped", "store": folder / "s.fps", "skip_bad": True}
-    return jobs.dedup([folder / "a.jsonl", folder / "bad.jsonl"], folder / "kept", **options)
+    sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
+    return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", store=folder / "s.fps")
 
 
 def confirmed(folder: Path) -> object:
@@ -61,12 +61,27 @@ def before(folder: Path) -> None:
     jobs.dedup([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fps")
 
 
+def leaders(folder: Path) -> object:
+    return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", k=8)
+
+
+def centers(folder: Path) -> object:
+    return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", k=8, update_center=True)
+
+
+def components(folder: Path) -> object:
+    return jobs.components([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", k=8)
+
+
 SCENARIOS: dict[str, tuple[Work, Callable[[Path], None] | None]] = {
     "dedup": (first, None),
     "dedup --store": (first_into_store, None),
     "dedup --store, a second corpus": (again_into_store, before),
     "dedup --confirm": (confirmed, None),
     "dedup --keep longest": (longest, None),
+    "cluster": (leaders, None),
+    "cluster --update-center": (centers, None),
+    "cluster --components": (components, None),
 }
 
 

@@ -22,6 +22,7 @@ SUBCOMMANDS = (
     "probe",
     "pairs",
     "dedup",
+    "cluster",
     "fingerprint",
     "recipe",
     "idf",

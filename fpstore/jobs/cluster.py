@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,11 @@ import numpy as np
 import fpstore
 from fpstore import Store
 from fpstore.jobs.centers import Centers, Votes
-from fpstore.jobs.corpus import Corpus, Place, expect_other_files, fingerprints_of, processors
+from fpstore.jobs.corpus import Corpus, Place, Sources, expect_other_files
 from fpstore.jobs.journal import AppendFile, Job
 from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.rows import row
+from fpstore.jobs.summary import Summary, Tally, summarise
 from fpstore.text import DEFAULT, Recipe
 from fpstore.types import Array, Progress
 
@@ -24,37 +25,17 @@ _MEMBER = np.dtype([("fingerprint", "<u8"), ("cluster", "<u8")])
 _MEMBERS_AT_ONCE = 1 << 16
 
 
-@dataclass
-class ClusterTally:
-    """What the job has done, in all its runs."""
-
-    documents: int = 0
-    clusters: int = 0
-    bad: int = 0
-
-
-@dataclass
-class ClusterSummary(ClusterTally):
-    """The same, and what the last run took: bytes of text, seconds."""
-
-    run_bytes: int = 0
-    seconds: float = 0.0
-
-
 def cluster(
-    sources: Sequence[str | Path],
+    sources: Sources | Sequence[str | Path],
     output: str | Path,
     *,
     k: int = 3,
     update_center: bool = False,
     recipe: Recipe = DEFAULT,
-    format: str = "auto",
-    text_column: str | int | None = None,
-    skip_bad: bool = False,
     force: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> ClusterSummary:
+) -> Summary:
     """Write for each document of sources, in their order, a line of the number of its cluster, its name, a distance.
 
     A document joins the cluster of the nearest leader within k, of several at one distance the oldest, or leads the
@@ -63,20 +44,18 @@ def cluster(
     The rest is as for dedup.
     """
     started = time.monotonic()
-    corpus = Corpus(sources, format=format, text_column=text_column, skip_bad=skip_bad)
+    corpus = Corpus(sources, recipe, k, threads)
     result = Path(output).absolute()
     expect_other_files([result], corpus)
     identity = {
         **corpus.identity,
         "results": [str(result)],
-        "recipe": recipe.to_json(),
         "k": k,
         "method": "centers" if update_center else "leaders",
     }
     with Job([result], identity, corpus.look(), force=force) as job:
-        text_bytes = 0
+        tally = Tally.of(job.state)
         if not job.is_finished:
-            tally = ClusterTally(**(job.state["tally"] if job.state else {}))
             place = Place(*(job.state["place"] if job.state else ()))
             members_path = job.work / "members"
             with (
@@ -85,21 +64,19 @@ def cluster(
             ):
                 leaders = _restored(store, members, job.work / "votes" if update_center else None, k)
                 for batch in corpus.batches(place):
-                    fingerprints = fingerprints_of(batch.texts, recipe, threads or processors())
+                    fingerprints = corpus.fingerprints(batch)
                     found = leaders.decide(fingerprints)
                     job.files[0].write(_lines(batch.names, found))
                     members.write(_members(fingerprints, found).tobytes())
                     members.sync()
                     tally.documents += len(found)
-                    tally.clusters, tally.bad = leaders.next_id, batch.bad
-                    text_bytes += batch.text_bytes
+                    tally.results, tally.bad = leaders.next_id, batch.bad
                     job.commit({"tally": asdict(tally), "place": astuple(batch.end)})
                     if progress:
                         progress("clustering (bytes)", corpus.bytes_read, corpus.total_bytes)
             job.commit_last(job.state or {})
-        counts = job.state["tally"] if job.state else {}
         job.finish()
-    return ClusterSummary(**counts, run_bytes=text_bytes, seconds=time.monotonic() - started)
+    return summarise(tally, corpus.text_bytes, started, corpus.warning)
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from fpstore.inputs import documents
+from fpstore.inputs import Documents, documents
 from fpstore.text import Recipe
+from fpstore.text.short import Lengths
 from fpstore.types import Keys
 
 # A batch is full with so many documents, or so many bytes of text. It is what an interruption costs, and what is held.
@@ -46,28 +47,68 @@ class Batch:
     bad: int
 
 
-class Corpus:
-    """The documents of several sources, one after the other."""
+@dataclass(frozen=True)
+class Sources:
+    """Where documents are read from, and how: the arguments of fpstore.inputs.documents."""
 
-    def __init__(
-        self,
-        sources: Sequence[str | Path],
-        *,
-        format: str = "auto",
-        text_column: str | int | None = None,
-        skip_bad: bool = False,
-    ) -> None:
-        """As for fpstore.inputs.documents, which raises what is wrong."""
-        self.sources = [os.fspath(source) for source in sources]
-        self.bytes_read = 0
-        self._options: dict[str, Any] = {"format": format, "text_column": text_column, "skip_bad": skip_bad}
-        with closing(documents(self.sources, **self._options)) as found:
+    paths: Sequence[str | Path]
+    format: str = "auto"
+    text_column: str | int | None = None
+    html: bool = False
+    skip_bad: bool = False
+
+
+class Corpus:
+    """The documents of several sources, one after the other, and their fingerprints.
+
+    bytes_read: of the sources, in the pass under way. text_bytes: of the texts that became fingerprints.
+    """
+
+    def __init__(self, sources: Sources | Sequence[str | Path], recipe: Recipe, k: int, threads: int | None) -> None:
+        """threads: that make fingerprints; all processors where None. k: for the warning.
+
+        Raises what fpstore.inputs.documents does.
+        """
+        if not isinstance(sources, Sources):
+            sources = Sources(sources)
+        self.sources = [os.fspath(path) for path in sources.paths]
+        self.bytes_read = self.text_bytes = 0
+        self._options: dict[str, Any] = {
+            "format": sources.format,
+            "text_column": sources.text_column,
+            "html": sources.html,
+            "skip_bad": sources.skip_bad,
+        }
+        self._recipe = recipe
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._lengths = Lengths(recipe, k)
+        with closing(self._documents(self.sources)) as found:
             self.total_bytes = found.total_bytes
+
+    def _documents(self, sources: list[str]) -> Documents:
+        return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the documents follow from, but for what the sources hold."""
-        return {"inputs": self.sources, **self._options}
+        """All that the documents and their fingerprints follow from, but for what the sources hold."""
+        return {"inputs": self.sources, **self._options, "recipe": self._recipe.to_json()}
+
+    @property
+    def warning(self) -> str | None:
+        """What to say where most of the texts that became fingerprints are short."""
+        return self._lengths.warning
+
+    def fingerprints(self, batch: "Batch") -> Keys:
+        """Of a batch, by the recipe: uint64[n]; of a text without tokens, a hash of it as it stands.
+
+        So that texts without tokens, about which a simhash says nothing, are near each other only if they are equal.
+        """
+        self.text_bytes += batch.text_bytes
+        fingerprints, token_counts = self._recipe.measure_many(batch.texts, self._threads)
+        self._lengths.see(token_counts)
+        for index in np.flatnonzero(token_counts == 0).tolist():
+            fingerprints[index] = hash_of(batch.texts[index])
+        return fingerprints
 
     @property
     def files(self) -> list[str]:
@@ -90,7 +131,7 @@ class Corpus:
         self.bytes_read = 0
         for number in range(start.source, len(self.sources)):
             finished_bad = bad
-            with closing(documents([self.sources[number]], on_bytes=self._count, **self._options)) as found:
+            with closing(self._documents([self.sources[number]])) as found:
                 skipped = start.document if number == start.source else 0
                 for index, (name, text, line) in enumerate(found.with_lines()):
                     if index < skipped:
@@ -110,16 +151,9 @@ class Corpus:
         self.bytes_read += count
 
 
-def fingerprints_of(texts: Sequence[str], recipe: Recipe, threads: int) -> Keys:
-    """The fingerprints of texts by recipe: uint64[n]; of a text without tokens, a hash of it as it stands.
-
-    So that texts without tokens, about which a simhash says nothing, are near each other only if they are equal.
-    """
-    fingerprints, token_counts = recipe.measure_many(texts, threads)
-    for index in np.flatnonzero(token_counts == 0).tolist():
-        digest = hashlib.blake2b(texts[index].encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        fingerprints[index] = int.from_bytes(digest, "little")
-    return fingerprints
+def hash_of(text: str) -> int:
+    """What stands for the fingerprint of a text without tokens: 64 bits of BLAKE2b of its UTF-8."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def expect_other_files(results: Sequence[Path], corpus: Corpus) -> None:
@@ -129,11 +163,6 @@ def expect_other_files(results: Sequence[Path], corpus: Corpus) -> None:
     for path in results:
         if path.exists() and any(os.path.samefile(path, source) for source in corpus.files):
             raise ValueError(f"{path}: found a result that is also an input, expected another file")
-
-
-def processors() -> int:
-    """How many there are for this process."""
-    return len(os.sched_getaffinity(0))
 
 
 def document_line(name: str, text: str, line: bytes | None) -> bytes:

@@ -2,30 +2,22 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fpstore.jobs.confirm import Confirm
-from fpstore.jobs.corpus import Corpus, expect_other_files, processors
+from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
 from fpstore.jobs.journal import Job
-from fpstore.jobs.runs import FirstRun, LongestRun, Tally
+from fpstore.jobs.runs import FirstRun, LongestRun
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
+from fpstore.jobs.summary import Summary, Tally, summarise
 from fpstore.text import Recipe
 from fpstore.types import Progress
 
 _RUNS = {"first": FirstRun, "longest": LongestRun}
 
 
-@dataclass
-class Summary(Tally):
-    """What the job has done, and what the last run took: bytes of text, seconds."""
-
-    run_bytes: int = 0
-    seconds: float = 0.0
-
-
 def dedup(
-    sources: Sequence[str | Path],
+    sources: Sources | Sequence[str | Path],
     kept: str | Path,
     *,
     dropped: str | Path | None = None,
@@ -34,16 +26,13 @@ def dedup(
     recipe: Recipe | None = None,
     k: int | None = None,
     confirm: str | None = None,
-    format: str = "auto",
-    text_column: str | int | None = None,
-    skip_bad: bool = False,
     force: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Write the documents of sources that are near none kept before to kept, and to dropped the others and why.
 
-    sources, format, text_column, skip_bad: as for fpstore.inputs.documents. kept: JSON lines, each as it was read
+    kept: JSON lines, each as it was read
     where it was read as one, else an object with name and text. dropped: lines of name, name of the kept document,
     distance and, with confirm, how alike the two are, separated by tabs; or JSON lines where it ends in .jsonl.
     keep: "first", or "longest": decided as if the longest came first. store: a standing store, with which the
@@ -59,25 +48,23 @@ def dedup(
     started = time.monotonic()
     if keep not in _RUNS:
         raise ValueError(f"keep: found {keep!r:.40}, expected first or longest")
-    corpus = Corpus(sources, format=format, text_column=text_column, skip_bad=skip_bad)
+    standing = None if store is None else Path(store).absolute()
+    settings = settle_settings(standing, recipe, k)
+    corpus = Corpus(sources, settings.recipe, settings.k, threads)
     if keep == "longest" and len(corpus.files) < len(corpus.sources):
         raise ValueError("standard input: found keep longest, which reads the inputs twice; expected files")
     check = None if confirm is None else Confirm.parse(confirm)
     results = [Path(path).absolute() for path in (kept, dropped) if path is not None]
     expect_other_files(results, corpus)
-    standing = None if store is None else Path(store).absolute()
-    settings = settle_settings(standing, recipe, k)
     identity = {
         **corpus.identity,
         "results": list(map(str, results)),
         "keep": keep,
         "store": standing and str(standing),
-        "recipe": settings.recipe.to_json(),
         "k": settings.k,
         "confirm": check and str(check),
     }
     with Job(results, identity, corpus.look(), force=force) as job:
-        text_bytes = 0
         if not job.is_finished:
             texts = check is not None
             if standing is None:
@@ -85,14 +72,13 @@ def dedup(
             else:
                 opened = standing_workplace(standing, job, settings, texts=texts)
             with opened as workplace:
-                run = _RUNS[keep](job, corpus, workplace, settings, check, threads or processors(), progress)
+                run = _RUNS[keep](job, corpus, workplace, settings, check, progress)
                 run.to_the_end()
                 if standing is not None:
                     workplace.store.settle()
                 run.commit_last()
-            text_bytes = run.text_bytes
         if standing is not None:
             release(standing, job)
-        tally = job.state["tally"] if job.state else {}
+        tally = Tally.of(job.state)
         job.finish()
-    return Summary(**tally, run_bytes=text_bytes, seconds=time.monotonic() - started)
+    return summarise(tally, corpus.text_bytes, started, corpus.warning)

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from functools import lru_cache
 from itertools import combinations, product
 from pathlib import Path
@@ -16,32 +16,16 @@ from pathlib import Path
 import numpy as np
 
 import fpstore
-from fpstore.jobs.corpus import Corpus, Place, expect_other_files, fingerprints_of, processors
+from fpstore.jobs.corpus import Corpus, Place, Sources, expect_other_files
 from fpstore.jobs.journal import AppendFile, Job
 from fpstore.jobs.rows import row
 from fpstore.jobs.spool import Spool
+from fpstore.jobs.summary import Summary, Tally, summarise
 from fpstore.text import DEFAULT, Recipe
 from fpstore.types import Array, Counts, Keys, Progress
 
 _NAMES_AT_ONCE = 1 << 13
 _CACHED_NAMES = 1 << 16
-
-
-@dataclass
-class GraphTally:
-    """What the job has done, in all its runs; found: how many pairs or components."""
-
-    documents: int = 0
-    found: int = 0
-    bad: int = 0
-
-
-@dataclass
-class GraphSummary(GraphTally):
-    """The same, and what the last run took: bytes of text, seconds."""
-
-    run_bytes: int = 0
-    seconds: float = 0.0
 
 
 class Documents:
@@ -75,19 +59,16 @@ _Work = Callable[[Documents, AppendFile], int]
 
 
 def components(
-    sources: Sequence[str | Path],
+    sources: Sources | Sequence[str | Path],
     output: str | Path,
     *,
     k: int = 3,
     recipe: Recipe = DEFAULT,
-    format: str = "auto",
-    text_column: str | int | None = None,
-    skip_bad: bool = False,
     force: bool = False,
     threads: int | None = None,
     memory: str = "1GiB",
     progress: Progress | None = None,
-) -> GraphSummary:
+) -> Summary:
     """Write for each document of sources, in their order, a line of the number of its component, its name, a distance.
 
     A component: all that are within k of each other, directly or by way of others. They are numbered in the order of
@@ -111,25 +92,20 @@ def components(
             out.write(b"".join(row(*values) for values in columns))
         return len(order)
 
-    corpus = Corpus(sources, format=format, text_column=text_column, skip_bad=skip_bad)
-    job = _Collecting(corpus, Path(output).absolute(), "components", recipe, k)
-    return job.run(write, force, threads or processors(), progress)
+    return _run(Corpus(sources, recipe, k, threads), Path(output).absolute(), "components", k, write, force, progress)
 
 
 def document_pairs(
-    sources: Sequence[str | Path],
+    sources: Sources | Sequence[str | Path],
     output: str | Path,
     *,
     k: int = 3,
     recipe: Recipe = DEFAULT,
-    format: str = "auto",
-    text_column: str | int | None = None,
-    skip_bad: bool = False,
     force: bool = False,
     threads: int | None = None,
     memory: str = "1GiB",
     progress: Progress | None = None,
-) -> GraphSummary:
+) -> Summary:
     """Write a line for each pair of documents within k of each other: the names of the two and the distance.
 
     The document that came first is first; the pairs are in no particular order. n equal documents are n (n - 1) / 2
@@ -161,64 +137,43 @@ def document_pairs(
                     tell(one, other, distance)
         return count
 
-    corpus = Corpus(sources, format=format, text_column=text_column, skip_bad=skip_bad)
-    job = _Collecting(corpus, Path(output).absolute(), "pairs", recipe, k)
-    return job.run(write, force, threads or processors(), progress)
+    return _run(Corpus(sources, recipe, k, threads), Path(output).absolute(), "pairs", k, write, force, progress)
 
 
-@dataclass
-class _Collecting:
-    """A job that begins with the fingerprints and names of all documents."""
+def _run(
+    corpus: Corpus, result: Path, method: str, k: int, work: _Work, force: bool, progress: Progress | None
+) -> Summary:
+    """Collect the documents, and do the work with them."""
+    started = time.monotonic()
+    expect_other_files([result], corpus)
+    identity = {**corpus.identity, "results": [str(result)], "k": k, "method": method}
+    with Job([result], identity, corpus.look(), force=force) as job:
+        tally = Tally.of(job.state)
+        if not job.is_finished:
+            with (
+                closing(AppendFile(job.work / "fingerprints", 8 * tally.documents)) as keys,
+                closing(Spool(job.work / "documents", texts=False, count=tally.documents)) as names,
+            ):
+                _collect(corpus, job, tally, keys, names, progress)
+                fingerprints = np.frombuffer(keys.read(0, keys.length), dtype="<u8").astype(np.uint64)
+                tally.results = work(Documents(fingerprints, names, job.work), job.files[0])
+            job.commit_last({"tally": asdict(tally)})
+        job.finish()
+    return summarise(tally, corpus.text_bytes, started, corpus.warning)
 
-    corpus: Corpus
-    result: Path
-    method: str
-    recipe: Recipe
-    k: int
 
-    def run(self, work: _Work, force: bool, threads: int, progress: Progress | None) -> GraphSummary:
-        """Collect the documents, and do the work with them."""
-        started = time.monotonic()
-        expect_other_files([self.result], self.corpus)
-        identity = {
-            **self.corpus.identity,
-            "results": [str(self.result)],
-            "recipe": self.recipe.to_json(),
-            "k": self.k,
-            "method": self.method,
-        }
-        text_bytes = 0
-        with Job([self.result], identity, self.corpus.look(), force=force) as job:
-            tally = GraphTally(**(job.state["tally"] if job.state else {}))
-            if not job.is_finished:
-                with (
-                    closing(AppendFile(job.work / "fingerprints", 8 * tally.documents)) as keys,
-                    closing(Spool(job.work / "documents", texts=False, count=tally.documents)) as names,
-                ):
-                    text_bytes = self._collect(job, tally, keys, names, threads, progress)
-                    fingerprints = np.frombuffer(keys.read(0, keys.length), dtype="<u8").astype(np.uint64)
-                    tally.found = work(Documents(fingerprints, names, job.work), job.files[0])
-                job.commit_last({"tally": asdict(tally)})
-            job.finish()
-        return GraphSummary(**asdict(tally), run_bytes=text_bytes, seconds=time.monotonic() - started)
-
-    def _collect(
-        self, job: Job, tally: GraphTally, keys: AppendFile, names: Spool, threads: int, progress: Progress | None
-    ) -> int:
-        """The documents that are not collected yet; how many bytes of text they have."""
-        text_bytes = 0
-        for batch in self.corpus.batches(Place(*(job.state["place"] if job.state else ()))):
-            keys.write(fingerprints_of(batch.texts, self.recipe, threads).astype("<u8").tobytes())
-            names.append(range(tally.documents, tally.documents + len(batch.names)), batch.names, batch.texts)
-            keys.sync()
-            names.sync()
-            tally.documents += len(batch.names)
-            tally.bad = batch.bad
-            text_bytes += batch.text_bytes
-            job.commit({"tally": asdict(tally), "place": astuple(batch.end)})
-            if progress:
-                progress("reading (bytes)", self.corpus.bytes_read, self.corpus.total_bytes)
-        return text_bytes
+def _collect(corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Spool, progress: Progress | None) -> None:
+    """Write down the documents that are not yet."""
+    for batch in corpus.batches(Place(*(job.state["place"] if job.state else ()))):
+        keys.write(corpus.fingerprints(batch).astype("<u8").tobytes())
+        names.append(range(tally.documents, tally.documents + len(batch.names)), batch.names, batch.texts)
+        keys.sync()
+        names.sync()
+        tally.documents += len(batch.names)
+        tally.bad = batch.bad
+        job.commit({"tally": asdict(tally), "place": astuple(batch.end)})
+        if progress:
+            progress("reading (bytes)", corpus.bytes_read, corpus.total_bytes)
 
 
 def _components(count: int, edges: Iterator[tuple[Counts, Counts, Array]]) -> Counts:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from math import isnan
 from typing import Any
 
@@ -16,7 +16,6 @@ from fpstore.jobs.corpus import (
     Corpus,
     Place,
     document_line,
-    fingerprints_of,
     json_line,
 )
 from fpstore.jobs.journal import AppendFile, Job, JobError
@@ -25,22 +24,12 @@ from fpstore.jobs.leaders import VERDICT
 from fpstore.jobs.rows import row
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace
+from fpstore.jobs.summary import Tally
 from fpstore.types import Array, Counts, Keys, Progress
 
 JSON_SUFFIXES = (".jsonl", ".ndjson")
 
 _MEASURES = np.dtype([("fingerprint", "<u8"), ("length", "<i8")])
-
-
-@dataclass
-class Tally:
-    """What a job has done, in all its runs."""
-
-    documents: int = 0
-    kept: int = 0
-    dropped: int = 0
-    bad: int = 0
-    refused: int = 0
 
 
 class FirstRun:
@@ -53,27 +42,22 @@ class FirstRun:
         workplace: Workplace,
         settings: Settings,
         confirm: Confirm | None,
-        threads: int,
         progress: Progress | None,
     ) -> None:
-        state = job.state or {"tally": {}, "place": []}
         self._job = job
         self._corpus = corpus
         self._workplace = workplace
-        self._settings = settings
-        self._threads = threads
         self._progress = progress
         self._kept = Kept(workplace, settings.recipe, settings.k, confirm)
-        self._tally = Tally(**state["tally"])
+        self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
-        self._place = Place(*state["place"])
+        self._place = Place(*(job.state["place"] if job.state else ()))
         self._drop_line = _dropped_json if job.results[-1].suffix in JSON_SUFFIXES else _dropped_row
-        self.text_bytes = 0
 
     def to_the_end(self) -> None:
         """Do what is left."""
         for batch in self._batches("deduplicating (bytes)"):
-            verdicts = self._decide(self._fingerprints(batch), batch.names, batch.texts)
+            verdicts = self._decide(self._corpus.fingerprints(batch), batch.names, batch.texts)
             self._write(batch, verdicts)
             self._commit()
 
@@ -88,16 +72,10 @@ class FirstRun:
             yield batch
             self._show(phase, self._corpus.bytes_read, self._corpus.total_bytes)
 
-    def _fingerprints(self, batch: Batch) -> Keys:
-        self.text_bytes += batch.text_bytes
-        return fingerprints_of(batch.texts, self._settings.recipe, self._threads)
-
     def _decide(self, fingerprints: Keys, names: list[str], texts: list[str]) -> Array:
         verdicts = self._kept.decide_all(fingerprints, names, texts)
-        kept = int(verdicts["leads"].sum())
         self._tally.documents += len(verdicts)
-        self._tally.kept += kept
-        self._tally.dropped += len(verdicts) - kept
+        self._tally.results += int(verdicts["leads"].sum())
         self._tally.refused = self._kept.refused
         return verdicts
 
@@ -174,7 +152,7 @@ class LongestRun(FirstRun):
     def _measure(self, documents: Spool, measures: AppendFile) -> None:
         for batch in self._batches("measuring (bytes)"):
             rows = np.empty(len(batch.names), dtype=_MEASURES)
-            rows["fingerprint"] = self._fingerprints(batch)
+            rows["fingerprint"] = self._corpus.fingerprints(batch)
             rows["length"] = [len(text) for text in batch.texts]
             measures.write(rows.tobytes())
             documents.append(range(self._measured, self._measured + len(rows)), batch.names, batch.texts)

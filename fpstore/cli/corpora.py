@@ -1,0 +1,66 @@
+"""The options of the subcommands that work through a corpus and go on after an interruption, and what they say."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fpstore.cli.texts import idf_option, reading_options, recipe_option
+from fpstore.cli.values import counted, format_option, skip_bad_option, tell_skipped
+
+if TYPE_CHECKING:
+    from fpstore.jobs import Summary
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def corpus_options(command: _Command) -> _Command:
+    """Inputs and how they are read, the recipe, and --force."""
+    options = (
+        format_option,
+        reading_options,
+        recipe_option,
+        idf_option,
+        skip_bad_option,
+        click.option("--force", is_flag=True, help="Replace what is there, and begin an interrupted job again."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write to FILE, and go on there after an interruption.  [default: standard output]",
+)
+
+
+@contextmanager
+def output_file(output: str | None) -> Iterator[Path]:
+    """The file that a job writes; where none is asked for, one that is copied to standard output in the end."""
+    if output is not None:
+        yield Path(output)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lines"
+        yield path
+        sys.stdout.flush()
+        with path.open("rb") as lines:
+            shutil.copyfileobj(lines, sys.stdout.buffer)
+
+
+def tell(what: str, summary: "Summary", results: str) -> None:
+    """Say on standard error what a job has done; results: what became of its documents."""
+    tell_skipped(summary.bad)
+    if summary.warning is not None:
+        click.echo(f"fpstore: warning: {summary.warning}", err=True)
+    rate = f" ({summary.rate / 1e6:.1f} MB/s)" if summary.run_bytes else ""
+    click.echo(f"{what}: {counted(summary.documents, 'document')}, {results}{rate}", err=True)

@@ -1,0 +1,47 @@
+"""Owns what a job tells when it has ended."""
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+
+@dataclass
+class Tally:
+    """What a job has done, in all its runs.
+
+    results: kept documents, clusters, components or pairs. bad: lines and rows that were passed over. refused: matches
+    that were found not to be alike.
+    """
+
+    documents: int = 0
+    results: int = 0
+    bad: int = 0
+    refused: int = 0
+
+    @classmethod
+    def of(cls, state: dict[str, Any] | None) -> Self:
+        """That of a journal."""
+        return cls(**(state["tally"] if state else {}))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The tally, and what the last run took, bytes of text and seconds; warning: what to say if most texts are short."""
+
+    documents: int
+    results: int
+    bad: int
+    refused: int
+    run_bytes: int
+    seconds: float
+    warning: str | None
+
+    @property
+    def rate(self) -> float:
+        """Bytes of text in a second."""
+        return self.run_bytes / max(self.seconds, 1e-9)
+
+
+def summarise(tally: Tally, run_bytes: int, started: float, warning: str | None) -> Summary:
+    """The summary of a run that started at a time of time.monotonic."""
+    return Summary(**asdict(tally), run_bytes=run_bytes, seconds=time.monotonic() - started, warning=warning)
