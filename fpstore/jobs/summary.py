@@ -26,7 +26,10 @@ class Tally:
 
 @dataclass(frozen=True)
 class Summary:
-    """The tally, and what the last run took, bytes of text and seconds; warning: what to say if most texts are short."""
+    """The tally, and what the last run took: bytes of text, seconds.
+
+    warning: what to say where most texts are short for their recipe, else None.
+    """
 
     documents: int
     results: int
