@@ -110,9 +110,9 @@ def _restored(store: Store, members: AppendFile, votes_path: Path | None, k: int
 
 
 def _chunks(members: AppendFile) -> Iterator[Array]:
-    for start in range(0, members.length, _MEMBERS_AT_ONCE * _MEMBER.itemsize):
-        end = min(start + _MEMBERS_AT_ONCE * _MEMBER.itemsize, members.length)
-        yield np.frombuffer(members.read(start, end), dtype=_MEMBER)
+    known = np.frombuffer(members.view(), dtype=_MEMBER)
+    for start in range(0, len(known), _MEMBERS_AT_ONCE):
+        yield known[start : start + _MEMBERS_AT_ONCE]
 
 
 def _members(fingerprints: Array, verdicts: Array) -> Array:

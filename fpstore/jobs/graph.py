@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, astuple
-from functools import lru_cache
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,6 @@ from fpstore.text import DEFAULT, Recipe
 from fpstore.types import Array, Counts, Keys, Progress
 
 _NAMES_AT_ONCE = 1 << 13
-_CACHED_NAMES = 1 << 16
 
 
 class Documents:
@@ -87,8 +85,8 @@ def components(
         numbers = rank[inverse]
         for start in range(0, len(documents), _NAMES_AT_ONCE):
             own = slice(start, start + _NAMES_AT_ONCE)
-            names = documents.names.names(start, min(own.stop, len(documents)))
-            columns = zip(numbers[own].tolist(), names, distances[own].tolist(), strict=True)
+            ids = np.arange(start, min(own.stop, len(documents)), dtype=np.uint64)
+            columns = zip(numbers[own].tolist(), documents.names.names(ids), distances[own].tolist(), strict=True)
             out.write(b"".join(row(*values) for values in columns))
         return len(order)
 
@@ -113,31 +111,31 @@ def document_pairs(
     """
 
     def write(documents: Documents, out: AppendFile) -> int:
-        # The documents of each distinct fingerprint, in their order.
-        order = np.argsort(documents.place, kind="stable")
-        ends = np.searchsorted(documents.place[order], np.arange(len(documents.distinct) + 1))
-        name = lru_cache(_CACHED_NAMES)(documents.names.name)
         count = 0
-
-        def group(index: int) -> list[int]:
-            members: list[int] = order[ends[index] : ends[index + 1]].tolist()
-            return members
-
-        def tell(one: int, other: int, distance: int) -> None:
-            nonlocal count
-            out.write(row(name(min(one, other)), name(max(one, other)), distance))
-            count += 1
-
-        for index in np.flatnonzero(np.diff(ends) > 1).tolist():
-            for one, other in combinations(group(index), 2):
-                tell(one, other, 0)
-        for firsts, seconds, distances in documents.near(k, memory, progress):
-            for first, second, distance in zip(firsts.tolist(), seconds.tolist(), distances.tolist(), strict=True):
-                for one, other in product(group(first), group(second)):
-                    tell(one, other, distance)
+        pairs = _pairs(documents, k, memory, progress)
+        while found := list(islice(pairs, _NAMES_AT_ONCE)):
+            columns = np.array(found, dtype=np.uint64).T
+            names = [documents.names.names(ids) for ids in (columns[:2].min(axis=0), columns[:2].max(axis=0))]
+            out.write(b"".join(map(row, *names, columns[2].tolist())))
+            count += len(found)
         return count
 
     return _run(Corpus(sources, recipe, k, threads), Path(output).absolute(), "pairs", k, write, force, progress)
+
+
+def _pairs(documents: Documents, k: int, memory: str, progress: Progress | None) -> Iterator[tuple[int, int, int]]:
+    """The numbers of two documents within k of each other, and their distance."""
+    # The documents of each distinct fingerprint, in their order.
+    order = np.argsort(documents.place, kind="stable")
+    ends = np.searchsorted(documents.place[order], np.arange(len(documents.distinct) + 1))
+    for index in np.flatnonzero(np.diff(ends) > 1).tolist():
+        for one, other in combinations(order[ends[index] : ends[index + 1]].tolist(), 2):
+            yield one, other, 0
+    for near in documents.near(k, memory, progress):
+        for first, second, distance in zip(*(column.tolist() for column in near), strict=True):
+            groups = (order[ends[index] : ends[index + 1]].tolist() for index in (first, second))
+            for one, other in product(*groups):
+                yield one, other, distance
 
 
 def _run(
@@ -155,7 +153,7 @@ def _run(
                 closing(Spool(job.work / "documents", texts=False, count=tally.documents)) as names,
             ):
                 _collect(corpus, job, tally, keys, names, progress)
-                fingerprints = np.frombuffer(keys.read(0, keys.length), dtype="<u8").astype(np.uint64)
+                fingerprints = np.frombuffer(keys.view(), dtype="<u8").astype(np.uint64)
                 tally.results = work(Documents(fingerprints, names, job.work), job.files[0])
             job.commit_last({"tally": asdict(tally)})
         job.finish()

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import mmap
 import os
 import shutil
 from pathlib import Path
@@ -45,20 +46,15 @@ class AppendFile:
         self._file.seek(length)
 
     def write(self, data: bytes) -> None:
-        """Append; read sees it at once."""
+        """Append."""
         self._file.write(data)
         self.length += len(data)
 
-    def read(self, start: int, end: int) -> bytes:
-        """The bytes of a range that was written before."""
+    def view(self) -> memoryview:
+        """All that was written before, read from the disk as it is looked at."""
         self._file.flush()
-        data = bytearray()
-        while len(data) < end - start:
-            more = os.pread(self._file.fileno(), end - start - len(data), start + len(data))
-            if not more:
-                raise JobError(f"{self.path}: found {start + len(data)} bytes, expected {end}")
-            data += more
-        return bytes(data)
+        # An empty file cannot be mapped.
+        return memoryview(mmap.mmap(self._file.fileno(), self.length, prot=mmap.PROT_READ) if self.length else b"")
 
     def sync(self) -> None:
         """What was written is on the disk when this returns."""

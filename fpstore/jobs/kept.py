@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fpstore.jobs.confirm import Checker, Confirm
 from fpstore.jobs.journal import JobError
 from fpstore.jobs.leaders import Leaders, Near
 from fpstore.jobs.standing import Workplace
 from fpstore.text import Recipe
-from fpstore.types import Array, Keys
+from fpstore.types import Array, Ids, Keys
 
 
 class Kept(Leaders):
@@ -31,10 +33,10 @@ class Kept(Leaders):
         self._store.sync()
         return verdicts
 
-    def name(self, document_id: int) -> str:
-        """What a kept document is called; its id where it came into the store by another way."""
-        name = self._spool.name(document_id)
-        return f"{self._store.path}#{document_id}" if name is None else name
+    def names(self, ids: Ids) -> list[str]:
+        """What kept documents are called; by its id one that came into the store by another way."""
+        found = zip(ids.tolist(), self._spool.names(ids), strict=True)
+        return [f"{self._store.path}#{document_id}" if name is None else name for document_id, name in found]
 
     def _choose(self, index: int, near: Sequence[Near]) -> tuple[Near, float] | None:
         if self._checker is None:
@@ -55,7 +57,7 @@ class Kept(Leaders):
     def _text(self, document_id: int) -> str:
         text = self._unspooled.get(document_id)
         if text is None:
-            text = self._spool.text(document_id)
+            (text,) = self._spool.texts(np.array([document_id], dtype=np.uint64))
         if text is None:
             raise JobError(f"{self._spool.folder}: found no text of document {document_id}, which the store has")
         return text

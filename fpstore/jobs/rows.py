@@ -5,6 +5,11 @@ _ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"})
 
 def row(*values: object) -> bytes:
     """Values as a line; what would end a field or a line in one of them is escaped by a backslash."""
-    fields = [str(value).translate(_ESCAPES) if isinstance(value, str) else str(value) for value in values]
+    fields = [_field(value) if isinstance(value, str) else str(value) for value in values]
     # The name of a file can hold bytes that are no UTF-8; they go out as they came in.
     return "\t".join(fields).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def _field(value: str) -> str:
+    # None of the escaped characters but the backslash is printable; to look is four times as fast as to translate.
+    return value if value.isprintable() and "\\" not in value else value.translate(_ESCAPES)

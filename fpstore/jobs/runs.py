@@ -82,16 +82,14 @@ class FirstRun:
     def _write(self, batch: Batch, verdicts: Array) -> None:
         """The results of a batch, given the verdict on each of its documents."""
         kept_file, *dropped_files = self._job.files
-        kept_lines, dropped_lines = [], []
-        for i, (kept_id, measure, distance, kept) in enumerate(verdicts.tolist()):
-            if kept:
-                kept_lines.append(document_line(batch.names[i], batch.texts[i], batch.lines[i]))
-            elif dropped_files:
-                kept_name = self._kept.name(kept_id)
-                dropped_lines.append(self._drop_line(batch.names[i], kept_name, distance, measure))
-        kept_file.write(b"".join(kept_lines))
+        kept = np.flatnonzero(verdicts["leads"]).tolist()
+        kept_file.write(b"".join(document_line(batch.names[i], batch.texts[i], batch.lines[i]) for i in kept))
         for file in dropped_files:
-            file.write(b"".join(dropped_lines))
+            indexes = np.flatnonzero(~verdicts["leads"])
+            dropped = verdicts[indexes]
+            columns = (self._kept.names(dropped["id"]), dropped["distance"].tolist(), dropped["measure"].tolist())
+            names = [batch.names[i] for i in indexes.tolist()]
+            file.write(b"".join(map(self._drop_line, names, *columns)))
 
     def _commit(self) -> None:
         self._job.commit(self._state())
@@ -135,14 +133,14 @@ class LongestRun(FirstRun):
             if self._pass == "measure":
                 self._measure(documents, measures)
                 self._next_pass("decide")
-            found = np.frombuffer(measures.read(0, measures.length), dtype=_MEASURES)
+            found = np.frombuffer(measures.view(), dtype=_MEASURES)
             # Stable: of equally long ones the first comes first.
             order = np.argsort(-found["length"], kind="stable")
             if self._pass == "decide":
                 self._decide_in(order, found, documents, verdicts)
                 self._next_pass("write")
             by_document = np.empty(len(order), dtype=VERDICT)
-            by_document[order] = np.frombuffer(verdicts.read(0, verdicts.length), dtype=VERDICT)
+            by_document[order] = np.frombuffer(verdicts.view(), dtype=VERDICT)
             self._write_all(by_document)
 
     def _next_pass(self, name: str) -> None:
@@ -168,9 +166,8 @@ class LongestRun(FirstRun):
             chosen = order[self._decided : self._decided + BATCH_DOCUMENTS]
             held = np.cumsum(lengths[chosen])
             chosen = chosen[: 1 + int(np.searchsorted(held, BATCH_BYTES))]
-            numbers = chosen.tolist()
-            names = [documents.name(i) or "" for i in numbers]
-            texts = [documents.text(i) or "" for i in numbers]
+            names = [name or "" for name in documents.names(chosen.astype(np.uint64))]
+            texts = [text or "" for text in documents.texts(chosen.astype(np.uint64))]
             verdicts.write(self._decide(fingerprints[chosen], names, texts).tobytes())
             verdicts.sync()
             self._decided += len(chosen)

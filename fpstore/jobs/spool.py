@@ -5,13 +5,14 @@ its name and its text end. Ids increase.
 """
 
 import json
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from struct import Struct
 
+import numpy as np
+
 from fpstore.jobs.journal import AppendFile, JobError, write_durably
+from fpstore.types import Array, Counts, Ids
 
 _ENTRY = Struct("<QQQ")
 _SETTINGS = "settings.json"
@@ -41,7 +42,7 @@ class Spool:
             count = index.stat().st_size // _ENTRY.size if index.exists() else 0
         self.count = count
         self._index = AppendFile(index, count * _ENTRY.size)
-        _, name_end, text_end = self._entry(count - 1)
+        _, name_end, text_end = self._entries()[-1].tolist() if count else (0, 0, 0)
         self._names = AppendFile(folder / "names", name_end)
         self._texts = AppendFile(folder / "texts", text_end)
 
@@ -53,7 +54,7 @@ class Spool:
     @property
     def last_id(self) -> int | None:
         """The largest id, None where there is no document."""
-        return self._entry(self.count - 1)[0] if self.count else None
+        return int(self._entries()[-1, 0]) if self.count else None
 
     def append(self, ids: Sequence[int], names: Sequence[str], texts: Sequence[str]) -> None:
         """More documents, with ids larger than those before."""
@@ -73,55 +74,52 @@ class Spool:
         self._index.write(b"".join(entries))
         self.count += len(entries)
 
-    def name(self, document_id: int) -> str | None:
-        """The name of a document, None where it is not here."""
-        index = self._find(document_id)
-        return None if index is None else _decoded(self._names.read(self._entry(index - 1)[1], self._entry(index)[1]))
+    def names(self, ids: Ids) -> list[str | None]:
+        """The names of documents, ids uint64[n]; None for one that is not here."""
+        return self._values(self._names, 1, ids)
 
-    def names(self, start: int, end: int) -> list[str]:
-        """The names of the documents from number start to end, counted from 0 in the order of their ids."""
-        if start >= end:
-            return []
-        entries = list(_ENTRY.iter_unpack(self._index.read(start * _ENTRY.size, end * _ENTRY.size)))
-        ends = [self._entry(start - 1)[1], *(name_end for _, name_end, _ in entries)]
-        data = self._names.read(ends[0], ends[-1])
-        return [_decoded(data[one - ends[0] : other - ends[0]]) for one, other in pairwise(ends)]
+    def texts(self, ids: Ids) -> list[str | None]:
+        """The texts of documents, ids uint64[n]; None for one that is not here."""
+        return self._values(self._texts, 2, ids)
 
-    def text(self, document_id: int) -> str | None:
-        """The text of a document, None where it is not here."""
-        index = self._find(document_id)
-        return None if index is None else _decoded(self._texts.read(self._entry(index - 1)[2], self._entry(index)[2]))
-
-    def holds(self, document_id: int) -> bool:
-        """Whether the document is here."""
-        return self._find(document_id) is not None
+    def holds(self, ids: Ids) -> Array:
+        """Which of ids (uint64[n]) are those of documents that are here: bool[n]."""
+        return self._rows(ids) >= 0
 
     def sync(self) -> None:
         """What was appended is on the disk when this returns: the index last, so that what it tells of is there."""
         for file in (self._names, self._texts, self._index):
             file.sync()
 
-    def _entry(self, index: int) -> tuple[int, int, int]:
-        if index < 0:
-            return 0, 0, 0
-        entry: tuple[int, int, int] = _ENTRY.unpack(self._index.read(index * _ENTRY.size, (index + 1) * _ENTRY.size))
-        return entry
+    def _entries(self) -> Array:
+        """The index: uint64[count, 3]."""
+        return np.frombuffer(self._index.view(), dtype="<u8").reshape(-1, 3)
 
-    def _find(self, document_id: int) -> int | None:
-        """The index of a document. Ids mostly follow one another, so it mostly stands where its id says."""
+    def _rows(self, ids: Ids) -> Counts:
+        """Where ids stand in the index: int64[n], -1 for one that does not."""
         if not self.count:
-            return None
-        guess = document_id - self._entry(0)[0]
-        if 0 <= guess < self.count and self._entry(guess)[0] == document_id:
-            return guess
-        index = bisect_left(range(self.count), document_id, key=lambda index: self._entry(index)[0])
-        return index if index < self.count and self._entry(index)[0] == document_id else None
+            return np.full(len(ids), -1, dtype=np.int64)
+        known = self._entries()[:, 0]
+        if int(known[-1]) - int(known[0]) == self.count - 1:  # as a rule: they follow one another
+            rows = ids - known[0]
+            here = (ids >= known[0]) & (ids <= known[-1])
+        else:
+            rows = np.minimum(np.searchsorted(known, ids), self.count - 1)
+            here = known[rows] == ids
+        found: Counts = np.where(here, rows, np.uint64(0)).astype(np.int64) - ~here
+        return found
+
+    def _values(self, file: AppendFile, column: int, ids: Ids) -> list[str | None]:
+        rows = self._rows(ids)
+        if not self.count:
+            return [None] * len(rows)
+        entries, data = self._entries(), file.view()
+        ends = entries[rows, column].tolist()
+        starts = np.where(rows > 0, entries[np.maximum(rows - 1, 0), column], np.uint64(0)).tolist()
+        found = zip(rows.tolist(), starts, ends, strict=True)
+        return [str(data[start:end], "utf-8", "surrogatepass") if row >= 0 else None for row, start, end in found]
 
 
 def _encoded(text: str) -> bytes:
     # A name can hold bytes that are no UTF-8, and a JSON text half of a surrogate pair.
     return text.encode("utf-8", "surrogatepass")
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")

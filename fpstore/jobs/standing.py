@@ -156,7 +156,7 @@ def _expect_texts(path: Path, store: Store, spool: Spool) -> None:
     lacking = 0
     for _, ids in store.rows():
         if ids is not None:
-            lacking += len(ids) if not spool.has_texts else sum(not spool.holds(i) for i in ids.tolist())
+            lacking += int((~spool.holds(ids)).sum()) if spool.has_texts else len(ids)
     if lacking or not spool.has_texts:
         found = f"{lacking} documents without their texts"
         raise JobError(
