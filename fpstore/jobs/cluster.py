@@ -48,10 +48,10 @@ def cluster(
     result = Path(output).absolute()
     expect_other_files([result], corpus)
     identity = {
+        "job": "clusters by centers" if update_center else "clusters by leaders",
         **corpus.identity,
         "results": [str(result)],
         "k": k,
-        "method": "centers" if update_center else "leaders",
     }
     with Job([result], identity, corpus.look(), force=force) as job:
         tally = Tally.of(job.state)

@@ -57,6 +57,7 @@ def dedup(
     results = [Path(path).absolute() for path in (kept, dropped) if path is not None]
     expect_other_files(results, corpus)
     identity = {
+        "job": "dedup",
         **corpus.identity,
         "results": list(map(str, results)),
         "keep": keep,

@@ -139,12 +139,12 @@ def _pairs(documents: Documents, k: int, memory: str, progress: Progress | None)
 
 
 def _run(
-    corpus: Corpus, result: Path, method: str, k: int, work: _Work, force: bool, progress: Progress | None
+    corpus: Corpus, result: Path, name: str, k: int, work: _Work, force: bool, progress: Progress | None
 ) -> Summary:
     """Collect the documents, and do the work with them."""
     started = time.monotonic()
     expect_other_files([result], corpus)
-    identity = {**corpus.identity, "results": [str(result)], "k": k, "method": method}
+    identity = {"job": name, **corpus.identity, "results": [str(result)], "k": k}
     with Job([result], identity, corpus.look(), force=force) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:

@@ -1,0 +1,152 @@
+"""`fpstore dedup`, `fpstore cluster` and `fpstore pairs --text`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from jobs_model import lines_of, write_jsonl
+from outcome import Command
+
+import fpstore
+from fpstore.text import PRESETS
+
+# Long enough that no warning of short texts is due.
+TEXT = " ".join(f"word{i}" for i in range(400))
+NEAR = TEXT.replace("word200 ", "other ")
+OTHER = " ".join(f"thing{i}" for i in range(400))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "in.jsonl", [TEXT, OTHER, NEAR, TEXT])
+
+
+def test_dedup_keeps_one_and_says_how_many(command: Command, tmp_path: Path, source: Path) -> None:
+    kept, dropped = tmp_path / "kept.jsonl", tmp_path / "dropped.tsv"
+    outcome = command("dedup", source, "-o", kept, "--dropped", dropped)
+    assert (outcome.status, outcome.out) == (0, "")
+    assert outcome.err.startswith(f"{kept}: 4 documents, kept 2, dropped 2 (")
+    assert outcome.err.endswith(" MB/s)\n")
+    assert lines_of(kept) == lines_of(source)[:2]
+    assert [line.split("\t")[:2] for line in lines_of(dropped)] == [[f"{source}:{i}", f"{source}:1"] for i in (3, 4)]
+
+
+def test_dedup_keeps_the_longest(command: Command, tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", [TEXT, NEAR + " and more"])
+    assert command("dedup", source, "-o", tmp_path / "kept", "--keep", "longest").status == 0
+    assert lines_of(tmp_path / "kept") == lines_of(source)[1:]
+
+
+def test_dedup_confirms_and_counts_what_it_refused(command: Command, tmp_path: Path, source: Path) -> None:
+    outcome = command("dedup", source, "-o", tmp_path / "kept", "--k", "8", "--confirm", "jaccard>=0.999")
+    assert outcome.err.startswith(f"{tmp_path / 'kept'}: 4 documents, kept 3, dropped 1, refused matches 1 (")
+
+
+def test_dedup_against_a_store_drops_everything_the_second_time(command: Command, tmp_path: Path, source: Path) -> None:
+    store = tmp_path / "seen.fps"
+    arguments = ("--store", store, "--recipe", "characters-3", "--k", "6")
+    assert command("dedup", source, "-o", tmp_path / "1", *arguments).status == 0
+    with fpstore.open(store) as opened:
+        assert (opened.k, opened.recipe) == (6, PRESETS["characters-3"].to_json())
+    outcome = command("dedup", source, "-o", tmp_path / "2", "--store", store)  # recipe and k are those of the store
+    assert f"{tmp_path / '2'}: 4 documents, kept 0, dropped 4" in outcome.err
+    assert lines_of(tmp_path / "2") == []
+    outcome = command("dedup", source, "-o", tmp_path / "3", "--store", store, "--recipe", "code")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "found recipe characters-3, expected code" in outcome.err
+
+
+def test_dedup_warns_of_short_texts_and_counts_bad_lines(command: Command, tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "a b"}\n{\n')
+    outcome = command("dedup", source, "-o", tmp_path / "kept", "--skip-bad")
+    assert outcome.status == 0
+    said = outcome.err.splitlines()
+    assert said[0] == "fpstore: bad lines and rows skipped: 1"
+    assert said[1].startswith("fpstore: warning: 1 of 1 texts have fewer than ")
+    assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0")
+
+
+def test_dedup_reads_html_by_the_recipe(command: Command, tmp_path: Path) -> None:
+    page = f"<html><head><title>t</title></head><body><p>{TEXT}</p></body></html>"
+    source = tmp_path / "in.jsonl"
+    source.write_text(
+        "".join(json.dumps({"page": {"body": body}}) + "\n" for body in (page, page.replace("<p>", "<p >")))
+    )
+    outcome = command("dedup", source, "-o", tmp_path / "kept", "--html", "--text-column", "page.body")
+    assert "2 documents, kept 1, dropped 1" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--confirm", "jaccard"), "expected jaccard>=0.8 or cosine>=0.9"),
+        (("--k", "17"), "expected an integer from 0 to 16"),
+        (("--keep", "last"), "'last' is not one of"),
+        (("--recipe", "nosuch"), "expected one of"),
+        (("--store", "in.jsonl/x"), "would lie in one that is not there"),
+    ],
+)
+def test_what_dedup_cannot_do_is_one_line(
+    command: Command, tmp_path: Path, source: Path, arguments: tuple[str, str], message: str
+) -> None:
+    options = [argument.replace("in.jsonl", str(source)) for argument in arguments]
+    outcome = command("dedup", source, "-o", tmp_path / "kept", *options)
+    assert (outcome.status in (1, 2), outcome.out, outcome.err.count("\n")) == (True, "", 1)
+    assert message in outcome.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl"]
+
+
+def test_a_result_that_is_there_is_the_command_lines_fault(command: Command, tmp_path: Path, source: Path) -> None:
+    (tmp_path / "kept").write_text("mine")
+    outcome = command("dedup", source, "-o", tmp_path / "kept")
+    assert (outcome.status, outcome.err) == (2, f"fpstore: {tmp_path / 'kept'}: already there; --force replaces it\n")
+    assert command("dedup", source, "-o", tmp_path / "kept", "--force").status == 0
+
+
+@pytest.mark.parametrize("method", [(), ("--update-center",), ("--components",)])
+def test_clusters_go_to_standard_output_or_to_a_file(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, source: Path, method: tuple[str, ...]
+) -> None:
+    from fpstore.cli import main
+
+    assert main(["cluster", str(source), "-o", str(tmp_path / "out"), *method]) == 0
+    assert capfdbinary.readouterr().err.startswith(f"{tmp_path / 'out'}: 4 documents, clusters 2 (".encode())
+    assert main(["cluster", str(source), *method]) == 0
+    printed = capfdbinary.readouterr()
+    assert printed.out == (tmp_path / "out").read_bytes()
+    assert printed.err.startswith(b"fpstore: 4 documents, clusters 2 (")
+    rows = [line.split("\t") for line in lines_of(tmp_path / "out")]
+    assert [row[0] for row in rows] == ["0", "1", "0", "0"]
+    assert [row[1] for row in rows] == [f"{source}:{i}" for i in (1, 2, 3, 4)]
+
+
+def test_cluster_takes_one_method(command: Command, source: Path) -> None:
+    assert command("cluster", source, "--components", "--update-center").status == 2
+
+
+def test_pairs_of_texts_have_names(command: Command, tmp_path: Path, source: Path) -> None:
+    outcome = command("pairs", "--text", source, "-o", tmp_path / "out")
+    assert (outcome.status, outcome.out) == (0, "")
+    assert outcome.err.startswith(f"{tmp_path / 'out'}: 4 documents, pairs 3 (")
+    rows = sorted(line.split("\t") for line in lines_of(tmp_path / "out"))
+    assert [row[:2] for row in rows] == [[f"{source}:{i}", f"{source}:{j}"] for i, j in ((1, 3), (1, 4), (3, 4))]
+    assert rows[1][2] == "0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--text", "--count"), "--count goes without --text"),
+        (("--text", "--json"), "--json goes without --text"),
+        (("--recipe", "zh"), "--recipe goes with --text"),
+        (("-o", "out"), "--output goes with --text"),
+        (("another.fps",), "found several stores"),
+    ],
+)
+def test_options_of_stores_and_of_texts_are_not_mixed(
+    command: Command, source: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = command("pairs", source, *arguments)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert message in outcome.err

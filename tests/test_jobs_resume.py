@@ -1,0 +1,284 @@
+"""A job that was interrupted: it goes on with the same command, and says what stands in its way."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jobs_model import fingerprints, lines_of, write_jsonl
+
+import fpstore
+from fpstore.jobs import JobError, Sources, cluster, components, corpus, dedup, document_pairs, runs, standing
+from fpstore.jobs.confirm import Confirm
+from fpstore.jobs.journal import AppendFile, Job
+from fpstore.jobs.kept import Kept
+from fpstore.jobs.spool import Spool
+from fpstore.jobs.standing import Settings, Workplace
+from fpstore.text import DEFAULT
+
+TOOLS = Path(__file__).parent.parent / "tools"
+DOCUMENTS = ["a b c d e", "x", "a b c d e", "", "y z", "!", "x", "y z", "", "last one of them"] * 2
+
+
+class _Stop(BaseException):
+    """What ends a job in these tests."""
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (corpus, runs, standing):
+        monkeypatch.setattr(module, "BATCH_DOCUMENTS", 3)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any], after: int) -> None:
+    """Begin the work and stop it after so many commits."""
+    commit, done = Job.commit, 0
+
+    def stop(job: Job, state: dict[str, Any]) -> None:
+        nonlocal done
+        commit(job, state)
+        done += 1
+        if done == after:
+            raise _Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "commit", stop)
+        with pytest.raises(_Stop):
+            work()
+
+
+def without_run(summary: Any) -> tuple[int, ...]:
+    return summary.documents, summary.results, summary.bad, summary.refused
+
+
+@pytest.mark.parametrize("after", [1, 3, 6, 8])
+@pytest.mark.parametrize("name", ["first", "longest", "store", "cluster", "centers", "components", "pairs"])
+def test_an_interrupted_job_goes_on_to_the_same_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, name: str, after: int
+) -> None:
+    works: dict[str, Callable[[Path], Any]] = {
+        "first": lambda out: dedup([source], out, dropped=f"{out}.tsv", confirm="cosine>=0.9"),
+        "longest": lambda out: dedup([source], out, dropped=f"{out}.tsv", keep="longest", confirm="jaccard>=0.9"),
+        "store": lambda out: dedup([source], out, dropped=f"{out}.tsv", store=f"{out}.fps"),
+        "cluster": lambda out: cluster([source], out),
+        "centers": lambda out: cluster([source], out, update_center=True),
+        "components": lambda out: components([source], out),
+        "pairs": lambda out: document_pairs([source], out),
+    }
+    work = works[name]
+    expected = work(tmp_path / "whole")
+    interrupt(monkeypatch, lambda: work(tmp_path / "out"), after)
+    assert (tmp_path / "out.job").is_dir()
+    assert not (tmp_path / "out").exists()
+    assert without_run(work(tmp_path / "out")) == without_run(expected)
+    for suffix in ("", ".tsv"):
+        assert (tmp_path / f"whole{suffix}").exists() == (tmp_path / f"out{suffix}").exists()
+        if (tmp_path / f"whole{suffix}").exists():
+            assert (tmp_path / f"whole{suffix}").read_bytes() == (tmp_path / f"out{suffix}").read_bytes()
+    assert not (tmp_path / "out.job").exists()
+
+
+def test_finished_input_is_not_worked_on_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
+    second = write_jsonl(tmp_path / "second.jsonl", ["q q q", "x"])
+    interrupt(monkeypatch, lambda: dedup([source, second], tmp_path / "out"), 7)  # 21 documents: one of the second
+    opened = []
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus, "documents", lambda paths, **options: opened.append(paths) or documents(paths, **options))
+        documents = fpstore.inputs.documents  # type: ignore[attr-defined]
+        summary = dedup([source, second], tmp_path / "out")
+    assert opened[1:] == [[str(second)]]  # the first call only looks at what there is
+    assert summary.documents == 22
+    assert summary.run_bytes == len("x")
+
+
+def test_a_job_goes_on_only_with_the_same_arguments(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    out = tmp_path / "out"
+    interrupt(monkeypatch, lambda: dedup([source], out), 2)
+    for options in ({"k": 2}, {"keep": "longest"}, {"dropped": tmp_path / "d"}, {"confirm": "cosine>=0.5"}):
+        with pytest.raises(ValueError, match="begin again with --force"):
+            dedup([source], out, **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="found job 'clusters by leaders'"):
+        cluster([source], out)
+    with pytest.raises(ValueError, match="found skip_bad True"):
+        dedup(Sources([source], skip_bad=True), out)
+    # The number of threads changes nothing.
+    assert dedup([source], out, threads=2).documents == len(DOCUMENTS)
+
+
+def test_a_job_does_not_go_on_with_other_inputs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    (folder / "inner").mkdir(parents=True)
+    for number in range(5):
+        (folder / "inner" / f"{number}.txt").write_text(f"text {number}")
+    out = tmp_path / "out"
+    interrupt(monkeypatch, lambda: dedup([folder], out), 1)
+    (folder / "inner" / "4.txt").write_text("text 44")
+    with pytest.raises(JobError, match="docs has changed"):
+        dedup([folder], out)
+    assert dedup([folder], out, force=True).documents == 5
+    assert len(lines_of(out)) == 5
+
+
+def test_what_was_read_from_standard_input_cannot_be_read_again(tmp_path: Path, source: Path) -> None:
+    code = (
+        "import os, signal; from fpstore.jobs import corpus, dedup, Sources, journal\n"
+        "corpus.BATCH_DOCUMENTS = 3\n"
+        "journal.Job.commit_last = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"dedup(Sources(['-'], format='jsonl'), {str(tmp_path / 'out')!r})"
+    )
+    with source.open("rb") as lines:
+        assert subprocess.run([sys.executable, "-c", code], stdin=lines, check=False).returncode == -signal.SIGKILL
+    with pytest.raises(JobError, match="standard input, which cannot be read again"):
+        dedup(Sources(["-"], format="jsonl"), tmp_path / "out")
+
+
+def test_force_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
+    out, store = tmp_path / "out", tmp_path / "s.fps"
+    interrupt(monkeypatch, lambda: dedup([source], out, store=store), 4)
+    # What the first attempt had put into the store does not count as seen.
+    assert dedup([source], out, store=store, k=2, force=True).results == 6
+    assert len(lines_of(out)) == 6
+
+
+def test_a_job_that_never_ended_is_undone_when_its_folder_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store = tmp_path / "s.fps"
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["x"])], tmp_path / "0", store=store)
+    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store), 4)
+    other = write_jsonl(tmp_path / "other.jsonl", ["y z", "x"])
+    with pytest.raises(JobError, match=r"the job .*out\.job is not finished"):
+        dedup([other], tmp_path / "2", store=store)
+    shutil.rmtree(tmp_path / "out.job")
+    dedup([other], tmp_path / "2", dropped=tmp_path / "2d", store=store)
+    assert lines_of(tmp_path / "2d") == [f"{other}:2\t{tmp_path / '0.jsonl'}:1\t0"]
+    with fpstore.open(store) as opened:
+        assert sorted(i for _, ids in opened.rows() if ids is not None for i in ids.tolist()) == [0, 1]
+
+
+def test_a_store_that_another_job_has_used_since_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, out = tmp_path / "s.fps", tmp_path / "out"
+    interrupt(monkeypatch, lambda: dedup([source], out, store=store), 4)
+    (tmp_path / "out.job").rename(tmp_path / "aside")
+    dedup([source], tmp_path / "other", store=store)
+    (tmp_path / "aside").rename(tmp_path / "out.job")
+    with pytest.raises(JobError, match="used by another job since"):
+        dedup([source], out, store=store)
+
+
+def test_one_process_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
+    with (
+        Job([tmp_path / "out"], {}, [], force=False),
+        pytest.raises(JobError, match="another process is at this job"),
+    ):
+        dedup([source], tmp_path / "out")
+    assert not (tmp_path / "out.job").exists()
+    assert dedup([source], tmp_path / "out").results == 6
+
+
+def test_files_that_were_cut_short_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
+    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out"), 2)
+    os.truncate(tmp_path / "out.part", 5)
+    with pytest.raises(JobError, match="found 5 bytes, the journal says"):
+        dedup([source], tmp_path / "out")
+
+
+def test_a_spool_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    Spool(tmp_path / "documents", texts=False).close()
+    (tmp_path / "documents" / "settings.json").write_text('{"version": 2, "texts": false}')
+    with pytest.raises(JobError, match="found version 2, expected 1"):
+        Spool(tmp_path / "documents", texts=False)
+
+
+def test_a_spool_finds_ids_with_gaps_between_them(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "documents", texts=True)
+    assert spool.last_id is None
+    assert not spool.holds(np.array([0], dtype=np.uint64)).any()
+    for ids in ([3, 4], [9], [1 << 63]):
+        spool.append(ids, [f"name {i}" for i in ids], [f"text {i}" for i in ids])
+        asked = np.array([0, 3, 4, 5, 9, 1 << 63, (1 << 64) - 1], dtype=np.uint64)
+        known = [i for i in (3, 4, 9, 1 << 63) if i <= ids[-1]]
+        assert spool.names(asked) == [f"name {i}" if i in known else None for i in asked.tolist()]
+        assert spool.texts(asked) == [f"text {i}" if i in known else None for i in asked.tolist()]
+        assert spool.last_id == ids[-1]
+    spool.close()
+    with pytest.raises(JobError, match="the journal says"):
+        Spool(tmp_path / "documents", texts=True, count=5)
+    spool = Spool(tmp_path / "documents", texts=True, count=2)
+    assert spool.last_id == 4
+    spool.close()
+
+
+def test_a_text_that_is_lost_is_no_refusal(tmp_path: Path) -> None:
+    keys = np.array(fingerprints(["a b"]), dtype=np.uint64)
+    spool = Spool(tmp_path / "documents", texts=True)
+    fpstore.build(tmp_path / "s.fps", keys, [7]).close()
+    with fpstore.open(tmp_path / "s.fps", "w") as store:
+        kept = Kept(Workplace(store, spool, 8), Settings(DEFAULT, 3).recipe, 3, Confirm("jaccard", 0.5))
+        with pytest.raises(JobError, match="found no text of document 7"):
+            kept.decide_all(keys, ["name"], ["a b"])
+    spool.close()
+
+
+@pytest.mark.parametrize("documents", [DOCUMENTS[:-1], [*DOCUMENTS, "more"]])
+def test_inputs_that_change_between_two_readings_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, documents: list[str]
+) -> None:
+    next_pass = runs.LongestRun._next_pass
+
+    def change(run: runs.LongestRun, name: str) -> None:
+        next_pass(run, name)
+        write_jsonl(source, documents)
+
+    monkeypatch.setattr(runs.LongestRun, "_next_pass", change)
+    with pytest.raises(JobError, match="inputs have changed since they were measured"):
+        dedup([source], tmp_path / "out", keep="longest")
+
+
+def test_an_append_file_is_as_long_as_it_is_opened(tmp_path: Path) -> None:
+    file = AppendFile(tmp_path / "f", 0)
+    assert bytes(file.view()) == b""
+    file.write(b"12345")
+    file.close()
+    file = AppendFile(tmp_path / "f", 3)
+    file.write(b"x")
+    assert bytes(file.view()) == b"123x"
+    file.close()
+
+
+def test_ctrl_c_leaves_a_job_that_goes_on(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(f'{{"text": "document number {i} of this file"}}\n' for i in range(400_000)))
+    command = [sys.executable, "-m", "fpstore", "dedup", str(source), "-o", str(tmp_path / "kept")]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    journal = tmp_path / "kept.job" / "journal.json"
+    while not journal.exists() and child.poll() is None:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate()
+    assert (child.returncode, said) == (130, "fpstore: interrupted\n")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "400000 documents" in done.stderr
+    assert not (tmp_path / "kept.job").exists()
+
+
+def test_no_kill_changes_a_result() -> None:
+    command = [sys.executable, str(TOOLS / "check_jobs.py"), "--short"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1].split(", ")[1]) == (0, "0 wrong"), done.stdout + done.stderr
