@@ -56,7 +56,7 @@ def table(tmp_path: Path) -> Path:
 
 def test_an_empty_store_has_what_was_asked_for(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "s.fps"
-    arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--no-ids", "--recipe", "words-4")
+    arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--no-ids", "--recipe", "web-en")
     assert command("create", path, *arguments) == Outcome(0, "", "")
     with fpstore.open(path) as store:
         assert (len(store), store.k, store.plan.name, store.codec) == (0, 2, "flips-2:1,0", "rice")
@@ -139,7 +139,7 @@ def test_the_ids_of_a_store_without_ids_are_dashes(command: Command, bare: Path,
 def test_texts_are_added_by_the_recipe_of_the_store(command: Command, tmp_path: Path) -> None:
     path, lines = tmp_path / "docs.fps", tmp_path / "new.jsonl"
     lines.write_text('{"doc": 5, "body": "four words or more"}\n{"doc": 6, "body": "Four words, or MORE"}\n')
-    assert command("create", path, "--recipe", "words-4").status == 0
+    assert command("create", path, "--recipe", "web-en").status == 0
     outcome = command("add", path, lines, "--text-column", "body", "--ids", "doc", "--if-new")
     known = f"{fingerprint('four words or more'):016x}"
     assert outcome.lines == [f"6\t{known}\t{known}\t0\t5"]

@@ -103,7 +103,7 @@ def test_texts_record_the_recipe_and_fingerprints_do_not(command: Command, npy: 
     assert command("build", tmp_path / "n.fps", npy).status == 0
     with fpstore.open(tmp_path / "t.fps") as store:
         assert store.recipe is not None
-        assert store.recipe["name"] == "words-4"
+        assert store.recipe["name"] == "web-en"
     with fpstore.open(tmp_path / "n.fps") as store:
         assert store.recipe is None
 

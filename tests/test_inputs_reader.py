@@ -281,7 +281,7 @@ def test_a_reader_knows_how_long_its_texts_are(tmp_path):
     reader = read([path])
     list(reader)
     assert (reader.lengths.texts, reader.lengths.short) == (4, 3)
-    assert "3 of 4 texts have fewer than 185 tokens, too few for recipe words-4 and k = 3" in reader.lengths.warning
+    assert "3 of 4 texts have fewer than 93 tokens, too few for recipe web-en and k = 3" in reader.lengths.warning
     assert read([path]).lengths.warning is None
 
 

@@ -304,7 +304,7 @@ def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         ("norecipe.fps", {}, "no recipe"),
         ("k3.fps", {"k": 4}, r"expected 0\.\.3"),
         ("k3.fps", {"k": -1}, r"expected 0\.\.3"),
-        ("k3.fps", {"recipe": PRESETS["code"]}, "recipe words-4"),
+        ("k3.fps", {"recipe": PRESETS["code"]}, "recipe web-en"),
     ):
         with pytest.raises(ValueError, match=match):
             dedup([source], tmp_path / "kept", store=tmp_path / store, **options)  # type: ignore[arg-type]

@@ -123,14 +123,14 @@ def test_one_text_in_place_of_a_sequence_is_a_type_error(text):
 
 def test_the_record_of_the_default():
     assert DEFAULT.to_json() == {
-        "name": "words-4",
+        "name": "web-en",
         "version": 2,
         "html": "main",
         "normalisation": "nfkc-casefold",
         "tokens": "words",
         "stop_words": "",
         "stemming": "",
-        "shingle": 4,
+        "shingle": 2,
         "weights": "frequency",
         "idf": "",
         "hash": "xxh3",
@@ -160,7 +160,7 @@ def test_a_recipe_cannot_be_changed():
         ({"shingle": 0}, r"recipe shingle: found 0, expected 1\.\.64 tokens"),
         ({"shingle": 65}, r"recipe shingle: found 65, expected 1\.\.64 tokens"),
         ({"shingle": 4.0}, r"recipe shingle: found 4\.0, expected int"),
-        ({"tokens": "whole"}, "recipe shingle: found 4, expected 1 for tokens whole"),
+        ({"tokens": "whole"}, "recipe shingle: found 2, expected 1 for tokens whole"),
         ({"tokens": "characters", "stop_words": "en"}, "stop_words: found 'en', expected none for tokens characters"),
         ({"tokens": "letters", "stemming": "english"}, "stemming: found 'english', expected none for tokens letters"),
         ({"weights": "tf"}, "recipe weights: found 'tf', expected frequency or capped or log or presence or idf"),

@@ -30,7 +30,7 @@ Examples:
   fpstore build web.fps fingerprints.npy
   fpstore build web.fps part-*.csv.gz --column simhash --ids doc_id
   zcat hashes.txt.gz | fpstore build web.fps - --format hex --plan size
-  fpstore build docs.fps documents/                   (texts, by the recipe words-4)
+  fpstore build docs.fps documents/                   (texts, by the recipe web-en)
   fpstore build web.fps crawl.warc.gz --recipe web-en
   fpstore build docs.fps crawl.jsonl.zst --text-column body --memory 8GiB
 """

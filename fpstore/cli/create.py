@@ -9,7 +9,7 @@ EPILOG = """\b
 Examples:
   fpstore create web.fps
   fpstore create bare.fps --no-ids --k 2
-  fpstore create docs.fps --recipe words-4            (for texts)
+  fpstore create docs.fps --recipe web-en             (for texts)
 """
 
 

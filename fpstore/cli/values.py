@@ -11,7 +11,7 @@ import click
 # --help may; a test holds them equal.
 FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "text", "html", "warc")
 CODECS = ("gap", "xor", "rice", "raw")
-RECIPES = ("words-4", "web-en", "zh", "multilingual", "code", "characters-3", "exact", "pypi-simhash")
+RECIPES = ("web-en", "zh", "multilingual", "code", "words-4", "characters-3", "exact", "pypi-simhash")
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 

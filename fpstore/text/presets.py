@@ -5,16 +5,17 @@ What each is good for, measured: docs/choosing-a-recipe.md.
 
 from fpstore.text.recipe import Recipe
 
-DEFAULT = Recipe("words-4")
+DEFAULT = Recipe("web-en", shingle=2)
 
 PRESETS = {
     preset.name: preset
     for preset in (
         DEFAULT,
-        Recipe("web-en", weights="log"),
-        Recipe("zh", tokens="chinese", shingle=2),
-        Recipe("multilingual", tokens="characters", shingle=5),
+        Recipe("zh", tokens="chinese", shingle=1, weights="log"),
+        Recipe("multilingual", tokens="characters", shingle=5, weights="log"),
         Recipe("code", normalisation="nfkc", shingle=3, weights="capped"),
+        # For those who would rather miss a near-duplicate than take another document for one.
+        Recipe("words-4"),
         # For short texts: every character counts; or nothing but equal texts.
         Recipe("characters-3", tokens="characters", shingle=3),
         Recipe("exact", tokens="whole", shingle=1),
