@@ -1,0 +1,52 @@
+"""The quality bench counts right: precision and recall of a recipe whose fingerprints are known."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+
+TOOL = Path(__file__).parent.parent / "tools" / "bench_quality.py"
+ROWS = {
+    "a": {"text": "one two three"},
+    "b": {"text": "one  two three"},
+    "c": {"text": "four five six"},
+    "d": {"text": "seven eight nine"},
+}
+
+
+def write_set(folder: Path, name: str, pairs: list[str]) -> None:
+    documents = "".join(json.dumps({"id": name, **row}) + "\n" for name, row in ROWS.items())
+    listed = "\n".join(["id1\tid2\tlabel\tscore\trelation", *pairs]) + "\n"
+    for suffix, text in (("jsonl", documents), ("pairs.tsv", listed)):
+        (folder / f"{name}.{suffix}.zst").write_bytes(zstandard.compress(text.encode()))
+
+
+def rows_of(folder: Path, *options: str) -> list[dict]:
+    command = [sys.executable, TOOL, folder, "--recipes", "exact", "--json", *options]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return next(table["rows"] for table in json.loads(done.stdout)["tables"] if "every k" in table["title"])
+
+
+def test_pairs_are_counted_by_their_labels(tmp_path):
+    write_set(tmp_path, "some", ["a\tb\t1\t\tx", "a\tc\t1\t\tx", "c\td\t0\t\tx", "b\td\t-1\t\tx"])
+    row = rows_of(tmp_path)[0]
+    assert (row["k"], row["right"], row["wrong"], row["in between"]) == (0, 1, 0, 0)
+    assert (row["precision"], row["recall"], row["F1"]) == (1, 0.5, pytest.approx(2 / 3))
+
+
+def test_every_other_pair_of_a_complete_list_is_wrong(tmp_path):
+    write_set(tmp_path, "all", ["c\td\t1\t\tx"])
+    row = rows_of(tmp_path)[0]
+    assert (row["right"], row["wrong"]) == (0, 1)  # a and b
+    assert (row["precision"], row["recall"]) == (0, 0)
+
+
+def test_a_picture_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib", reason="an optional package draws it")
+    write_set(tmp_path, "some", ["a\tb\t1\t\tx", "c\td\t0\t\tx"])
+    rows_of(tmp_path, "--png", str(tmp_path / "p.png"), "--histograms")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
