@@ -77,6 +77,13 @@ def test_bench_probe_gives_every_plan_on_both_sets_and_the_planner_beside_them()
     assert any("predicted bytes" in bar["what"] for bar in found["bars"])
 
 
+def test_bench_recipes_gives_packages_and_recipes_beside_each_other() -> None:
+    found = result_of("bench_recipes", "--rounds", 1)
+    assert [row[""] for row in rows_of(found, "Chinese words")][:2] == ["rjieba", "recipe zh"]
+    assert [row[""] for row in rows_of(found, "HTML to main text")] == ["resiliparse", "recipe web-en"]
+    assert found["bars"] == []
+
+
 def test_bench_probe_without_its_peers_says_so_and_measures_fpstore(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,8 @@ MAX_HTML_BYTES = 16 << 20
 MAX_DEPTH = 256
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+# Selectors of what stands so deep. Reading one takes time in its length, and few pages need the second.
+_DEEP = " ".join(["*"] * 48)
 _DEEPER = " ".join(["*"] * MAX_DEPTH)
 
 
@@ -54,7 +56,8 @@ def decode(html: bytes, charset: str | None = None) -> str:
 
 def _is_deep(tree: Any) -> bool:
     """Whether MAX_DEPTH elements stand within each other."""
-    return tree.body is not None and tree.body.query_selector(_DEEPER) is not None
+    body = tree.body
+    return body is not None and all(body.query_selector(selector) is not None for selector in (_DEEP, _DEEPER))
 
 
 @cache

@@ -215,7 +215,7 @@ class Recipe:
 FIELDS = tuple(each.name for each in fields(Recipe) if each.name != "model")
 
 
-def _prepared(prepare: tokens.Prepare, text: str | bytes) -> str:
+def _prepared(prepare: tokens.Prepare, text: str | bytes) -> str | bytes:
     if isinstance(text, bytes):
         return prepare(text.decode("utf-8", "replace"))
     if not isinstance(text, str):

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from functools import cache
 
 from fpstore.text import _simhash
+from fpstore.text._joined import joined
 from fpstore.text.packages import need_series
 from fpstore.text.unicode import UNICODE_VERSION, Column, pinned
 
 SEPARATOR = "\x1f"  # between tokens; a control character, so none of them holds it
 
-Prepare = Callable[[str], str]
+Prepare = Callable[[str], str | bytes]
 
 _WORDS = re.compile(r"\w+")
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
@@ -34,16 +35,16 @@ def preparation(normalisation: str, tokens: str, stop_words: str, stemming: str)
         return (lambda text: "".join(_WORDS.findall(normalise(text, normalisation)))), "none", "characters"
     if tokens == "whole":
         return (lambda text: _SPACES.sub(" ", normalise(text, normalisation)).strip(" ")), "none", "separated"
-    cut = _chinese() if tokens == "chinese" else str
+    cut = _chinese() if tokens == "chinese" else str.encode
     if not (stop_words or stemming):
         if normalisation == "lower":
-            return (lambda text: cut(normalise(text, "lower"))), "none", "words"
+            return (lambda text: normalise(cut(text).decode(), "lower")), "none", "words"
         return cut, normalisation, "words"
     dropped = _stop_words(stop_words, normalisation) if stop_words else frozenset()
     stems = _stemmer(stemming) if stemming else list
 
     def prepare(text: str) -> str:
-        found = _WORDS.findall(normalise(cut(text), normalisation))
+        found = _WORDS.findall(normalise(cut(text).decode(), normalisation))
         return SEPARATOR.join(stems([word for word in found if word not in dropped]))
 
     return prepare, "none", "separated"
@@ -94,8 +95,8 @@ def _stemmer(language: str) -> Callable[[list[str]], list[str]]:
 
 
 @cache
-def _chinese() -> Prepare:
+def _chinese() -> Callable[[str], bytes]:
     package = need_series("rjieba", "rjieba", "zh", "a recipe with tokens chinese")
     # A dictionary of its own, without the words that somebody adds to the package's.
     cut = package.Jieba().cut
-    return lambda text: SEPARATOR.join(cut(text))
+    return lambda text: joined(cut(text))
