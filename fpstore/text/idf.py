@@ -8,10 +8,7 @@ counts are exact. With more, the counts of all are lowered by that of the one wh
 those that come to nothing are forgotten (Misra and Gries, 1982; Agarwal and others, 2012, for batches). `uncounted`
 says by how much in all, and is added again: a count is then at most so much too large.
 
-The file, little-endian, in this order: MAGIC; the length of the header, uint32; the header, JSON: `steps`, those of
-the recipe that decide which shingles a text has; `documents`, how many were read; `uncounted`; `unseen`, what a
-shingle weighs that is not named; `shingles`, how many are named; their hashes, uint64 each, increasing; their
-weights, uint32 each; the SHA-256 of all that. A recipe pins the model by that, in hexadecimal: `checksum`.
+The file: docs/format.md. A recipe pins it by its checksum.
 """
 
 from __future__ import annotations
