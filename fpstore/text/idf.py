@@ -1,7 +1,7 @@
 """Owns the model behind weights `idf`: what a shingle weighs that so many documents of a corpus have.
 
 A shingle that d of n documents have weighs ln(1 + n / d), in units of 2**-16: what every document has, little; what
-one document has, much. One that the model does not name weighs as if one document had it.
+one document has, much. One that the model does not name weighs as if one document more than `uncounted` had it.
 
 Memory is bounded by MAX_SHINGLES, about 0.5 GiB, however large the corpus. Up to so many different shingles the
 counts are exact. With more, the counts of all are lowered by that of the one which would be the first too many, and
@@ -126,13 +126,13 @@ class Learner:
             raise ValueError("idf model: found no documents to learn from, expected at least one")
         self._count_held()
         counts = np.minimum(self._counts + np.uint32(self._uncounted), np.uint32(self._documents))
-        common = counts > 1
+        common = self._counts > 1
         weight_of = np.zeros(self._documents + 1, dtype=np.uint32)
         for count in np.flatnonzero(np.bincount(counts[common])):
             # By math.log1p, for each count that there is: numpy's is not the same on every machine.
             weight_of[count] = self._weight(int(count))
         steps = self._recipe.steps()
-        unseen = self._weight(max(1, self._uncounted))
+        unseen = self._weight(min(self._uncounted + 1, self._documents))
         return Model(steps, self._documents, self._uncounted, unseen, self._hashes[common], weight_of[counts[common]])
 
     def _weight(self, count: int) -> int:
