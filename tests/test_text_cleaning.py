@@ -44,6 +44,11 @@ def test_whatever_is_no_page_has_some_text(recipe: Recipe, html: str) -> None:
     assert recipe.text_of(html.encode()) == recipe.text_of(html)
 
 
+@pytest.mark.parametrize("recipe", [MAIN, ALL], ids=["main", "all"])
+def test_half_of_a_surrogate_pair_is_the_replacement_character(recipe: Recipe) -> None:
+    assert recipe.text_of("<p>a\ud83db") == "a\ufffdb"
+
+
 @pytest.mark.parametrize("tag", ["div", "article", "b", "span", "table", "ul", "blockquote", "svg", "font"])
 @pytest.mark.parametrize("close", [True, False])
 def test_deep_pages_cost_no_more_than_long_ones(tag: str, close: bool) -> None:

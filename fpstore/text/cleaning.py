@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,7 @@ HTML_CHOICES = ("main", "all")
 MAX_HTML_BYTES = 16 << 20
 MAX_DEPTH = 256
 
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 # Selectors of what stands so deep. Reading one takes time in its length, and few pages need the second.
 _DEEP = " ".join(["*"] * 48)
@@ -35,10 +37,18 @@ def text_of_html(html: str | bytes, what: str, charset: str | None = None) -> st
         raise ValueError(f"html: found {len(html)} bytes, expected at most {MAX_HTML_BYTES}")
     page = html if isinstance(html, str) else decode(html, charset)
     parse, extract = _resiliparse()
-    tree = parse(page)
+    try:
+        tree = parse(page)
+    except UnicodeEncodeError:
+        tree = parse(without_surrogates(page))
     main = what == "main" and (page.count("<") < MAX_DEPTH or not _is_deep(tree))
     text: str = extract(tree, main_content=main)
     return text
+
+
+def without_surrogates(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair, which packages refuse."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def decode(html: bytes, charset: str | None = None) -> str:

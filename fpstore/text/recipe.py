@@ -32,7 +32,6 @@ is not assigned there is no letter, and passes normalisation as it is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,7 +41,7 @@ import numpy.typing as npt
 
 from fpstore.errors import UnsupportedVersion
 from fpstore.text import _simhash, tokens
-from fpstore.text.cleaning import HTML_CHOICES, text_of_html
+from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
 
 if TYPE_CHECKING:
     from fpstore.text.idf import Model
@@ -60,7 +59,6 @@ _CHOICES = {
     "hash": ("xxh3", "xxh64", "md5", "sha256"),
 }
 _WORDS = ("words", "chinese")  # those tokens that can be stop words or have stems
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _IDF_DIGITS = 64  # of a model's checksum, in hexadecimal
 
 
@@ -223,8 +221,7 @@ def _prepared(prepare: tokens.Prepare, text: str | bytes) -> str | bytes:
     try:
         return prepare(text)
     except UnicodeEncodeError:
-        # A lone surrogate, which packages refuse.
-        return prepare(_SURROGATES.sub("\ufffd", text))
+        return prepare(without_surrogates(text))
 
 
 def _check_type(name: str, value: object) -> None:
