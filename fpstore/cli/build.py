@@ -94,6 +94,7 @@ def command(
     from fpstore.inputs import read
 
     recipe = recipe_asked(recipe_name, idf_path)
+    told = recipe_name is not None or idf_path is not None
     id_source = None if ids == "none" else ids
     bytes_read = 0
 
@@ -134,7 +135,7 @@ def command(
                 codec=codec,
                 memory=memory,
                 progress=show,
-                recipe=dict(recipe.to_json()) if reader.recipe is not None or recipe_name is not None else None,
+                recipe=dict(recipe.to_json()) if told or reader.recipe is not None else None,
                 force=force,
                 seed=seed,
             ).close()

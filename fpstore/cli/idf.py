@@ -7,7 +7,7 @@ import click
 
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.texts import reading_options, recipe_asked, recipe_option
+from fpstore.cli.texts import recipe_asked, recipe_option, text_options
 from fpstore.cli.values import counted, format_option, skip_bad_option, tell_skipped
 
 EPILOG = """\b
@@ -24,7 +24,7 @@ Examples:
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @recipe_option
 @format_option
-@reading_options
+@text_options
 @skip_bad_option
 def command(
     inputs: tuple[str, ...],
@@ -34,7 +34,6 @@ def command(
     format: str,
     text_column: str | int | None,
     html: bool,
-    threads: int,
     skip_bad: bool,
 ) -> None:
     """Learn from the texts of every INPUT in how many of them each shingle is, and write that to MODEL.

@@ -30,27 +30,26 @@ idf_option = click.option(
 )
 
 
+def text_options(command: _Command) -> _Command:
+    """What says which texts an input holds."""
+    command = click.option(
+        "--html", is_flag=True, help="The texts are HTML. Those of .html files and archives are anyhow."
+    )(command)
+    return click.option(
+        "--text-column",
+        metavar="COLUMN",
+        type=column,
+        help="The column or JSON field that holds texts; a field may be a path, as in page.body.  "
+        "[default of jsonl: text]",
+    )(command)
+
+
 def reading_options(command: _Command) -> _Command:
-    """What says which texts an input holds, and how they are worked on."""
-    options = (
-        click.option(
-            "--text-column",
-            metavar="COLUMN",
-            type=column,
-            help="The column or JSON field that holds texts; a field may be a path, as in page.body.  "
-            "[default of jsonl: text]",
-        ),
-        click.option("--html", is_flag=True, help="The texts are HTML. Those of .html files and archives are anyhow."),
-        threads_option,
+    """As text_options, and what is needed to make fingerprints of the texts."""
+    threads = click.option(
+        "--threads", type=click.IntRange(1), default=1, show_default=True, help="How many make fingerprints of texts."
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-threads_option = click.option(
-    "--threads", type=click.IntRange(1), default=1, show_default=True, help="How many make fingerprints of texts."
-)
+    return text_options(threads(command))
 
 
 def recipe_asked(name: str | None, idf_path: str | None) -> "Recipe":
