@@ -97,8 +97,8 @@ def test_every_code_point_between_two_letters_makes_the_tokens_that_re_finds(tok
         assert found == tokenise(text, tokens, normalisation), hex(start)
 
 
-# SHA-256 of what becomes of every code point, and of which are of words (w), white space (s) or neither: the tests here
-# compare the same with a Python of that Unicode, and these values hold for every other.
+# SHA-256 of what becomes of every code point, and of which are of words (w), white space (s) or neither: other tests
+# compare the same with a Python of that Unicode, these hold for every Python.
 EVERY_CODE_POINT = {
     "none": "2307661617a518ee589661dc1163e9d0e2f4dcd5d51f8d34bdd03cd91ffc048e",
     "nfkc": "9c8099c8581d5c7364d4350f85819bab895398481dda29806803d3b7434f977a",

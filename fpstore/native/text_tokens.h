@@ -171,6 +171,23 @@ static Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t 
     return OK;
 }
 
+/* What a byte of ASCII becomes: itself or its lower case; BETWEEN where it belongs to no token. */
+#define BETWEEN 0x80
+static uint8_t ascii_becomes[WHOLE + 1][2][128];
+
+static void ascii_load(void) { /* after the facts of Unicode */
+    for (int kind = 0; kind <= WHOLE; kind++)
+        for (int fold = 0; fold < 2; fold++)
+            for (int byte = 0; byte < 128; byte++) {
+                const uint8_t flags = unicode_flags[byte];
+                const int between = kind == WORDS        ? !(flags & IS_WORD)
+                                    : kind == CHARACTERS ? flags & IS_SPACE
+                                                         : kind == SEPARATED && byte == SEPARATOR;
+                const int upper = byte >= 'A' && byte <= 'Z';
+                ascii_becomes[kind][fold][byte] = (uint8_t)(between ? BETWEEN : upper && fold ? byte | 0x20 : byte);
+            }
+}
+
 #define KERNEL(name) name##_portable
 #include "text_tokens_body.h"
 #undef KERNEL

@@ -121,9 +121,58 @@ ALWAYS_INLINE void KERNEL(put_blocks)(Tokens *tokens, TokenKind kind, int fold, 
 }
 #endif
 
+/* The same for any kind but characters, without a branch on what is read. */
+static void KERNEL(put_each)(Tokens *tokens, const uint8_t *becomes, const uint8_t *from, const uint8_t *to) {
+    uint8_t *out = tokens->bytes + tokens->used;
+    uint32_t *next = tokens->starts + tokens->count + 1;
+    unsigned open = (unsigned)tokens->in_token;
+    for (; from < to; from++) {
+        const uint8_t byte = becomes[*from];
+        const unsigned ends = byte == BETWEEN;
+        *out = ends ? ' ' : byte;
+        out += open | !ends;
+        *next = (uint32_t)(out - tokens->bytes);
+        next += open & ends;
+        open = !ends;
+    }
+    tokens->used = (size_t)(out - tokens->bytes);
+    tokens->count = (size_t)(next - tokens->starts) - 1;
+    tokens->in_token = (int)open;
+}
+
+/* Characters: each is a token, and one space for what is between them. */
+static void KERNEL(put_characters)(Tokens *tokens, const uint8_t *becomes, const uint8_t *from, const uint8_t *to) {
+    uint8_t *out = tokens->bytes + tokens->used;
+    uint32_t *next = tokens->starts + tokens->count + 1;
+    unsigned begun = (unsigned)tokens->in_token, gap = (unsigned)tokens->gap;
+    for (; from < to; from++) {
+        const uint8_t byte = becomes[*from];
+        const unsigned solid = byte != BETWEEN;
+        *out = ' ';
+        out += gap & solid;
+        *next = (uint32_t)(out - tokens->bytes);
+        next += gap & solid;
+        *out = byte;
+        out += solid;
+        *next = (uint32_t)(out - tokens->bytes);
+        next += solid;
+        begun |= solid;
+        gap = begun & !solid;
+    }
+    tokens->used = (size_t)(out - tokens->bytes);
+    tokens->count = (size_t)(next - tokens->starts) - 1;
+    tokens->in_token = (int)begun;
+    tokens->gap = (int)gap;
+}
+
 /* Append what lies in from..to, all of it ASCII that nothing joins. */
 static void KERNEL(put_ascii)(Tokens *tokens, const TokenSteps *steps, const uint8_t *from, const uint8_t *to) {
     const int fold = (steps->flags & FOLD_CHANGES) != 0;
+    const uint8_t *becomes = ascii_becomes[steps->kind][fold];
+    if (steps->kind == CHARACTERS) {
+        KERNEL(put_characters)(tokens, becomes, from, to);
+        return;
+    }
 #ifdef KERNEL_IS_FAST
     if (steps->kind == WORDS) {
         if (fold) KERNEL(put_blocks)(tokens, WORDS, 1, from, to);
@@ -135,10 +184,7 @@ static void KERNEL(put_ascii)(Tokens *tokens, const TokenSteps *steps, const uin
         return;
     }
 #endif
-    for (; from < to; from++) {
-        const unsigned is_upper = (unsigned)(*from - 'A') < 26;
-        put_point(tokens, steps->kind, *from | (is_upper && fold ? 0x20 : 0));
-    }
+    KERNEL(put_each)(tokens, becomes, from, to);
 }
 
 /* Read the document from *at to stop, or a bit over. Nothing before *at joins what is there. */

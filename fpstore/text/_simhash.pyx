@@ -80,6 +80,7 @@ cdef extern from "text_simhash.h" nogil:
     void combining_load(const uint32_t* ranges, const uint32_t* classes, size_t count)
     void composed_load(const uint32_t* firsts, const uint32_t* seconds, const uint32_t* composed, size_t count)
     void unicode_finish(const uint32_t* seconds, size_t count)
+    void ascii_load()
     Slot* slot_of(const SlotTable* table, uint64_t hash)
     Status slots_clear(SlotTable* table, size_t size)
     uint64_t hash_slice(const Steps* steps, const uint8_t* at, size_t size)
@@ -143,6 +144,7 @@ cdef load_unicode():
     composed_load(address_of(columns["composed_firsts"]), address_of(seconds), address_of(columns["composed_points"]),
                   len(seconds))
     unicode_finish(address_of(seconds), len(seconds))
+    ascii_load()
 
 
 text_choose(fpstore_is_fast(), fpstore_is_wide())
