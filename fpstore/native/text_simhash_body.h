@@ -29,28 +29,29 @@ static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t cou
 }
 #endif
 
-/* Add what the shingles weigh. */
+/* Add what the shingles weigh. Most occur once, and unless a model says otherwise these weigh the same: their bits are
+   counted together. */
 static void KERNEL(add_shingles)(Document *document, const Steps *steps) {
-#ifdef KERNEL_IS_WIDE
-    __m512i ones[8];
-    for (int i = 0; i < 8; i++) ones[i] = _mm512_loadu_si512(document->sums.ones + 8 * i);
-#endif
-    for (size_t i = 0; i < document->shingles.size; i++) {
-        const Slot slot = document->shingles.slots[i];
-        if (slot.value == 0) continue;
-        const int64_t weight = weight_of(steps, slot.hash, slot.value);
-#ifdef KERNEL_IS_WIDE
-        for (int byte = 0; byte < 8; byte++)
-            ones[byte] = _mm512_mask_add_epi64(ones[byte], (__mmask8)(slot.hash >> 8 * byte), ones[byte],
-                                               _mm512_set1_epi64(weight));
-        document->sums.total += weight;
-#else
-        add_weighted(&document->sums, slot.hash, weight);
-#endif
+    const uint64_t alike = steps->weights == IDF ? 0 : steps->weights == PRESENCE ? UINT64_MAX : 1;
+    const size_t size = document->shingles.size;
+    int64_t ones[64] = {0};
+    size_t count = 0;
+    for (size_t first = 0; first < size; first += SHINGLES_AT_ONCE) {
+        const size_t last = size - first < SHINGLES_AT_ONCE ? size : first + SHINGLES_AT_ONCE;
+        size_t some = 0;
+        for (size_t i = first; i < last; i++) {
+            const Slot slot = document->shingles.slots[i];
+            document->hashes[some] = slot.hash;
+            some += slot.value - 1 < alike; /* not where it is free */
+            if (UNLIKELY(slot.value > alike)) add_weighted(&document->sums, slot.hash, weight_of(steps, slot.hash, slot.value));
+        }
+        KERNEL(count_bits)(ones, document->hashes, some);
+        count += some;
     }
-#ifdef KERNEL_IS_WIDE
-    for (int i = 0; i < 8; i++) _mm512_storeu_si512(document->sums.ones + 8 * i, ones[i]);
-#endif
+    if (count == 0) return;
+    const int64_t weight = weight_of(steps, 0, 1);
+    for (int bit = 0; bit < 64; bit++) document->sums.ones[bit] += weight * ones[bit];
+    document->sums.total += weight * (int64_t)count;
 }
 
 /* The hashes of count shingles of length tokens, from token first on. */
