@@ -24,11 +24,11 @@ def write_set(folder: Path, name: str, pairs: list[str]) -> None:
         (folder / f"{name}.{suffix}.zst").write_bytes(zstandard.compress(text.encode()))
 
 
-def rows_of(folder: Path, *options: str) -> list[dict]:
+def rows_of(folder: Path, *options: str, title: str = "every k") -> list[dict]:
     command = [sys.executable, TOOL, folder, "--recipes", "exact", "--json", *options]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    return next(table["rows"] for table in json.loads(done.stdout)["tables"] if "every k" in table["title"])
+    return next(table["rows"] for table in json.loads(done.stdout)["tables"] if title in table["title"])
 
 
 def test_pairs_are_counted_by_their_labels(tmp_path):
@@ -43,6 +43,12 @@ def test_every_other_pair_of_a_complete_list_is_wrong(tmp_path):
     row = rows_of(tmp_path)[0]
     assert (row["right"], row["wrong"]) == (0, 1)  # a and b
     assert (row["precision"], row["recall"]) == (0, 0)
+
+
+def test_what_is_found_without_labels_is_judged_by_the_texts(tmp_path):
+    write_set(tmp_path, "some", ["a\tb\t1\t\tx"])
+    (row,) = rows_of(tmp_path, "--judge", "some", title="not labelled")
+    assert (row["pairs"], row["judged"], row["Jaccard >= 0.8"], row["less"]) == (1, 1, 1, 0)
 
 
 def test_a_picture_is_drawn(tmp_path):

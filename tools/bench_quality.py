@@ -1,14 +1,15 @@
 """Measures recipes on labelled pairs of documents: precision, recall and F1 for every k, and the distances.
 
     python tools/bench_quality.py FOLDER [--sets a,b] [--recipes web-en,FILE.json,...] [--k 3]
-                                  [--histograms] [--png FILE] [--json]
+                                  [--judge a,b] [--histograms] [--png FILE] [--json]
 
 FOLDER holds sets: NAME.jsonl.zst, a JSON object a line with `id` and `text` or `html`, and NAME.pairs.tsv.zst, a header
 and lines of id, id, label (1 near-duplicates, 0 not, -1 in between), score, relation. A pair is found where the
 fingerprints are within k. Pairs of label -1 are counted by themselves and are in no figure of precision or recall.
 A set without a pair of label 0 has a complete list: there every pair of its documents that is not listed is of
 label 0, and all pairs are looked for in a store. Precision depends on how many hard pairs were labelled, so it
-compares recipes on one set, not sets.
+compares recipes on one set, not sets. --judge takes sets without labels: all pairs of their documents within k are
+found, and a sample of 1,500 is judged by the exact Jaccard similarity of their shingles of three words.
 """
 
 import io
@@ -32,6 +33,9 @@ DISTANCES = range(11)
 LABELS = {1: "near-duplicates", 0: "others", -1: "in between"}
 WINDOW_LOG = 27
 BATCH_BYTES = 8 << 20
+SEED = 20070512
+JUDGED_PAIRS = 1500
+JUDGE = Recipe("judge", shingle=3)
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,39 @@ def picture(path: Path, found: dict[tuple[str, str], dict[int, NDArray]]) -> Non
     figure.savefig(path, dpi=110)
 
 
+def judged(path: Path, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
+    """How alike the documents are that a recipe finds within k of each other among all of a set."""
+    texts = [json.loads(line)["text"] for line in lines(path)]
+    prints = recipe.fingerprint_many(texts)
+    order = np.argsort(prints, kind="stable")
+    starts = np.searchsorted(prints[order], np.unique(prints))
+    groups = dict(zip(prints[order[starts]].tolist(), np.split(order, starts[1:]), strict=True))
+    pairs = [(one, other) for group in groups.values() for i, one in enumerate(group) for other in group[:i]]
+    with (
+        scratch_folder(arguments) as folder,
+        fpstore.build(folder / "s.fps", distinct(prints), None, k=arguments.k, plan="size") as store,
+    ):
+        for chunk in store.pairs():
+            for first, second in zip(chunk.first.tolist(), chunk.second.tolist(), strict=True):
+                pairs += [(one, other) for one in groups[first] for other in groups[second]]
+    chosen = np.random.default_rng(SEED).permutation(len(pairs))[:JUDGED_PAIRS].tolist()
+    alike = np.array([jaccard(texts[pairs[i][0]], texts[pairs[i][1]]) for i in chosen])
+    bounds = (0.8, 0.5, 0.3, 0.0)
+    shares: dict[str, Any] = {"recipe": recipe.name, "pairs": len(pairs), "judged": len(chosen)}
+    above = np.inf
+    for bound in bounds:
+        shares[f"Jaccard >= {bound}" if bound else "less"] = float(((alike >= bound) & (alike < above)).mean())
+        above = bound
+    return shares
+
+
+def jaccard(one: str, other: str) -> float:
+    """The exact similarity of two texts as sets of shingles; two without any are equal."""
+    first, second = JUDGE.features(one).hashes, JUDGE.features(other).hashes
+    both = len(np.intersect1d(first, second, assume_unique=True))
+    return both / max(1, len(first) + len(second) - both) if len(first) or len(second) else 1.0
+
+
 def recipe_of(text: str) -> Recipe:
     """A preset by its name, or the recipe in a JSON file."""
     if text in PRESETS:
@@ -189,6 +226,7 @@ def main() -> int:
     parser.add_argument("--recipes", type=parse_list, default=list(PRESETS), help="presets and files; default: presets")
     parser.add_argument("--k", type=int, default=3, help="the distance of the short table; default 3")
     parser.add_argument("--png", type=Path, help="where a picture of the distances goes")
+    parser.add_argument("--judge", type=parse_list, default=[], help="sets without labels, or with")
     parser.add_argument("--histograms", action="store_true", help="print the distances of each label")
     parser.add_argument("--dir", type=Path, help="where stores go, which are removed afterwards; default: temporary")
     parser.add_argument("--json", action="store_true")
@@ -220,6 +258,9 @@ def main() -> int:
                 for label, histogram in found[name, recipe.name].items()
             ]
             results.table(f"{name}: pairs at each distance", rows)
+    for name in arguments.judge:
+        rows = [judged(arguments.folder / f"{name}.jsonl.zst", recipe, arguments) for recipe in recipes]
+        results.table(f"{name}, not labelled: pairs within {arguments.k} among all its documents", rows)
     if arguments.png:
         picture(arguments.png, found)
     return results.finish()
