@@ -100,17 +100,21 @@ class Centers:
                 near += [(int(apart[j]), clusters[j]) for j in close]
             if near:
                 distance, cluster = min(near)
+                verdicts[i] = (cluster, np.nan, distance, False)
+                if distance == 0:  # what equals the center votes for it, so it stays where it is
+                    self._votes.join(cluster, key)
+                    continue
                 before = self._votes.center(cluster)
                 self._votes.join(cluster, key)
                 center = self._votes.center(cluster)
-                verdicts[i] = (cluster, np.nan, distance, False)
+                if center == before:
+                    continue
             else:
-                before, cluster, center = None, self.next_id, key
+                cluster, center = self.next_id, key
+                verdicts[i] = (cluster, np.nan, 0, True)
                 self._votes.lead(cluster, key)
                 self.next_id += 1
-                verdicts[i] = (cluster, np.nan, 0, True)
-            if center != before:
-                centers[moved.setdefault(cluster, len(moved))] = center
+            centers[moved.setdefault(cluster, len(moved))] = center
         ids = np.array(list(moved), dtype=np.uint64)
         self._store.remove(ids=ids[ids < np.uint64(first_new)])
         self._store.add(centers[: len(ids)], ids)
