@@ -84,7 +84,7 @@ def test_dedup_reads_html_by_the_recipe(command: Command, tmp_path: Path) -> Non
         (("--k", "17"), "expected an integer from 0 to 16"),
         (("--keep", "last"), "'last' is not one of"),
         (("--recipe", "nosuch"), "expected one of"),
-        (("--store", "in.jsonl/x"), "would lie in one that is not there"),
+        (("--store", "in.jsonl.d/x"), "would lie in one that is not there"),
     ],
 )
 def test_what_dedup_cannot_do_is_one_line(

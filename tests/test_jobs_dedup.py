@@ -282,14 +282,21 @@ def test_confirm_is_a_measure_and_a_number(tmp_path: Path, confirm: str) -> None
 
 def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a"])
+    (tmp_path / "docs").mkdir()
     with pytest.raises(ValueError, match="first or longest"):
         dedup([source], tmp_path / "kept", keep="last")
     with pytest.raises(ValueError, match="reads the inputs twice"):
         dedup(Sources(["-"], format="jsonl"), tmp_path / "kept", keep="longest")
-    with pytest.raises(ValueError, match="also an input"):
-        dedup([source], source, force=True)
     with pytest.raises(ValueError, match="one file for two"):
         dedup([source], tmp_path / "kept", dropped=tmp_path / "kept")
+    for place in (source, tmp_path / "docs" / "kept"):
+        with pytest.raises(ValueError, match="also an input, or in one"):
+            dedup([source, tmp_path / "docs"], place, force=True)
+    with pytest.raises(ValueError, match="also an input, or in one"):
+        dedup([tmp_path / "docs"], tmp_path / "kept", store=tmp_path / "docs" / "s.fps")
+    source.rename(tmp_path / "kept.part")
+    with pytest.raises(ValueError, match="also an input, or in one"):
+        dedup(Sources([tmp_path / "kept.part"], format="jsonl"), tmp_path / "kept")
 
 
 def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fpstore.inputs import Documents, documents
+from fpstore.jobs.journal import part_of
 from fpstore.text import Recipe
 from fpstore.text.short import Lengths
 from fpstore.types import Keys
@@ -156,13 +157,16 @@ def hash_of(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def expect_other_files(results: Sequence[Path], corpus: Corpus) -> None:
-    """Raise ValueError where a result is an input, or another result."""
+def expect_other_files(results: Sequence[Path], corpus: Corpus, store: Path | None = None) -> None:
+    """Raise ValueError where what a job writes is an input, in the folder of one, or another result."""
     if len(set(results)) < len(results):
         raise ValueError(f"{results[0]}: found one file for two results, expected two")
-    for path in results:
-        if path.exists() and any(os.path.samefile(path, source) for source in corpus.files):
-            raise ValueError(f"{path}: found a result that is also an input, expected another file")
+    inputs = [Path(source).resolve() for source in corpus.files]
+    written = [*results, *map(part_of, results)] + ([] if store is None else [store])
+    for path in written:
+        for source in inputs:
+            if path.resolve().is_relative_to(source):
+                raise ValueError(f"{path}: found a result that is also an input, or in one; expected another place")
 
 
 def document_line(name: str, text: str, line: bytes | None) -> bytes:

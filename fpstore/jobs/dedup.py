@@ -55,7 +55,7 @@ def dedup(
         raise ValueError("standard input: found keep longest, which reads the inputs twice; expected files")
     check = None if confirm is None else Confirm.parse(confirm)
     results = [Path(path).absolute() for path in (kept, dropped) if path is not None]
-    expect_other_files(results, corpus)
+    expect_other_files(results, corpus, standing)
     identity = {
         "job": "dedup",
         **corpus.identity,

@@ -37,6 +37,7 @@ class AppendFile:
         """Raises JobError for a file that is shorter."""
         self.path = path
         self.length = length
+        is_new = not path.exists()
         self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", 1 << 20)
         found = self._file.seek(0, os.SEEK_END)
         if found < length:
@@ -44,6 +45,8 @@ class AppendFile:
             raise JobError(f"{path}: found {found} bytes, the journal says {length}; --force begins again")
         self._file.truncate(length)
         self._file.seek(length)
+        if is_new:
+            sync_folder(path.parent)
 
     def write(self, data: bytes) -> None:
         """Append."""
@@ -119,11 +122,11 @@ class Job:
         if self.state is None:
             self._forget()
             for path in self.results:
-                _part_of(path).unlink(missing_ok=True)
+                part_of(path).unlink(missing_ok=True)
             self.work.mkdir()
         if not self.is_finished:
             for path, length in zip(self.results, self._lengths, strict=True):
-                self._files.append(AppendFile(_part_of(path), length))
+                self._files.append(AppendFile(part_of(path), length))
 
     def _read(self) -> dict[str, Any] | None:
         try:
@@ -157,7 +160,7 @@ class Job:
         if self.state is None:
             self._remove_folder()  # nothing was done that would be done again
             for path in self.results:
-                _part_of(path).unlink(missing_ok=True)
+                part_of(path).unlink(missing_ok=True)
         os.close(self._lock_fd)
 
     @property
@@ -176,8 +179,7 @@ class Job:
             file.sync()
         lengths = [file.length for file in self._files]
         if self.state is None:
-            for folder in {self.folder.parent, *(path.parent for path in self.results)}:
-                sync_folder(folder)
+            sync_folder(self.folder.parent)
         write_durably(self.folder / _JOURNAL, json.dumps({**self._header, "state": state, "lengths": lengths}))
         self.state = state
 
@@ -189,7 +191,7 @@ class Job:
         """Put the results where they belong, and forget the job."""
         for path in self.results:
             with contextlib.suppress(FileNotFoundError):  # where a run before this one did that
-                _part_of(path).replace(path)
+                part_of(path).replace(path)
             sync_folder(path.parent)
         shutil.rmtree(self.work, ignore_errors=True)  # while the journal still says that all is done
         self._remove_folder()
@@ -232,5 +234,6 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _part_of(path: Path) -> Path:
+def part_of(path: Path) -> Path:
+    """Where a result is until all of it is there."""
     return path.with_name(path.name + _PART_SUFFIX)

@@ -11,7 +11,7 @@ from struct import Struct
 
 import numpy as np
 
-from fpstore.jobs.journal import AppendFile, JobError, write_durably
+from fpstore.jobs.journal import AppendFile, JobError, sync_folder, write_durably
 from fpstore.types import Array, Counts, Ids
 
 _ENTRY = Struct("<QQQ")
@@ -32,6 +32,7 @@ class Spool:
         folder.mkdir(exist_ok=True)
         settings_path = folder / _SETTINGS
         if not settings_path.exists():
+            sync_folder(folder.parent)
             write_durably(settings_path, json.dumps({"version": _VERSION, "texts": texts}))
         settings = json.loads(settings_path.read_bytes())
         if settings["version"] != _VERSION:
