@@ -8,6 +8,7 @@
 
 #include "text_digest.h"
 #include "text_hash.h"
+#include "text_given.h"
 #include "text_tokens.h"
 
 #define WEIGHT_ONE 65536
@@ -47,11 +48,7 @@ typedef struct {
 } Sums;
 
 typedef struct {
-    const uint8_t *data;
-    size_t size;
-} Span;
-
-typedef struct {
+    Utf8 utf8;
     Tokens tokens;
     uint64_t hashes[SHINGLES_AT_ONCE];
     SlotTable shingles;
@@ -194,34 +191,41 @@ static void text_choose(int fast, int wide) {
 }
 
 static void document_free(Document *document) {
+    free(document->utf8.bytes);
     tokens_free(&document->tokens);
     free(document->shingles.slots);
 }
 
-static Status document_measure(Document *document, const Steps *steps, const uint8_t *text, size_t size,
-                               uint64_t *fingerprint, uint32_t *token_count) {
-    const Status status = document_read(document, steps, steps->weights != FREQUENCY, text, size);
-    if (status != OK) return status;
-    if (steps->weights != FREQUENCY) add_shingles(document, steps);
-    *fingerprint = signs(&document->sums);
-    *token_count = document->token_count < UINT32_MAX ? (uint32_t)document->token_count : UINT32_MAX;
-    return OK;
+/* Read a text into its shingles. */
+static Status document_count(Document *document, const Steps *steps, const Given *given) {
+    const uint8_t *text;
+    size_t size;
+    if (given_utf8(given, &document->utf8, &text, &size) != OK) return NO_MEMORY;
+    return document_read(document, steps, 1, text, size);
 }
 
-/* document_measure for count texts; stops at the first that fails and leaves its number in *at. */
-static Status documents_measure(Document *document, const Steps *steps, const Span *texts, size_t count, size_t *at,
+/* The fingerprints of count texts; stops at the first that fails and leaves its number in *at. */
+static Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                                 uint64_t *fingerprints, uint32_t *token_counts) {
+    const int counted = steps->weights != FREQUENCY;
     for (*at = 0; *at < count; ++*at) {
-        const Span *text = texts + *at;
-        if (document_measure(document, steps, text->data, text->size, fingerprints + *at, token_counts + *at) != OK)
-            return NO_MEMORY;
+        const uint8_t *text;
+        size_t size;
+        if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
+        if (document_read(document, steps, counted, text, size) != OK) return NO_MEMORY;
+        if (counted) add_shingles(document, steps);
+        fingerprints[*at] = signs(&document->sums);
+        token_counts[*at] = document->token_count < UINT32_MAX ? (uint32_t)document->token_count : UINT32_MAX;
     }
     return OK;
 }
 
 /* The tokens of a whole document, all in document->tokens. */
-static Status document_tokens(Document *document, const TokenSteps *steps, const uint8_t *text, size_t size) {
-    const uint8_t *end = text + size;
+static Status document_tokens(Document *document, const TokenSteps *steps, const Given *given) {
+    const uint8_t *text, *end;
+    size_t size;
+    if (given_utf8(given, &document->utf8, &text, &size) != OK) return NO_MEMORY;
+    end = text + size;
     tokens_begin(&document->tokens);
     while (text < end) {
         const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;

@@ -5,7 +5,6 @@ by the longest shingle, and for weights other than frequency by the distinct shi
 means is said once, in `recipe.py`; what Unicode says is pinned, in `unicode.py`.
 """
 
-import re
 import secrets
 from threading import Thread
 
@@ -23,6 +22,7 @@ cdef extern from "Python.h":
     Py_ssize_t PyBytes_GET_SIZE(object data)
     bint PyUnicode_Check(object text)
     bint PyUnicode_IS_ASCII(object text)
+    unsigned PyUnicode_KIND(object text)
     void* PyUnicode_DATA(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
 
@@ -62,9 +62,10 @@ cdef extern from "text_simhash.h" nogil:
     ctypedef struct Sums:
         int64_t ones[64]
         int64_t total
-    ctypedef struct Span:
-        const uint8_t* data
+    ctypedef struct Given:
+        const void* data
         size_t size
+        unsigned width
     ctypedef struct Document:
         Tokens tokens
         SlotTable shingles
@@ -88,10 +89,10 @@ cdef extern from "text_simhash.h" nogil:
     void add_weighted(Sums* sums, uint64_t hash, int64_t weight)
     uint64_t signs(const Sums* sums)
     void document_free(Document* document)
-    Status document_read(Document* document, const Steps* steps, int counted, const uint8_t* text, size_t size)
-    Status documents_measure(Document* document, const Steps* steps, const Span* texts, size_t count, size_t* at,
+    Status document_count(Document* document, const Steps* steps, const Given* given)
+    Status documents_measure(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at,
                              uint64_t* fingerprints, uint32_t* token_counts)
-    Status document_tokens(Document* document, const TokenSteps* steps, const uint8_t* text, size_t size)
+    Status document_tokens(Document* document, const TokenSteps* steps, const Given* given)
     uint64_t c_xxh3 "xxh3" (const uint8_t* data, size_t size)
     uint64_t c_xxh64 "xxh64" (const uint8_t* data, size_t size)
 
@@ -103,8 +104,6 @@ _NORMALISATIONS = {
 _TOKENS = {"words": WORDS, "characters": CHARACTERS, "separated": SEPARATED}
 _WEIGHTS = {"frequency": FREQUENCY, "presence": PRESENCE, "capped": CAPPED, "log": LOGARITHM, "idf": IDF}
 _HASHES = {"xxh3": XXH3, "xxh64": XXH64, "md5": MD5, "sha256": SHA256}
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 # A slice that one thread takes at once: enough to make taking it cheap.
 _LEAST_SLICE_BYTES = 1 << 18
@@ -213,39 +212,32 @@ cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash) except *
     return steps
 
 
-cdef object utf8_of(text):
-    """What holds the UTF-8 of a text: itself, or bytes made of it. A lone surrogate becomes U+FFFD."""
+cdef int read_given(text, Given* given) except -1:
+    """Where the characters of a text are, for as long as it lives."""
     if PyBytes_Check(text):
-        return text
-    if not PyUnicode_Check(text):
-        raise TypeError(f"text: found {type(text).__name__}, expected str or bytes")
-    if PyUnicode_IS_ASCII(text):
-        return text
-    try:
-        return str.encode(text)
-    except UnicodeEncodeError:
-        return _SURROGATE.sub("\ufffd", text).encode()
-
-
-cdef Span span_of(holder) noexcept:
-    """The bytes of what utf8_of gave."""
-    cdef Span span
-    if PyBytes_Check(holder):
-        span.data = <const uint8_t*>PyBytes_AS_STRING(holder)
-        span.size = PyBytes_GET_SIZE(holder)
+        given.data = PyBytes_AS_STRING(text)
+        given.size = PyBytes_GET_SIZE(text)
+        given.width = 0
+    elif PyUnicode_Check(text):
+        given.data = PyUnicode_DATA(text)
+        given.size = PyUnicode_GET_LENGTH(text)
+        given.width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
     else:
-        span.data = <const uint8_t*>PyUnicode_DATA(holder)
-        span.size = PyUnicode_GET_LENGTH(holder)
-    return span
+        raise TypeError(f"text: found {type(text).__name__}, expected str or bytes")
+    return 0
+
+
+cdef size_t bytes_of(const Given* given) noexcept:
+    return given.size * max(given.width, 1)
 
 
 cdef class Batch:
     """Texts on their way to fingerprints; several threads may run() it at once."""
-    cdef list holders  # what the spans are of
+    cdef list texts
     cdef object idf  # what the steps point into
     cdef Steps steps
     cdef object room
-    cdef Span* spans
+    cdef Given* given
     cdef object waiting
     cdef readonly object fingerprints
     cdef readonly object counts
@@ -253,32 +245,27 @@ cdef class Batch:
 
     def __init__(self, texts):
         cdef Py_ssize_t i
-        cdef object holder
         cdef uint8_t[::1] room
-        self.holders = list(texts)
-        self.fingerprints = numpy.empty(len(self.holders), dtype=numpy.uint64)
-        self.counts = numpy.empty(len(self.holders), dtype=numpy.uint32)
-        room = self.room = numpy.empty(len(self.holders) * sizeof(Span) + 1, dtype=numpy.uint8)
-        self.spans = <Span*>&room[0]
-        for i in range(len(self.holders)):
-            text = self.holders[i]
-            holder = utf8_of(text)
-            if holder is not text:
-                self.holders[i] = holder
-            self.spans[i] = span_of(holder)
+        self.texts = list(texts)
+        self.fingerprints = numpy.empty(len(self.texts), dtype=numpy.uint64)
+        self.counts = numpy.empty(len(self.texts), dtype=numpy.uint32)
+        room = self.room = numpy.empty(len(self.texts) * sizeof(Given) + 1, dtype=numpy.uint8)
+        self.given = <Given*>&room[0]
+        for i in range(len(self.texts)):
+            read_given(self.texts[i], &self.given[i])
 
     cdef cut(self, int threads):
         """Name the slices, of about as many bytes each; how many there are."""
         cdef Py_ssize_t i, first = 0
         cdef size_t most, size = 0
         cdef list slices = []
-        for i in range(len(self.holders)):
-            size += self.spans[i].size
+        for i in range(len(self.texts)):
+            size += bytes_of(&self.given[i])
         most = max(<size_t>_LEAST_SLICE_BYTES, size // <size_t>(_SLICES_A_THREAD * threads))
         size = 0
-        for i in range(len(self.holders)):
-            size += self.spans[i].size
-            if size >= most or i == len(self.holders) - 1:
+        for i in range(len(self.texts)):
+            size += bytes_of(&self.given[i])
+            if size >= most or i == len(self.texts) - 1:
                 slices.append((first, i + 1))
                 first = i + 1
                 size = 0
@@ -305,10 +292,10 @@ cdef class Batch:
         cdef size_t at
         cdef Status status
         with nogil:
-            status = documents_measure(document, &self.steps, self.spans + first, last - first, &at,
+            status = documents_measure(document, &self.steps, self.given + first, last - first, &at,
                                        &fingerprints[first], &counts[first])
         if status != OK:
-            raise MemoryError(f"text {first + at}: no memory for {self.spans[first + at].size} bytes")
+            raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
 
 
 cdef void document_begin(Document* document) noexcept:
@@ -355,19 +342,19 @@ def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash)
     cdef Document document
     cdef Status status
-    cdef object holder = utf8_of(text)
-    cdef Span span = span_of(holder)
+    cdef Given given
     cdef uint64_t[::1] hashes
     cdef double[::1] weighed
     cdef size_t i
     cdef Slot slot
     cdef Py_ssize_t found = 0
+    read_given(text, &given)
     document_begin(&document)
     try:
         with nogil:
-            status = document_read(&document, &steps, True, span.data, span.size)
+            status = document_count(&document, &steps, &given)
         if status != OK:
-            raise MemoryError(f"text: no memory for the shingles of {span.size} bytes")
+            raise MemoryError(f"text: no memory for the shingles of {bytes_of(&given)} bytes")
         hashes = numpy.empty(document.shingles.count, dtype=numpy.uint64)
         weighed = numpy.empty(document.shingles.count, dtype=numpy.float64)
         for i in range(document.shingles.size):
@@ -410,19 +397,19 @@ cdef list strings_of(text, int kind, normalisation):
     cdef TokenSteps steps
     cdef Document document
     cdef Status status
-    cdef object holder = utf8_of(text)
-    cdef Span span = span_of(holder)
+    cdef Given given
     cdef size_t i
     cdef size_t gap = kind != CHARACTERS
     cdef const char* data
     steps.kind = kind
     steps.flags = chosen(_NORMALISATIONS, "normalisation", normalisation)
+    read_given(text, &given)
     document_begin(&document)
     try:
         with nogil:
-            status = document_tokens(&document, &steps, span.data, span.size)
+            status = document_tokens(&document, &steps, &given)
         if status != OK:
-            raise MemoryError(f"text: no memory for the tokens of {span.size} bytes")
+            raise MemoryError(f"text: no memory for the tokens of {bytes_of(&given)} bytes")
         data = <const char*>document.tokens.bytes
         return [
             data[document.tokens.starts[i] : document.tokens.starts[i + 1] - gap].decode()
