@@ -71,8 +71,12 @@ def letters_outside(ranges: Column) -> re.Pattern[str]:
     known = bytearray(0x110000)
     for first, last in ranges.reshape(-1, 2).tolist():
         known[first : last + 1] = b"\1" * (last + 1 - first)
-    found = [chr(code) for code in range(0x110000) if not known[code] and chr(code).isalnum()]
-    return re.compile(f"[{''.join(found)}]" if found else "(?!)")
+    found = [code for code in range(0x110000) if not known[code] and chr(code).isalnum()]
+    # As ranges: re looks through a set of single characters beyond U+FFFF one by one.
+    firsts = [code for code, before in zip(found, [-1, *found], strict=False) if code != before + 1]
+    lasts = [code for code, after in zip(found, [*found[1:], -1], strict=False) if code != after - 1]
+    parts = (f"{chr(first)}-{chr(last)}" for first, last in zip(firsts, lasts, strict=True))
+    return re.compile(f"[{''.join(parts)}]" if found else "(?!)")
 
 
 @cache
