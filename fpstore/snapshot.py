@@ -122,7 +122,9 @@ class Snapshot:
     def _live(self, part: Input, query: Counts, fingerprint: Keys, distance: Array) -> Columns:
         """What was found in a segment, a row for each id, without what was removed."""
         ids = None
-        if part.segment.ids is not None:
+        if part.segment.ids is not None and not len(query):
+            ids = fingerprint  # no ids for no rows
+        elif part.segment.ids is not None:
             counts, ids = part.segment.ids.lookup(fingerprint)
             if len(ids) != len(fingerprint) or (counts != 1).any():
                 query, fingerprint, distance = (np.repeat(column, counts) for column in (query, fingerprint, distance))
