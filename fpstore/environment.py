@@ -231,7 +231,7 @@ class Environment:
             self._open().reader_check()
 
     def _now(self) -> tuple[int, tuple[int, int] | None]:
-        return self.path.stat().st_size, self.stamp()
+        return os.stat(self.path).st_size, self.stamp()
 
     def _open(self) -> lmdb.Environment:
         now = None if self._lmdb is None else self._now()

@@ -86,7 +86,9 @@ class Snapshot:
         found = []
         for part in self.parts:
             with _Named(part.segment):
-                found.append(self._live(part, *search(part.segment.view, queries, distance)))
+                columns = search(part.segment.view, queries, distance)
+                if len(columns[0]):
+                    found.append(self._live(part, *columns))
         return self._matches(found, queries, distance, first_query, "probe")
 
     def stream(self, queries: Keys, distance: int, run: Callable[..., Any]) -> Matches:
@@ -122,9 +124,7 @@ class Snapshot:
     def _live(self, part: Input, query: Counts, fingerprint: Keys, distance: Array) -> Columns:
         """What was found in a segment, a row for each id, without what was removed."""
         ids = None
-        if part.segment.ids is not None and not len(query):
-            ids = fingerprint  # no ids for no rows
-        elif part.segment.ids is not None:
+        if part.segment.ids is not None:
             counts, ids = part.segment.ids.lookup(fingerprint)
             if len(ids) != len(fingerprint) or (counts != 1).any():
                 query, fingerprint, distance = (np.repeat(column, counts) for column in (query, fingerprint, distance))
