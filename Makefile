@@ -38,7 +38,7 @@ bench: $(VENV)/.installed
 asan: $(VENV)/.installed
 	$(VENV)/bin/python -m pip install --quiet 'setuptools>=77' 'Cython>=3.1'
 	rm -rf build/asan && mkdir -p build/asan
-	cp -r fpstore tests setup.py pyproject.toml build/asan
+	cp -r fpstore tests tools setup.py pyproject.toml build/asan
 	find build/asan -name '*.so' -exec rm {} +
 	cd build/asan && CFLAGS="-O1 -g $(SANITIZERS) -fno-sanitize-recover=undefined" LDFLAGS="$(SANITIZERS)" \
 		$(abspath $(VENV))/bin/python setup.py --quiet build_ext --inplace
