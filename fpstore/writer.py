@@ -120,8 +120,11 @@ class Writer:
             snapshot = self.snapshot
             parts: list[Additions] = []
             new = np.zeros(len(keys), dtype=bool)
-            with self._uncertain():  # the pending index gets rows before the log has them
+            change: Change | None = None
+            with self._uncertain():  # the pending index gets rows of all pieces but the last before the log has them
                 for start in range(0, len(keys), SLICE_ROWS):
+                    if change is not None:
+                        snapshot = snapshot.extended([change], snapshot.state)
                     piece = slice(start, min(start + SLICE_ROWS, len(keys)))
                     piece_ids = None if ids is None else ids[piece]
                     found = snapshot.search(keys[piece], distance)
@@ -129,10 +132,9 @@ class Writer:
                     new[piece] = parts[-1].stored
                     columns = _columns(keys[piece], piece_ids, parts[-1].stored)
                     change = Change(snapshot.state.next_change, changes.ADDED, columns)
-                    snapshot = snapshot.extended([change], snapshot.state)
-                if new.any():
+                if change is not None and new.any():
                     state = self._logged(changes.ADDED, _columns(keys, ids, new), self._defers)
-                    self.snapshot = dataclasses.replace(snapshot, state=state)
+                    self.snapshot = snapshot.extended([change], state)
             self._start_due_flush()
             return additions.concatenate(parts, ids is not None)
 
