@@ -11,7 +11,7 @@ PRESETS = {
     preset.name: preset
     for preset in (
         DEFAULT,
-        Recipe("zh", tokens="chinese", shingle=1, weights="log"),
+        Recipe("zh", tokens="chinese", shingle=2),
         Recipe("multilingual", tokens="characters", shingle=5, weights="log"),
         Recipe("code", normalisation="nfkc", shingle=3, weights="capped"),
         # For those who would rather miss a near-duplicate than take another document for one.
