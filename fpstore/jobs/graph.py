@@ -75,20 +75,20 @@ def components(
     """
 
     def write(documents: Documents, out: AppendFile) -> int:
-        roots = _components(len(documents.distinct), documents.near(k, memory, progress))
-        labels = roots[documents.place]
-        _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        distances = np.bitwise_count(documents.fingerprints ^ documents.fingerprints[first[inverse]])
-        numbers = rank[inverse]
+        labels = _components(len(documents.distinct), documents.near(k, memory, progress))[documents.place]
+        rows = np.arange(len(labels))
+        first = np.empty(len(documents.distinct), dtype=np.int64)
+        first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
+        leaders = first[labels]
+        is_leader = leaders == rows
+        numbers = (np.cumsum(is_leader) - 1)[leaders]
+        distances = np.bitwise_count(documents.fingerprints ^ documents.fingerprints[leaders])
         for start in range(0, len(documents), _NAMES_AT_ONCE):
             own = slice(start, start + _NAMES_AT_ONCE)
             ids = np.arange(start, min(own.stop, len(documents)), dtype=np.uint64)
             columns = zip(numbers[own].tolist(), documents.names.names(ids), distances[own].tolist(), strict=True)
             out.write(b"".join(row(*values) for values in columns))
-        return len(order)
+        return int(np.count_nonzero(is_leader))
 
     return _run(Corpus(sources, recipe, k, threads), Path(output).absolute(), "components", k, write, force, progress)
 
