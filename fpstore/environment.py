@@ -162,8 +162,6 @@ class Environment:
         self.users = 0
         self._lmdb: lmdb.Environment | None = None
         self._transactions: MappedWords | None = None
-        # The size of the file, and the stamp, of a header that was found sound, or that this process wrote.
-        self._sound: tuple[int, tuple[int, int] | None] | None = None
         # Beside a writer, LMDB's readers have to write their place into its lock file.
         self._lock_path = path.with_name(path.name + LMDB_LOCK_SUFFIX)
         self._listed = os.access(self._lock_path if self._lock_path.exists() else path.parent, os.W_OK)
@@ -187,13 +185,8 @@ class Environment:
                 try:
                     if more_bytes:
                         self._reserve(environment, more_bytes)
-                    if write:
-                        self._sound = None
                     with environment.begin(write=write) as transaction:
-                        result = work(transaction)
-                    if write:
-                        self._sound = self._now()
-                    return result
+                        return work(transaction)
                 except lmdb.MapFullError:
                     self._grow(2 * self.path.stat().st_size)
                 except lmdb.MapResizedError:
@@ -230,14 +223,8 @@ class Environment:
         with self.lock, _explained(self.path):
             self._open().reader_check()
 
-    def _now(self) -> tuple[int, tuple[int, int] | None]:
-        return os.stat(self.path).st_size, self.stamp()
-
     def _open(self) -> lmdb.Environment:
-        now = None if self._lmdb is None else self._now()
-        if now is None or now != self._sound:
-            file_bytes = _check_header(self.path)
-            self._sound = now
+        file_bytes = _check_header(self.path)
         if self._lmdb is None:
             expect_plain_file(self._lock_path)
             environment = _open_lmdb(self.path, file_bytes, readonly=self._readonly, lock=self._listed)

@@ -690,6 +690,16 @@ def test_a_header_that_lmdb_would_trust_is_checked_first(page, field, value, mes
         Catalog.open(folder)
 
 
+def test_a_header_damaged_while_it_is_open_is_noticed_at_the_next_use(folder):
+    with Catalog.open(folder) as catalog:
+        catalog.state()
+        metas = read_metas(folder)
+        metas[0][6] = 4096
+        write_metas(folder, metas)
+        with pytest.raises(CorruptStore, match="meta page 0: its fixed address is 4096, expected 0"):
+            catalog.state()
+
+
 def test_a_meta_page_half_written_by_a_commit_is_read_again(folder, monkeypatch):
     good = read_metas(folder)
     bad = [[*good[0][:-1], 6], good[1]]
