@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fpstore._sort import group_pairs, sort_keys, sort_pairs, unique_sorted_pairs, use_large_pages
 from fpstore.arrays import as_integer
+from fpstore.threads import wait_for
 from fpstore.types import Keys
 
 MIN_MEMORY_BYTES = 1 << 20
@@ -108,7 +109,7 @@ class Background:
 
     def result(self) -> int:
         """Wait for it; what it returns or raises. A KeyboardInterrupt ends the waiting, not the work."""
-        self._thread.join()
+        wait_for(self._thread)
         (result,) = self._outcome
         if isinstance(result, BaseException):
             raise result

@@ -3,9 +3,13 @@
 Owns who does which item. The answers come in the order of the items, and no item is begun after one has failed.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
+
+# So often a waiting thread looks whether there was a Ctrl-C.
+HEARING_SECONDS = 0.05
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -63,6 +67,13 @@ def slices(count: int, threads: int, most: int, least: int) -> list[slice]:
         cut.append(slice(first, min(first + size, count)))
         first += size
     return cut
+
+
+def wait_for(thread: threading.Thread) -> None:
+    """Until the thread has ended. Ctrl-C is heard meanwhile."""
+    # A signal that comes just before the main thread falls asleep does not wake it: so it sleeps for moments.
+    while thread.is_alive():
+        thread.join(HEARING_SECONDS)
 
 
 def _drop(waiting: Iterator[int]) -> None:

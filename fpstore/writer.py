@@ -21,6 +21,7 @@ from fpstore.errors import StoreClosed
 from fpstore.merge import Input, merge_segments, pass_count
 from fpstore.segment import Segment
 from fpstore.snapshot import open_part, open_snapshot
+from fpstore.threads import wait_for
 from fpstore.types import Array, Ids, Keys, Progress
 
 # Pending rows that are worth a segment, and those at which additions wait for it.
@@ -60,8 +61,7 @@ class _Job:
 
     def wait(self) -> None:
         """Until it has ended; Ctrl-C is heard meanwhile."""
-        while self._thread.is_alive():
-            self._thread.join(0.05)
+        wait_for(self._thread)
 
     def _run(self) -> None:
         try:
