@@ -155,7 +155,11 @@ static Status put_composed(Tokens *tokens, const TokenSteps *steps, const uint8_
     return OK;
 }
 
-/* Read on from *at, which is not ASCII or is joined by what follows it, to the next ASCII or to stop, or a bit over. */
+/* Whether a byte begins one of U+1000..U+CFFF, where every three bytes of the right form are a code point. */
+ALWAYS_INLINE int is_plain_lead(uint8_t byte) { return byte >= 0xE1 && byte <= 0xEC; }
+
+/* Read on from *at, which is not ASCII or is joined by what follows it, to the next ASCII or to stop, or a bit over; or
+   to what put_plain may read. */
 static Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, const uint8_t *stop,
                          const uint8_t *end) {
     do {
@@ -167,7 +171,7 @@ static Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t 
             put_folded(tokens, steps, point);
             *at += size;
         }
-    } while (*at < stop && **at >= 0x80);
+    } while (*at < stop && **at >= 0x80 && !(steps->kind != CHARACTERS && is_plain_lead(**at)));
     return OK;
 }
 
@@ -186,6 +190,59 @@ static void ascii_load(void) { /* after the facts of Unicode */
                 const int upper = byte >= 'A' && byte <= 'Z';
                 ascii_becomes[kind][fold][byte] = (uint8_t)(between ? BETWEEN : upper && fold ? byte | 0x20 : byte);
             }
+}
+
+/* Append words or separated tokens of ASCII and U+1000..U+CFFF, as long as each code point stays what it is: Chinese, the
+   most of it, where a token has few letters. Returns where that ends, or a long run of ASCII begins; nothing before it
+   is joined by what is there. */
+static const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, const uint8_t *at, const uint8_t *stop,
+                                const uint8_t *end) {
+    const uint8_t *becomes = ascii_becomes[steps->kind][(steps->flags & FOLD_CHANGES) != 0], *before = at;
+    const uint8_t belongs = steps->kind == WORDS ? IS_WORD : 0xFF, changes = steps->flags;
+    uint8_t *out = tokens->bytes + tokens->used, *out_before = out;
+    uint32_t *next = tokens->starts + tokens->count + 1, *next_before = next;
+    unsigned open = (unsigned)tokens->in_token, open_before = open;
+    if (end - at < 8) return at;
+    if (end - stop < 8) stop = end - 8;
+    while (at < stop) {
+        unsigned size, ends;
+        uint8_t *const here = out;
+        if (*at < 0x80) {
+            if ((load64(at) & 0x8080808080808080u) == 0) break;
+            const uint8_t byte = becomes[*at];
+            size = 1;
+            ends = byte == BETWEEN;
+            *out = ends ? ' ' : byte;
+        } else {
+            if (!is_plain_lead(*at) || (at[1] & 0xC0) != 0x80 || (at[2] & 0xC0) != 0x80) break;
+            const uint32_t point = (at[0] & 0x0Fu) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu);
+            const uint8_t flags = unicode_flags[point];
+            if (flags & changes) break;
+            size = 3;
+            ends = (flags & belongs) == 0 && belongs != 0xFF;
+            memcpy(out, at, 4);
+            if (ends) *out = ' ';
+        }
+        before = at;
+        out_before = here;
+        next_before = next;
+        open_before = open;
+        at += size;
+        out += ends ? open : size;
+        *next = (uint32_t)(out - tokens->bytes);
+        next += open & ends;
+        open = !ends;
+    }
+    if (joins_at(steps, at, end)) {
+        at = before;
+        out = out_before;
+        next = next_before;
+        open = open_before;
+    }
+    tokens->used = (size_t)(out - tokens->bytes);
+    tokens->count = (size_t)(next - tokens->starts) - 1;
+    tokens->in_token = (int)open;
+    return at;
 }
 
 #define KERNEL(name) name##_portable

@@ -199,7 +199,9 @@ static Status KERNEL(put_piece)(Tokens *tokens, const TokenSteps *steps, const u
         if (joined && run > *at) run--;
         KERNEL(put_ascii)(tokens, steps, *at, run);
         *at = run;
-        if (run < stop && put_others(tokens, steps, at, stop, end) != OK) return NO_MEMORY;
+        if (run >= stop) break;
+        if (steps->kind != CHARACTERS) *at = put_plain(tokens, steps, run, stop, end);
+        if (*at == run && put_others(tokens, steps, at, stop, end) != OK) return NO_MEMORY;
     }
     return OK;
 }

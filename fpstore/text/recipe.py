@@ -32,7 +32,7 @@ is not assigned there is no letter, and passes normalisation as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,8 +40,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.errors import UnsupportedVersion
-from fpstore.text import _simhash, tokens
+from fpstore.text import _simhash
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
+from fpstore.text.tokens import Prepare, preparation
 
 if TYPE_CHECKING:
     from fpstore.text.idf import Model
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 # A golden value of tests/test_text_golden.py that changes is a new version here.
 VERSION = 2
 MAX_SHINGLE = 64
+# Characters or bytes of prepared texts that wait for the core together.
+PREPARED_AT_ONCE = 1 << 18
 
 # Every value that a field can have.
 _CHOICES = {
@@ -129,15 +132,18 @@ class Recipe:
         """
         if isinstance(texts, str | bytes):
             raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
-        ready, steps = self._ready(texts)
-        fingerprints, counts = _simhash.measure(ready, threads=threads, **steps)
+        prepare, steps = self._steps()
+        groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
+        parts = [_simhash.measure(group, threads=threads, **steps) for group in groups]
+        fingerprints, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         if self.tokens == "letters":
             fingerprints[counts == 0] = self._nothing()
         return fingerprints, counts
 
     def features(self, text: str | bytes) -> Features:
         """The distinct shingles of one text and their weights."""
-        (ready,), steps = self._ready([text])
+        prepare, steps = self._steps()
+        ready = text if prepare is None else _prepared(prepare, text)
         found = Features(*_simhash.features(ready, **steps))
         if self.tokens == "letters" and len(found.hashes) == 0:
             return Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
@@ -194,26 +200,36 @@ class Recipe:
         """The hash of an empty shingle."""
         return _simhash.hash_of(b"", self.hash)
 
-    def _ready(self, texts: Sequence[str | bytes]) -> tuple[Sequence[str | bytes], dict[str, Any]]:
-        """The texts after the steps that the core leaves out, and what the core has to be told of the others."""
+    def _steps(self) -> tuple[Prepare | None, dict[str, Any]]:
+        """The steps that the core leaves out, None where there are none, and what it has to be told of the others."""
         if self.weights == "idf" and self.model is None:
             raise ValueError(f"recipe {self.name}: found no idf model, expected that of checksum {self.idf or 'any'}")
         steps = {"shingle": self.shingle, "weights": self.weights, "hash": self.hash}
         steps["idf"] = None if self.model is None else self.model.table
         plain = self.tokens in ("words", "characters") and self.normalisation != "lower"
         if plain and not (self.stop_words or self.stemming):
-            return texts, steps | {"normalisation": self.normalisation, "tokens": self.tokens}
-        prepare, normalisation, kind = tokens.preparation(
-            self.normalisation, self.tokens, self.stop_words, self.stemming
-        )
-        ready = [_prepared(prepare, text) for text in texts]
-        return ready, steps | {"normalisation": normalisation, "tokens": kind}
+            return None, steps | {"normalisation": self.normalisation, "tokens": self.tokens}
+        prepare, normalisation, kind = preparation(self.normalisation, self.tokens, self.stop_words, self.stemming)
+        return prepare, steps | {"normalisation": normalisation, "tokens": kind}
 
 
 FIELDS = tuple(each.name for each in fields(Recipe) if each.name != "model")
 
 
-def _prepared(prepare: tokens.Prepare, text: str | bytes) -> str | bytes:
+def _prepared_groups(prepare: Prepare, texts: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:
+    """The texts after the steps that the core leaves out: so many at once that a cache holds them."""
+    group: list[str | bytes] = []
+    size = 0
+    for text in texts:
+        group.append(_prepared(prepare, text))
+        size += len(group[-1])
+        if size >= PREPARED_AT_ONCE:
+            yield group
+            group, size = [], 0
+    yield group
+
+
+def _prepared(prepare: Prepare, text: str | bytes) -> str | bytes:
     if isinstance(text, bytes):
         return prepare(text.decode("utf-8", "replace"))
     if not isinstance(text, str):
