@@ -168,6 +168,28 @@ def test_what_lies_across_two_pieces_is_read_whole(pad, tail):
         assert tokens_of(text, tokens=tokens) == tokenise(text, tokens, "nfkc-casefold")
 
 
+# Chinese and what lies about it: first and last letters, no letters, what joins or changes, and no UTF-8 at all.
+CHINESE = [*"中一\u9fff\u4dff\u3400\ua000。、，Ａ豈か\u3099ば한\u11a8e\u0301Ä\u2019😀\x1f a", "文字", "Word_1"]
+PIECES = [piece.encode() for piece in CHINESE] + [b"\xe4\xb7", b"\xe9\xbf", b"\xe5", b"\xb8\x80", b"\xff", b"\xe4a\x80"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=60), st.integers(0, 70), st.sampled_from(NORMALISATIONS))
+def test_chinese_beside_anything_else_is_read_as_re_reads_it(pieces, pad, normalisation):
+    data = b"x" * pad + b"".join(pieces)
+    text = data.decode("utf-8", "replace")
+    for tokens in ("words", "separated"):
+        found = tokens_of(data, tokens=tokens, normalisation=normalisation)
+        assert found == tokenise(text, tokens, normalisation)
+
+
+@pytest.mark.parametrize("odd", ["", "\u4dff", "\u3099", "\u0301", "。", "，", "e\u0301", "か\u3099"])
+def test_long_chinese_is_read_whole_wherever_something_else_stands(odd):
+    for before in range(70):
+        text = "中文" * 40 + "\x1f" * (before % 3) + "字" * before + odd + "天地" * 700
+        for tokens in ("words", "separated"):
+            assert tokens_of(text, tokens=tokens) == tokenise(text, tokens, "nfkc-casefold")
+
+
 def test_a_long_run_of_marks_is_put_in_order():
     source = random.Random(15)
     marks = "".join(source.choices("\u0301\u0323\u0307\u0315\u05b0\u3099\u0345", k=5000))

@@ -7,6 +7,7 @@
 #ifndef FPSTORE_PLATFORM_H
 #define FPSTORE_PLATFORM_H
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

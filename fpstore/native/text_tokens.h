@@ -192,11 +192,14 @@ static void ascii_load(void) { /* after the facts of Unicode */
             }
 }
 
+/* Whether a byte begins one of U+4000..U+9FFF. */
+ALWAYS_INLINE int is_han_lead(uint8_t byte) { return byte >= 0xE4 && byte <= 0xE9; }
+
 /* Append words or separated tokens of ASCII and U+1000..U+CFFF, as long as each code point stays what it is: Chinese, the
-   most of it, where a token has few letters. Returns where that ends, or a long run of ASCII begins; nothing before it
-   is joined by what is there. */
-static const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, const uint8_t *at, const uint8_t *stop,
-                                const uint8_t *end) {
+   most of it, where a token has few letters. Returns where that ends, or what others read faster begins: a long run of
+   ASCII, or after so many Chinese characters the next; nothing before it is joined by what is there. */
+static const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, unsigned letters, const uint8_t *at,
+                                const uint8_t *stop, const uint8_t *end) {
     const uint8_t *becomes = ascii_becomes[steps->kind][(steps->flags & FOLD_CHANGES) != 0], *before = at;
     const uint8_t belongs = steps->kind == WORDS ? IS_WORD : 0xFF, changes = steps->flags;
     uint8_t *out = tokens->bytes + tokens->used, *out_before = out;
@@ -214,6 +217,7 @@ static const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, const u
             ends = byte == BETWEEN;
             *out = ends ? ' ' : byte;
         } else {
+            if (is_han_lead(*at) && letters-- == 0) break;
             if (!is_plain_lead(*at) || (at[1] & 0xC0) != 0x80 || (at[2] & 0xC0) != 0x80) break;
             const uint32_t point = (at[0] & 0x0Fu) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu);
             const uint8_t flags = unicode_flags[point];
@@ -243,6 +247,24 @@ static const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, const u
     tokens->count = (size_t)(next - tokens->starts) - 1;
     tokens->in_token = (int)open;
     return at;
+}
+
+/* Of 64 bytes: which are not ASCII, which lead U+4000..U+9FFF, of these which U+4000..U+4FFF, which continue a code
+   point, and which of these are too low to make U+4E00 or more of it. */
+typedef struct {
+    uint64_t others, leads, low_leads, continues, low;
+} HanMasks;
+
+/* How many of the first size bytes are ASCII and whole code points of U+4E00..U+9FFF, the Chinese characters, before
+   anything else: all of these are letters that stay what they are, and join nothing. */
+ALWAYS_INLINE unsigned han_size(const HanMasks *masks, unsigned size) {
+    const uint64_t follow = masks->leads << 1 | masks->leads << 2;
+    const uint64_t wrong = (masks->others & ~masks->leads & ~follow) | (follow & ~masks->continues) |
+                           (masks->low_leads << 1 & masks->low);
+    if ((wrong & low_bits(size)) != 0) size = (unsigned)__builtin_ctzll(wrong);
+    if (size == 0) return 0;
+    const uint64_t last = masks->leads << (64 - size);
+    return size - (last >> 63 ? 1 : last >> 62 ? 2 : 0);
 }
 
 #define KERNEL(name) name##_portable

@@ -1,4 +1,4 @@
-/* The runs of ASCII among the tokens. Included once for each instruction set; see platform.h. */
+/* The simple runs among the tokens: ASCII, and Chinese. Included once for each instruction set; see platform.h. */
 
 /* Where the ASCII that begins at `at` ends. */
 ALWAYS_INLINE const uint8_t *KERNEL(ascii_end)(const uint8_t *at, const uint8_t *stop) {
@@ -14,15 +14,30 @@ ALWAYS_INLINE const uint8_t *KERNEL(ascii_end)(const uint8_t *at, const uint8_t 
 }
 
 #ifdef KERNEL_IS_FAST
-/* 64 bytes of ASCII, in lower case if so asked, and which of them belong to words. */
+/* Up to 64 bytes, as far as han_size of them says, in lower case if so asked; and which of them belong to words. */
 #ifdef KERNEL_IS_WIDE
 typedef struct {
     __m512i bytes;
     uint64_t words;
+    unsigned size;
 } KERNEL(Block);
 
-ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, uint64_t valid, TokenKind kind, int fold) {
-    KERNEL(Block) block = {_mm512_maskz_loadu_epi8(valid, at), 0};
+ALWAYS_INLINE HanMasks KERNEL(han_masks)(__m512i bytes, uint64_t others) {
+    const __m512i from_first = _mm512_sub_epi8(bytes, _mm512_set1_epi8((char)0xE4));
+    return (HanMasks){others, _mm512_cmplt_epu8_mask(from_first, _mm512_set1_epi8(6)),
+                      _mm512_testn_epi8_mask(from_first, from_first),
+                      _mm512_mask_cmplt_epu8_mask(others, bytes, _mm512_set1_epi8((char)0xC0)),
+                      _mm512_cmplt_epu8_mask(bytes, _mm512_set1_epi8((char)0xB8))};
+}
+
+ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, unsigned size, TokenKind kind, int fold) {
+    const uint64_t valid = low_bits(size);
+    KERNEL(Block) block = {_mm512_maskz_loadu_epi8(valid, at), 0, size};
+    const uint64_t others = _mm512_movepi8_mask(block.bytes);
+    if (others != 0) {
+        const HanMasks masks = KERNEL(han_masks)(block.bytes, others);
+        block.size = han_size(&masks, size);
+    }
     const __m512i lower = _mm512_or_si512(block.bytes, _mm512_set1_epi8(0x20));
     const uint64_t letters =
         _mm512_cmplt_epu8_mask(_mm512_sub_epi8(lower, _mm512_set1_epi8('a')), _mm512_set1_epi8(26));
@@ -33,6 +48,7 @@ ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, uint64_t valid
     } else {
         block.words = _mm512_cmpneq_epi8_mask(block.bytes, _mm512_set1_epi8(SEPARATOR)) & valid;
     }
+    block.words |= others;
     if (fold) block.bytes = _mm512_mask_mov_epi8(block.bytes, letters, lower);
     block.bytes = _mm512_mask_mov_epi8(_mm512_set1_epi8(' '), block.words, block.bytes);
     return block;
@@ -58,7 +74,25 @@ ALWAYS_INLINE void KERNEL(write_places)(uint32_t *out, uint64_t bits, uint32_t b
 typedef struct {
     uint8_t bytes[64];
     uint64_t words;
+    unsigned size;
 } KERNEL(Block);
+
+/* Which of 64 bytes lie in first..last. */
+ALWAYS_INLINE uint64_t KERNEL(within)(const uint8_t *at, uint8_t first, uint8_t last) {
+    uint64_t found = 0;
+    for (int half = 0; half < 2; half++) {
+        const __m256i bytes = _mm256_loadu_si256((const __m256i *)(at + 32 * half));
+        const __m256i from_first = _mm256_sub_epi8(bytes, _mm256_set1_epi8((char)first));
+        const __m256i nearest = _mm256_min_epu8(from_first, _mm256_set1_epi8((char)(last - first)));
+        found |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(from_first, nearest)) << 32 * half;
+    }
+    return found;
+}
+
+ALWAYS_INLINE HanMasks KERNEL(han_masks)(const uint8_t *at, uint64_t others) {
+    return (HanMasks){others, KERNEL(within)(at, 0xE4, 0xE9), KERNEL(within)(at, 0xE4, 0xE4),
+                      KERNEL(within)(at, 0x80, 0xBF), KERNEL(within)(at, 0x80, 0xB7)};
+}
 
 ALWAYS_INLINE uint32_t KERNEL(read_half)(const uint8_t *at, TokenKind kind, int fold, uint8_t *out) {
     const __m256i bytes = _mm256_loadu_si256((const __m256i *)at);
@@ -68,24 +102,29 @@ ALWAYS_INLINE uint32_t KERNEL(read_half)(const uint8_t *at, TokenKind kind, int 
     const __m256i digits = _mm256_and_si256(_mm256_cmpgt_epi8(bytes, _mm256_set1_epi8('0' - 1)),
                                             _mm256_cmpgt_epi8(_mm256_set1_epi8('9' + 1), bytes));
     const __m256i underscores = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('_'));
-    const __m256i others = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(SEPARATOR));
-    const __m256i words = kind == WORDS ? _mm256_or_si256(_mm256_or_si256(letters, digits), underscores)
-                                        : _mm256_xor_si256(others, _mm256_set1_epi8(-1));
+    const __m256i separators = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(SEPARATOR));
+    const __m256i ascii = _mm256_or_si256(_mm256_or_si256(letters, digits), underscores);
+    const __m256i words = _mm256_or_si256(bytes, kind == WORDS ? ascii : _mm256_xor_si256(separators, _mm256_set1_epi8(-1)));
     const __m256i low = fold ? _mm256_blendv_epi8(bytes, lower, letters) : bytes;
     _mm256_storeu_si256((__m256i *)out, _mm256_blendv_epi8(_mm256_set1_epi8(' '), low, words));
     return (uint32_t)_mm256_movemask_epi8(words);
 }
 
-ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, uint64_t valid, TokenKind kind, int fold) {
+ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, unsigned size, TokenKind kind, int fold) {
     KERNEL(Block) block;
     uint8_t padded[64] = {0};
-    if (valid != ~(uint64_t)0) {
-        memcpy(padded, at, (size_t)__builtin_popcountll(valid));
+    if (size < 64) {
+        memcpy(padded, at, size);
         at = padded;
+    }
+    block.size = size;
+    const uint64_t others = KERNEL(within)(at, 0x80, 0xFF);
+    if (others != 0) {
+        const HanMasks masks = KERNEL(han_masks)(at, others);
+        block.size = han_size(&masks, size);
     }
     block.words = KERNEL(read_half)(at, kind, fold, block.bytes);
     block.words |= (uint64_t)KERNEL(read_half)(at + 32, kind, fold, block.bytes + 32) << 32;
-    block.words &= valid;
     return block;
 }
 
@@ -102,26 +141,33 @@ ALWAYS_INLINE void KERNEL(write_places)(uint32_t *out, uint64_t bits, uint32_t b
 }
 #endif
 
-/* Words or separated tokens: what belongs to them, and a space for the first byte after each. */
-ALWAYS_INLINE void KERNEL(put_blocks)(Tokens *tokens, TokenKind kind, int fold, const uint8_t *from, const uint8_t *to) {
+/* Words or separated tokens from `from` on: what belongs to them, and a space for the first byte after each. Returns
+   where that ends: at stop, or before what han_size does not count or what something joins. */
+ALWAYS_INLINE const uint8_t *KERNEL(put_blocks)(Tokens *tokens, const TokenSteps *steps, TokenKind kind, int fold,
+                                                const uint8_t *from, const uint8_t *stop, const uint8_t *end) {
     uint64_t open = (uint64_t)tokens->in_token;
-    while (from < to) {
-        const unsigned size = to - from < 64 ? (unsigned)(to - from) : 64;
-        const uint64_t valid = low_bits(size);
-        const KERNEL(Block) block = KERNEL(read_block)(from, valid, kind, fold);
-        const uint64_t ends = (block.words << 1 | open) & ~block.words & valid, kept = block.words | ends;
+    while (from < stop) {
+        const KERNEL(Block) block = KERNEL(read_block)(from, stop - from < 64 ? (unsigned)(stop - from) : 64, kind, fold);
+        unsigned size = block.size;
+        const uint8_t *next = from + size;
+        if (size > 0 && next < end && *next >= 0x80 && !is_han_lead(*next) && joins_at(steps, next, end))
+            size -= next[-1] < 0x80 ? 1 : 3;
+        if (size == 0) break;
+        const uint64_t valid = low_bits(size), words = block.words & valid;
+        const uint64_t ends = (words << 1 | open) & ~words & valid, kept = words | ends;
         KERNEL(keep_bytes)(tokens->bytes + tokens->used, &block, kept);
         KERNEL(write_places)(tokens->starts + tokens->count + 1, _pext_u64(ends, kept), (uint32_t)tokens->used + 1);
         tokens->used += (size_t)__builtin_popcountll(kept);
         tokens->count += (size_t)__builtin_popcountll(ends);
-        open = block.words >> (size - 1) & 1;
+        open = words >> (size - 1) & 1;
         from += size;
     }
     tokens->in_token = (int)open;
+    return from;
 }
 #endif
 
-/* The same for any kind but characters, without a branch on what is read. */
+/* ASCII for any kind but characters, without a branch on what is read. */
 static void KERNEL(put_each)(Tokens *tokens, const uint8_t *becomes, const uint8_t *from, const uint8_t *to) {
     uint8_t *out = tokens->bytes + tokens->used;
     uint32_t *next = tokens->starts + tokens->count + 1;
@@ -165,26 +211,22 @@ static void KERNEL(put_characters)(Tokens *tokens, const uint8_t *becomes, const
     tokens->gap = (int)gap;
 }
 
-/* Append what lies in from..to, all of it ASCII that nothing joins. */
-static void KERNEL(put_ascii)(Tokens *tokens, const TokenSteps *steps, const uint8_t *from, const uint8_t *to) {
+/* Append what begins at `from` as far as it is simple: ASCII, for one. Returns where that ends, at stop at the latest;
+   nothing before it is joined by what is there. */
+static const uint8_t *KERNEL(put_simple)(Tokens *tokens, const TokenSteps *steps, const uint8_t *from,
+                                         const uint8_t *stop, const uint8_t *end) {
     const int fold = (steps->flags & FOLD_CHANGES) != 0;
-    const uint8_t *becomes = ascii_becomes[steps->kind][fold];
-    if (steps->kind == CHARACTERS) {
-        KERNEL(put_characters)(tokens, becomes, from, to);
-        return;
-    }
 #ifdef KERNEL_IS_FAST
-    if (steps->kind == WORDS) {
-        if (fold) KERNEL(put_blocks)(tokens, WORDS, 1, from, to);
-        else KERNEL(put_blocks)(tokens, WORDS, 0, from, to);
-        return;
-    }
-    if (steps->kind == SEPARATED) {
-        KERNEL(put_blocks)(tokens, SEPARATED, fold, from, to);
-        return;
-    }
+    if (steps->kind == WORDS)
+        return fold ? KERNEL(put_blocks)(tokens, steps, WORDS, 1, from, stop, end)
+                    : KERNEL(put_blocks)(tokens, steps, WORDS, 0, from, stop, end);
+    if (steps->kind == SEPARATED) return KERNEL(put_blocks)(tokens, steps, SEPARATED, fold, from, stop, end);
 #endif
-    KERNEL(put_each)(tokens, becomes, from, to);
+    const uint8_t *becomes = ascii_becomes[steps->kind][fold], *to = KERNEL(ascii_end)(from, stop);
+    if (to > from && joins_at(steps, to, end)) to--;
+    if (steps->kind == CHARACTERS) KERNEL(put_characters)(tokens, becomes, from, to);
+    else KERNEL(put_each)(tokens, becomes, from, to);
+    return to;
 }
 
 /* Read the document from *at to stop, or a bit over. Nothing before *at joins what is there. */
@@ -193,15 +235,16 @@ static Status KERNEL(put_piece)(Tokens *tokens, const TokenSteps *steps, const u
     const size_t size = (size_t)(stop - *at);
     if (tokens_reserve(tokens, 3 * size, 2 * size) != OK) return NO_MEMORY;
     tokens->starts[0] = 0;
+#ifdef KERNEL_IS_FAST
+    const unsigned letters = 4; /* put_simple takes a block of them for the price of a few */
+#else
+    const unsigned letters = UINT_MAX;
+#endif
     while (*at < stop) {
-        const uint8_t *run = KERNEL(ascii_end)(*at, stop);
-        const int joined = joins_at(steps, run, end);
-        if (joined && run > *at) run--;
-        KERNEL(put_ascii)(tokens, steps, *at, run);
-        *at = run;
-        if (run >= stop) break;
-        if (steps->kind != CHARACTERS) *at = put_plain(tokens, steps, run, stop, end);
-        if (*at == run && put_others(tokens, steps, at, stop, end) != OK) return NO_MEMORY;
+        const uint8_t *others = KERNEL(put_simple)(tokens, steps, *at, stop, end);
+        *at = others;
+        if (others < stop && steps->kind != CHARACTERS) *at = put_plain(tokens, steps, letters, others, stop, end);
+        if (*at == others && others < stop && put_others(tokens, steps, at, stop, end) != OK) return NO_MEMORY;
     }
     return OK;
 }

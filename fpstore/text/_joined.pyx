@@ -1,7 +1,8 @@
 """Owns the step from a list of tokens that a package found to the UTF-8 that the core reads, in one pass."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport PyObject
+from libc.stdlib cimport realloc
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
@@ -14,10 +15,16 @@ cdef extern from "Python.h" nogil:
     Py_ssize_t PyUnicode_GET_LENGTH(PyObject* token)
     bint PyUnicode_IS_ASCII(PyObject* token)
 
+cdef extern from *:
+    void prefetch "__builtin_prefetch" (const void* address) nogil
+
 cdef enum:
     SEPARATOR = 0x1F
     MOST_BYTES = 4  # of one character in UTF-8
-    LIKELY_BYTES = 12  # of one token
+    AHEAD = 16  # tokens
+    LEAST_SCRATCH = 1 << 16
+    MOST_SCRATCH = 1 << 22
+    SLACK_BYTES = 16  # what put_short may write behind what it has to say
 
 
 cdef inline uint8_t* put(uint8_t* out, uint32_t point) noexcept nogil:
@@ -42,19 +49,38 @@ cdef inline uint8_t* put(uint8_t* out, uint32_t point) noexcept nogil:
     return out + 4
 
 
+cdef inline uint32_t three_bytes(uint32_t point) noexcept nogil:
+    """The UTF-8 of a code point from U+0800 to U+FFFF."""
+    return 0x8080E0 | point >> 12 | (point >> 6 & 0x3F) << 8 | (point & 0x3F) << 16
+
+
+cdef inline bint is_three_bytes(uint32_t point) noexcept nogil:
+    return <uint32_t>(point - 0x800) < 0xD000  # up to where the surrogates begin
+
+
 cdef inline uint8_t* put_token(uint8_t* out, PyObject* token, Py_ssize_t length) noexcept nogil:
     cdef const void* data = PyUnicode_DATA(token)
     cdef int kind = PyUnicode_KIND(token)
+    cdef uint32_t first, second
     cdef Py_ssize_t i
-    if kind == 2:
-        for i in range(length):
-            out = put(out, (<const uint16_t*>data)[i])
-    elif PyUnicode_IS_ASCII(token):
+    if PyUnicode_IS_ASCII(token):
         if length == 1:
             out[0] = (<const uint8_t*>data)[0]
         else:
             memcpy(out, data, length)
         out += length
+    elif kind == 2:
+        first = (<const uint16_t*>data)[0]
+        second = (<const uint16_t*>data)[1]  # a zero follows the last
+        second = first if length == 1 else second
+        if length <= 2 and is_three_bytes(first) and is_three_bytes(second):
+            # One or two, nobody can foretell: so there is no branch on it.
+            (<uint32_t*>out)[0] = three_bytes(first)
+            (<uint32_t*>(out + 3))[0] = three_bytes(second)
+            out += 3 * length
+        else:
+            for i in range(length):
+                out = put(out, (<const uint16_t*>data)[i])
     elif kind == 1:
         for i in range(length):
             out = put(out, (<const uint8_t*>data)[i])
@@ -65,26 +91,41 @@ cdef inline uint8_t* put_token(uint8_t* out, PyObject* token, Py_ssize_t length)
     return out + 1
 
 
+# Where tokens are joined; kept, as fresh memory costs more than all the rest. Only who has the interpreter's lock uses it.
+cdef uint8_t* scratch = NULL
+cdef Py_ssize_t scratch_room = 0
+
+
+cdef int grow_scratch(Py_ssize_t room) except -1:
+    global scratch, scratch_room
+    cdef uint8_t* larger = <uint8_t*>realloc(scratch, room)
+    if larger == NULL:
+        raise MemoryError(f"token: no memory for {room} bytes of tokens")
+    scratch = larger
+    scratch_room = room
+    return 0
+
+
 def joined(list tokens not None):
     """The UTF-8 of tokens, each followed by U+001F. Raises TypeError for what is not a str."""
-    cdef Py_ssize_t i, length, used, count = len(tokens), room = LIKELY_BYTES * count
-    cdef bytes packed = PyBytes_FromStringAndSize(NULL, room), larger
-    cdef uint8_t* out = <uint8_t*>PyBytes_AS_STRING(packed)
-    cdef uint8_t* end = out + room
+    cdef Py_ssize_t i, length, used, count = len(tokens)
+    cdef uint8_t* out = scratch
     cdef PyObject* token
     for i in range(count):
+        if i + AHEAD < count:
+            token = PyList_GET_ITEM(tokens, i + AHEAD)
+            prefetch(token)
+            prefetch(<const uint8_t*>token + 64)
         token = PyList_GET_ITEM(tokens, i)
         if not PyUnicode_CheckExact(token):
             raise TypeError(f"token: found {type(tokens[i]).__name__}, expected str")
         length = PyUnicode_GET_LENGTH(token)
-        if end - out <= MOST_BYTES * length:
-            used = out - <uint8_t*>PyBytes_AS_STRING(packed)
-            room = 2 * used + MOST_BYTES * length + LIKELY_BYTES * (count - i)
-            larger = PyBytes_FromStringAndSize(NULL, room)
-            out = <uint8_t*>PyBytes_AS_STRING(larger)
-            memcpy(out, PyBytes_AS_STRING(packed), used)
-            packed = larger
-            end = out + room
-            out += used
+        if scratch_room - (out - scratch) - SLACK_BYTES < MOST_BYTES * length:
+            used = out - scratch
+            grow_scratch(2 * used + MOST_BYTES * length + LEAST_SCRATCH)
+            out = scratch + used
         out = put_token(out, token, length)
-    return packed[: out - <uint8_t*>PyBytes_AS_STRING(packed)]
+    packed = PyBytes_FromStringAndSize(<const char*>scratch, out - scratch)
+    if scratch_room > MOST_SCRATCH:
+        grow_scratch(LEAST_SCRATCH)
+    return packed
