@@ -182,7 +182,7 @@ class Catalog:
         old = self._expect_writable()
         numbers = [change.number for change in records]
         expect("the numbers", numbers, numbers == [old.next_change + i for i in range(len(numbers))], "the next ones")
-        new = dataclasses.replace(old, next_change=old.next_change + len(records))
+        new = old.after(len(records))
 
         def work(transaction: Transaction) -> State:
             _write_changes(records, transaction, self._environment.database(CHANGES, transaction))

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import lmdb
 from lmdb.verify import VerifyError, verify
@@ -46,79 +46,97 @@ LOCK_WAIT_S = 0.2
 # version, address, map size; the free and the main database, 48 bytes each; last page, transaction.
 _META = struct.Struct("<QHHI" + "IIQQ" + "IHHQQQQQ" + "IHHQQQQQ" + "QQ")
 _META_PAGE_BYTES = 40  # where a meta page says how large a page is
+# Of its fields: how large a page is, the roots of both databases, the last page, the transaction.
+_PAGE_BYTES, _ROOTS, _LAST_PAGE, _TRANSACTION = 8, (15, 23), 24, 25
 _PAGE_IS_META = 0x08
 _NO_ROOT = 2**64 - 1
+_FIXED = ("number", "flags", "magic", "format", "fixed address", "page size")
 _LMDB_MAGIC = 0xBEEFC0DE
 _LMDB_FORMAT = 1
 _PAGE_SIZES = (4096, 8192, 16384, 32768)
 
 
-def _check_header(path: Path) -> int:
-    """Check what LMDB takes on trust about the file at path; its size in bytes.
+class _Header(NamedTuple):
+    """What the file says of its size: how many bytes it has, and how many of them LMDB counts as used."""
 
-    Raises CorruptStore. A file cut short, or a page number past its end, would be a bus error inside LMDB.
-    """
-    for _ in range(3):
-        try:
-            return _check_header_once(path)
-        except ValueError as error:
-            # A commit may have been half way through its meta page.
-            problem = error
-            time.sleep(0.001)
-    raise CorruptStore(f"{path}: {problem}")
+    file_bytes: int
+    used_bytes: int
 
 
-def _check_header_once(path: Path) -> int:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        file_bytes = os.fstat(fd).st_size
-        head = os.pread(fd, 2 * _PAGE_SIZES[0], 0)
-        if len(head) == 2 * _PAGE_SIZES[0] and _META.unpack_from(head)[8] != _PAGE_SIZES[0]:
-            head = os.pread(fd, 2 * _PAGE_SIZES[-1], 0)
-    finally:
-        os.close(fd)
+class _File:
+    """The file as it is on the disk, beside what LMDB made of it when it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._seen: tuple[int, bytes] | None = None  # what was found good the last time: the size, and the header
+        self._header = _Header(0, 0)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def check(self) -> _Header:
+        """Check what LMDB takes on trust; what the header says.
+
+        Raises CorruptStore. A file cut short, or a page number past its end, would be a bus error inside LMDB.
+        """
+        for _ in range(3):
+            seen = self._read()
+            if seen == self._seen:
+                return self._header
+            try:
+                self._header, self._seen = _checked(*seen), seen
+                return self._header
+            except ValueError as error:
+                # A commit may have been half way through its meta page.
+                problem = error
+                time.sleep(0.001)
+        raise CorruptStore(f"{self._path}: {problem}")
+
+    def _read(self) -> tuple[int, bytes]:
+        file_bytes = os.fstat(self._fd).st_size
+        head = os.pread(self._fd, 2 * _PAGE_SIZES[0], 0)
+        if len(head) == 2 * _PAGE_SIZES[0] and _META.unpack_from(head)[_PAGE_BYTES] != _PAGE_SIZES[0]:
+            head = os.pread(self._fd, 2 * _PAGE_SIZES[-1], 0)
+        return file_bytes, head
+
+
+def _checked(file_bytes: int, head: bytes) -> _Header:
+    """The header that a file of so many bytes begins with. Raises ValueError."""
     expect("the file's size", file_bytes, len(head) >= 2 * _PAGE_SIZES[0], "two pages or more")
-    page_bytes = _META.unpack_from(head)[8]
+    page_bytes = _META.unpack_from(head)[_PAGE_BYTES]
     expect("the page size", page_bytes, page_bytes in _PAGE_SIZES, "4096, 8192, 16384 or 32768")
     expect("the file's size", file_bytes, len(head) >= 2 * page_bytes, f"two pages of {page_bytes} or more")
-    numbers = [_check_meta(head, page, page_bytes, file_bytes) for page in (0, 1)]
+    metas = [_META.unpack_from(head, page * page_bytes) for page in (0, 1)]
+    for page in (0, 1):
+        _check_meta(metas[page], page, page_bytes, file_bytes)
+    numbers = [meta[_TRANSACTION] for meta in metas]
     # LMDB follows the newer. The older may have the roots of a commit that failed in writing that very page: LMDB then
     # puts back the transaction and the last page, not the roots.
-    _check_roots(head, numbers.index(max(numbers)), page_bytes)
+    newer = numbers.index(max(numbers))
+    _check_roots(metas[newer], newer)
     # The metas are written in turn and never skip a transaction: one that was damaged into looking old would
     # otherwise bring back an old state.
     taken = numbers == [0, 0] or (abs(numbers[0] - numbers[1]) == 1 and numbers[0] % 2 == 0)
     expect("the pair of transactions", numbers, taken, "an even number and an odd neighbour of it")
-    return file_bytes
+    return _Header(file_bytes, (metas[newer][_LAST_PAGE] + 1) * page_bytes)
 
 
-def _check_meta(head: bytes, page: int, page_bytes: int, file_bytes: int) -> int:
-    """Check one meta page; the number of its transaction."""
-    (number, _, flags, _, magic, version, address, _, *databases, last_page, transaction) = _META.unpack_from(
-        head, page * page_bytes
-    )
-    fixed = (
-        ("number", number, page),
-        ("flags", flags, _PAGE_IS_META),
-        ("magic", magic, _LMDB_MAGIC),
-        ("format", version, _LMDB_FORMAT),
-        ("fixed address", address, 0),
-        ("page size", databases[0], page_bytes),
-    )
-    for name, found, expected in fixed:
-        if found != expected:
-            raise ValueError(f"meta page {page}: its {name} is {found}, expected {expected}")
+def _check_meta(meta: tuple[int, ...], page: int, page_bytes: int, file_bytes: int) -> None:
+    found = (meta[0], meta[2], *meta[4:7], meta[_PAGE_BYTES])
+    expected = (page, _PAGE_IS_META, _LMDB_MAGIC, _LMDB_FORMAT, 0, page_bytes)
+    for name, value, right in zip(_FIXED, found, expected, strict=True) if found != expected else ():
+        if value != right:
+            raise ValueError(f"meta page {page}: its {name} is {value}, expected {right}")
+    last_page = meta[_LAST_PAGE]
     if not 1 <= last_page < file_bytes // page_bytes:
         pages = file_bytes // page_bytes - 1
         raise ValueError(f"meta page {page}: its last page is {last_page}, expected 1..{pages} in {file_bytes} bytes")
-    return int(transaction)
 
 
-def _check_roots(head: bytes, page: int, page_bytes: int) -> None:
-    """Check what the newer meta page leads to."""
-    fields = _META.unpack_from(head, page * page_bytes)
-    last_page = fields[24]
-    for root in (fields[15], fields[23]):
+def _check_roots(meta: tuple[int, ...], page: int) -> None:
+    last_page = meta[_LAST_PAGE]
+    for root in (meta[field] for field in _ROOTS):
         taken = root == _NO_ROOT or 2 <= root <= last_page
         expect(f"meta page {page}: a root", root, taken, f"a page up to {last_page}")
 
@@ -161,6 +179,7 @@ class Environment:
         self.lock = threading.Lock()
         self.users = 0
         self._lmdb: lmdb.Environment | None = None
+        self._file: _File | None = None
         self._transactions: MappedWords | None = None
         # Beside a writer, LMDB's readers have to write their place into its lock file.
         self._lock_path = path.with_name(path.name + LMDB_LOCK_SUFFIX)
@@ -172,6 +191,9 @@ class Environment:
         if self._lmdb is not None:
             self._lmdb.close()
             self._lmdb = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def run(self, work: Callable[[Transaction], T], write: bool = False, more_bytes: int = 0) -> T:
         """The result of work in a transaction of its own, committed.
@@ -181,10 +203,10 @@ class Environment:
         """
         with self.lock, self._writers_kept_out(), _explained(self.path):
             for _ in range(ATTEMPT_LIMIT):
-                environment = self._open()
+                environment, header = self._open()
                 try:
                     if more_bytes:
-                        self._reserve(environment, more_bytes)
+                        self._reserve(header, more_bytes)
                     with environment.begin(write=write) as transaction:
                         return work(transaction)
                 except lmdb.MapFullError:
@@ -212,7 +234,8 @@ class Environment:
         return words.read()
 
     def _map_transactions(self) -> MappedWords:
-        _check_header(self.path)
+        with contextlib.closing(_File(self.path)) as checked:
+            checked.check()
         with open(self.path, "rb", opener=_no_link) as file:
             page_bytes = int.from_bytes(file.read(_META.size)[_META_PAGE_BYTES:][:4], "little")
             mapping = mmap.mmap(file.fileno(), 2 * page_bytes, access=mmap.ACCESS_READ)
@@ -221,13 +244,15 @@ class Environment:
     def free_dead_readers(self) -> None:
         """Free the slots of readers that were killed: each keeps the file growing."""
         with self.lock, _explained(self.path):
-            self._open().reader_check()
+            self._open()[0].reader_check()
 
-    def _open(self) -> lmdb.Environment:
-        file_bytes = _check_header(self.path)
+    def _open(self) -> tuple[lmdb.Environment, _Header]:
+        if self._file is None:
+            self._file = _File(self.path)
+        header = self._file.check()
         if self._lmdb is None:
             expect_plain_file(self._lock_path)
-            environment = _open_lmdb(self.path, file_bytes, readonly=self._readonly, lock=self._listed)
+            environment = _open_lmdb(self.path, header.file_bytes, readonly=self._readonly, lock=self._listed)
             try:
                 # As a reader, so that no writer reuses the pages that are being checked.
                 with environment.begin():
@@ -236,13 +261,11 @@ class Environment:
                 environment.close()
                 raise
             self._lmdb = environment
-        return self._lmdb
+        return self._lmdb, header
 
-    def _reserve(self, environment: lmdb.Environment, more_bytes: int) -> None:
-        used = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
-        file_bytes = self.path.stat().st_size
-        if used + more_bytes > file_bytes:
-            self._grow(max(2 * file_bytes, used + 2 * more_bytes))
+    def _reserve(self, header: _Header, more_bytes: int) -> None:
+        if more_bytes > header.file_bytes - header.used_bytes:
+            self._grow(max(2 * header.file_bytes, header.used_bytes + 2 * more_bytes))
 
     def _grow(self, map_bytes: int) -> None:
         # The file first: at no moment may LMDB count pages that are not in it.

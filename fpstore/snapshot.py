@@ -233,7 +233,7 @@ class Snapshot:
                 removals = removals.with_fingerprints(change.columns[0], change.number)
             else:
                 removals = removals.with_ids(change.columns[0], change.number)
-        return dataclasses.replace(self, state=state, pending=pending, pending_end=pending.count, removals=removals)
+        return Snapshot(self.folder, state, self.plan, self.parts, pending, pending.count, removals)
 
     def published(self, state: State, parts: tuple[Input, ...], removals: Removals) -> "Snapshot":
         """This one with other segments, and without the pending rows of changes that have left the log."""

@@ -114,6 +114,13 @@ class State:
         latest = max((entry.position for entry in self.segments), default=1)
         expect_integer("the latest position of a segment", latest, 1, self.next_change)
 
+    def after(self, changes: int) -> "State":
+        """This state when so many changes more are in the log."""
+        following = object.__new__(State)  # dataclasses.replace would look at all the rest again, with every addition
+        following.__dict__.update(self.__dict__, next_change=self.next_change + changes)
+        expect_integer("next_change", following.next_change, self.next_change, 2**63 - 1)
+        return following
+
 
 def encode(state: State, transaction: int) -> bytes:
     """The record of state, bound to its place and to the number of the transaction that writes it."""

@@ -133,7 +133,8 @@ class Writer:
                     columns = _columns(keys[piece], piece_ids, parts[-1].stored)
                     change = Change(snapshot.state.next_change, changes.ADDED, columns)
                 if change is not None and new.any():
-                    state = self._logged(changes.ADDED, _columns(keys, ids, new), self._defers)
+                    all_columns = change.columns if len(parts) == 1 else _columns(keys, ids, new)
+                    state = self._logged(changes.ADDED, all_columns, self._defers)
                     self.snapshot = snapshot.extended([change], state)
             self._start_due_flush()
             return additions.concatenate(parts, ids is not None)
@@ -165,7 +166,7 @@ class Writer:
         if not deferred or sum(len(change.columns[0]) for change in waiting) >= DEFERRED_ROWS:
             return self._write(waiting)
         self._deferred = waiting
-        return dataclasses.replace(state, next_change=state.next_change + len(records))
+        return state.after(len(records))
 
     def _write(self, records: list[Change]) -> State:
         """Write changes, with which those that wait begin, to the log."""
@@ -206,8 +207,7 @@ class Writer:
         fresh = open_snapshot(self.folder, self._catalog)
         # Either all of them were written with what failed, or none.
         self._deferred = [change for change in self._deferred if change.number >= fresh.state.next_change]
-        state = dataclasses.replace(fresh.state, next_change=fresh.state.next_change + len(self._deferred))
-        self.snapshot = fresh.extended(self._deferred, state)
+        self.snapshot = fresh.extended(self._deferred, fresh.state.after(len(self._deferred)))
         self._unsure = False
         sweep_segments(self.folder, self._catalog, self._unpublished)
 

@@ -310,7 +310,7 @@ def test_giving_up_says_so(folder, monkeypatch):
             return 0
 
     with Catalog.open(folder) as catalog:
-        monkeypatch.setattr(environment.Environment, "_open", lambda _self: Full())
+        monkeypatch.setattr(environment.Environment, "_open", lambda _self: (Full(), None))
         with pytest.raises(OSError, match="no transaction after 8 attempts") as caught:
             catalog.state()
     assert caught.value.errno == errno.EAGAIN

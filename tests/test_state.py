@@ -178,3 +178,13 @@ def test_settings_that_json_cannot_hold_are_refused_when_written():
         state = dataclasses.replace(STATE, settings=dataclasses.replace(SETTINGS, recipe=recipe))
         with pytest.raises(kind):
             encode(state, 1)
+
+
+def test_a_state_after_changes_differs_in_nothing_else():
+    before = dataclasses.replace(STATE, first_change=2, next_change=5)
+    assert before.after(3) == dataclasses.replace(before, next_change=8)
+    assert before.after(0) == before
+    with pytest.raises(ValueError, match="next_change is 9223372036854775808, expected an integer from 5"):
+        before.after(2**63 - 5)
+    with pytest.raises(ValueError, match="next_change is 4"):
+        before.after(-1)
