@@ -201,7 +201,8 @@ class Environment:
         more_bytes: at most so much is written; there is room for it before the transaction begins. work may be called
         again from the start where the map has to grow all the same. Raises CorruptStore or OSError.
         """
-        with self.lock, self._writers_kept_out(), _explained(self.path):
+        kept_out = contextlib.nullcontext() if self._listed else self._writers_kept_out()
+        with self.lock, kept_out, _Explained(self.path):
             for _ in range(ATTEMPT_LIMIT):
                 environment, header = self._open()
                 try:
@@ -243,7 +244,7 @@ class Environment:
 
     def free_dead_readers(self) -> None:
         """Free the slots of readers that were killed: each keeps the file growing."""
-        with self.lock, _explained(self.path):
+        with self.lock, _Explained(self.path):
             self._open()[0].reader_check()
 
     def _open(self) -> tuple[lmdb.Environment, _Header]:
@@ -278,7 +279,7 @@ class Environment:
     def _writers_kept_out(self) -> Iterator[None]:
         """For a moment, where this process cannot be listed among LMDB's readers."""
         path = self.path.with_name(WRITER_LOCK_NAME)
-        if self._listed or not path.exists():
+        if not path.exists():
             yield
             return
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -294,7 +295,7 @@ def create(path: Path, map_bytes: int, work: Callable[[Callable[[bytes], Any], T
 
     work is called with what makes a database of that name, and the transaction. Raises OSError.
     """
-    with _explained(path), _open_lmdb(path, map_bytes) as environment, environment.begin(write=True) as transaction:
+    with _Explained(path), _open_lmdb(path, map_bytes) as environment, environment.begin(write=True) as transaction:
         work(lambda name: environment.open_db(name, txn=transaction), transaction)
     path.with_name(path.name + LMDB_LOCK_SUFFIX).unlink()
     _extend(path, map_bytes)
@@ -340,13 +341,20 @@ def _no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-@contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn LMDB's errors into the system's, or into CorruptStore."""
-    try:
-        yield
-    except lmdb.Error as error:
-        raise _explanation(error, path) from None
+class _Explained:
+    """Turns LMDB's errors into the system's, or into CorruptStore."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, lmdb.Error):
+            raise _explanation(error, self._path) from None
 
 
 def _explanation(error: lmdb.Error, path: Path) -> Exception:

@@ -20,6 +20,7 @@ RECORD_VERSION = 2
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
 DATABASE = b"state"
 KEY = b"state"
+_PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name in (DATABASE, KEY)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,9 +125,9 @@ class State:
 
 def encode(state: State, transaction: int) -> bytes:
     """The record of state, bound to its place and to the number of the transaction that writes it."""
-    parts: dict[str, object] = _fields(state) | {"transaction": transaction, "version": RECORD_VERSION}
+    parts: dict[str, object] = {**vars(state), "transaction": transaction, "version": RECORD_VERSION}
     parts["settings"] = state.settings.text
-    parts["segments"] = f"[{','.join(entry.text for entry in state.segments)}]"
+    parts["segments"] = f"[{','.join([entry.text for entry in state.segments])}]"
     text = ("{" + ",".join(f'"{name}":{parts[name]}' for name in sorted(parts)) + "}").encode("ascii")
     return struct.pack("<I", _checksum(text)) + text
 
@@ -157,8 +158,7 @@ def _canonical(value: object) -> str:
 
 
 def _checksum(text: bytes) -> int:
-    place = b"".join(struct.pack("<B", len(name)) + name for name in (DATABASE, KEY))
-    return crc32c(text, crc32c(place))
+    return crc32c(text, _PLACE_CHECKSUM)
 
 
 def _parse(text: bytes) -> dict[str, Any]:
