@@ -1,24 +1,18 @@
 """A store that is written to: what its writer promises, refuses, and makes good after a failure."""
 
-import errno
 import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
-from helpers import fingerprint_array, uniform
+from living import MORE, SOME, ids_from, keys_of, rows_of, run_python
 
 import fpstore
 from fpstore import StoreClosed, StoreLocked
 from fpstore import writer as writers
 from fpstore.catalog import Catalog
 from fpstore.writer import Writer
-
-SOME = uniform(300, np.random.default_rng(1))
-MORE = uniform(300, np.random.default_rng(2))
 
 
 @pytest.fixture
@@ -33,32 +27,6 @@ def bare(tmp_path):
     """An empty store without ids."""
     fpstore.create(tmp_path / "bare", ids=False, plan="paper-4").close()
     return tmp_path / "bare"
-
-
-def rows_of(store):
-    found = []
-    for keys, ids in store.rows():
-        found += zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
-    return found
-
-
-def keys_of(store):
-    return [key for key, _ in rows_of(store)]
-
-
-def ids_from(first, count):
-    return np.arange(first, first + count, dtype=np.uint64)
-
-
-def run_python(code, *arguments):
-    code = f"import sys, numpy as np, fpstore\n{code}"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-
-
-def no_space(*_args, **_options):
-    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 # --- What is refused ---
@@ -488,162 +456,3 @@ def test_closing_ends_a_merge_where_it_is(folder, monkeypatch):
     with fpstore.open(folder) as reader:
         assert len(reader.segments) == 2
         assert keys_of(reader) == sorted([*SOME.tolist(), *MORE.tolist()])
-
-
-# --- What fails ---
-
-
-@pytest.mark.parametrize("end", ["flush", "add", "sync", "settle", "compact"])
-def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(bare, monkeypatch, end):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 200)
-    with fpstore.open(bare, "w") as store:
-        with monkeypatch.context() as failing:
-            failing.setattr(writers, "write_rows", no_space)
-            store.add(SOME[:100])
-            store.add(SOME[100:200])
-            store._writer._flush_job.wait()
-            with pytest.raises(OSError, match="No space left"):
-                store.add([1]) if end == "add" else getattr(store, end)()
-        assert keys_of(store) == sorted(SOME[:200].tolist())
-        store.add(SOME[200:])
-        store.flush()
-        assert (store.stats()["pending"], len(store.segments)) == (0, 1)
-    with fpstore.open(bare) as store:
-        store.verify()
-        assert keys_of(store) == sorted(SOME.tolist())
-
-
-def test_a_merge_that_fails_leaves_the_segments_as_they_were(folder, monkeypatch):
-    with fpstore.open(folder, "w") as store:
-        store.add(MORE, ids_from(0, 300))
-        with monkeypatch.context() as failing:
-            failing.setattr(writers, "merge_segments", no_space)
-            with pytest.raises(OSError, match="No space left"):
-                store.compact()
-            assert len(store.segments) == 2
-        store.compact()
-        assert len(store.segments) == 1
-        assert keys_of(store) == sorted([*SOME.tolist(), *MORE.tolist()])
-
-
-def test_an_addition_that_cannot_become_a_segment_is_not_there(bare, monkeypatch):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 100)
-    with fpstore.open(bare, "w") as store:
-        with monkeypatch.context() as failing:
-            failing.setattr(writers, "write_rows", no_space)
-            with pytest.raises(OSError, match="No space left"):
-                store.add(SOME)
-        assert keys_of(store) == []
-        store.add(SOME)
-        assert keys_of(store) == sorted(SOME.tolist())
-
-
-CHANGES = {
-    "add": lambda store: store.add(MORE, ids_from(1000, 300)),
-    "add_if_new": lambda store: store.add_if_new(MORE, ids_from(1000, 300)),
-    "remove": lambda store: store.remove(fingerprints=SOME[:10]),
-    "flush": lambda store: store.flush(),
-    "compact": lambda store: store.compact(),
-}
-
-
-@pytest.mark.parametrize("durability", ["commit", "batch"])
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()], ids=["io", "ctrl-c"])
-@pytest.mark.parametrize("really", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_commit_that_fails_leaves_a_writer_that_knows_what_it_came_to(
-    folder, monkeypatch, name, really, error, durability
-):
-    failed = []
-
-    def failing(method):
-        real = getattr(Catalog, method)
-
-        def fail(*arguments, **options):
-            if failed:
-                return real(*arguments, **options)
-            failed.append(method)
-            if really:
-                real(*arguments, **options)
-            raise error
-
-        return fail
-
-    with fpstore.open(folder, "w", durability=durability) as store:
-        store.add([1], [500])
-        with monkeypatch.context() as patched:
-            for method in ("append", "publish"):
-                patched.setattr(Catalog, method, failing(method))
-            try:
-                CHANGES[name](store)
-                store.sync()
-            except (OSError, KeyboardInterrupt) as raised:
-                assert raised is error  # noqa: PT017
-        assert failed
-        store.sync()
-        with fpstore.open(folder) as reader:
-            after = rows_of(store)
-            assert after == rows_of(reader)
-        before = {*zip(SOME.tolist(), range(300), strict=True), (1, 500)}
-        added = set(zip(MORE.tolist(), range(1000, 1300), strict=True))
-        kept = {row for row in before if row[0] not in SOME[:10].tolist()}
-        wanted = {"add": before | added, "add_if_new": before | added, "remove": kept}.get(name, before)
-        assert set(after) in ([before, wanted] if not really else [wanted])
-        # And goes on as if nothing had been.
-        store.add([2], [501])
-        store.remove(ids=[500])
-        store.flush()
-        store.compact()
-        expected = ({*after} | {(2, 501)}) - {(1, 500)}
-        assert set(rows_of(store)) == expected
-        assert len(os.listdir(folder / "segments")) == 1
-    with fpstore.open(folder) as reader:
-        reader.verify()
-        assert set(rows_of(reader)) == expected
-
-
-def test_rows_of_a_test_that_fails_are_not_found_later(bare, monkeypatch):
-    with fpstore.open(bare, "w") as store:
-        store.add([1 << 40])
-        with monkeypatch.context() as failing:
-            failing.setattr(Catalog, "append", no_space)
-            with pytest.raises(OSError, match="No space left"):
-                store.add_if_new(MORE)
-        assert keys_of(store) == [1 << 40]
-        assert store.add_if_new(MORE).stored.all()
-        assert len(store.probe_many(MORE, 0)) == 300
-
-
-def test_opening_sweeps_what_a_dead_writer_left(folder):
-    left = folder / "segments" / "00000077.fpseg"
-    left.write_bytes(b"left by a merge")
-    with fpstore.open(folder) as store:
-        assert left.exists()
-        assert len(store) == 300
-    fpstore.open(folder, "w").close()
-    assert not left.exists()
-
-
-def test_a_writer_that_cannot_open_its_segments_frees_the_lock(folder):
-    (segment,) = (folder / "segments").iterdir()
-    data = segment.read_bytes()
-    segment.write_bytes(data[:-1])
-    with pytest.raises(fpstore.CorruptStore):
-        fpstore.open(folder, "w")
-    segment.write_bytes(data)
-    with fpstore.open(folder, "w") as store:
-        assert len(store) == 300
-
-
-def test_a_fingerprint_goes_with_its_last_id_and_may_come_again(folder):
-    key = int(SOME[0])
-    with fpstore.open(folder, "w") as store:
-        store.add([key], [900])
-        store.remove(ids=[0])
-        assert store.probe(key, 0).id.tolist() == [900]
-        store.remove(ids=[900])
-        assert not store.contains_near(key, 0)
-        store.flush()
-        assert key not in keys_of(store)
-        store.add(fingerprint_array([key]), [0])
-        assert store.probe(key, 0).id.tolist() == [0]

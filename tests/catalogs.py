@@ -1,0 +1,57 @@
+"""What the tests of the catalog share: a catalog to work on, and other processes that use it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import lmdb
+
+from fpstore import environment
+from fpstore.catalog import SegmentEntry, Settings, create_catalog
+
+SETTINGS = Settings(k=3, plan={"name": "paper-4", "tables": [1, 2]}, codec="gap", ids=True)
+OTHER_SETTINGS = Settings(k=2, plan={"name": "paper-10"}, codec="xor", ids=False, recipe={"words": True})
+META = environment._META
+PAGE = 4096
+
+
+def entry(number: int) -> SegmentEntry:
+    return SegmentEntry(f"{number:08d}.fpseg", 4096 * number, 10, 12, number)
+
+
+def published_once(path: Path) -> Path:
+    """A store's folder with a catalog published once."""
+    create_catalog(path, SETTINGS, (entry(1),))
+    return path
+
+
+def run_python(code: str, *arguments: object, **options) -> subprocess.Popen:
+    """Another process, with the names that the tests here use."""
+    names = "import os, signal, sys, time\nfrom pathlib import Path\nfrom fpstore.catalog import *\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", names + code, *map(str, arguments)], stdout=subprocess.PIPE, text=True, **options
+    )
+
+
+def wait_for(process: subprocess.Popen) -> str:
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return output
+
+
+def read_metas(folder: Path) -> list[list[int]]:
+    data = (folder / "catalog.mdb").read_bytes()
+    return [list(META.unpack_from(data, page * PAGE)) for page in (0, 1)]
+
+
+def write_metas(folder: Path, metas: list[list[int]]) -> None:
+    with open(folder / "catalog.mdb", "r+b") as file:
+        for page, meta in enumerate(metas):
+            file.seek(page * PAGE)
+            file.write(META.pack(*meta))
+
+
+def lmdb_error(kind: type[lmdb.Error], code: int) -> lmdb.Error:
+    error = kind("mdb_txn_commit")
+    error.code = code
+    return error

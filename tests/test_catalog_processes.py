@@ -1,0 +1,235 @@
+"""The catalog among threads, processes and forks: one writer, any number of readers."""
+
+import errno
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from catalogs import SETTINGS, entry, published_once, run_python, wait_for
+
+from fpstore import environment
+from fpstore.catalog import Catalog, create_catalog
+from fpstore.errors import CorruptStore, StoreClosed, StoreLocked
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return published_once(tmp_path)
+
+
+def test_a_second_writer_is_told_who_the_first_is(folder):
+    with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match=f"process {os.getpid()} is writing"):
+        Catalog.open(folder, writable=True)
+    code = "c = Catalog.open(Path(sys.argv[1]), writable=True); print('open', flush=True); time.sleep(60)"
+    process = run_python(code, folder)
+    assert process.stdout.readline() == "open\n"
+    with pytest.raises(StoreLocked, match=f"{folder}: process {process.pid} is writing to this store"):
+        Catalog.open(folder, writable=True)
+    process.kill()
+    process.communicate()
+    Catalog.open(folder, writable=True).close()
+
+
+def test_a_lock_whose_holder_wrote_no_number_is_still_a_lock(folder):
+    writer = environment.lock_writer(folder)
+    os.ftruncate(writer, 0)
+    with pytest.raises(StoreLocked, match="process unknown is writing"):
+        Catalog.open(folder, writable=True)
+    environment.unlock_writer(writer)
+
+
+def test_a_writer_that_cannot_write_to_its_lock_leaves_it_all_the_same(folder, monkeypatch):
+    def fail(*_args):
+        raise OSError(errno.EIO, "Input/output error")
+
+    catalog = Catalog.open(folder, writable=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", fail)
+        catalog.close()
+    Catalog.open(folder, writable=True).close()
+
+
+def test_creating_waits_for_nobody(folder):
+    with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match="is writing to this store"):
+        create_catalog(folder, SETTINGS)
+
+
+def test_opening_that_fails_gives_the_lock_back(folder):
+    (folder / "catalog.mdb").write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(CorruptStore, match="the file's size is 0"):
+            Catalog.open(folder, writable=True)
+
+
+def test_the_lock_is_given_back_where_the_environment_cannot_be_had(folder, monkeypatch):
+    def fail(_path):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "share", fail)
+        with pytest.raises(OSError, match="Too many open files"):
+            Catalog.open(folder, writable=True)
+    Catalog.open(folder, writable=True).close()
+
+
+def test_readers_and_the_writer_share_one_environment_in_a_process(folder):
+    with Catalog.open(folder) as first:
+        with Catalog.open(folder, writable=True) as writer, Catalog.open(folder) as second:
+            writer.publish(segments=())
+            assert first.state() == second.state() == writer.state()
+            assert len(environment._environments) == 1
+        assert first.state().generation == 2
+    assert environment._environments == {}
+
+
+def test_threads_may_read_while_another_publishes(folder):
+    with Catalog.open(folder, writable=True) as catalog:
+        failures, done = [], threading.Event()
+
+        def read() -> None:
+            last = 0
+            while not done.is_set():
+                state = catalog.state()
+                if state.generation < last or len(state.segments) != 1:
+                    failures.append(state)
+                last = state.generation
+
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for number in range(2, 60):
+            catalog.publish(segments=(entry(number),))
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+
+
+def test_readers_in_other_processes_see_whole_states_while_one_publishes(folder):
+    code = """
+last = 0
+for _ in range(60):
+    with Catalog.open(Path(sys.argv[1])) as catalog:
+        for _ in range(5):
+            state = catalog.state()
+            assert state.generation >= last and state.segments[0].crc == state.generation, state
+            last = state.generation
+"""
+    readers = [run_python(code, folder) for _ in range(2)]
+    with Catalog.open(folder, writable=True) as catalog:
+        number = 1
+        while any(reader.poll() is None for reader in readers):
+            number += 1
+            catalog.publish(segments=(entry(number),))
+    for reader in readers:
+        wait_for(reader)
+
+
+def in_child(action) -> None:
+    """Run action in a fork of this process; assert that it returned."""
+    pid = os.fork()
+    if not pid:
+        try:
+            action()
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_catalog_is_closed_to_a_fork_but_the_fork_can_open_its_own(folder):
+    with Catalog.open(folder) as catalog:
+
+        def use() -> None:
+            with pytest.raises(StoreClosed, match="opened before a fork, open it again in the child"):
+                catalog.state()
+            catalog.close()
+            with Catalog.open(folder, writable=True) as own:
+                own.publish(segments=())
+
+        in_child(use)
+        assert catalog.state().generation == 2
+
+
+def test_a_fork_does_not_take_the_writers_lock_with_it(folder):
+    catalog = Catalog.open(folder, writable=True)
+    receive, send = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.read(receive, 1)
+        os._exit(0)
+    assert catalog.publish(segments=()).generation == 2
+
+    def refused() -> None:
+        with pytest.raises(StoreLocked):
+            Catalog.open(folder, writable=True)
+
+    in_child(refused)
+    catalog.close()
+    # Closed here, while the child that was forked under the lock lives on.
+    Catalog.open(folder, writable=True).close()
+    os.write(send, b"x")
+    os.waitpid(pid, 0)
+    os.close(receive)
+    os.close(send)
+
+
+def test_a_writer_that_dies_frees_the_lock_though_its_fork_lives_on(folder):
+    code = """
+catalog = Catalog.open(Path(sys.argv[1]), writable=True)
+if not os.fork():
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    process = run_python(code, folder)
+    child = int(process.stdout.readline())
+    process.wait(timeout=60)
+    Catalog.open(folder, writable=True).close()
+    os.kill(child, signal.SIGKILL)
+    process.stdout.close()
+
+
+def test_a_closed_catalog_says_so(folder):
+    catalog = Catalog.open(folder)
+    catalog.close()
+    catalog.close()
+    with pytest.raises(StoreClosed, match="the catalog was closed"):
+        catalog.state()
+
+
+def test_a_catalog_that_nobody_closed_is_a_warning(folder):
+    catalog = Catalog.open(folder)
+    with pytest.warns(ResourceWarning, match=r"<Catalog .*catalog\.mdb> was never closed"):
+        catalog.__del__()
+    catalog.close()
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """As if this process could write to no file; access is what root would not feel."""
+    monkeypatch.setattr(environment.os, "access", lambda path, mode: mode == os.R_OK)
+
+
+def test_a_store_in_a_read_only_folder_can_be_read(folder, read_only):
+    with Catalog.open(folder) as catalog:
+        assert catalog.state().segments == (entry(1),)
+    assert not (folder / "catalog.mdb-lock").exists()
+    (folder / "writer.lock").unlink()
+    with Catalog.open(folder) as catalog:
+        assert catalog.state().segments == (entry(1),)
+
+
+def test_a_reader_that_cannot_be_listed_does_not_read_beside_a_writer(folder, read_only):
+    code = "c = Catalog.open(Path(sys.argv[1]), writable=True); print('open', flush=True); time.sleep(60)"
+    with Catalog.open(folder) as catalog:
+        process = run_python(code, folder)
+        assert process.stdout.readline() == "open\n"
+        with pytest.raises(StoreLocked, match=f"process {process.pid} is writing"):
+            catalog.state()
+        process.kill()
+        process.communicate()
+        assert catalog.state().generation == 1
