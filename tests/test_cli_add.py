@@ -105,6 +105,38 @@ def test_several_inputs_are_added_to_a_store_without_ids(command: Command, bare:
     assert rows_of(bare) == {(1, None), (2, None), (255, None)}
 
 
+def test_rows_are_numbered_from_the_first_id_over_inputs_and_batches(
+    command: Command, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(add, "BATCH_ROWS", 2)
+    np.save(tmp_path / "a.npy", np.array([1, 1 << 20, 1 << 40], dtype=np.uint64))
+    (tmp_path / "b.hex").write_text("00000000ffff0000\n0000000000000003\n")
+    outcome = command("add", store, tmp_path / "a.npy", tmp_path / "b.hex", "--first-id", 12)
+    assert outcome == Outcome(0, "", f"{store}: added 5 rows\n")
+    new = {(1, 12), (1 << 20, 13), (1 << 40, 14), (0xFFFF0000, 15), (3, 16)}
+    assert rows_of(store) == {(BASE, 10), (BASE, 11)} | new
+    outcome = command("add", store, tmp_path / "b.hex", "--first-id", 2**64 - 2, "--if-new")
+    assert [line.split("\t")[0] for line in outcome.lines] == [str(2**64 - 2), str(2**64 - 1)]
+
+
+def test_rows_are_numbered_in_a_store_with_ids_and_to_the_last_id_only(
+    command: Command, store: Path, bare: Path, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "a.npy", np.array([1, 2], dtype=np.uint64))
+    for path, arguments, message in (
+        (store, ["--first-id", 5, "--ids", "doc"], "--ids and --first-id: expected one of the two"),
+        (store, ["--first-id", -1], "-1 is not in the range 0<=x<=18446744073709551615"),
+        (store, ["--first-id", 2**64 - 1], "there is no id 18446744073709551616 for the last of these rows"),
+        (bare, ["--first-id", 5], "the store has no ids, expected no --ids and no --first-id"),
+        (store, [], "the store has ids, expected --ids and the column that holds them, or --first-id"),
+    ):
+        outcome = command("add", path, tmp_path / "a.npy", *arguments)
+        assert (outcome.status, outcome.out) == (2, "")
+        assert message in outcome.err
+    assert rows_of(store) == {(BASE, 10), (BASE, 11)}
+    assert rows_of(bare) == set()
+
+
 def test_only_what_is_new_is_added_and_the_rest_printed(command: Command, store: Path, table: Path) -> None:
     outcome = command("add", store, table, "--column", "hash", "--ids", "doc", "--if-new")
     assert outcome.status == 0

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -27,11 +28,13 @@ EPILOG = """\b
 Examples:
   fpstore add web.fps today.csv --column simhash --ids doc_id
   fpstore add docs.fps today.jsonl.zst --ids id --if-new > duplicates.tsv
+  fpstore add web.fps more.npy --first-id 1000000     (numbered 1000000, 1000001, ...)
   fpstore add bare.fps today.npy                      (a store without ids)
 """
 
 # Rows of one addition: it is stored as a whole, durably, before the next is read.
 BATCH_ROWS = 1 << 16
+MOST_ID = 2**64 - 1
 
 LINE = "{}\t{:016x}\t{:016x}\t{}\t{}\n"
 JSON_LINE = '{{"id": {}, "fingerprint": "{:016x}", "match_fingerprint": "{:016x}", "distance": {}, "match_id": {}}}\n'
@@ -47,7 +50,13 @@ JSON_NO_ID = "null"
     "--ids",
     metavar="COLUMN",
     type=column,
-    help="The column or JSON field of the ids. Needed for a store with ids; none, the default, for one without.",
+    help="The column or JSON field of the ids. A store with ids needs it, or --first-id; none is for one without.",
+)
+@click.option(
+    "--first-id",
+    metavar="N",
+    type=click.IntRange(0, MOST_ID),
+    help="In place of --ids: number the rows N, N + 1, and so on. What --skip-bad skips has no number.",
 )
 @column_option
 @reading_options
@@ -65,6 +74,7 @@ def command(
     inputs: tuple[str, ...],
     format: str,
     ids: str | int | None,
+    first_id: int | None,
     column: str | int | None,
     text_column: str | int | None,
     html: bool,
@@ -94,7 +104,7 @@ def command(
             list(inputs),
             idf_path,
             format=format,
-            ids=_id_column(opened, ids),
+            ids=_id_column(opened, ids, first_id),
             column=column,
             text_column=text_column,
             html=html,
@@ -106,6 +116,8 @@ def command(
         try:
             with closing(reader), progress_bar(results_follow=not if_new) as bar:
                 for batch in reader:
+                    if first_id is not None:
+                        batch = _numbered(batch, first_id + done)
                     added += _add_new(opened, batch, k, as_json) if if_new else _add(opened, batch)
                     done += len(batch.fingerprints)
                     if bar is not None:
@@ -120,17 +132,34 @@ def command(
         opened.settle()
 
 
-def _id_column(store: "Store", ids: str | int | None) -> str | int | None:
-    """The column to read ids from, None for a store without ids."""
+def _id_column(store: "Store", ids: str | int | None, first_id: int | None) -> str | int | None:
+    """The column to read ids from, None for a store without ids and for rows that are numbered."""
+    if ids is not None and first_id is not None:
+        raise click.UsageError("--ids and --first-id: expected one of the two")
     if not store.has_ids:
-        if ids not in (None, "none"):
-            raise click.UsageError(f"{store.path}: the store has no ids, expected no --ids")
+        if ids not in (None, "none") or first_id is not None:
+            raise click.UsageError(f"{store.path}: the store has no ids, expected no --ids and no --first-id")
+        return None
+    if first_id is not None:
         return None
     if ids in (None, "none"):
-        raise click.UsageError(f"{store.path}: the store has ids, expected --ids and the column that holds them")
+        expected = "--ids and the column that holds them, or --first-id"
+        raise click.UsageError(f"{store.path}: the store has ids, expected {expected}")
     if ids == "row":
         raise click.UsageError("--ids row: row numbers would be ids of other rows, expected a column that holds ids")
     return ids
+
+
+def _numbered(batch: "Batch", first: int) -> "Batch":
+    """The batch with the ids first, first + 1, and so on."""
+    import numpy as np
+
+    last = first + len(batch.fingerprints) - 1
+    if last > MOST_ID:
+        raise click.UsageError(
+            f"--first-id: there is no id {last} for the last of these rows, expected at most {MOST_ID}"
+        )
+    return replace(batch, ids=np.arange(len(batch.fingerprints), dtype=np.uint64) + np.uint64(first))
 
 
 def _add(store: "Store", batch: "Batch") -> int:
