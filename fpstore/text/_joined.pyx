@@ -75,8 +75,10 @@ cdef inline uint8_t* put_token(uint8_t* out, PyObject* token, Py_ssize_t length)
         second = first if length == 1 else second
         if length <= 2 and is_three_bytes(first) and is_three_bytes(second):
             # One or two, nobody can foretell: so there is no branch on it.
-            (<uint32_t*>out)[0] = three_bytes(first)
-            (<uint32_t*>(out + 3))[0] = three_bytes(second)
+            first = three_bytes(first)
+            second = three_bytes(second)
+            memcpy(out, &first, 4)
+            memcpy(out + 3, &second, 4)
             out += 3 * length
         else:
             for i in range(length):
