@@ -60,6 +60,7 @@ SHOWN = 5
 Rows = list[tuple[int, int]]
 # kind, rows or numbers
 Operation = tuple[str, list[Any]]
+FORGOTTEN: Operation = ("none", [])
 
 
 class Universe:
@@ -138,6 +139,7 @@ class History:
         self.began: list[float] = []
         self.ended: list[float] = []
         self.complete = False
+        self.path = path
         self._file = path.open("rb")
         self._rest = b""
 
@@ -303,6 +305,9 @@ class Reader:
         for start, end, name, queries, found in self._calls:
             while self._applied < len(ended) and ended[self._applied] < start:
                 self._state.apply(self.history.operations[self._applied])
+                self.history.operations[self._applied] = (
+                    FORGOTTEN  # or they would be most of the memory that is measured
+                )
                 self._applied += 1
             state, last = self._state, self._applied
             same = state.answer(name, queries) == found
@@ -322,7 +327,10 @@ class Reader:
     def _elsewhere(self, name: str, queries: list[int], found: Any) -> str:
         """For which other states the answer is right."""
         state, right = State(self.universe), []
-        for number, operation in enumerate(self.history.operations):
+        whole = History(self.history.path)
+        whole.follow()
+        whole.close()
+        for number, operation in enumerate(whole.operations):
             if state.answer(name, queries) == found:
                 right.append(number)
             state.apply(operation)
