@@ -45,7 +45,6 @@ LOCK_WAIT_S = 0.2
 # LMDB 0.9, 64 bits. Two meta pages, written in turn: page header (number, pad, flags, bounds), then magic,
 # version, address, map size; the free and the main database, 48 bytes each; last page, transaction.
 _META = struct.Struct("<QHHI" + "IIQQ" + "IHHQQQQQ" + "IHHQQQQQ" + "QQ")
-_META_PAGE_BYTES = 40  # where a meta page says how large a page is
 # Of its fields: how large a page is, the roots of both databases, the last page, the transaction.
 _PAGE_BYTES, _ROOTS, _LAST_PAGE, _TRANSACTION = 8, (15, 23), 24, 25
 _PAGE_IS_META = 0x08
@@ -57,10 +56,11 @@ _PAGE_SIZES = (4096, 8192, 16384, 32768)
 
 
 class _Header(NamedTuple):
-    """What the file says of its size: how many bytes it has, and how many of them LMDB counts as used."""
+    """The file's size, how much of it LMDB counts as used, and how large a page is."""
 
     file_bytes: int
     used_bytes: int
+    page_bytes: int
 
 
 class _File:
@@ -68,12 +68,12 @@ class _File:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self.fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         self._seen: tuple[int, bytes] | None = None  # what was found good the last time: the size, and the header
-        self._header = _Header(0, 0)
+        self._header = _Header(0, 0, 0)
 
     def close(self) -> None:
-        os.close(self._fd)
+        os.close(self.fd)
 
     def check(self) -> _Header:
         """Check what LMDB takes on trust; what the header says.
@@ -94,10 +94,10 @@ class _File:
         raise CorruptStore(f"{self._path}: {problem}")
 
     def _read(self) -> tuple[int, bytes]:
-        file_bytes = os.fstat(self._fd).st_size
-        head = os.pread(self._fd, 2 * _PAGE_SIZES[0], 0)
+        file_bytes = os.fstat(self.fd).st_size
+        head = os.pread(self.fd, 2 * _PAGE_SIZES[0], 0)
         if len(head) == 2 * _PAGE_SIZES[0] and _META.unpack_from(head)[_PAGE_BYTES] != _PAGE_SIZES[0]:
-            head = os.pread(self._fd, 2 * _PAGE_SIZES[-1], 0)
+            head = os.pread(self.fd, 2 * _PAGE_SIZES[-1], 0)
         return file_bytes, head
 
 
@@ -119,7 +119,7 @@ def _checked(file_bytes: int, head: bytes) -> _Header:
     # otherwise bring back an old state.
     taken = numbers == [0, 0] or (abs(numbers[0] - numbers[1]) == 1 and numbers[0] % 2 == 0)
     expect("the pair of transactions", numbers, taken, "an even number and an odd neighbour of it")
-    return _Header(file_bytes, (metas[newer][_LAST_PAGE] + 1) * page_bytes)
+    return _Header(file_bytes, (metas[newer][_LAST_PAGE] + 1) * page_bytes, page_bytes)
 
 
 def _check_meta(meta: tuple[int, ...], page: int, page_bytes: int, file_bytes: int) -> None:
@@ -235,11 +235,9 @@ class Environment:
         return words.read()
 
     def _map_transactions(self) -> MappedWords:
-        with contextlib.closing(_File(self.path)) as checked:
-            checked.check()
-        with open(self.path, "rb", opener=_no_link) as file:
-            page_bytes = int.from_bytes(file.read(_META.size)[_META_PAGE_BYTES:][:4], "little")
-            mapping = mmap.mmap(file.fileno(), 2 * page_bytes, access=mmap.ACCESS_READ)
+        with contextlib.closing(_File(self.path)) as file:
+            page_bytes = file.check().page_bytes
+            mapping = mmap.mmap(file.fd, 2 * page_bytes, access=mmap.ACCESS_READ)
         return MappedWords(mapping, _META.size - 8, page_bytes + _META.size - 8)
 
     def free_dead_readers(self) -> None:
@@ -335,10 +333,6 @@ def _extend(path: Path, file_bytes: int) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 class _Explained:
