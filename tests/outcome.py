@@ -1,7 +1,9 @@
-"""What a run of the command line leaves, and the type of the fixture that runs it."""
+"""What a run of the command line leaves, the type of the fixture that runs it, and one in a process of its own."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 
 class Outcome(NamedTuple):
@@ -17,3 +19,14 @@ class Outcome(NamedTuple):
 
 
 Command = Callable[..., Outcome]
+
+
+@contextmanager
+def running(*command: object, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with its outputs in pipes, which ends with the block at the latest."""
+    arguments = [str(argument) for argument in command]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from outcome import Command, Outcome
+from outcome import Command, Outcome, running
 
 import fpstore
 from fpstore import text
@@ -272,12 +272,8 @@ def test_a_store_that_another_process_writes_to_is_a_line_that_names_it(
 
 
 def test_an_interrupted_addition_keeps_the_batches_before(store: Path, bare: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "fpstore", "add", bare, "-", "--format", "u64"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    command = (sys.executable, "-m", "fpstore", "add", bare, "-", "--format", "u64")
+    with running(*command, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stderr is not None
         # One batch and half of the next, and no end.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from outcome import Command, Outcome
+from outcome import Command, Outcome, running
 
 import fpstore
 from fpstore import format as layout
@@ -232,12 +232,8 @@ def test_the_formats_and_codecs_offered_are_those_there_are() -> None:
 
 
 def test_an_interrupted_build_says_so_and_leaves_nothing(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "fpstore", "build", tmp_path / "s.fps", "-", "--format", "u64"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    command = (sys.executable, "-m", "fpstore", "build", tmp_path / "s.fps", "-", "--format", "u64")
+    with running(*command, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stderr is not None
         # More than one batch, and no end: the build goes on waiting for the rest.

@@ -2,14 +2,13 @@
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import uniform
-from outcome import Command, Outcome
+from outcome import Command, Outcome, running
 
 import fpstore
 from fpstore.writer import Writer
@@ -107,9 +106,7 @@ def test_an_interrupted_compaction_says_so_and_leaves_the_store_sound(command: C
         "    while True: advance(0); time.sleep(0.01)\n"
         "writer.merge_segments = endless; sys.exit(main(['compact', sys.argv[1]]))"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, store], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with running(sys.executable, "-c", code, store) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == b"merging\n"

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from helpers import distinct, uniform
-from outcome import Command, Outcome
+from outcome import Command, Outcome, running
 
 import fpstore
 from fpstore.cli import export
@@ -192,9 +191,7 @@ def test_an_interrupted_export_says_so_and_leaves_nothing(store: Path, tmp_path:
         "def slow(self): yield next(rows(self)); time.sleep(60)\n"
         "rows = fpstore.Store.rows; fpstore.Store.rows = slow; sys.exit(main(['export', *sys.argv[1:]]))"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, store, tmp_path / "out.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with running(sys.executable, "-c", code, store, tmp_path / "out.csv") as process:
         assert process.stderr is not None
         deadline = time.monotonic() + 60
         while len(os.listdir(tmp_path)) == 1 and time.monotonic() < deadline:
