@@ -7,8 +7,22 @@ import sys
 import numpy as np
 from helpers import uniform
 
+import fpstore
+
 SOME = uniform(300, np.random.default_rng(1))
 MORE = uniform(300, np.random.default_rng(2))
+
+
+def store_of_some(path):
+    """A store of SOME with row numbers."""
+    fpstore.build(path, SOME, plan="paper-4").close()
+    return path
+
+
+def store_without_ids(path):
+    """An empty one."""
+    fpstore.create(path, ids=False, plan="paper-4").close()
+    return path
 
 
 def rows_of(store):

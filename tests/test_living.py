@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from living import MORE, SOME, ids_from, keys_of, rows_of, run_python
+from living import MORE, SOME, ids_from, keys_of, rows_of, run_python, store_of_some, store_without_ids
 
 import fpstore
 from fpstore import StoreClosed, StoreLocked
@@ -17,16 +17,12 @@ from fpstore.writer import Writer
 
 @pytest.fixture
 def folder(tmp_path):
-    """A store of SOME with row numbers."""
-    fpstore.build(tmp_path / "s", SOME, plan="paper-4").close()
-    return tmp_path / "s"
+    return store_of_some(tmp_path / "s")
 
 
 @pytest.fixture
 def bare(tmp_path):
-    """An empty store without ids."""
-    fpstore.create(tmp_path / "bare", ids=False, plan="paper-4").close()
-    return tmp_path / "bare"
+    return store_without_ids(tmp_path / "bare")
 
 
 # --- What is refused ---

@@ -5,7 +5,7 @@ import os
 
 import pytest
 from helpers import fingerprint_array
-from living import MORE, SOME, ids_from, keys_of, no_space, rows_of
+from living import MORE, SOME, ids_from, keys_of, no_space, rows_of, store_of_some, store_without_ids
 
 import fpstore
 from fpstore import writer as writers
@@ -14,16 +14,12 @@ from fpstore.catalog import Catalog
 
 @pytest.fixture
 def folder(tmp_path):
-    """A store of SOME with row numbers."""
-    fpstore.build(tmp_path / "s", SOME, plan="paper-4").close()
-    return tmp_path / "s"
+    return store_of_some(tmp_path / "s")
 
 
 @pytest.fixture
 def bare(tmp_path):
-    """An empty store without ids."""
-    fpstore.create(tmp_path / "bare", ids=False, plan="paper-4").close()
-    return tmp_path / "bare"
+    return store_without_ids(tmp_path / "bare")
 
 
 @pytest.mark.parametrize("end", ["flush", "add", "sync", "settle", "compact"])

@@ -305,9 +305,8 @@ class Reader:
         for start, end, name, queries, found in self._calls:
             while self._applied < len(ended) and ended[self._applied] < start:
                 self._state.apply(self.history.operations[self._applied])
-                self.history.operations[self._applied] = (
-                    FORGOTTEN  # or they would be most of the memory that is measured
-                )
+                # Or what was noted would be most of the memory that is measured.
+                self.history.operations[self._applied] = FORGOTTEN
                 self._applied += 1
             state, last = self._state, self._applied
             same = state.answer(name, queries) == found

@@ -24,7 +24,7 @@ cdef enum:
     AHEAD = 16  # tokens
     LEAST_SCRATCH = 1 << 16
     MOST_SCRATCH = 1 << 22
-    SLACK_BYTES = 16  # what put_short may write behind what it has to say
+    SLACK_BYTES = 16  # what put_token may write behind what it has to say
 
 
 cdef inline uint8_t* put(uint8_t* out, uint32_t point) noexcept nogil:
