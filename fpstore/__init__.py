@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fpstore.additions import Additions
     from fpstore.errors import CorruptStore, Error, PlanError, StoreClosed, StoreLocked, UnsupportedVersion
-    from fpstore.matches import Match, Matches
-    from fpstore.pairs import Pairs
-    from fpstore.plan import Plan, TablePlan
+    from fpstore.plans.plan import Plan, TablePlan
+    from fpstore.query.additions import Additions
+    from fpstore.query.matches import Match, Matches
+    from fpstore.query.pairs import Pairs
     from fpstore.store import Store, build, create, open
 
 __version__ = "0.1.0"
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "additions": ("Additions",),
+    "query.additions": ("Additions",),
     "errors": ("CorruptStore", "Error", "PlanError", "StoreClosed", "StoreLocked", "UnsupportedVersion"),
-    "matches": ("Match", "Matches"),
-    "pairs": ("Pairs",),
-    "plan": ("Plan", "TablePlan"),
+    "query.matches": ("Match", "Matches"),
+    "query.pairs": ("Pairs",),
+    "plans.plan": ("Plan", "TablePlan"),
     "store": ("Store", "build", "create", "open"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -14,7 +14,7 @@ from libc.stdlib cimport free
 import numpy as np
 
 from fpstore._view cimport NO_MEMORY, OK, Status
-from fpstore.plan import MAX_TABLES
+from fpstore.format import MAX_TABLES
 
 cdef extern from "pending.h" nogil:
     int fpstore_is_fast()

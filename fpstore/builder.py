@@ -18,30 +18,33 @@ from pathlib import Path
 
 import numpy as np
 
-from fpstore import plan as plans
-from fpstore import planner
 from fpstore.arrays import as_integer, as_keys
-from fpstore.catalog import Catalog, SegmentEntry, Settings, create_catalog
+from fpstore.building.permuted import permuted_tables, sorted_permuted
+from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs, parse_memory
+from fpstore.building.spill import SortedKeys as SpilledKeys
 from fpstore.errors import PlanError
 from fpstore.format import CODECS, KEY_BITS
-from fpstore.permutation import Permutation
-from fpstore.permuted import permuted_tables, sorted_permuted
-from fpstore.plan import Plan
-from fpstore.segment import SegmentWriter, sync_folder
-from fpstore.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs, parse_memory
-from fpstore.spill import SortedKeys as SpilledKeys
+from fpstore.living.catalog import Catalog, create_catalog
+from fpstore.living.state import Settings
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan
+from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.files import sync_folder
+from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Ids, Keys, Progress, SortedKeys
 
 Source = Iterable[tuple[Keys, Ids | None]]
 
-LEAST_MEMORY = 64 << 20
+MIN_MEMORY = 64 << 20
 # Beside the sorters' arrays: the interpreter with numpy, and the encoder's chunk of output.
 OTHER_MEMORY = 48 << 20
 CHUNK_KEYS = 1 << 20
 # For sorting the rows of a flush, or of an addition that makes a segment of its own.
 ROWS_MEMORY = 1 << 30
-LEAST_SORTER_MEMORY = 8 << 20
-MOST_DISTANCE = 16
+MIN_SORTER_MEMORY = 8 << 20
+MAX_DISTANCE = 16
 # For how many fingerprints the plan of a store is chosen that begins empty.
 EXPECTED_KEYS = 10**7
 
@@ -61,13 +64,13 @@ class BuildOptions:
 
     def __post_init__(self) -> None:
         k = as_integer(self.k)
-        if k is None or not 0 <= k <= MOST_DISTANCE:
-            raise ValueError(f"k is {self.k!r}, expected an integer from 0 to {MOST_DISTANCE}")
+        if k is None or not 0 <= k <= MAX_DISTANCE:
+            raise ValueError(f"k is {self.k!r}, expected an integer from 0 to {MAX_DISTANCE}")
         object.__setattr__(self, "k", k)
         if self.codec not in CODECS:
             raise ValueError(f"codec is {self.codec!r}, expected one of {', '.join(CODECS)}")
-        if self.memory_bytes < LEAST_MEMORY:
-            raise ValueError(f"memory is {self.memory_bytes} bytes, expected {LEAST_MEMORY >> 20}MiB or more")
+        if self.memory_bytes < MIN_MEMORY:
+            raise ValueError(f"memory is {self.memory_bytes} bytes, expected {MIN_MEMORY >> 20}MiB or more")
         if isinstance(self.plan, str):
             if self.plan not in planner.AIMS:
                 object.__setattr__(self, "plan", plans.named(self.plan, self.k))
@@ -276,7 +279,7 @@ def write_segment(
     found = _sorted_source(source, options, scratch, memory, report)
     pairs = found if isinstance(found, SortedPairs) else None
     keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
-    left = max(memory - found.memory_bytes, LEAST_SORTER_MEMORY)
+    left = max(memory - found.memory_bytes, MIN_SORTER_MEMORY)
     plan = options.plan_for(keys0.count)
     with SegmentWriter(path, options.codec, planner.slot_bits(keys0.count, plan.slot_keys)) as writer:
         with closing(permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads)) as tables:

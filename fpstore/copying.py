@@ -5,12 +5,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fpstore import changes
 from fpstore.builder import no_store_at, scratch_store
-from fpstore.catalog import Log, create_catalog
 from fpstore.errors import CorruptStore
-from fpstore.segment import Segment, check_file, sync_folder, write_all
-from fpstore.snapshot import Snapshot
+from fpstore.living import changes
+from fpstore.living.catalog import Log, create_catalog
+from fpstore.living.snapshot import Snapshot
+from fpstore.segment.files import check_file, sync_folder, write_all
+from fpstore.segment.reader import Segment
 from fpstore.types import Progress
 
 PIECE_BYTES = 4 << 20

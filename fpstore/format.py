@@ -13,7 +13,7 @@ import numpy as np
 
 from fpstore._codec import crc32c
 from fpstore.errors import CorruptStore, UnsupportedVersion
-from fpstore.huffman import CODE_BITS_LIMIT as CODE_BITS_LIMIT
+from fpstore.huffman import MAX_CODE_BITS as MAX_CODE_BITS
 from fpstore.huffman import SYMBOL_COUNT as SYMBOL_COUNT
 from fpstore.huffman import check_lengths
 from fpstore.types import Array, Counts
@@ -31,26 +31,26 @@ FOOTER_MAGIC = b"FPSTEND\n"
 FOOTER_BYTES = 64
 SEGMENT_RECORD_BYTES = 128
 TABLE_RECORD_BYTES = 192
-TABLE_COUNT_LIMIT = 1024
+MAX_TABLES = 1024
 
 CODEC_GAP = 0
 CODEC_XOR = 1
 CODEC_RICE = 2
 CODEC_RAW = 3
 CODECS = ("gap", "xor", "rice", "raw")  # the name of codec number i
-SLOT_BITS_LIMIT = 40
-RICE_BITS_LIMIT = 63
-RICE_QUOTIENT_LIMIT = 24  # so many zero bits say that the delta follows whole
+MAX_SLOT_BITS = 40
+MAX_RICE_BITS = 63
+MAX_RICE_QUOTIENT = 24  # so many zero bits say that the delta follows whole
 # Bits of the longest code of one key: 12 and the 63 below the leading one; 24 and a whole delta; a whole key.
-KEY_CODE_BITS_LIMITS = (
-    CODE_BITS_LIMIT + KEY_BITS - 1,
-    CODE_BITS_LIMIT + KEY_BITS - 1,
-    RICE_QUOTIENT_LIMIT + KEY_BITS,
+MAX_KEY_CODE_BITS = (
+    MAX_CODE_BITS + KEY_BITS - 1,
+    MAX_CODE_BITS + KEY_BITS - 1,
+    MAX_RICE_QUOTIENT + KEY_BITS,
     KEY_BITS,
 )
 
-BLOCK_KEYS_LIMIT = 128
-BLOCK_BITS_LIMIT = 5461  # 12 such blocks end below 2**16
+MAX_BLOCK_KEYS = 128
+MAX_BLOCK_BITS = 5461  # 12 such blocks end below 2**16
 GROUP_SLOTS = 12
 DIRECTORY_LINE_BYTES = 32
 FENCE_BYTES = 16
@@ -214,7 +214,7 @@ class Footer:
         _expect_aligned(where, "checksums_offset", footer.checksums_offset)
         _expect_within(where, "checksums_offset", footer.checksums_offset, HEADER_BYTES, file_bytes)
         _expect_within(where, "summary_offset", footer.summary_offset, HEADER_BYTES, footer.checksums_offset)
-        least, most = _summary_bytes(1), _summary_bytes(TABLE_COUNT_LIMIT) + ALIGNMENT - 1
+        least, most = _summary_bytes(1), _summary_bytes(MAX_TABLES) + ALIGNMENT - 1
         _expect_within(where, "summary_bytes", footer.summary_bytes, least, most)
         roots_offset = footer.checksums_offset + checksum_bytes(footer.checksums_offset)
         _expect(where, "roots_offset", footer.roots_offset, roots_offset)
@@ -266,7 +266,7 @@ class SegmentRecord:
         _expect_zeros(where, data, 36, 40)
         _expect_zeros(where, data, 80, 128)
         record = cls(*fields)
-        _expect_within(where, "table_count", record.table_count, 1, TABLE_COUNT_LIMIT)
+        _expect_within(where, "table_count", record.table_count, 1, MAX_TABLES)
         _expect_within(where, "id_kind", record.id_kind, ID_KIND_NONE, ID_KIND_MANY)
         with_ids = record.id_kind != ID_KIND_NONE
         _expect(where, "rank_width", record.rank_width, record.key_count.bit_length() if with_ids else 0)
@@ -332,12 +332,12 @@ class TableRecord:
         _expect_zeros(where, data, 121, 192)
         record = cls(*[*fields, tuple(lengths)])
         _expect_within(where, "codec", record.codec, 0, len(CODECS) - 1)
-        _expect_within(where, "slot_bits", record.slot_bits, 0, SLOT_BITS_LIMIT)
-        rice_bits_most = RICE_BITS_LIMIT if record.codec == CODEC_RICE else 0
+        _expect_within(where, "slot_bits", record.slot_bits, 0, MAX_SLOT_BITS)
+        rice_bits_most = MAX_RICE_BITS if record.codec == CODEC_RICE else 0
         _expect_within(where, "rice_bits", record.rice_bits, 0, rice_bits_most)
         _expect_within(where, "flips", record.flips, 0, KEY_BITS)
         _expect_lengths(where, record, key_count)
-        bits_most = KEY_CODE_BITS_LIMITS[record.codec] * key_count
+        bits_most = MAX_KEY_CODE_BITS[record.codec] * key_count
         bits_least = bits_most if record.codec == CODEC_RAW else (record.rice_bits + 1) * key_count
         _expect_within(where, "payload_bits", record.payload_bits, bits_least, bits_most)
         _expect_within(where, "payload_bits", record.payload_bits, 0, (1 << PAYLOAD_OFFSET_BITS) - 1)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from bitarray.util import canonical_huffman
 
 SYMBOL_COUNT = 65  # the bit length of a delta: 0 to 64
-CODE_BITS_LIMIT = 12  # one look-up in 4,096 entries decodes a symbol, for about 0.02 bit per key
+MAX_CODE_BITS = 12  # one look-up in 4,096 entries decodes a symbol, for about 0.02 bit per key
 
 
-def code_lengths(counts: Sequence[int], limit: int = CODE_BITS_LIMIT) -> tuple[int, ...]:
+def code_lengths(counts: Sequence[int], limit: int = MAX_CODE_BITS) -> tuple[int, ...]:
     """The code length of each of the 65 symbols, 0 where its count is 0.
 
     No prefix code of at most `limit` bits is smaller. A lone symbol has length 1. Raises ValueError for
@@ -49,7 +49,7 @@ def canonical_codes(lengths: Sequence[int]) -> list[int]:
     return codes
 
 
-def check_lengths(lengths: Sequence[int], limit: int = CODE_BITS_LIMIT) -> None:
+def check_lengths(lengths: Sequence[int], limit: int = MAX_CODE_BITS) -> None:
     """Raise ValueError unless these are the lengths of a complete code, of one lone symbol, or of none.
 
     A complete code gives every stream of bits a meaning; the code of a lone symbol, which has length 1,

@@ -14,30 +14,33 @@ from typing import Any, Self
 
 import numpy as np
 
-from fpstore import changes, crowding, forks
-from fpstore import report as reports
-from fpstore import verify as verifying
+from fpstore import forks
 from fpstore._pairs import Join
-from fpstore.additions import Additions
 from fpstore.arrays import as_integer, as_key, as_keys
 from fpstore.builder import build_store, create_store, parse_options, seeded, source_of
-from fpstore.catalog import Catalog, Settings
+from fpstore.building.spill import parse_memory
 from fpstore.copying import copy_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
-from fpstore.matches import Matches, concatenate
-from fpstore.pairs import Pairs
-from fpstore.plan import Plan
-from fpstore.segment import Segment
-from fpstore.snapshot import Snapshot, open_snapshot
-from fpstore.spill import parse_memory
+from fpstore.living import changes
+from fpstore.living.catalog import Catalog
+from fpstore.living.snapshot import Snapshot, open_snapshot
+from fpstore.living.state import Settings
+from fpstore.living.writer import Writer
+from fpstore.plans.plan import Plan
+from fpstore.query.additions import Additions
+from fpstore.query.matches import Matches, concatenate
+from fpstore.query.pairs import Pairs
+from fpstore.segment import crowding
+from fpstore.segment import report as reports
+from fpstore.segment import verify as verifying
+from fpstore.segment.reader import Segment
 from fpstore.threads import Threads, slices
 from fpstore.types import Ids, Keys, Progress
-from fpstore.writer import Writer
 
 # Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
 # disk), enough to hide the call (1 % of the time of plan "speed").
 SLICE_QUERIES = 1024
-LEAST_SLICE = 256
+MIN_SLICE = 256
 MODES = ("r", "w")
 DURABILITIES = ("commit", "batch")
 
@@ -254,7 +257,7 @@ class Store:
                 self._expect_usable()
                 return snapshot.search(queries[own], distance, own.start)
 
-            parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, LEAST_SLICE))
+            parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
         return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
 
     def contains_near(self, fingerprint: int, k: int | None = None) -> bool:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import lmdb
 
-from fpstore import environment
-from fpstore.catalog import SegmentEntry, Settings, create_catalog
+from fpstore.living import environment
+from fpstore.living.catalog import create_catalog
+from fpstore.living.state import Settings
+from fpstore.segment.entry import SegmentEntry
 
 SETTINGS = Settings(k=3, plan={"name": "paper-4", "tables": [1, 2]}, codec="gap", ids=True)
 OTHER_SETTINGS = Settings(k=2, plan={"name": "paper-10"}, codec="xor", ids=False, recipe={"words": True})
@@ -27,7 +29,8 @@ def published_once(path: Path) -> Path:
 
 def run_python(code: str, *arguments: object, **options) -> subprocess.Popen:
     """Another process, with the names that the tests here use."""
-    names = "import os, signal, sys, time\nfrom pathlib import Path\nfrom fpstore.catalog import *\n"
+    names = "import os, signal, sys, time\nfrom pathlib import Path\n"
+    names += "from fpstore.living.catalog import *\nfrom fpstore.living.state import *\n"
     return subprocess.Popen(
         [sys.executable, "-c", names + code, *map(str, arguments)], stdout=subprocess.PIPE, text=True, **options
     )

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from helpers import distinct, one_prefix, queries_near, resealed, uniform, write_segment
 
-from fpstore import plan as plans
 from fpstore._probe import search
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.format import CODEC_RICE, FOOTER_BYTES, GROUP_SLOTS, PAGE_BYTES, Footer, Summary
-from fpstore.merge import Input, merge_segments
-from fpstore.removals import Removals
-from fpstore.segment import Segment
+from fpstore.living.merge import Input, merge_segments
+from fpstore.living.removals import Removals
+from fpstore.plans import plan as plans
+from fpstore.segment.reader import Segment
 from fpstore.types import Keys
 
 SECTOR_BYTES = 512

@@ -11,16 +11,17 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fpstore import format as layout
-from fpstore import plan as plans
-from fpstore import planner
 from fpstore._codec import crc32c, page_checksums
 from fpstore._probe import search
 from fpstore._view import SegmentView, TableCursor
 from fpstore.format import TableRecord
-from fpstore.permutation import Permutation
-from fpstore.plan import Plan, TablePlan
-from fpstore.segment import Segment, SegmentWriter
-from fpstore.table import EncodedTable, encode_table
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan, TablePlan
+from fpstore.segment.reader import Segment
+from fpstore.segment.table import EncodedTable, encode_table
+from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Bytes, Ids, Keys
 
 LAST = (1 << 64) - 1

@@ -11,13 +11,13 @@ from bitarray import bitarray
 from bitarray.util import ba2int, int2ba
 
 from fpstore.format import (
-    BLOCK_BITS_LIMIT,
-    BLOCK_KEYS_LIMIT,
     DIRECTORY_LINE_BYTES,
     FENCE_BYTES,
     GROUP_SLOTS,
     KEY_BITS,
-    RICE_QUOTIENT_LIMIT,
+    MAX_BLOCK_BITS,
+    MAX_BLOCK_KEYS,
+    MAX_RICE_QUOTIENT,
 )
 from fpstore.huffman import SYMBOL_COUNT, canonical_codes, code_lengths
 
@@ -55,9 +55,9 @@ def encode_table(keys: Iterable[int], codec: str, slot_bits: int) -> PlainTable:
         codes = {slot: [coder.encode(delta) for delta in deltas[slot]] for slot in group}
         large = [slot for slot in group if is_large(codes[slot])]
         for slot in large:
-            for start in range(0, len(codes[slot]), BLOCK_KEYS_LIMIT):
-                block = join(codes[slot][start : start + BLOCK_KEYS_LIMIT])
-                last_key = slots[slot][start : start + BLOCK_KEYS_LIMIT][-1]
+            for start in range(0, len(codes[slot]), MAX_BLOCK_KEYS):
+                block = join(codes[slot][start : start + MAX_BLOCK_KEYS])
+                last_key = slots[slot][start : start + MAX_BLOCK_KEYS][-1]
                 fences += int_bytes(last_key, 8) + int_bytes(len(payload) | len(block) << 48, 8)
                 payload += block
         base = len(payload)
@@ -124,8 +124,8 @@ class Coder:
             return field(delta, KEY_BITS)
         if self.codec == "rice":
             quotient = delta >> self.rice_bits
-            if quotient >= RICE_QUOTIENT_LIMIT:
-                return field(0, RICE_QUOTIENT_LIMIT) + field(delta, KEY_BITS)
+            if quotient >= MAX_RICE_QUOTIENT:
+                return field(0, MAX_RICE_QUOTIENT) + field(delta, KEY_BITS)
             return field(1 << quotient, quotient + 1) + field(delta % (1 << self.rice_bits), self.rice_bits)
         symbol = delta.bit_length()
         below_leading = max(0, symbol - 1)
@@ -138,9 +138,9 @@ class Coder:
             if self.codec == "raw":
                 width, high = KEY_BITS, 0
             elif self.codec == "rice":
-                quotient = block.find(1, at, at + RICE_QUOTIENT_LIMIT) - at
+                quotient = block.find(1, at, at + MAX_RICE_QUOTIENT) - at
                 escaped = quotient < 0
-                at += RICE_QUOTIENT_LIMIT if escaped else quotient + 1
+                at += MAX_RICE_QUOTIENT if escaped else quotient + 1
                 width = KEY_BITS if escaped else self.rice_bits
                 high = 0 if escaped else quotient << self.rice_bits
             else:
@@ -200,7 +200,7 @@ def choose_rice_bits(deltas: Sequence[int]) -> int:
 
 def is_large(codes: Sequence[bitarray]) -> bool:
     """Whether a slot of keys with these codes is cut into blocks with fences."""
-    return len(codes) > BLOCK_KEYS_LIMIT or sum(map(len, codes)) > BLOCK_BITS_LIMIT
+    return len(codes) > MAX_BLOCK_KEYS or sum(map(len, codes)) > MAX_BLOCK_BITS
 
 
 def packed(width: int, values: Iterable[int]) -> bytes:

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
-from fpstore import PlanError, StoreLocked, builder, planner, spill
-from fpstore import plan as plans
+from fpstore import PlanError, StoreLocked, builder
 from fpstore.builder import build_store, parse_options
-from fpstore.permutation import Permutation
-from fpstore.plan import Plan, TablePlan
+from fpstore.building import spill
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan, TablePlan
 
 COUNT = 300
 MEMORY = 64 << 20
@@ -32,9 +34,9 @@ def segment_bytes(path):
 
 def small_budgets(patch):
     """Budgets of little more than a sorter's least, so that some ten thousand keys spill."""
-    patch.setattr(builder, "LEAST_MEMORY", 1)
+    patch.setattr(builder, "MIN_MEMORY", 1)
     patch.setattr(builder, "OTHER_MEMORY", 0)
-    patch.setattr(builder, "LEAST_SORTER_MEMORY", 1 << 10)
+    patch.setattr(builder, "MIN_SORTER_MEMORY", 1 << 10)
     patch.setattr(spill, "MIN_MEMORY_BYTES", 1 << 10)
     patch.setattr(spill, "RESERVE_BYTES", 0)
     patch.setattr(spill, "MIN_PIECE_BYTES", 64)

@@ -10,7 +10,8 @@ import pytest
 from helpers import uniform
 
 import fpstore
-from fpstore import builder, spill
+from fpstore import builder
+from fpstore.building import spill
 
 COUNT = 300
 
@@ -142,7 +143,7 @@ LONG_SORT = """
 import hashlib, signal, sys, threading
 import numpy as np
 import fpstore
-from fpstore import spill
+from fpstore.building import spill
 
 def long_sort(*columns):
     # Stands for the sort of 10^8 pairs: compiled, without the lock, deaf to signals, for half a minute or so.

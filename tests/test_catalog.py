@@ -23,9 +23,10 @@ from catalogs import (
     write_metas,
 )
 
-from fpstore import environment
-from fpstore.catalog import Catalog, Settings, create_catalog
 from fpstore.errors import CorruptStore
+from fpstore.living import environment
+from fpstore.living.catalog import Catalog, create_catalog
+from fpstore.living.state import Settings
 
 
 @pytest.fixture
@@ -229,10 +230,10 @@ def test_publishing_again_and_again_does_not_let_the_file_grow(folder):
 
 
 def test_slots_of_killed_readers_are_freed(folder, monkeypatch):
-    monkeypatch.setattr(environment, "READER_LIMIT", 1)
+    monkeypatch.setattr(environment, "MAX_READERS", 1)
     code = """
-from fpstore import environment
-environment.READER_LIMIT = 1
+from fpstore.living import environment
+environment.MAX_READERS = 1
 catalog = Catalog.open(Path(sys.argv[1]))
 catalog._environment.run(lambda transaction: os.kill(os.getpid(), signal.SIGKILL))
 """

@@ -23,10 +23,10 @@ from catalogs import (
     write_metas,
 )
 
-from fpstore import environment
-from fpstore import state as records
-from fpstore.catalog import Catalog
 from fpstore.errors import CorruptStore, UnsupportedVersion
+from fpstore.living import environment
+from fpstore.living import state as records
+from fpstore.living.catalog import Catalog
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@ import sys
 import numpy as np
 import pytest
 
-from fpstore import catalog as catalogs
-from fpstore import changes, state
 from fpstore._view import MappedWords
-from fpstore.catalog import Catalog, Log, SegmentEntry, Settings, create_catalog
-from fpstore.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
 from fpstore.errors import CorruptStore, StoreClosed
+from fpstore.living import catalog as catalogs
+from fpstore.living import changes, state
+from fpstore.living.catalog import Catalog, Log, create_catalog
+from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
+from fpstore.living.state import Settings
+from fpstore.segment.entry import SegmentEntry
 
 SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
 
@@ -198,7 +200,7 @@ def test_a_change_exchanged_for_another_is_noticed(folder):
 def test_what_another_process_appends_is_seen(folder):
     code = (
         "import sys; from pathlib import Path; import numpy as np\n"
-        "from fpstore.catalog import Catalog; from fpstore.changes import ADDED, Change\n"
+        "from fpstore.living.catalog import Catalog; from fpstore.living.changes import ADDED, Change\n"
         "keys = np.array([5], dtype=np.uint64)\n"
         "with Catalog.open(Path(sys.argv[1]), writable=True) as c: c.append([Change(1, ADDED, (keys, keys))])"
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from catalogs import SETTINGS, entry, published_once, run_python, wait_for
 
-from fpstore import environment
-from fpstore.catalog import Catalog, create_catalog
 from fpstore.errors import CorruptStore, StoreClosed, StoreLocked
+from fpstore.living import environment
+from fpstore.living.catalog import Catalog, create_catalog
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore import changes
-from fpstore.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
+from fpstore.living import changes
+from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
 
 NUMBER = 7
 KEYS = np.array([5, 2**64 - 1, 0], dtype=np.uint64)

@@ -86,7 +86,7 @@ def test_an_unforeseen_error_is_one_line(command: Command, monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise ZeroDivisionError("odd")
 
-    monkeypatch.setattr("fpstore.planner.table_of_choices", fail)
+    monkeypatch.setattr("fpstore.plans.planner.table_of_choices", fail)
     outcome = command("plan", "--n", "5")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
     assert outcome.err.startswith("fpstore: internal error: ZeroDivisionError: odd")
@@ -94,8 +94,8 @@ def test_an_unforeseen_error_is_one_line(command: Command, monkeypatch: pytest.M
 
 def test_python_dev_mode_shows_where_an_error_was_raised() -> None:
     code = (
-        "import sys, fpstore.planner; from fpstore.cli import main\n"
-        "fpstore.planner.table_of_choices = None\n"
+        "import sys; from fpstore.plans import planner; from fpstore.cli import main\n"
+        "planner.table_of_choices = None\n"
         "sys.exit(main(['plan', '--n', '5']))"
     )
     run = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=False)
@@ -106,7 +106,7 @@ def test_an_interrupt_is_one_line_and_status_130(command: Command, monkeypatch: 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fpstore.planner.table_of_choices", interrupt)
+    monkeypatch.setattr("fpstore.plans.planner.table_of_choices", interrupt)
     assert command("plan", "--n", "5") == Outcome(130, "", "fpstore: interrupted\n")
 
 

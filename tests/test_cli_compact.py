@@ -11,7 +11,7 @@ from helpers import uniform
 from outcome import Command, Outcome, running
 
 import fpstore
-from fpstore.writer import Writer
+from fpstore.living.writer import Writer
 
 SOME = uniform(3000, np.random.default_rng(1))
 
@@ -100,7 +100,7 @@ def test_a_plan_like_a_store_of_several_segments_is_for_all_of_them(command: Com
 
 def test_an_interrupted_compaction_says_so_and_leaves_the_store_sound(command: Command, store: Path) -> None:
     code = (
-        "import sys, time; from fpstore import writer; from fpstore.cli import main\n"
+        "import sys, time; from fpstore.living import writer; from fpstore.cli import main\n"
         "def endless(*_, advance, **__):\n"
         "    print('merging', flush=True)\n"
         "    while True: advance(0); time.sleep(0.01)\n"

@@ -9,7 +9,7 @@ from helpers import KINDS
 from outcome import Command
 
 import fpstore
-from fpstore import planner
+from fpstore.plans import planner
 
 
 def test_the_table_has_a_line_for_each_choice_and_marks_those_picked(command: Command) -> None:

@@ -39,7 +39,7 @@ from fpstore._codec import (
 )
 from fpstore._view import SegmentView, TableCursor
 from fpstore.errors import CorruptStore, StoreClosed
-from fpstore.table import rice_bits_for
+from fpstore.segment.table import rice_bits_for
 
 SLOT_BITS = st.sampled_from([0, 1, 2, 3, 4, 5, 7, 12])
 NO_LENGTHS = np.zeros(65, dtype=np.uint8)
@@ -66,13 +66,13 @@ def assert_equals_twin(coded: CodedTable, keys: list[int], codec: str, slot_bits
 def test_the_kernels_have_the_numbers_of_the_format() -> None:
     assert LAYOUT == {
         "SYMBOLS": fmt.SYMBOL_COUNT,
-        "CODE_LIMIT": fmt.CODE_BITS_LIMIT,
-        "RICE_ESCAPE": fmt.RICE_QUOTIENT_LIMIT,
+        "CODE_LIMIT": fmt.MAX_CODE_BITS,
+        "RICE_ESCAPE": fmt.MAX_RICE_QUOTIENT,
         "GROUP_SLOTS": fmt.GROUP_SLOTS,
         "LINE_BYTES": fmt.DIRECTORY_LINE_BYTES,
         "FENCE_BYTES": fmt.FENCE_BYTES,
-        "BLOCK_KEYS": fmt.BLOCK_KEYS_LIMIT,
-        "BLOCK_BITS": fmt.BLOCK_BITS_LIMIT,
+        "BLOCK_KEYS": fmt.MAX_BLOCK_KEYS,
+        "BLOCK_BITS": fmt.MAX_BLOCK_BITS,
         "PAGE_BYTES": fmt.PAGE_BYTES,
     }
     assert CODEC_NAMES == fmt.CODECS
@@ -457,7 +457,7 @@ def test_blocks_of_5461_bits_and_as_many_keys_are_refused(hostile_slots: int, gr
     slots = groups * fmt.GROUP_SLOTS
     slot_bits = slots.bit_length()
     hostile = min(hostile_slots, slots)
-    bits = [128] * (slots - hostile) + [fmt.BLOCK_BITS_LIMIT] * hostile + [0] * ((1 << slot_bits) + 12 - slots)
+    bits = [128] * (slots - hostile) + [fmt.MAX_BLOCK_BITS] * hostile + [0] * ((1 << slot_bits) + 12 - slots)
     lines = b""
     for first in range(0, 1 << slot_bits, fmt.GROUP_SLOTS):
         ends = np.cumsum(bits[first : first + fmt.GROUP_SLOTS]).tolist()

@@ -10,7 +10,7 @@ from helpers import uniform
 
 import fpstore
 from fpstore import Store, copying
-from fpstore.writer import Writer
+from fpstore.living.writer import Writer
 
 SOME = uniform(900, np.random.default_rng(1))
 IDS = np.arange(900, dtype=np.uint64)

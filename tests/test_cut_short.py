@@ -11,9 +11,9 @@ import pytest
 from helpers import uniform, write_segment
 
 from fpstore import CorruptStore
-from fpstore import plan as plans
-from fpstore import segment as segments
-from fpstore.segment import Segment
+from fpstore.plans import plan as plans
+from fpstore.segment import reader as segments
+from fpstore.segment.reader import Segment
 
 SECONDS = 300
 
@@ -77,7 +77,7 @@ def test_a_file_whose_end_is_another_has_been_cut_or_overwritten(path: Path) -> 
 
 def test_a_file_cut_or_changed_while_it_is_opened_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = path.read_bytes()
-    before, mapped = segments._read_footer, segments._map_file
+    before, mapped = segments.read_footer, segments.map_file
 
     def cut(fd: int, file_bytes: int) -> object:
         footer = before(fd, file_bytes)
@@ -90,11 +90,11 @@ def test_a_file_cut_or_changed_while_it_is_opened_is_refused(path: Path, monkeyp
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(segments, "_read_footer", cut)
+        patch.setattr(segments, "read_footer", cut)
         with pytest.raises(CorruptStore, match=f"^{path}: shorter than the {len(whole)} bytes that it had"):
             Segment(path)
     path.write_bytes(whole)
-    monkeypatch.setattr(segments, "_map_file", change)
+    monkeypatch.setattr(segments, "map_file", change)
     with pytest.raises(CorruptStore, match=f"^{path}: footer: changed while the file was opened"):
         Segment(path)
 

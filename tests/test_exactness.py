@@ -25,9 +25,9 @@ from helpers import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fpstore import plan as plans
 from fpstore._probe import search
-from fpstore.plan import Plan
+from fpstore.plans import plan as plans
+from fpstore.plans.plan import Plan
 
 PLANS = product_plans()
 SEED = st.integers(0, 2**32 - 1)

@@ -7,7 +7,7 @@ from bitarray.util import canonical_huffman
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.huffman import CODE_BITS_LIMIT, SYMBOL_COUNT, canonical_codes, check_lengths, code_lengths
+from fpstore.huffman import MAX_CODE_BITS, SYMBOL_COUNT, canonical_codes, check_lengths, code_lengths
 
 FEW_COUNTS = st.lists(st.integers(0, 40), min_size=1, max_size=6)
 SKEWED_COUNTS = st.lists(
@@ -60,7 +60,7 @@ def test_the_limit_costs_nothing_where_huffman_keeps_it(counts: list[int]) -> No
     assert list(lengths[: len(counts)]) == [len(codes[symbol]) for symbol in range(len(counts))]
 
 
-@given(SKEWED_COUNTS, st.integers(7, CODE_BITS_LIMIT))
+@given(SKEWED_COUNTS, st.integers(7, MAX_CODE_BITS))
 def test_every_table_of_lengths_passes_its_own_check(counts: list[int], limit: int) -> None:
     lengths = code_lengths(counts, limit)
     check_lengths(lengths, limit)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from helpers import distinct, fingerprint_array, segment_of
 
-from fpstore import plan as plans
 from fpstore._pairs import Flips, Join, Neighbours, Queries, Windows
 from fpstore._view import SegmentView
+from fpstore.plans import plan as plans
 from fpstore.types import Keys
 
 KEYS = fingerprint_array([*range(300), 1 << 63, (1 << 63) + 1])

@@ -10,9 +10,9 @@ from living import MORE, SOME, ids_from, keys_of, rows_of, run_python, store_of_
 
 import fpstore
 from fpstore import StoreClosed, StoreLocked
-from fpstore import writer as writers
-from fpstore.catalog import Catalog
-from fpstore.writer import Writer
+from fpstore.living import writer as writers
+from fpstore.living.catalog import Catalog
+from fpstore.living.writer import Writer
 
 
 @pytest.fixture
@@ -326,7 +326,7 @@ def test_what_is_pending_is_flushed_when_there_is_enough(bare, monkeypatch):
 
 def test_additions_wait_for_a_flush_when_too_much_is_pending(bare, monkeypatch):
     monkeypatch.setattr(writers, "FLUSH_ROWS", 10)
-    monkeypatch.setattr(writers, "MOST_PENDING_ROWS", 20)
+    monkeypatch.setattr(writers, "MAX_PENDING_ROWS", 20)
     begin, flushed = threading.Event(), writers.write_rows
 
     def slow(*arguments):
@@ -397,7 +397,7 @@ def test_many_small_removals_leave_the_log_without_being_asked(folder, monkeypat
 
 @pytest.mark.parametrize("by", ["fingerprints", "ids"])
 def test_removals_alone_are_merged_away_when_there_are_enough(folder, monkeypatch, by):
-    monkeypatch.setattr(writers, "LEAST_REMOVALS", 50)
+    monkeypatch.setattr(writers, "MIN_REMOVALS", 50)
     values = SOME if by == "fingerprints" else np.arange(300, dtype=np.uint64)
     with fpstore.open(folder, "w") as store:
         for first in range(0, 240, 10):

@@ -8,8 +8,8 @@ from helpers import fingerprint_array
 from living import MORE, SOME, ids_from, keys_of, no_space, rows_of, store_of_some, store_without_ids
 
 import fpstore
-from fpstore import writer as writers
-from fpstore.catalog import Catalog
+from fpstore.living import writer as writers
+from fpstore.living.catalog import Catalog
 
 
 @pytest.fixture

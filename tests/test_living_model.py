@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import fpstore
-from fpstore import writer as writers
+from fpstore.living import writer as writers
 
 STEPS = int(os.environ.get("FPSTORE_MODEL_STEPS", "30"))
 RUNS = int(os.environ.get("FPSTORE_MODEL_RUNS", "30"))

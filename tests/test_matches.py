@@ -8,7 +8,7 @@ import pytest
 from helpers import LAST, fingerprint_array
 
 import fpstore
-from fpstore.matches import Match, Matches
+from fpstore.query.matches import Match, Matches
 
 
 def matches(ids=True):

@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fpstore
-from fpstore import merge
-from fpstore import plan as plans
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
-from fpstore.merge import Input, live_pairs, merge_segments, pass_count
-from fpstore.permutation import Permutation
-from fpstore.plan import Plan
-from fpstore.removals import Removals
-from fpstore.segment import Segment, SegmentWriter
+from fpstore.living import merge
+from fpstore.living.merge import Input, live_pairs, merge_segments, pass_count
+from fpstore.living.removals import Removals
+from fpstore.plans import plan as plans
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan
+from fpstore.segment.reader import Segment
+from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Ids, Keys
 
 ONE = plans.flips(1, (1,), 1)

@@ -12,9 +12,9 @@ from helpers import KINDS, LAST, brute_force, distinct, fingerprint_array, flipp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore import plan as plans
 from fpstore._pending import PendingIndex
-from fpstore.plan import Plan
+from fpstore.plans import plan as plans
+from fpstore.plans.plan import Plan
 from fpstore.types import Keys
 
 BALANCED = plans.flips(3, (1, 0, 0), 3)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpstore._codec import BitPermutation
-from fpstore.permutation import Permutation
+from fpstore.plans.permutation import Permutation
 
 KEY = st.integers(0, LAST)
 MASK = st.one_of(

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from helpers import KINDS, ArrayKeys, distinct, uniform
 
-from fpstore import permuted, spill
-from fpstore import plan as plans
-from fpstore.permutation import Permutation
-from fpstore.permuted import permuted_tables, sorted_permuted
+from fpstore.building import permuted, spill
+from fpstore.building.permuted import permuted_tables, sorted_permuted
+from fpstore.plans import plan as plans
+from fpstore.plans.permutation import Permutation
 
 PLAN = plans.paper("paper-10")
 PLENTY = 64 << 20

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore import plan as plans
 from fpstore.errors import PlanError
-from fpstore.plan import Plan, TablePlan
+from fpstore.plans import plan as plans
+from fpstore.plans.plan import Plan, TablePlan
 
 ALL_64 = (1 << 64) - 1
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpstore import plan as plans
-from fpstore import planner
 from fpstore.errors import PlanError
-from fpstore.plan import Plan, TablePlan
-from fpstore.planner import choose, predict, slot_bits, table_of_choices
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.plans.plan import Plan, TablePlan
+from fpstore.plans.planner import choose, predict, slot_bits, table_of_choices
 
 ALL_64 = (1 << 64) - 1
 SIZES = (0, 1, 2, 10**4, 10**6, 10**7, 10**9, 10**11)

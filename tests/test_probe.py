@@ -22,11 +22,12 @@ from helpers import (
     write_segment,
 )
 
-from fpstore import plan as plans
 from fpstore._probe import blocks_decoded, scan, search, search_each
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.format import PAGE_BYTES, Region, TableRecord
-from fpstore.segment import Segment, SegmentWriter
+from fpstore.plans import plan as plans
+from fpstore.segment.reader import Segment
+from fpstore.segment.writer import SegmentWriter
 
 HALVES = plans.flips(2, (1, 1), 3)
 STORED = distinct(uniform(3000, np.random.default_rng(0)))

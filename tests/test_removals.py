@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.removals import RUN_RATIO, Removals
+from fpstore.living.removals import RUN_RATIO, Removals
 
 LAST = (1 << 64) - 1
 VALUES = st.one_of(st.integers(0, LAST), st.sampled_from([0, 1, 2, 3, 1 << 63, LAST - 1, LAST]))

@@ -11,14 +11,15 @@ import helpers
 import numpy as np
 import pytest
 
-from fpstore import crowding, planner, report
 from fpstore import format as layout
-from fpstore import plan as plans
 from fpstore.errors import CorruptStore
 from fpstore.huffman import code_lengths
-from fpstore.permutation import Permutation
-from fpstore.plan import Plan
-from fpstore.segment import Segment
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan
+from fpstore.segment import crowding, report
+from fpstore.segment.reader import Segment
 from fpstore.types import Keys
 
 PLAN = plans.flips(2, (1, 1), 3)
@@ -363,7 +364,7 @@ def test_the_largest_slots_have_as_many_keys_as_they_say(table: int, slot_bits: 
 
 
 def test_a_crowded_prefix_is_found_first_over_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpstore.crowding.PIECE_RECORDS", 2)
+    monkeypatch.setattr("fpstore.segment.crowding.PIECE_RECORDS", 2)
     rng = np.random.default_rng(33)
     crowds = [
         np.uint64(slot << 58) | rng.integers(0, 1 << 58, size, dtype=np.uint64)
@@ -426,14 +427,14 @@ def test_a_block_past_the_last_slot_is_no_slot(tmp_path: Path) -> None:
 
 
 def test_a_crowded_prefix_is_warned_of_with_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpstore.crowding.CROWDED_KEYS", 149)
+    monkeypatch.setattr("fpstore.segment.crowding.CROWDED_KEYS", 149)
     aimed = np.arange(150, dtype=np.uint64) + np.uint64(0xABCD << 48)
     keys = np.unique(np.concatenate([aimed, UNIFORM[:50]]))
     mask = PLAN.tables[0].prefix_mask
     with helpers.segment_of(keys, PLAN, slot_bits=4) as segment:
         found = report.report_segment(segment)
         assert crowding.fullest_prefix(segment, 0) == ((0xABCD << 48) & mask, 150)
-        monkeypatch.setattr("fpstore.crowding.CROWDED_KEYS", 150)
+        monkeypatch.setattr("fpstore.segment.crowding.CROWDED_KEYS", 150)
         assert not crowding.crowding_warnings(segment)
     share = f"150 of {len(keys)} fingerprints ({150 / len(keys):.0%})"
     assert found.warnings[0].startswith(f"table 0: {share} have x & {mask:016x} == {(0xABCD << 48) & mask:016x}; ")

@@ -5,8 +5,8 @@ import pytest
 from helpers import brute_force, fingerprint_array
 
 import fpstore
-from fpstore import plan as plans
-from fpstore import planner
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
 
 PLANS = ["size", "balanced", "speed", 40.0, *plans.PAPER_NAMES, "flips-2:1,1"]
 

@@ -23,8 +23,6 @@ from helpers import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpstore import plan as plans
-from fpstore import segment as segment_module
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore.format import (
     FOOTER_BYTES,
@@ -36,8 +34,12 @@ from fpstore.format import (
     Summary,
     TableRecord,
 )
-from fpstore.permutation import Permutation
-from fpstore.segment import ChecksummedFile, Segment, SegmentWriter, check_file
+from fpstore.plans import plan as plans
+from fpstore.plans.permutation import Permutation
+from fpstore.segment import files as segment_files
+from fpstore.segment.files import ChecksummedFile, check_file
+from fpstore.segment.reader import Segment
+from fpstore.segment.writer import SegmentWriter
 
 HALVES = plans.flips(2, (1, 1), 3)
 STORED = distinct(uniform(700, np.random.default_rng(0)))
@@ -198,7 +200,7 @@ def test_a_writer_overwrites_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_all = segment_module.write_all
+    write_all = segment_files.write_all
 
     def forgetful(fd: int, data: memoryview) -> None:
         damaged = bytearray(data)
@@ -207,7 +209,7 @@ def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, m
 
     with writer_with_one_table(tmp_path / "x") as writer:
         writer.add_table(HALVES.tables[1], ArrayKeys(STORED))
-        monkeypatch.setattr(segment_module, "write_all", forgetful)
+        monkeypatch.setattr(segment_files, "write_all", forgetful)
         with pytest.raises(CorruptStore, match="checksum"):
             writer.finish()
     assert list(tmp_path.iterdir()) == []

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from helpers import LAST, distinct, fingerprint_array, ids_by_rank, resealed, segment_of, uniform, write_segment
 
-from fpstore import plan as plans
 from fpstore._probe import IdColumn, IdCursor
 from fpstore.errors import CorruptStore
 from fpstore.format import FOOTER_BYTES, ID_KIND_MANY, ID_KIND_NONE, ID_KIND_ONE, Footer, Summary
-from fpstore.segment import Segment
+from fpstore.plans import plan as plans
+from fpstore.segment.reader import Segment
 from fpstore.types import Ids, Keys
 
 HALVES = plans.flips(2, (1, 1), 3)

@@ -8,12 +8,14 @@ import pytest
 from helpers import KINDS, queries_near, uniform
 
 import fpstore
-from fpstore import Store, batch, changes
-from fpstore.catalog import Catalog
-from fpstore.changes import Change
-from fpstore.snapshot import LEAST_PENDING_ROOM, Snapshot, open_snapshot
+from fpstore import Store
+from fpstore.living import changes
+from fpstore.living.catalog import Catalog
+from fpstore.living.changes import Change
+from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, open_snapshot
+from fpstore.living.writer import Writer
+from fpstore.query import batch
 from fpstore.types import Keys
-from fpstore.writer import Writer
 
 SOME = uniform(600, np.random.default_rng(1))
 IDS = np.arange(600, dtype=np.uint64)
@@ -90,7 +92,7 @@ def test_after_a_flush_only_later_rows_are_pending(folder: Path) -> None:
 
 
 def test_the_pending_index_grows_and_older_snapshots_keep_theirs(folder: Path) -> None:
-    keys = uniform(3 * LEAST_PENDING_ROOM, np.random.default_rng(2))
+    keys = uniform(3 * MIN_PENDING_ROOM, np.random.default_rng(2))
     with Catalog.open(folder) as catalog:
         snapshot = open_snapshot(folder, catalog)
     snapshots = [snapshot]

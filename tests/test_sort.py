@@ -15,7 +15,7 @@ from fpstore._sort import (
     unique_sorted_pairs,
     use_large_pages,
 )
-from fpstore.permutation import Permutation
+from fpstore.plans.permutation import Permutation
 
 TOP = 2**64 - 1
 anything = st.integers(0, TOP)

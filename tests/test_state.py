@@ -10,9 +10,10 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore import state as records
 from fpstore.errors import UnsupportedVersion
-from fpstore.state import SegmentEntry, Settings, State, decode, encode
+from fpstore.living import state as records
+from fpstore.living.state import Settings, State, decode, encode
+from fpstore.segment.entry import SegmentEntry
 
 SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
 ENTRY = SegmentEntry("00000007.fpseg", 4096, 10, 12, 0xDEADBEEF)

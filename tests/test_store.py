@@ -27,12 +27,13 @@ from hypothesis import strategies as st
 
 import fpstore
 from fpstore import CorruptStore, PlanError, StoreClosed
-from fpstore import plan as plans
 from fpstore import store as stores
-from fpstore.catalog import create_catalog
-from fpstore.report import Report
-from fpstore.segment import Segment
-from fpstore.state import SegmentEntry, Settings
+from fpstore.living.catalog import create_catalog
+from fpstore.living.state import Settings
+from fpstore.plans import plan as plans
+from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.reader import Segment
+from fpstore.segment.report import Report
 
 COUNT = 500
 

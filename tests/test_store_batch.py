@@ -9,7 +9,7 @@ import pytest
 from helpers import KINDS, queries_near
 
 import fpstore
-from fpstore import batch
+from fpstore.query import batch
 from fpstore.threads import Threads
 
 

@@ -8,11 +8,11 @@ from helpers import uniform
 
 import fpstore
 from fpstore import CorruptStore, StoreClosed, UnsupportedVersion
-from fpstore import plan as plans
-from fpstore import snapshot as snapshots
 from fpstore import store as stores
-from fpstore.catalog import Catalog, create_catalog
-from fpstore.state import Settings
+from fpstore.living import snapshot as snapshots
+from fpstore.living.catalog import Catalog, create_catalog
+from fpstore.living.state import Settings
+from fpstore.plans import plan as plans
 
 COUNT = 500
 

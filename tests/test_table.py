@@ -7,7 +7,7 @@ from helpers import CODECS, LAST, ArrayKeys, coded_table, fingerprint_array, key
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpstore.table import CodecCost, codec_costs, encode_table, leading_bit_histogram, rice_bits_for
+from fpstore.segment.table import CodecCost, codec_costs, encode_table, leading_bit_histogram, rice_bits_for
 
 
 def keys_from(values: list[int], chunk_keys: int = 100) -> ArrayKeys:

@@ -211,9 +211,9 @@ def test_check_size_fails_where_a_bar_is_missed(
 ) -> None:
     arguments = ["check_size", "--n", "20000", "--plans", "size"]
     monkeypatch.setattr(sys, "argv", arguments)
-    monkeypatch.setattr(check_size, "MOST_OF_BOUND", {"size": 1.2})
+    monkeypatch.setattr(check_size, "MAX_OF_BOUND", {"size": 1.2})
     assert check_size.main() == 0
-    monkeypatch.setattr(check_size, "MOST_OF_BOUND", {"size": 0.9})
+    monkeypatch.setattr(check_size, "MAX_OF_BOUND", {"size": 0.9})
     assert check_size.main() == 1
     assert "missed" in capsys.readouterr().out
 
@@ -242,10 +242,10 @@ def test_copies_are_two_fifths_of_the_clustered_set_and_lie_within_six_of_their_
     keys = common.clustered(20_000, np.random.default_rng(0))
     copies, others = keys[:8_000], keys[8_000:]
     # Copies of one base stand together, and two of them differ in at most twice six bits.
-    assert np.mean(np.bitwise_count(copies[1:] ^ copies[:-1]) <= 2 * common.MOST_FLIPS) > 0.5
-    assert np.mean(np.bitwise_count(others[1:] ^ others[:-1]) <= 2 * common.MOST_FLIPS) < 0.01
+    assert np.mean(np.bitwise_count(copies[1:] ^ copies[:-1]) <= 2 * common.MAX_FLIPS) > 0.5
+    assert np.mean(np.bitwise_count(others[1:] ^ others[:-1]) <= 2 * common.MAX_FLIPS) < 0.01
     # Zipf's law: 1 / zeta(2) of the bases have one copy.
-    starts = np.flatnonzero(np.bitwise_count(copies[1:] ^ copies[:-1]) > 2 * common.MOST_FLIPS)
+    starts = np.flatnonzero(np.bitwise_count(copies[1:] ^ copies[:-1]) > 2 * common.MAX_FLIPS)
     assert np.mean(np.diff(starts) == 1) == pytest.approx(6 / np.pi**2, abs=0.05)
 
 

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from fpstore import format as layout
-from fpstore import plan as plans
-from fpstore import planner
 from fpstore.errors import CorruptStore
 from fpstore.format import Footer, Region, SegmentRecord, TableRecord
-from fpstore.permutation import Permutation
-from fpstore.plan import Plan, TablePlan
-from fpstore.segment import Segment, SegmentWriter
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan, TablePlan
+from fpstore.segment.reader import Segment
+from fpstore.segment.verify import verify_segment
+from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Keys
-from fpstore.verify import verify_segment
 
 PLAN = plans.flips(2, (1, 1), 3)
 ONE_TABLE = Plan("one", 0, ((1 << 64) - 1,), (TablePlan((1 << 64) - 1),))
@@ -159,8 +160,8 @@ def test_segments_of_many_tables_pass(name: str) -> None:
 def test_tables_of_several_pieces_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     # Small pieces, so that runs of lines, of fences, of bits and of ids end inside slots, groups and blocks.
     for name, value in {"LINES": 2, "FENCES": 3, "BITS": 512, "IDS": 100, "KEYS": 300}.items():
-        monkeypatch.setattr(f"fpstore.verify.PIECE_{name}", value)
-    monkeypatch.setattr("fpstore.verify.MIX_KEYS", 100)
+        monkeypatch.setattr(f"fpstore.segment.verify.PIECE_{name}", value)
+    monkeypatch.setattr("fpstore.segment.verify.MIX_KEYS", 100)
     fingerprints = helpers.distinct(crowded(5000, 4000))
     for ids in IDS:
         pairs = pairs_of(fingerprints, ids)
@@ -383,7 +384,7 @@ def test_fences_out_of_order_are_refused(tmp_path: Path) -> None:
 
 
 def test_fences_out_of_order_are_refused_where_a_piece_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpstore.verify.PIECE_FENCES", 2)
+    monkeypatch.setattr("fpstore.segment.verify.PIECE_FENCES", 2)
     edit: Edit = lambda data, s: add64(data, fence_offset(s, 1), 1 << 59)  # noqa: E731
     with damaged(tmp_path, edit, crowded(600), slot_bits=4) as segment:
         refused(segment, r"table 0, fence 2: last key is 7\w{15}, expected above 7\w{15}$")
@@ -514,7 +515,7 @@ def test_blocks_cut_in_another_way_are_refused(tmp_path: Path, blocks: dict[int,
 def test_a_short_block_is_refused_also_where_a_piece_of_fences_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fpstore.verify.PIECE_FENCES", 1)
+    monkeypatch.setattr("fpstore.segment.verify.PIECE_FENCES", 1)
     with segment_of_blocks(tmp_path / "x.fpseg", {2: [128, 128, 100, 128]}) as segment:
         refused(segment, "table 0, fence 2: block of 100 keys, expected 128 before the slot's last$", ONE_TABLE)
 

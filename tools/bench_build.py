@@ -41,13 +41,13 @@ from benchlib import (
 )
 
 import fpstore
-from fpstore import planner
 from fpstore._probe import scan
-from fpstore.spill import parse_memory
+from fpstore.building.spill import parse_memory
+from fpstore.plans import planner
 
-MOST_OF_SORT = 1.6
+MAX_OF_SORT = 1.6
 # Issue 2: 10^8 keys within 2 GiB at a peak below 2.5 GiB.
-MOST_OF_MEMORY = 1.25
+MAX_OF_MEMORY = 1.25
 JUDGED_PLAN = "balanced"
 CHECKED_QUERIES = 20
 STREAM_SEED = 5
@@ -82,7 +82,7 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
                 "build wall s": median_wall(builds),
             }
         )
-        results.bar(f"{name}, plan {plan}: a table over np.sort", float(ratio), at_most=MOST_OF_SORT)
+        results.bar(f"{name}, plan {plan}: a table over np.sort", float(ratio), at_most=MAX_OF_SORT)
     results.table(f"{name}: building in memory, one thread", rows)
     rows = []
     for plan in arguments.plans:
@@ -119,7 +119,7 @@ def bench_whole(arguments: Namespace, folder: Path, results: Results) -> None:
         rows.append({"plan": plan, **found})
         said = f"uniform {arguments.n:,}, plan {plan}, memory {arguments.memory}"
         if plan == JUDGED_PLAN:
-            most = MOST_OF_MEMORY * parse_memory(arguments.memory) / 2**20
+            most = MAX_OF_MEMORY * parse_memory(arguments.memory) / 2**20
             results.bar(f"{said}: peak resident", found["peak RSS MiB"], at_most=most, unit="MiB")
         with fpstore.open(path) as store:
             results.expect(holds_stream(store, arguments.n), f"{said}: other keys are stored")

@@ -33,18 +33,18 @@ from benchlib import (
 )
 
 import fpstore
-from fpstore import plan as plans
-from fpstore import planner
 from fpstore._probe import scan
 from fpstore._view import TableCursor
 from fpstore.format import CODECS
-from fpstore.plan import Plan
-from fpstore.report import entropy_bound
-from fpstore.segment import Segment
-from fpstore.table import codec_costs, encode_table
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.plans.plan import Plan
+from fpstore.segment.reader import Segment
+from fpstore.segment.report import entropy_bound
+from fpstore.segment.table import codec_costs, encode_table
 
-LEAST_OF_SCAN = 0.15
-LEAST_OF_ONE_STREAM = 1.8
+MIN_OF_SCAN = 0.15
+MIN_OF_ONE_STREAM = 1.8
 
 
 def one_table(count: int) -> Plan:
@@ -106,8 +106,8 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
             }
         )
         if codec == "gap":
-            results.bar(f"{name}: decode over scan", of_scan, at_least=LEAST_OF_SCAN)
-            results.bar(f"{name}: decode over one stream", of_one, at_least=LEAST_OF_ONE_STREAM)
+            results.bar(f"{name}: decode over scan", of_scan, at_least=MIN_OF_SCAN)
+            results.bar(f"{name}: decode over one stream", of_one, at_least=MIN_OF_ONE_STREAM)
     results.table(f"{name}: one table of 2^{slot_bits} slots, one thread", rows)
     bits_of_set(name, keys, slot_bits, results)
 

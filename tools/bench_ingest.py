@@ -42,9 +42,9 @@ from benchlib import (
 
 import fpstore
 from fpstore.builder import write_rows
-from fpstore.merge import Input, merge_segments
-from fpstore.removals import Removals
-from fpstore.segment import Segment
+from fpstore.living.merge import Input, merge_segments
+from fpstore.living.removals import Removals
+from fpstore.segment.reader import Segment
 
 PARTS = ("add", "tested", "single", "pending", "merge")
 BATCH = 1_000

@@ -35,10 +35,10 @@ from benchlib import (
 )
 
 import fpstore
-from fpstore import planner
+from fpstore.plans import planner
 from fpstore.store import Store
 
-MOST_OF_NUMPY = 0.25
+MAX_OF_NUMPY = 0.25
 JUDGED_PLAN = "balanced"
 BAND_WIDTHS = (13, 13, 13, 13, 12)
 EQUAL_BANDS = 2
@@ -173,7 +173,7 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
                 }
             )
             if plan == JUDGED_PLAN:
-                results.bar(f"{said}: pairs over numpy", cpu_ratio(pairs_times, numpy_times), at_most=MOST_OF_NUMPY)
+                results.bar(f"{said}: pairs over numpy", cpu_ratio(pairs_times, numpy_times), at_most=MAX_OF_NUMPY)
     results.table(f"{name}: all pairs within {DISTANCE}", rows)
 
 

@@ -49,10 +49,10 @@ from benchlib import (
 )
 
 import fpstore
-from fpstore import planner
 from fpstore._probe import blocks_decoded, search_each
+from fpstore.plans import planner
+from fpstore.segment.table import codec_costs
 from fpstore.store import Store
-from fpstore.table import codec_costs
 
 QUERIES = 10_000
 SMALL_QUERIES = 1_000
@@ -75,8 +75,8 @@ THREADS_ROUNDS = 5
 # The sample of the predictions: every 64th of so many equal ranges of keys, as the power of two.
 SAMPLE_RANGE_BITS = 12
 SAMPLED_RANGES = 64
-MOST_BYTES_OFF = 0.02
-MOST_DECODES_OFF = 0.2
+MAX_BYTES_OFF = 0.02
+MAX_DECODES_OFF = 0.2
 
 
 class Faiss:
@@ -276,8 +276,8 @@ def compare_predictions(name: str, keys: Keys, stores: dict[str, Store], queries
                 "found  ": micro(median_cpu(times), len(queries)),
             }
         )
-        results.bar(f"{name}, plan {plan}: predicted bytes off by", abs(bytes_off), at_most=MOST_BYTES_OFF)
-        results.bar(f"{name}, plan {plan}: predicted decodes off by", abs(decodes_off), at_most=MOST_DECODES_OFF)
+        results.bar(f"{name}, plan {plan}: predicted bytes off by", abs(bytes_off), at_most=MAX_BYTES_OFF)
+        results.bar(f"{name}, plan {plan}: predicted decodes off by", abs(decodes_off), at_most=MAX_DECODES_OFF)
     results.table(f"{name}: the planner's predictions", rows)
 
 

@@ -28,7 +28,7 @@ except ImportError as error:
 
 REAL_BYTES = 10**7  # what the bars speak of
 SMALL_BYTES = 10**5
-LEAST_SHARE = 0.8
+MIN_SHARE = 0.8
 
 CHINESE = [
     "我们",
@@ -117,9 +117,7 @@ def bench(
     ]
     results.table(f"{name}: {len(texts):,} documents of {size / 1e6:,.1f} MB", rows)
     if real:
-        results.bar(
-            f"{name}, share of the package's own speed", cpu_ratio(timings[0], timings[1]), at_least=LEAST_SHARE
-        )
+        results.bar(f"{name}, share of the package's own speed", cpu_ratio(timings[0], timings[1]), at_least=MIN_SHARE)
 
 
 def main() -> int:

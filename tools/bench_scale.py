@@ -47,9 +47,9 @@ from benchlib import (
 from numpy.typing import NDArray
 
 import fpstore
-from fpstore import planner
 from fpstore._probe import scan, search_each
-from fpstore.spill import parse_memory
+from fpstore.building.spill import parse_memory
+from fpstore.plans import planner
 
 SEED = 9
 QUERIES = 10**6
@@ -64,13 +64,13 @@ SPILL_BYTES_PER_KEY = 16
 
 # The bars are for 10^9 keys, plan `size`.
 REAL_KEYS = 10**9
-MOST_BYTES_PER_KEY = 10
-MOST_WARM_US = 30
-MOST_BATCH_SECONDS = 60
-MOST_COLD_MS = 5
-MOST_OPEN_MS = 50
+MAX_BYTES_PER_KEY = 10
+MAX_WARM_US = 30
+MAX_BATCH_SECONDS = 60
+MAX_COLD_MS = 5
+MAX_OPEN_MS = 50
 BATCH_QUERIES = 10**6
-MOST_OF_MEMORY = 1.25
+MAX_OF_MEMORY = 1.25
 
 
 def make_stream_queries(n: int, count: int) -> tuple[Keys, NDArray[np.int64], Keys]:
@@ -177,7 +177,7 @@ def check_scan(store: fpstore.Store, n: int, queries: Keys, results: Results) ->
 
 
 def bench_build(path: Path, arguments: argparse.Namespace, results: Results) -> None:
-    needed = arguments.n * (SPILL_BYTES_PER_KEY + MOST_BYTES_PER_KEY + 2)
+    needed = arguments.n * (SPILL_BYTES_PER_KEY + MAX_BYTES_PER_KEY + 2)
     free = shutil.disk_usage(path.parent).free
     results.say(f"disk: {needed / 1e9:.1f} GB needed at most in {path.parent}, {free / 1e9:.1f} GB free")
     if needed > free:
@@ -198,7 +198,7 @@ def bench_build(path: Path, arguments: argparse.Namespace, results: Results) -> 
         ],
     )
     results.table("phases of the build", [{"phase": phase, "wall s": seconds} for phase, seconds in built["phases"]])
-    results.bar("peak resident memory", built["peak"] / 2**20, at_most=MOST_OF_MEMORY * memory / 2**20, unit="MiB")
+    results.bar("peak resident memory", built["peak"] / 2**20, at_most=MAX_OF_MEMORY * memory / 2**20, unit="MiB")
 
 
 def bench_store(path: Path, arguments: argparse.Namespace, results: Results) -> None:
@@ -252,12 +252,12 @@ def bench_store(path: Path, arguments: argparse.Namespace, results: Results) -> 
             )
         ],
     )
-    results.bar("bytes per key", size / key_count, at_most=MOST_BYTES_PER_KEY)
-    results.bar("open", open_ms, at_most=MOST_OPEN_MS, unit="ms")
-    results.bar("warm probe p50", 1e6 * median(latencies), at_most=MOST_WARM_US, unit="us")
+    results.bar("bytes per key", size / key_count, at_most=MAX_BYTES_PER_KEY)
+    results.bar("open", open_ms, at_most=MAX_OPEN_MS, unit="ms")
+    results.bar("warm probe p50", 1e6 * median(latencies), at_most=MAX_WARM_US, unit="us")
     scaled = batch.wall * BATCH_QUERIES / len(queries)
-    results.bar(f"batch of {BATCH_QUERIES:,} queries", scaled, at_most=MOST_BATCH_SECONDS, unit="s")
-    results.bar("cold probe p50", cold["probe p50 ms"], at_most=MOST_COLD_MS, unit="ms")
+    results.bar(f"batch of {BATCH_QUERIES:,} queries", scaled, at_most=MAX_BATCH_SECONDS, unit="s")
+    results.bar("cold probe p50", cold["probe p50 ms"], at_most=MAX_COLD_MS, unit="ms")
 
 
 def main() -> int:

@@ -29,9 +29,9 @@ SMALL_BYTES = 10**6
 SAMPLE_BYTES = 10**6
 SLOW_SHARE = 16
 
-LEAST_WORDS = 188  # twice what gaoya does
-LEAST_SHINGLES = 200  # three times
-LEAST_OF_TWO_THREADS = 1.8
+MIN_WORDS = 188  # twice what gaoya does
+MIN_SHINGLES = 200  # three times
+MIN_OF_TWO_THREADS = 1.8
 
 Measured = tuple[str, Callable[[], Any], int]  # what, the call, how many bytes it reads
 
@@ -150,9 +150,9 @@ def bench(shingle: int, documents: list[bytes], arguments: Namespace, results: R
         for (what, _, read), own in zip(calls, timings, strict=True)
     ]
     results.table(f"{name}: {len(documents):,} documents of {size / 1e6:,.1f} MB", rows)
-    least = LEAST_WORDS if shingle == 1 else LEAST_SHINGLES
+    least = MIN_WORDS if shingle == 1 else MIN_SHINGLES
     results.bar(f"{name}, one thread", rate(timings[0], size), at_least=least, unit="MB/s")
-    results.bar(f"{name}, two threads", best_wall(timings[0]) / best_wall(timings[1]), at_least=LEAST_OF_TWO_THREADS)
+    results.bar(f"{name}, two threads", best_wall(timings[0]) / best_wall(timings[1]), at_least=MIN_OF_TWO_THREADS)
 
 
 def main() -> int:

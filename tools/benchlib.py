@@ -34,8 +34,8 @@ CHUNK_KEYS = 1 << 20
 # with 14.3 million pairs within 3: a tenth of the copies repeat another.
 CLUSTERED_SHARE = 0.4
 CLUSTER_EXPONENT = 2.0
-MOST_COPIES = 1400
-MOST_FLIPS = 6
+MAX_COPIES = 1400
+MAX_FLIPS = 6
 
 SEEDS = {"u": 20070508, "c": 20070509}
 SET_NAMES = {"u": "uniform", "c": "clustered"}
@@ -60,12 +60,12 @@ def flipped(keys: Keys, counts: NDArray[np.int64], rng: np.random.Generator) -> 
 
 def clustered(count: int, rng: np.random.Generator) -> Keys:
     copy_count = int(count * CLUSTERED_SHARE)
-    sizes = np.arange(1, MOST_COPIES + 1)
+    sizes = np.arange(1, MAX_COPIES + 1)
     shares = np.cumsum(sizes**-CLUSTER_EXPONENT)
     ends = np.cumsum(1 + np.searchsorted(shares, rng.random(copy_count) * shares[-1]))
     base_of = np.searchsorted(ends, np.arange(copy_count), side="right")
     bases = uniform(copy_count, rng)[base_of]
-    copies = flipped(bases, rng.integers(0, MOST_FLIPS + 1, copy_count), rng)
+    copies = flipped(bases, rng.integers(0, MAX_FLIPS + 1, copy_count), rng)
     return np.concatenate([copies, uniform(count - copy_count, rng)])
 
 

@@ -29,9 +29,9 @@ from benchlib import (
 )
 
 import fpstore
-from fpstore import planner
-from fpstore.crowding import CROWDED_KEYS, fullest_prefix
-from fpstore.plan import PAPER_NAMES
+from fpstore.plans import planner
+from fpstore.plans.plan import PAPER_NAMES
+from fpstore.segment.crowding import CROWDED_KEYS, fullest_prefix
 
 ATTACKED_KEYS = 10**6
 SEED = 20070512

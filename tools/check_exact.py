@@ -29,11 +29,11 @@ from helpers import (
     write_segment,
 )
 
-from fpstore import plan as plans
-from fpstore import planner
 from fpstore._probe import search
-from fpstore.plan import Plan
-from fpstore.segment import Segment
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.plans.plan import Plan
+from fpstore.segment.reader import Segment
 from fpstore.types import Keys
 
 K = 3

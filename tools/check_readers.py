@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import fpstore
-from fpstore import writer as writers
+from fpstore.living import writer as writers
 
 DISTANCE = 3
 CLUSTERS = 40
@@ -49,7 +49,7 @@ SHARES = {
 }
 # In place of a million, so that the writer flushes and forgets by itself too.
 FLUSH_ROWS = 5_000
-LEAST_REMOVALS = 2_000
+MIN_REMOVALS = 2_000
 # Answers are checked so many at a time, after the writer has had time to note what it did.
 CALLS = 40
 HELD_OPERATIONS = 3
@@ -164,7 +164,7 @@ class History:
 
 def write(path: Path, history: Path, seed: int, seconds: float) -> dict[str, Any]:
     """Change the store until the time is up; what was done."""
-    writers.FLUSH_ROWS, writers.LEAST_REMOVALS = FLUSH_ROWS, LEAST_REMOVALS
+    writers.FLUSH_ROWS, writers.MIN_REMOVALS = FLUSH_ROWS, MIN_REMOVALS
     rng, universe = random.Random(seed + 1), Universe(seed)
     random_keys = np.random.default_rng(seed)
     fillers: list[Any] = []

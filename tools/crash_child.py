@@ -20,18 +20,21 @@ import numpy as np
 from crash_model import Broken, inspect
 
 import fpstore
-from fpstore import environment, segment, writer
-from fpstore.catalog import Catalog, State
-from fpstore.changes import Change
+from fpstore.living import environment, writer
+from fpstore.living.catalog import Catalog
+from fpstore.living.changes import Change
+from fpstore.living.state import State
+from fpstore.segment import files
+from fpstore.segment import writer as segment_writer
 
 ACTIONS = {"none": 0, "fail": 1, "short": 2, "kill-before": 3, "kill-after": 4, "late": 5}
 # So small that flushes, merges and additions that wait for a flush happen all the time.
 SIZES = {
     "FLUSH_ROWS": 40,
-    "MOST_PENDING_ROWS": 120,
+    "MAX_PENDING_ROWS": 120,
     "DEFERRED_ROWS": 60,
     "SLICE_ROWS": 16,
-    "LEAST_REMOVALS": 20,
+    "MIN_REMOVALS": 20,
     "KEYS_PER_REMOVAL": 8,
 }
 PLAN = "flips-2:1,1"
@@ -73,9 +76,9 @@ PLANTS: dict[str, Callable[[], None]] = {
     "early": nothing,
     "ignored-errors": ignored_errors,
     "no-find-out": lambda: setattr(writer.Writer, "_find_out", nothing),
-    "write-once": lambda: setattr(segment, "write_all", write_once),
-    "no-segment-sync": lambda: setattr(segment.ChecksummedFile, "sync", nothing),
-    "no-folder-sync": lambda: setattr(segment, "sync_folder", nothing),
+    "write-once": lambda: setattr(files, "write_all", write_once),
+    "no-segment-sync": lambda: setattr(files.ChecksummedFile, "sync", nothing),
+    "no-folder-sync": lambda: setattr(segment_writer, "sync_folder", nothing),
     "no-lmdb-sync": unsynced_lmdb,
 }
 

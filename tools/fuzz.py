@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import numpy as np
 from helpers import CODECS, distinct, one_prefix, queries_near, uniform, write_segment
 
-from fpstore import plan as plans
-from fpstore.segment import Segment
+from fpstore.plans import plan as plans
+from fpstore.segment.reader import Segment
 from fpstore.types import Keys
 
 ROOT = Path(__file__).parent.parent

@@ -34,7 +34,7 @@ Examples:
 
 # Rows of one addition: it is stored as a whole, durably, before the next is read.
 BATCH_ROWS = 1 << 16
-MOST_ID = 2**64 - 1
+MAX_ID = 2**64 - 1
 
 LINE = "{}\t{:016x}\t{:016x}\t{}\t{}\n"
 JSON_LINE = '{{"id": {}, "fingerprint": "{:016x}", "match_fingerprint": "{:016x}", "distance": {}, "match_id": {}}}\n'
@@ -55,7 +55,7 @@ JSON_NO_ID = "null"
 @click.option(
     "--first-id",
     metavar="N",
-    type=click.IntRange(0, MOST_ID),
+    type=click.IntRange(0, MAX_ID),
     help="In place of --ids: number the rows N, N + 1, and so on. What --skip-bad skips has no number.",
 )
 @column_option
@@ -155,9 +155,9 @@ def _numbered(batch: "Batch", first: int) -> "Batch":
     import numpy as np
 
     last = first + len(batch.fingerprints) - 1
-    if last > MOST_ID:
+    if last > MAX_ID:
         raise click.UsageError(
-            f"--first-id: there is no id {last} for the last of these rows, expected at most {MOST_ID}"
+            f"--first-id: there is no id {last} for the last of these rows, expected at most {MAX_ID}"
         )
     return replace(batch, ids=np.arange(len(batch.fingerprints), dtype=np.uint64) + np.uint64(first))
 

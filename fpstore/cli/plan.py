@@ -8,7 +8,7 @@ import click
 from fpstore.cli.values import decimal_size, json_option, key_count
 
 if TYPE_CHECKING:
-    from fpstore.planner import Prediction
+    from fpstore.plans.planner import Prediction
 
 EPILOG = """\b
 Examples:
@@ -49,7 +49,7 @@ def command(n: int | None, k: int | None, like: str | None, as_json: bool) -> No
     take less, and --like says how much. The other numbers are for one query: prefixes looked for, blocks decoded for
     them, stored keys that share such a prefix, and the time on one thread with everything in memory, by a model.
     """
-    from fpstore import planner
+    from fpstore.plans import planner
 
     saved = 0.0
     if like is not None:
@@ -78,7 +78,7 @@ def command(n: int | None, k: int | None, like: str | None, as_json: bool) -> No
 def _measured(path: str) -> tuple[int, int, float]:
     """A store's number of fingerprints, its k, and the bits that its code saves of what uniform fingerprints take."""
     import fpstore
-    from fpstore import planner
+    from fpstore.plans import planner
 
     with fpstore.open(path) as store:
         stats = store.stats()

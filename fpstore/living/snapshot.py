@@ -16,27 +16,31 @@ from typing import Any
 
 import numpy as np
 
-from fpstore import batch, changes, planner
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._probe import search
 from fpstore.builder import write_rows
-from fpstore.catalog import Catalog, Log, SegmentEntry, Settings, State
-from fpstore.changes import Change
 from fpstore.errors import CorruptStore, PlanError
 from fpstore.format import CODECS
-from fpstore.matches import Matches
-from fpstore.merge import Input, live_pairs, merge_segments
-from fpstore.pairs import segment_joins
-from fpstore.permutation import Permutation
-from fpstore.plan import Plan
-from fpstore.removals import Removals
-from fpstore.segment import Segment
+from fpstore.living import changes
+from fpstore.living.catalog import Catalog, Log
+from fpstore.living.changes import Change
+from fpstore.living.merge import Input, live_pairs, merge_segments
+from fpstore.living.removals import Removals
+from fpstore.living.state import Settings, State
+from fpstore.plans import planner
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan
+from fpstore.query import batch
+from fpstore.query.matches import Matches
+from fpstore.query.pairs import segment_joins
+from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Ids, Keys
 
 # Below this a batch is looked up without asking what the other way would cost.
-LEAST_STREAMED = 1000
-LEAST_PENDING_ROOM = 1024
+MIN_STREAMED = 1000
+MIN_PENDING_ROOM = 1024
 
 # query, fingerprint, distance, id
 Columns = tuple[Counts, Keys, Array, Ids | None]
@@ -105,7 +109,7 @@ class Snapshot:
 
     def is_large(self, query_count: int) -> bool:
         """Whether a batch of so many queries is large against one of the segments."""
-        return query_count >= LEAST_STREAMED and any(self._streams(part, query_count) for part in self.parts)
+        return query_count >= MIN_STREAMED and any(self._streams(part, query_count) for part in self.parts)
 
     def contains(self, query: Keys, distance: int) -> bool:
         """Whether a live fingerprint is within distance of the one query."""
@@ -242,7 +246,7 @@ class Snapshot:
             return following
         keys, ids, positions = self.pending.rows(0, self.pending_end)
         start = int(np.searchsorted(positions, state.first_change))
-        pending = pending_index(self.plan, self.settings, max(LEAST_PENDING_ROOM, 2 * (len(keys) - start)))
+        pending = pending_index(self.plan, self.settings, max(MIN_PENDING_ROOM, 2 * (len(keys) - start)))
         bounds = [start, *(np.flatnonzero(np.diff(positions[start:])) + start + 1).tolist(), len(keys)]
         for first, end in itertools.pairwise(bounds):
             if first < end:
@@ -301,7 +305,7 @@ def _from_log(folder: Path, log: Log, before: Snapshot | None) -> Snapshot:
         later = [change for change in log.changes if change.number >= before.state.next_change]
         return dataclasses.replace(before, parts=parts).extended(later, state)
     removals = Removals.of(log.removed or ())
-    pending = pending_index(plan, state.settings, LEAST_PENDING_ROOM)
+    pending = pending_index(plan, state.settings, MIN_PENDING_ROOM)
     return Snapshot(folder, state, plan, parts, pending, 0, removals).extended(log.changes, state)
 
 

@@ -21,8 +21,8 @@ import lmdb
 from lmdb.verify import VerifyError, verify
 
 from fpstore._view import MappedWords
+from fpstore.checks import expect
 from fpstore.errors import CorruptStore, StoreLocked
-from fpstore.state import expect
 
 T = TypeVar("T")
 Transaction: TypeAlias = "lmdb.Transaction[bytes]"
@@ -31,12 +31,12 @@ LMDB_LOCK_SUFFIX = "-lock"
 WRITER_LOCK_NAME = "writer.lock"
 
 # Room for the databases of the state, of the changes and of the removals.
-DATABASE_LIMIT = 16
-READER_LIMIT = 1022
+MAX_DATABASES = 16
+MAX_READERS = 1022
 # The file is always extended to the size of the map, sparsely: LMDB may count pages past the last one that
 # it wrote, and "every page that it counts lies inside the file" has to be true of every healthy file.
 MAP_BYTES = 256 << 10
-ATTEMPT_LIMIT = 8
+MAX_ATTEMPTS = 8
 LOCK_WAIT_S = 0.2
 
 
@@ -203,7 +203,7 @@ class Environment:
         """
         kept_out = contextlib.nullcontext() if self._listed else self._writers_kept_out()
         with self.lock, kept_out, _Explained(self.path):
-            for _ in range(ATTEMPT_LIMIT):
+            for _ in range(MAX_ATTEMPTS):
                 environment, header = self._open()
                 try:
                     if more_bytes:
@@ -220,7 +220,7 @@ class Environment:
                     # An earlier commit failed in the header; this environment will never work again, a new
                     # one reads what the file says.
                     self.close()
-        raise OSError(errno.EAGAIN, f"no transaction after {ATTEMPT_LIMIT} attempts", str(self.path))
+        raise OSError(errno.EAGAIN, f"no transaction after {MAX_ATTEMPTS} attempts", str(self.path))
 
     def database(self, name: bytes, transaction: Transaction) -> Any:
         """A database of the file, for use in transaction, which comes from run."""
@@ -318,8 +318,8 @@ def _open_lmdb(path: Path, map_bytes: int, readonly: bool = False, lock: bool = 
         metasync=True,
         writemap=False,
         readahead=False,
-        max_readers=READER_LIMIT,
-        max_dbs=DATABASE_LIMIT,
+        max_readers=MAX_READERS,
+        max_dbs=MAX_DATABASES,
         # Otherwise an environment variable chooses the format of new files.
         lib_version=0,
     )

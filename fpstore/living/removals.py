@@ -11,7 +11,7 @@ import numpy as np
 
 from fpstore._merge import mark_at_least, merge_keys, merge_pairs
 from fpstore._sort import sort_pairs
-from fpstore.changes import FINGERPRINTS_REMOVED, IDS_REMOVED, RemovedBefore, split_removed
+from fpstore.living.changes import FINGERPRINTS_REMOVED, IDS_REMOVED, RemovedBefore, split_removed
 from fpstore.types import Array, Ids, Keys
 
 # A run is merged into the one before it while that has fewer than so many times its values: of 10^6 values, each is

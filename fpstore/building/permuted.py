@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from fpstore._sort import sort_permuted
-from fpstore.permutation import Permutation
-from fpstore.plan import TablePlan
-from fpstore.spill import CHUNK_BYTES, KEY_BYTES, Background, KeySorter, SortedKeys, interruptible
+from fpstore.building.spill import CHUNK_BYTES, KEY_BYTES, Background, KeySorter, SortedKeys, interruptible
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import TablePlan
 from fpstore.types import Keys
 from fpstore.types import SortedKeys as AnyKeys
 

@@ -13,16 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from fpstore import planner
 from fpstore._merge import merge_keys, merge_pairs
 from fpstore._probe import IdCursor
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
-from fpstore.permutation import Permutation
-from fpstore.plan import Plan
-from fpstore.removals import Removals
-from fpstore.segment import Segment, SegmentWriter
-from fpstore.state import SegmentEntry
+from fpstore.living.removals import Removals
+from fpstore.plans import planner
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan
+from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.reader import Segment
+from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Array, Ids, Keys
 
 # Of a segment's keys, and of its ids, so many are held at a time.
@@ -30,8 +31,8 @@ CHUNK_KEYS = 1 << 17
 # How much of a region is asked of the disk at a time, and let go of when it has been read.
 READ_AHEAD_BYTES = 4 << 20
 # A removed id is looked for among 8 to 16 times as many places, most of them empty; from 2^24 ids on among fewer.
-FILTER_BITS_LEAST = 10
-FILTER_BITS_MOST = 28
+MIN_FILTER_BITS = 10
+MAX_FILTER_BITS = 28
 # 2^64 divided by the golden ratio: its multiples lie evenly, of consecutive numbers too.
 FILTER_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -220,7 +221,7 @@ class _RemovedIds:
         self._position = position
         ids = removals.ids_since(position)
         self._any = len(ids) > 0
-        bits = min(max((8 * len(ids)).bit_length(), FILTER_BITS_LEAST), FILTER_BITS_MOST)
+        bits = min(max((8 * len(ids)).bit_length(), MIN_FILTER_BITS), MAX_FILTER_BITS)
         self._shift = np.uint64(64 - bits)
         self._taken = np.zeros(1 << bits, dtype=bool)
         self._taken[self._place(ids)] = True

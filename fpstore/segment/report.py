@@ -13,12 +13,12 @@ from math import lgamma, log
 from typing import Any, Self
 
 from fpstore import format as layout
-from fpstore.crowding import crowding_warnings
 from fpstore.errors import CorruptStore
 from fpstore.format import TableRecord
 from fpstore.huffman import canonical_codes
-from fpstore.segment import Segment
-from fpstore.table import CodecCost, codec_costs, leading_bit_histogram
+from fpstore.segment.crowding import crowding_warnings
+from fpstore.segment.reader import Segment
+from fpstore.segment.table import CodecCost, codec_costs, leading_bit_histogram
 from fpstore.types import Keys, Progress
 
 PASSES = 5  # over the keys of a table: one for the histogram, two for each of two codec_costs

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fpstore.matches import Match, Matches
+from fpstore.query.matches import Match, Matches
 from fpstore.types import Array, Ids, Keys
 
 

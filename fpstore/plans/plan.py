@@ -17,10 +17,9 @@ from math import comb
 from typing import TypeVar
 
 from fpstore.errors import PlanError
+from fpstore.format import MAX_BLOCK_KEYS, MAX_TABLES
 
-MAX_TABLES = 1024  # docs/format.md, the segment record
 MAX_KEY_BITS = 256  # the widest fingerprint the project means to hold; stores of this version have 64
-MAX_SLOT_KEYS = 128  # a slot of more keys is never one block
 MAX_NAME_LENGTH = 200
 # A proof visits tables; the plans in the product need some thousands of visits, and this many take seconds.
 # A plan is a stranger's when it comes from a store, so the search must end.
@@ -79,7 +78,7 @@ class Plan:
             raise _error("plan name", _short(self.name), f"1 to {MAX_NAME_LENGTH} printable characters")
         _check_range(self.name, "key_bits", self.key_bits, 1, MAX_KEY_BITS)
         _check_range(self.name, "k", self.k, 0, MAX_KEY_BITS)
-        _check_range(self.name, "slot_keys", self.slot_keys, 1, MAX_SLOT_KEYS)
+        _check_range(self.name, "slot_keys", self.slot_keys, 1, MAX_BLOCK_KEYS)
         _check_range(self.name, "number of bands", len(self.bands), 1, self.key_bits)
         _check_range(self.name, "number of tables", len(self.tables), 1, MAX_TABLES)
         self._check_bands()

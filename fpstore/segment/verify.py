@@ -16,9 +16,9 @@ from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
 from fpstore.errors import CorruptStore
 from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Footer, TableRecord, line_flags, line_widths
-from fpstore.permutation import Permutation
-from fpstore.plan import Plan
-from fpstore.segment import Segment
+from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan
+from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Keys, Progress
 
 # Bytes whose checksums fill one page of checksums: a step of the first pass.
@@ -246,7 +246,7 @@ class _DirectoryCheck(_Table):
             where = f"directory line {first_slot // layout.GROUP_SLOTS + line}"
             raise self.fault(where, f"top bits are {unused_bits[line]:#x}", 0)
         widths, large = line_widths(lines), line_flags(lines)
-        most = np.where(large, 0, layout.BLOCK_BITS_LIMIT)
+        most = np.where(large, 0, layout.MAX_BLOCK_BITS)
         past_last = self.slots - first_slot
         most[past_last:] = 0
         if (slot := _first((widths < 0) | (widths > most))) is not None:
@@ -275,9 +275,9 @@ class _DirectoryCheck(_Table):
         if (line := _first(bases != reached)) is not None:
             where = f"directory line {first_slot // layout.GROUP_SLOTS + line}"
             raise self.fault(where, f"base is bit {bases[line]}", f"{reached[line]}, where the blocks before end")
-        if (slot := _first((blocks == 1) & (block_bits <= layout.BLOCK_BITS_LIMIT))) is not None:
+        if (slot := _first((blocks == 1) & (block_bits <= layout.MAX_BLOCK_BITS))) is not None:
             found = f"large with one block of {block_bits[slot]} bits"
-            raise self.fault(f"slot {first_slot + slot}", found, f"above {layout.BLOCK_BITS_LIMIT}, or inline")
+            raise self.fault(f"slot {first_slot + slot}", found, f"above {layout.MAX_BLOCK_BITS}, or inline")
         return int(ends[-1])
 
     def _check_fences(self, first: int, fences: Array, bits: Counts, lines: Counts, reached: Counts) -> None:
@@ -381,10 +381,10 @@ class _KeyCheck(_Table):
         starts = self._key_count + np.searchsorted(keys, first_keys)
         sizes = ends - np.where(follows, np.concatenate([[self._block_end], ends[:-1]]), starts)
         sizes_before = np.concatenate([[self._block_keys], sizes[:-1]])
-        if (fence := _first(follows & (sizes_before != layout.BLOCK_KEYS_LIMIT))) is not None:
+        if (fence := _first(follows & (sizes_before != layout.MAX_BLOCK_KEYS))) is not None:
             found, expected = (
                 f"block of {sizes_before[fence]} keys",
-                f"{layout.BLOCK_KEYS_LIMIT} before the slot's last",
+                f"{layout.MAX_BLOCK_KEYS} before the slot's last",
             )
             raise self.fault(f"fence {first + fence - 1}", found, expected)
         self._block_slot, self._block_keys, self._block_end = int(slots[-1]), int(sizes[-1]), int(ends[-1])

@@ -12,21 +12,24 @@ from pathlib import Path
 
 import numpy as np
 
-from fpstore import additions, changes
-from fpstore.additions import Additions
 from fpstore.builder import sweep_segments, write_rows
-from fpstore.catalog import Catalog, SegmentEntry, State
-from fpstore.changes import Change
 from fpstore.errors import StoreClosed
-from fpstore.merge import Input, merge_segments, pass_count
-from fpstore.segment import Segment
-from fpstore.snapshot import open_part, open_snapshot
+from fpstore.living import changes
+from fpstore.living.catalog import Catalog
+from fpstore.living.changes import Change
+from fpstore.living.merge import Input, merge_segments, pass_count
+from fpstore.living.snapshot import open_part, open_snapshot
+from fpstore.living.state import State
+from fpstore.query import additions
+from fpstore.query.additions import Additions
+from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.reader import Segment
 from fpstore.threads import wait_for
 from fpstore.types import Array, Ids, Keys, Progress
 
 # Pending rows that are worth a segment, and those at which additions wait for it.
 FLUSH_ROWS = 1 << 20
-MOST_PENDING_ROWS = 4 * FLUSH_ROWS
+MAX_PENDING_ROWS = 4 * FLUSH_ROWS
 # Rows that additions with deferred durability hold back at most.
 DEFERRED_ROWS = 1 << 16
 # A batch is tested and added in pieces of this many rows, each of which is compared with itself.
@@ -37,8 +40,8 @@ GROWTH = 3
 # Everything is merged when there is a removal for so many fingerprints, but not for fewer removals than the least, and
 # always for the most: every process holds them in memory.
 KEYS_PER_REMOVAL = 8
-LEAST_REMOVALS = 1 << 16
-MOST_REMOVALS = 1 << 22
+MIN_REMOVALS = 1 << 16
+MAX_REMOVALS = 1 << 22
 
 
 class _Cancelled(BaseException):
@@ -181,7 +184,7 @@ class Writer:
     def _ready(self) -> Iterator[None]:
         """The lock, when there is room for more and everything before is known to have gone well."""
         job = self._flush_job
-        if job is not None and self.snapshot.pending_end >= MOST_PENDING_ROWS:
+        if job is not None and self.snapshot.pending_end >= MAX_PENDING_ROWS:
             job.wait()
         with self._lock:
             if self._closing:
@@ -312,7 +315,7 @@ class Writer:
     def _removal_limit(self, parts: Sequence[Input]) -> int:
         """More removals than that are worth a merge of all segments."""
         keys = sum(part.segment.key_count for part in parts)
-        return min(max(LEAST_REMOVALS, keys // KEYS_PER_REMOVAL), MOST_REMOVALS)
+        return min(max(MIN_REMOVALS, keys // KEYS_PER_REMOVAL), MAX_REMOVALS)
 
     def _removal_count(self, parts: Sequence[Input]) -> int:
         """How many removals a merge of all segments would be rid of."""

@@ -13,19 +13,19 @@ from itertools import combinations
 import numpy as np
 
 from fpstore._pairs import Flips, Join, Neighbours, Windows
-from fpstore.segment import Segment
+from fpstore.segment.reader import Segment
 from fpstore.types import Array, Keys
 
 # Of each key of a chunk: 8 for the key and 3 for where its window starts, and as much in the chunk's partner. Of each
 # key of a window that is put together from parts: 8 there and here, and 4 for its fold.
 BYTES_PER_CHUNK_KEY = 22
-MOST_CHUNK_KEYS = (1 << 31) - 1
+MAX_CHUNK_KEYS = (1 << 31) - 1
 # Keys of a window on average, from so many to twice as many: more windows need more flips; in larger ones, more have
 # over 4 keys, which takes a second step. 10^7 uniform keys, plan size: 0.38 s with 1.2, 0.33 with 2.4, 0.57 with 4.8.
 WINDOW_KEYS = 1.5
-MOST_WINDOW_BITS = 40
+MAX_WINDOW_BITS = 40
 # Chunks are chosen by a counter for each possible one, which takes an eighth of the budget at most, or half a MiB.
-LEAST_COUNTER_BITS = 16
+MIN_COUNTER_BITS = 16
 COUNTER_SHARE_BYTES = 8 * 8
 
 
@@ -61,7 +61,7 @@ def segment_joins(segment: Segment, distance: int, memory_bytes: int) -> Iterato
 def window_flips(segment: Segment, index: int) -> tuple[int, list[int]]:
     """How many top bits make a window in this table, and the masks by which joined windows differ."""
     table = segment.tables[index]
-    dense_bits = min(MOST_WINDOW_BITS, max(0, int(segment.key_count / WINDOW_KEYS).bit_length() - 1))
+    dense_bits = min(MAX_WINDOW_BITS, max(0, int(segment.key_count / WINDOW_KEYS).bit_length() - 1))
     window_bits = min(table.prefix_mask.bit_count(), dense_bits)
     flips = [
         sum(1 << (63 - bit) for bit in bits)
@@ -149,10 +149,10 @@ def _whole_windows(
 
 def _split(segment: Segment, index: int, most: int, memory_bytes: int) -> tuple[int, int]:
     """The fewest top bits that split the table into chunks which fit the budget, and how many keys the largest has."""
-    room = min(memory_bytes // BYTES_PER_CHUNK_KEY, MOST_CHUNK_KEYS)
+    room = min(memory_bytes // BYTES_PER_CHUNK_KEY, MAX_CHUNK_KEYS)
     if segment.key_count <= room:
         return 0, segment.key_count
-    most = min(most, max(LEAST_COUNTER_BITS, (memory_bytes // COUNTER_SHARE_BYTES).bit_length() - 1))
+    most = min(most, max(MIN_COUNTER_BITS, (memory_bytes // COUNTER_SHARE_BYTES).bit_length() - 1))
     counts = np.zeros(1 << most, dtype=np.int64)
     shift = np.uint64(64 - most)
     for keys in segment.keys(index):

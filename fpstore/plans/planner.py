@@ -11,9 +11,23 @@ from dataclasses import replace as _replace
 from functools import cache
 from math import ceil, comb, inf, log2
 
-from fpstore import plan as plans
 from fpstore.errors import PlanError
-from fpstore.plan import Plan, TablePlan
+from fpstore.format import (
+    ALIGNMENT,
+    CRC_BYTES,
+    DIRECTORY_LINE_BYTES,
+    FOOTER_BYTES,
+    GROUP_SLOTS,
+    HEADER_BYTES,
+    KEY_BITS,
+    MAX_SLOT_BITS,
+    PAGE_BYTES,
+    SEGMENT_RECORD_BYTES,
+    TABLE_RECORD_BYTES,
+    directory_bytes,
+)
+from fpstore.plans import plan as plans
+from fpstore.plans.plan import Plan, TablePlan
 
 # The time model: queries in batches, one thread. Fitted to what tools/bench_probe.py found for size, balanced and
 # speed at 10^7 keys (docs/benchmarks.md), within 15 % of each.
@@ -22,24 +36,18 @@ BLOCK_NS = 40.0  # one block located, asked for and begun
 MISS_NS = 6.0  # one cache line from memory while others are under way
 KEY_NS = 1.8  # one key decoded and compared
 
-# The size model: docs/format.md.
-KEY_BITS = 64
+# The size model; its other numbers are those of the format.
 CODE_EXCESS_BITS = 0.12  # Huffman's whole-bit words and their limit of 12 bits, over the entropy
 SET_SAVING_BITS = 1.44  # log2 e: a set of n keys has no order, which saves log2(n!) bits
-SLOTS_PER_LINE = 12
-DIRECTORY_LINE_BYTES = 32
 CACHE_LINE_BYTES = 64
-PAGE_BYTES = 4096
-CHECKSUM_BYTES = 4
-FILE_BYTES = 64 + 64 + 128  # header, footer, segment record
-TABLE_BYTES = 192 + 64  # table record, and the zeros before two regions
-MAX_SLOT_BITS = 40
+FILE_BYTES = HEADER_BYTES + FOOTER_BYTES + SEGMENT_RECORD_BYTES
+TABLE_BYTES = TABLE_RECORD_BYTES + ALIGNMENT  # the zeros before two regions are half a line each
 
 AIMS = ("size", "balanced", "speed")
 MAX_DISTANCE = 16
 MAX_KEYS = 10**13  # beyond it the payload of one table outgrows its 48-bit offsets
 # A store grows and its plan stays, and a small store is fast under any plan: choose for at least this many.
-FEWEST_PLANNED_KEYS = 10**6
+MIN_PLANNED_KEYS = 10**6
 # More tables than this is beyond any limit on bytes below: at 10^11 keys a table takes 4 bytes a key.
 MAX_TABLES_CONSIDERED = 64
 CHOICES_OF_BANDS = 6  # k + 1 bands up to k + 6; more make prefixes longer than any slot needs
@@ -115,7 +123,7 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
         if p < s:
             run = 1 << (s - p)  # whole slots, neighbours in the directory and in the payload
             decodes = patterns * run
-            lines += patterns * ceil(run / SLOTS_PER_LINE * DIRECTORY_LINE_BYTES / CACHE_LINE_BYTES)
+            lines += patterns * ceil(run / GROUP_SLOTS * DIRECTORY_LINE_BYTES / CACHE_LINE_BYTES)
             keys_decoded += decodes * slot_keys
         else:
             decodes = _patterns(s, table.flips)
@@ -150,7 +158,7 @@ def choose(n: int, k: int, aim: str | float) -> Plan:
     - "speed": the fastest of at most SPEED_BYTES_PER_KEY, or the smallest nearly as fast;
     - a number: the same for at most so many bytes per fingerprint; PlanError when there is none.
 
-    Ties go to fewer bytes, then to the name. Fewer than FEWEST_PLANNED_KEYS are taken to become so many.
+    Ties go to fewer bytes, then to the name. Fewer than MIN_PLANNED_KEYS are taken to become so many.
     Raises ValueError for another aim, and for n or k out of range.
     """
     if aim == "size":
@@ -218,7 +226,7 @@ def _by_time(prediction: Prediction) -> tuple[float, float, str]:
 
 
 def _planned(n: int) -> int:
-    return max(n, FEWEST_PLANNED_KEYS)
+    return max(n, MIN_PLANNED_KEYS)
 
 
 def _every_candidate(n: int, k: int) -> list[Prediction]:
@@ -285,8 +293,7 @@ def _code_bits(n: int) -> float:
 
 
 def _table_bits(n: int, s: int, code_bits: float) -> float:
-    directory_bits = 8 * DIRECTORY_LINE_BYTES * ceil((1 << s) / SLOTS_PER_LINE)
-    return (n * code_bits + directory_bits) * (1 + CHECKSUM_BYTES / PAGE_BYTES)
+    return (n * code_bits + 8 * directory_bytes(s)) * (1 + CRC_BYTES / PAGE_BYTES)
 
 
 def _file_bytes(n: int, s: int, table_count: int, code_bits: float) -> int:

@@ -14,10 +14,10 @@ import numpy as np
 from fpstore import format as layout
 from fpstore.errors import CorruptStore
 from fpstore.format import FENCE, LINE, line_widths
-from fpstore.permutation import Permutation
-from fpstore.segment import Segment
+from fpstore.plans.permutation import Permutation
+from fpstore.segment.reader import Segment
+from fpstore.segment.verify import read_records, slots_of
 from fpstore.types import Array, Counts
-from fpstore.verify import read_records, slots_of
 
 RecordType = np.dtype[np.void]
 PIECE_RECORDS = 1 << 14

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fpstore._codec import Histogram, RiceCost, TableEncoder
-from fpstore.format import CODEC_RICE, CODECS, KEY_BITS, RICE_BITS_LIMIT, SYMBOL_COUNT
+from fpstore.format import CODEC_RICE, CODECS, KEY_BITS, MAX_RICE_BITS, SYMBOL_COUNT
 from fpstore.huffman import canonical_codes, code_lengths
 from fpstore.types import Array, Bytes, Keys, SortedKeys
 
@@ -45,7 +45,7 @@ class CodecCost:
 def rice_bits_for(gap_sum: int, count: int) -> int:
     """The Rice parameter for gaps of this sum: log2 of (mean * ln 2), rounded down."""
     mean = gap_sum // count if count else 0
-    return min(RICE_BITS_LIMIT, max(0, (mean * LN2_IN_65536THS >> 16).bit_length() - 1))
+    return min(MAX_RICE_BITS, max(0, (mean * LN2_IN_65536THS >> 16).bit_length() - 1))
 
 
 def encode_table(

@@ -6,15 +6,14 @@ The bytes are one canonical JSON object under a checksum; what is read back is c
 import dataclasses
 import functools
 import json
-import re
 import struct
-from typing import Any, TypeVar
+from typing import Any
 
 from fpstore._codec import crc32c
+from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of
 from fpstore.errors import UnsupportedVersion
 from fpstore.format import CODECS, KEY_BITS
-
-T = TypeVar("T")
+from fpstore.segment.entry import SegmentEntry
 
 RECORD_VERSION = 2
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
@@ -45,43 +44,7 @@ class Settings:
     @functools.cached_property
     def text(self) -> str:
         """As JSON; made once, as it is written with every change."""
-        return _canonical(_fields(self))
-
-
-@dataclasses.dataclass(frozen=True)
-class SegmentEntry:
-    """A live segment, and what its file must be: its size, its counts and the checksum of its footer.
-
-    position: the changes of lower numbers are resolved in it; removals of this number or a higher one apply to it.
-    ValueError for what cannot be.
-    """
-
-    name: str
-    file_bytes: int
-    key_count: int
-    id_count: int
-    crc: int
-    position: int = 1
-
-    def __post_init__(self) -> None:
-        # Joined to a folder later, so it must not be able to name anything but a file in it.
-        named = isinstance(self.name, str) and re.fullmatch(r"[0-9]{8}\.fpseg", self.name, re.ASCII)
-        expect("segment name", self.name, bool(named), "8 digits and .fpseg")
-        expect_integer("file_bytes", self.file_bytes, 0, 2**63 - 1)
-        expect_integer("key_count", self.key_count, 0, 2**63 - 1)
-        expect_integer("id_count", self.id_count, 0, 2**63 - 1)
-        expect_integer("crc", self.crc, 0, 2**32 - 1)
-        expect_integer("position", self.position, 1, 2**63 - 1)
-
-    @property
-    def number(self) -> int:
-        """The number that the name is made of."""
-        return int(self.name[:8])
-
-    @functools.cached_property
-    def text(self) -> str:
-        """As JSON; made once, as it is written with every change."""
-        return _canonical(_fields(self))
+        return canonical_json(fields_of(self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,17 +107,9 @@ def decode(record: bytes, transaction: int) -> State:
     expect_integer("the transaction that wrote the state", fields.get("transaction"), transaction, transaction)
     segments = fields.get("segments")
     expect("segments", segments, isinstance(segments, list), "a list")
-    fields["segments"] = tuple(_record(SegmentEntry, entry) for entry in fields["segments"])
-    fields["settings"] = _record(Settings, fields.get("settings"))
-    return _record(State, fields)
-
-
-def _fields(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-
-
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    fields["segments"] = tuple(record_of(SegmentEntry, entry) for entry in fields["segments"])
+    fields["settings"] = record_of(Settings, fields.get("settings"))
+    return record_of(State, fields)
 
 
 def _checksum(text: bytes) -> int:
@@ -164,27 +119,8 @@ def _checksum(text: bytes) -> int:
 def _parse(text: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(text)
-        canonical = _canonical(fields).encode("ascii")
+        canonical = canonical_json(fields).encode("ascii")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the state is not JSON: {error}") from None
     expect("the state", text, isinstance(fields, dict) and canonical == text, "a canonical JSON object")
     return dict(fields)
-
-
-def _record(kind: type[T], fields: Any) -> T:
-    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    found = set(fields) if isinstance(fields, dict) else None
-    expect(kind.__name__, fields, found == names, f"the fields {', '.join(sorted(names))}")
-    return kind(**fields)
-
-
-def expect(what: str, found: object, holds: bool, expected: str) -> None:
-    """ValueError in one line, unless it holds."""
-    if not holds:
-        raise ValueError(f"{what} is {found!r:.80}, expected {expected}")
-
-
-def expect_integer(what: str, found: object, least: int, most: int) -> None:
-    """ValueError unless found is an integer from least to most."""
-    whole = isinstance(found, int) and not isinstance(found, bool) and least <= found <= most
-    expect(what, found, whole, f"{least}" if least == most else f"an integer from {least} to {most}")

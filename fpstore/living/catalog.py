@@ -16,15 +16,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from fpstore import changes, forks
-from fpstore import environment as environments
-from fpstore.changes import Change, RemovedBefore
-from fpstore.environment import Transaction
+from fpstore import forks
+from fpstore.checks import expect
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
-from fpstore.segment import sync_folder
-from fpstore.state import DATABASE, KEY, SegmentEntry, Settings, State, decode, encode, expect
-
-__all__ = ["Catalog", "Log", "SegmentEntry", "Settings", "State", "create_catalog"]
+from fpstore.living import changes
+from fpstore.living import environment as environments
+from fpstore.living.changes import Change, RemovedBefore
+from fpstore.living.environment import Transaction
+from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode
+from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.files import sync_folder
 
 FILE_NAME = "catalog.mdb"
 CHANGES = b"changes"

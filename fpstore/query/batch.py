@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from fpstore._pairs import Queries
-from fpstore.pairs import load_windows, window_flips
-from fpstore.permutation import Permutation
-from fpstore.segment import Segment
+from fpstore.plans.permutation import Permutation
+from fpstore.query.pairs import load_windows, window_flips
+from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Keys
 
 # Keys decoded at a time, on average: enough to hide the calls, few enough for the third-level cache.

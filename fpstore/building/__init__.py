@@ -1,0 +1,1 @@
+"""From fingerprints in any order to a segment."""

@@ -1,0 +1,1 @@
+"""What changes: the catalog, its log, snapshots, and the one writer."""

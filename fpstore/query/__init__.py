@@ -1,0 +1,1 @@
+"""What is asked of segments: matches, additions, pairs, batches."""

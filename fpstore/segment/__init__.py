@@ -1,0 +1,1 @@
+"""Segments: one immutable file with every table of one set of fingerprints."""

@@ -1,0 +1,43 @@
+"""What a catalog says of a segment: what its file must be, and up to which change it is resolved."""
+
+import dataclasses
+import functools
+import re
+
+from fpstore.checks import canonical_json, expect, expect_integer, fields_of
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentEntry:
+    """A live segment, and what its file must be: its size, its counts and the checksum of its footer.
+
+    position: the changes of lower numbers are resolved in it; removals of this number or a higher one apply to it.
+    ValueError for what cannot be.
+    """
+
+    name: str
+    file_bytes: int
+    key_count: int
+    id_count: int
+    crc: int
+    position: int = 1
+
+    def __post_init__(self) -> None:
+        # Joined to a folder later, so it must not be able to name anything but a file in it.
+        named = isinstance(self.name, str) and re.fullmatch(r"[0-9]{8}\.fpseg", self.name, re.ASCII)
+        expect("segment name", self.name, bool(named), "8 digits and .fpseg")
+        expect_integer("file_bytes", self.file_bytes, 0, 2**63 - 1)
+        expect_integer("key_count", self.key_count, 0, 2**63 - 1)
+        expect_integer("id_count", self.id_count, 0, 2**63 - 1)
+        expect_integer("crc", self.crc, 0, 2**32 - 1)
+        expect_integer("position", self.position, 1, 2**63 - 1)
+
+    @property
+    def number(self) -> int:
+        """The number that the name is made of."""
+        return int(self.name[:8])
+
+    @functools.cached_property
+    def text(self) -> str:
+        """As JSON; made once, as it is written with every change."""
+        return canonical_json(fields_of(self))

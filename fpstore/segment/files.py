@@ -1,0 +1,151 @@
+"""Files of segments: a new one with a checksum for each page, an old one's footer and mapping, one read back whole."""
+
+import mmap
+import os
+from pathlib import Path
+
+import numpy as np
+
+from fpstore import format as layout
+from fpstore._codec import crc32c, page_checksums
+from fpstore.errors import CorruptStore, UnsupportedVersion
+from fpstore.format import Footer
+from fpstore.types import Array, Buffer, Bytes
+
+READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
+
+
+class ChecksummedFile:
+    """A new file written from front to back, with the CRC-32C of each of its pages."""
+
+    def __init__(self, path: Path) -> None:
+        """Create path; FileExistsError if it is there."""
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._pending = bytearray()
+        self._checksums: list[Array] = []
+        self.offset = 0
+
+    def write(self, data: Buffer | Bytes) -> None:
+        """Append bytes."""
+        view = _bytes_of(data)
+        self.offset += len(view)
+        if len(self._pending) + len(view) < layout.PAGE_BYTES:
+            self._pending += view
+            return
+        if self._pending:
+            missing = layout.PAGE_BYTES - len(self._pending)
+            self._pending += view[:missing]
+            view = view[missing:]
+            self._flush(self._pending)
+            self._pending = bytearray()
+        whole = len(view) // layout.PAGE_BYTES * layout.PAGE_BYTES
+        if whole:
+            self._flush(view[:whole])
+        self._pending += view[whole:]
+
+    def align(self) -> int:
+        """Pad with zeros to where a region may start, and return that offset."""
+        self.write(bytes(layout.align64(self.offset) - self.offset))
+        return self.offset
+
+    def checksums(self) -> Array:
+        """CRC-32C of every page so far, uint32[pages]; what follows is not covered by them."""
+        self._flush(self._pending)
+        self._pending = bytearray()
+        return np.concatenate(self._checksums)
+
+    def write_uncovered(self, data: bytes) -> None:
+        """Append bytes after checksums() has been called."""
+        write_all(self._fd, memoryview(data))
+        self.offset += len(data)
+
+    def sync(self) -> None:
+        """Make what was written durable."""
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _flush(self, data: Buffer) -> None:
+        self._checksums.append(page_checksums(data))
+        write_all(self._fd, memoryview(data))
+
+
+def check_file(path: Path) -> None:
+    """Read a segment file from front to back and compare every page with its checksum. CorruptStore if one differs.
+
+    Reads, rather than maps, so that the memory it takes stays small.
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            footer_offset = max(0, size - layout.FOOTER_BYTES)
+            footer = Footer.unpack(_read_at(file.fileno(), footer_offset, layout.FOOTER_BYTES), size)
+            sums = _read_at(file.fileno(), footer.checksums_offset, footer.footer_offset - footer.checksums_offset)
+            checksums_bytes = footer.roots_offset - footer.checksums_offset
+            expected = np.frombuffer(sums[:checksums_bytes], dtype="<u4")
+            roots = sums[checksums_bytes:]
+            if crc32c(roots) != footer.roots_crc:
+                raise CorruptStore("roots: their checksum differs from the footer's")
+            if page_checksums(sums[:checksums_bytes]).astype("<u4").tobytes() != roots:
+                raise CorruptStore("checksums: a page of them differs from its root")
+            for offset in range(0, footer.checksums_offset, READ_BACK_BYTES):
+                length = min(READ_BACK_BYTES, footer.checksums_offset - offset)
+                found = page_checksums(_read_at(file.fileno(), offset, length))
+                first = offset // layout.PAGE_BYTES
+                different = np.nonzero(found != expected[first : first + len(found)])[0]
+                if len(different):
+                    at = (first + int(different[0])) * layout.PAGE_BYTES
+                    raise CorruptStore(f"the page at byte {at} does not have the checksum recorded for it")
+        except (CorruptStore, UnsupportedVersion) as error:
+            raise type(error)(f"{path}: {error}") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_footer(fd: int, file_bytes: int) -> Footer:
+    """The footer, and the roots checked against it."""
+    if file_bytes < layout.HEADER_BYTES + layout.FOOTER_BYTES:
+        raise CorruptStore(f"{file_bytes} bytes, too short for a segment")
+    footer = Footer.unpack(_read_at(fd, file_bytes - layout.FOOTER_BYTES, layout.FOOTER_BYTES), file_bytes)
+    roots = _read_at(fd, footer.roots_offset, footer.footer_offset - footer.roots_offset)
+    if crc32c(roots) != footer.roots_crc:
+        raise CorruptStore(f"roots: checksum is {crc32c(roots):#010x}, expected {footer.roots_crc:#010x}")
+    return footer
+
+
+def map_file(fd: int, file_bytes: int) -> mmap.mmap:
+    """The whole file, mapped for reading here and there."""
+    try:
+        mapped = mmap.mmap(fd, file_bytes, access=mmap.ACCESS_READ)
+    except ValueError:
+        raise CorruptStore(f"shorter than the {file_bytes} bytes that it had when it was opened") from None
+    mapped.madvise(mmap.MADV_RANDOM)
+    return mapped
+
+
+def _read_at(fd: int, offset: int, length: int) -> bytes:
+    data = os.pread(fd, length, offset)
+    if len(data) != length:
+        raise CorruptStore(f"{len(data)} bytes at byte {offset}, expected {length}")
+    return data
+
+
+def _bytes_of(data: Buffer | Bytes) -> memoryview:
+    return data.data.cast("B") if isinstance(data, np.ndarray) else memoryview(data)
+
+
+def write_all(fd: int, data: memoryview) -> None:
+    """Write all of data, however many calls that takes."""
+    while len(data):
+        data = data[os.write(fd, data) :]

@@ -1,0 +1,119 @@
+"""Reads a segment: maps the file and checks the footer and the records; pages are checked when they are first used."""
+
+import mmap
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from fpstore import format as layout
+from fpstore._probe import IdColumn
+from fpstore._view import SegmentView, TableCursor
+from fpstore.errors import CorruptStore, UnsupportedVersion
+from fpstore.format import Header, Region, Summary, TableRecord
+from fpstore.segment.files import map_file, read_footer
+from fpstore.types import Keys
+
+
+class Segment:
+    """A segment open for reading. Opening reads the footer and the records, whatever the file's size."""
+
+    def __init__(self, path: Path) -> None:
+        """Map path. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
+        self.path = path
+        try:
+            with open(path, "rb") as file:
+                self.file_bytes = os.fstat(file.fileno()).st_size
+                self.footer = read_footer(file.fileno(), self.file_bytes)
+                self._map = map_file(file.fileno(), self.file_bytes)
+            try:
+                self.summary = self._read_summary()
+                self.record = self.summary.segment
+                self.tables = self.summary.tables
+                self.view = self._make_view(self.tables)
+            except BaseException:
+                self._map.close()
+                raise
+        except (CorruptStore, UnsupportedVersion) as error:
+            raise type(error)(f"{path}: {error}") from None
+        self.ids = IdColumn(self.view, self.record) if self.record.id_kind != layout.ID_KIND_NONE else None
+
+    @property
+    def key_count(self) -> int:
+        """Distinct fingerprints."""
+        return self.record.key_count
+
+    @property
+    def footer_crc(self) -> int:
+        """The CRC-32C at the end of the file: it stands for all its bytes."""
+        return int.from_bytes(self.footer.pack()[-4:], "little")
+
+    def regions(self) -> tuple[Region, ...]:
+        """Every byte of the file, in order."""
+        return self.summary.regions(self.footer)
+
+    def keys(self, table: int, first_slot: int = 0, end_slot: int | None = None) -> Iterator[Keys]:
+        """The keys of a table, or of some of its slots, in order, in chunks; every check of the decoder on."""
+        slots = 1 << self.tables[table].slot_bits
+        cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot)
+        count = 0
+        while count <= self.key_count and len(chunk := cursor.read()):
+            count += len(chunk)
+            if count <= self.key_count:
+                yield chunk
+        if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
+            raise CorruptStore(f"{self.path}: table {table}: {count} keys, expected {self.key_count}")
+
+    def read(self, offset: int, length: int) -> bytes:
+        """A copy of bytes of the file, which the caller knows to lie inside; their pages need not have been checked.
+
+        CorruptStore where they are gone.
+        """
+        return self.view.read(offset, length)
+
+    def size_now(self) -> int:
+        """The size of the file as it is now; another than file_bytes is damage."""
+        return self._map.size()
+
+    def read_ahead(self, start: int, end: int) -> None:
+        """Bytes [start, end), page-aligned, are about to be read in order."""
+        with suppress(OSError):  # a hint; reading says what is wrong
+            self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
+
+    def forget(self, start: int, end: int) -> None:
+        """Bytes [start, end), page-aligned, will not be needed soon: they need not count as this process's memory."""
+        self._map.madvise(mmap.MADV_DONTNEED, start, end - start)
+
+    def close(self) -> None:
+        """Unmap; calls under way in other threads finish first."""
+        self.view.close()
+        while self.view.users:
+            time.sleep(0.001)
+        self._map.close()
+
+    def _read_summary(self) -> Summary:
+        """The records, from pages whose checksums hold; the roots were checked with the footer."""
+        view, footer = self._make_view(()), self.footer
+        try:
+            view.check(0, layout.HEADER_BYTES, "header")
+            view.check(footer.summary_offset, footer.checksums_offset, "summary")
+            Header.unpack(view.read(0, layout.HEADER_BYTES))
+            return Summary.unpack(view.read(footer.summary_offset, footer.summary_bytes), footer)
+        finally:
+            view.close()
+
+    def _make_view(self, tables: tuple[TableRecord, ...]) -> SegmentView:
+        for index, table in enumerate(tables):
+            if table.codec != tables[0].codec:
+                raise CorruptStore(f"table {index}: codec is {table.codec}, expected {tables[0].codec} as in table 0")
+        footer = self.footer
+        view = SegmentView(self._map, footer.checksums_offset, footer.roots_offset, footer.footer_offset, tables)
+        # From here on the view notices when the file's end changes; until here the footer was what it is.
+        try:
+            if view.read(footer.footer_offset, layout.FOOTER_BYTES) != footer.pack():
+                raise CorruptStore("footer: changed while the file was opened")
+        except BaseException:
+            view.close()
+            raise
+        return view

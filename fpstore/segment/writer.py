@@ -1,0 +1,163 @@
+"""Writes a segment: one immutable file with every table of one set of fingerprints, and their ids.
+
+Appends in order and puts the footer last; the file opens only once that has been synced and read back.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from fpstore import format as layout
+from fpstore._codec import PackedWriter, crc32c, page_checksums
+from fpstore.format import Footer, Header, SegmentRecord, Summary, TableRecord
+from fpstore.plans.plan import TablePlan
+from fpstore.segment.files import ChecksummedFile, check_file, sync_folder
+from fpstore.segment.table import encode_table
+from fpstore.types import Array, Ids, Keys, SortedKeys
+
+
+class SegmentWriter:
+    """Writes a segment table by table. Use as a context: leaving it before finish() removes the file."""
+
+    def __init__(self, path: Path, codec: str, slot_bits: int) -> None:
+        """Create path; FileExistsError if it is there."""
+        self.path = path
+        self._codec = codec
+        self._slot_bits = slot_bits
+        self._file = ChecksummedFile(path)
+        self._tables: list[TableRecord] = []
+        self._key_count = 0
+        self._ranks: Keys | None = None
+        self._ids = SegmentRecord(0, 0, 0, layout.ID_KIND_NONE, 0, 0, 0, 0, 0, 0, 0)
+        self._finished = False
+        self._file.write(Header().pack())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if not self._finished:
+            self.path.unlink(missing_ok=True)
+
+    def add_table(
+        self,
+        table: TablePlan,
+        keys: SortedKeys,
+        *,
+        with_ranks: bool = False,
+        advance: Callable[[int], None] | None = None,
+    ) -> None:
+        """Append the table of these keys: distinct fingerprints under the table's permutation, sorted."""
+        payload_offset = self._file.align()
+        encoded = encode_table(
+            keys, self._codec, self._slot_bits, self._file.write, with_ranks=with_ranks, advance=advance
+        )
+        if self._tables and encoded.key_count != self._key_count:
+            raise ValueError(f"table {len(self._tables)}: {encoded.key_count} keys, table 0 has {self._key_count}")
+        self._key_count = encoded.key_count
+        self._ranks = encoded.ranks if with_ranks else self._ranks
+        directory_offset = self._file.align()
+        self._file.write(encoded.directory)
+        fence_count = len(encoded.fences) // layout.FENCE_BYTES
+        fences_offset = self._file.align() if fence_count else 0
+        self._file.write(encoded.fences)
+        self._tables.append(
+            TableRecord(
+                table.prefix_mask,
+                encoded.codec,
+                encoded.slot_bits,
+                encoded.rice_bits,
+                table.flips,
+                payload_offset,
+                encoded.payload_bits,
+                directory_offset,
+                fences_offset,
+                fence_count,
+                encoded.code_lengths,
+            )
+        )
+
+    def add_ids(
+        self,
+        id_count: int,
+        id_least: int,
+        id_most: int,
+        counts: Callable[[], Iterator[Keys]],
+        ids: Callable[[], Iterator[Ids]],
+    ) -> None:
+        """Append the ids, in table 0's order; table 0 was added with_ranks.
+
+        Called for each pass: counts yields how many ids each fingerprint has (uint64), ids the ids themselves, the
+        group of a fingerprint increasing; their chunks need not match. id_least, id_most: the smallest and the largest.
+        """
+        if self._ranks is None:
+            raise ValueError("ids need table 0 added with_ranks")
+        one_each = id_count == self._key_count and all(bool((chunk == 1).all()) for chunk in counts())
+        rank_width = self._key_count.bit_length()
+        ranks_offset = self._pack(rank_width, iter([self._ranks]))
+        groups_offset = samples_offset = 0
+        if not one_each:
+            groups_offset = self._file.align()
+            samples = self._write_groups(counts())
+            samples_offset = self._file.align()
+            self._file.write(samples.view(np.uint8))
+        base = id_least if id_count else 0
+        width = (id_most - base).bit_length() if id_count else 0
+        values_offset = self._pack(width, (chunk - np.uint64(base) for chunk in ids()))
+        kind = layout.ID_KIND_ONE if one_each else layout.ID_KIND_MANY
+        offsets = (ranks_offset, groups_offset, samples_offset, values_offset)
+        self._ids = SegmentRecord(0, 0, id_count, kind, width, rank_width, base, *offsets)
+
+    def finish(self) -> int:
+        """Write the footer, make the file durable, read it back and check it. Returns the footer's CRC-32C."""
+        summary_offset = self._file.align()
+        fields = {name: getattr(self._ids, name) for name in SegmentRecord.__slots__}
+        fields |= {"table_count": len(self._tables), "key_count": self._key_count}
+        self._file.write(Summary(SegmentRecord(**fields), tuple(self._tables)).pack())
+        self._file.align()
+        checksums = self._file.checksums().astype("<u4").tobytes()
+        roots = page_checksums(checksums).astype("<u4").tobytes()
+        footer = Footer.locate(summary_offset, len(self._tables), crc32c(roots)).pack()
+        self._file.write_uncovered(checksums + roots + footer)
+        self._file.sync()
+        self._file.close()
+        sync_folder(self.path.parent)
+        check_file(self.path)
+        self._finished = True
+        return int.from_bytes(footer[-4:], "little")
+
+    def _pack(self, width: int, arrays: Iterator[Keys]) -> int:
+        offset = self._file.align()
+        packed = PackedWriter(width)
+        for values in arrays:
+            self._file.write(packed.push(values))
+        self._file.write(packed.finish())
+        return offset
+
+    def _write_groups(self, all_counts: Iterator[Keys]) -> Keys:
+        """Write a 1 for each fingerprint and a 0 for each of its ids; return the ones before every 512 bits."""
+        pending = np.empty(0, dtype=np.uint8)
+        samples: list[Array] = []
+        ones_before = 0
+        for chunk in all_counts:
+            counts = chunk.astype(np.int64)
+            bits = np.zeros(len(counts) + int(counts.sum()), dtype=np.uint8)
+            bits[np.cumsum(counts + 1) - (counts + 1)] = 1
+            bits = np.concatenate([pending, bits])
+            whole = len(bits) // layout.SAMPLE_BITS * layout.SAMPLE_BITS
+            ones = bits[:whole].reshape(-1, layout.SAMPLE_BITS).sum(axis=1, dtype=np.uint64)
+            samples.append(ones_before + np.cumsum(ones) - ones)
+            ones_before += int(ones.sum())
+            self._file.write(np.packbits(bits[:whole], bitorder="little"))
+            pending = bits[whole:]
+        if len(pending):
+            samples.append(np.array([ones_before], dtype=np.uint64))
+            self._file.write(np.packbits(pending, bitorder="little"))
+        samples.append(np.array([ones_before + int(pending.sum())], dtype=np.uint64))
+        return np.concatenate(samples).astype("<u8")
