@@ -1,5 +1,6 @@
-"""What callers pass as fingerprints, queries and ids, turned into uint64 arrays or refused."""
+"""What callers pass as fingerprints, queries, ids and sizes, turned into uint64 arrays and integers or refused."""
 
+import re
 from operator import index
 from typing import Any
 
@@ -8,6 +9,11 @@ import numpy as np
 from fpstore.types import Array, Keys
 
 _EXPECTED = "expected unsigned 64-bit integers"
+_UNITS = {"": 1, "B": 1} | {
+    f"{letter}{suffix}": base**power
+    for power, letter in enumerate("KMGT", start=1)
+    for suffix, base in (("IB", 1024), ("B", 1000))
+}
 
 
 def as_keys(values: object, what: str) -> Keys:
@@ -50,6 +56,20 @@ def as_integer(value: Any) -> int | None:
         return index(value)
     except TypeError:
         return None
+
+
+def parse_memory(text: str | int) -> int:
+    """Bytes, from a number of them or from text such as "2GiB", "512 MiB", "1.5gb"; else ValueError."""
+    size: int | None = 0
+    if isinstance(text, str):
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+        if match and match[2].upper() in _UNITS:
+            size = int(float(match[1]) * _UNITS[match[2].upper()])
+    else:
+        size = as_integer(text)
+    if size is None or size < 1:
+        raise ValueError(f"memory {text!r}: expected a number of bytes above 0, or text such as 512MiB")
+    return size
 
 
 def _as_array(values: object, what: str) -> Array:

@@ -16,10 +16,8 @@ import numpy as np
 
 from fpstore import forks
 from fpstore._pairs import Join
-from fpstore.arrays import as_integer, as_key, as_keys
-from fpstore.builder import build_store, create_store, parse_options, seeded, source_of
-from fpstore.building.spill import parse_memory
-from fpstore.copying import copy_store
+from fpstore.arrays import as_integer, as_key, as_keys, parse_memory
+from fpstore.creation import build_store, copy_store, create_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
@@ -34,7 +32,7 @@ from fpstore.segment import crowding
 from fpstore.segment import report as reports
 from fpstore.segment import verify as verifying
 from fpstore.segment.reader import Segment
-from fpstore.threads import Threads, slices
+from fpstore.threads import Threads, slices, thread_count
 from fpstore.types import Ids, Keys, Progress
 
 # Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
@@ -72,10 +70,20 @@ def build(
     number that shuffles the plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7.
     Raises ValueError, TypeError, PlanError; FileExistsError; the operating system's errors.
     """
-    with_ids = ids is not None
-    options = parse_options(k, plan, codec, memory, with_ids, recipe, force, _thread_count(threads))
-    source = source_of(fingerprints, ids)
-    build_store(Path(path), source, seeded(options, seed, source), progress)
+    build_store(
+        Path(path),
+        fingerprints,
+        ids,
+        k=k,
+        plan=plan,
+        codec=codec,
+        memory=memory,
+        threads=thread_count(threads),
+        progress=progress,
+        recipe=recipe,
+        force=force,
+        seed=seed,
+    )
     return open(path)
 
 
@@ -97,7 +105,7 @@ def create(
     """
     if not isinstance(ids, bool):
         raise TypeError(f"ids is {ids!r:.40}, expected True or False")
-    create_store(Path(path), seeded(parse_options(k, plan, codec, "1GiB", ids, recipe, False), seed))
+    create_store(Path(path), k=k, ids=ids, plan=plan, codec=codec, recipe=recipe, seed=seed)
     return open(path, "w")
 
 
@@ -248,7 +256,7 @@ class Store:
         processors by default.
         """
         queries = as_keys(fingerprints, "fingerprints")
-        distance, count = self._distance(k), _thread_count(threads)
+        distance, count = self._distance(k), thread_count(threads)
         with _Reading(self) as snapshot:
             if snapshot.is_large(len(queries)):
                 return snapshot.stream(queries, distance, self._team(count).map)
@@ -486,12 +494,3 @@ class _Reading:
             # A mapping that is closed meanwhile says ValueError, or EBADF, or has the size of another file; the
             # store's threads, which take no more work, say RuntimeError.
             self._store._expect_usable()
-
-
-def _thread_count(threads: int | None) -> int:
-    if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = as_integer(threads)
-    if count is None or count < 1:
-        raise ValueError(f"threads is {threads!r}, expected a positive integer or None")
-    return count

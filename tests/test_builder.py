@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
-from fpstore import PlanError, StoreLocked, builder
-from fpstore.builder import build_store, parse_options
-from fpstore.building import spill
+from fpstore import PlanError, StoreLocked
+from fpstore.building import options as build_options
+from fpstore.building import rows, spill
+from fpstore.building.options import BuildOptions
 from fpstore.plans import plan as plans
 from fpstore.plans import planner
+from fpstore.plans.choice import PlanChoice
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan, TablePlan
 
@@ -34,9 +36,9 @@ def segment_bytes(path):
 
 def small_budgets(patch):
     """Budgets of little more than a sorter's least, so that some ten thousand keys spill."""
-    patch.setattr(builder, "MIN_MEMORY", 1)
-    patch.setattr(builder, "OTHER_MEMORY", 0)
-    patch.setattr(builder, "MIN_SORTER_MEMORY", 1 << 10)
+    patch.setattr(build_options, "MIN_MEMORY", 1)
+    patch.setattr(rows, "OTHER_MEMORY", 0)
+    patch.setattr(rows, "MIN_SORTER_MEMORY", 1 << 10)
     patch.setattr(spill, "MIN_MEMORY_BYTES", 1 << 10)
     patch.setattr(spill, "RESERVE_BYTES", 0)
     patch.setattr(spill, "MIN_PIECE_BYTES", 64)
@@ -139,9 +141,9 @@ def test_a_stream_whose_ids_are_fewer_than_its_fingerprints_is_refused(tmp_path)
 
 
 def test_a_source_without_ids_for_a_store_with_ids_is_refused(tmp_path):
-    options = parse_options(3, "size", "gap", MEMORY, True, None, False)
+    options = BuildOptions(PlanChoice(3, "size"), "gap", True, MEMORY)
     with pytest.raises(ValueError, match=r"^the stream has no ids: expected \(fingerprints, ids\) pairs$"):
-        build_store(tmp_path / "s", iter([(some(), None)]), options)
+        rows.write_segment(tmp_path / "s", tmp_path, iter([(some(), None)]), options, lambda *_: None)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from helpers import uniform
 
 import fpstore
-from fpstore import builder
+from fpstore import creation
 from fpstore.building import spill
 
 COUNT = 300
@@ -90,7 +90,7 @@ def test_a_replacement_that_cannot_be_published_leaves_the_old_store_and_no_file
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(builder.Catalog, "publish", fail)
+        patch.setattr(creation.Catalog, "publish", fail)
         with pytest.raises(OSError, match="No space left"):
             fpstore.build(tmp_path / "s", some(seed=2), force=True)
     assert [path.name for path in (tmp_path / "s" / "segments").iterdir()] == ["00000001.fpseg"]
@@ -217,8 +217,8 @@ def test_a_long_sort_gives_the_same_bytes_as_a_quick_one(tmp_path, monkeypatch, 
 
 
 def test_a_build_under_way_is_not_swept_by_another_of_the_same_name(tmp_path):
-    with builder.scratch_store(tmp_path / "s") as first:
-        with builder.scratch_store(tmp_path / "s") as second:
+    with creation.scratch_store(tmp_path / "s") as first:
+        with creation.scratch_store(tmp_path / "s") as second:
             assert first.is_dir()
             assert second.is_dir()
         assert first.is_dir()
@@ -246,8 +246,8 @@ def test_a_build_works_and_sweeps_nothing_where_folders_cannot_be_locked(tmp_pat
 
     (tmp_path / ".s.building-old").mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(builder.fcntl, "flock", refuse)
-        with builder.scratch_store(tmp_path / "s") as folder:
+        patch.setattr(creation.fcntl, "flock", refuse)
+        with creation.scratch_store(tmp_path / "s") as folder:
             assert folder.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == [".s.building-old"]
 

@@ -9,7 +9,7 @@ import pytest
 from helpers import uniform
 
 import fpstore
-from fpstore import Store, copying
+from fpstore import Store, creation
 from fpstore.living.writer import Writer
 
 SOME = uniform(900, np.random.default_rng(1))
@@ -90,7 +90,7 @@ def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fpstore.build(tmp_path / "s.fps", SOME, IDS).close()
-    real = copying._copied
+    real = creation._copied
 
     def compact_first(*arguments):
         with fpstore.open(tmp_path / "s.fps", "w") as writer:
@@ -98,7 +98,7 @@ def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
             writer.compact()
         return real(*arguments)
 
-    monkeypatch.setattr(copying, "_copied", compact_first)
+    monkeypatch.setattr(creation, "_copied", compact_first)
     with fpstore.open(tmp_path / "s.fps") as opened:
         opened.copy(tmp_path / "t.fps")
         assert len(opened) == 600
@@ -108,7 +108,7 @@ def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
 
 
 def test_progress_counts_the_bytes(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(creation, "PIECE_BYTES", 1000)
     told: list[tuple[str, int, int | None]] = []
     store.copy(tmp_path / "t.fps", lambda *progress: told.append(progress))
     total = sum(segment.file_bytes for segment in store.segments)
@@ -146,7 +146,7 @@ def test_a_copy_that_fails_leaves_nothing(
         raise error
 
     with monkeypatch.context() as failing:
-        failing.setattr(copying, name, fail)
+        failing.setattr(creation, name, fail)
         with pytest.raises(type(error)):
             store.copy(tmp_path / "t.fps")
     assert os.listdir(tmp_path) == ["s.fps"]

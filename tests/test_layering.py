@@ -32,16 +32,15 @@ CORE = (
     "building",
     "query",
     "living",
-    "builder",
-    "copying",
+    "creation",
     "store",
 )
 FOLDERS = {
-    "plans": ("permutation", "plan", "planner"),
-    "segment": ("entry", "files", "table", "reader", "writer", "verify", "crowding", "report"),
-    "building": ("spill", "permuted"),
+    "plans": ("permutation", "plan", "planner", "choice"),
+    "segment": ("entry", "files", "table", "writer", "reader", "verify", "crowding", "report"),
+    "building": ("spill", "permuted", "sources", "options", "rows"),
     "query": ("matches", "additions", "pairs", "batch"),
-    "living": ("changes", "state", "environment", "catalog", "removals", "merge", "snapshot", "writer"),
+    "living": ("changes", "state", "environment", "catalog", "removals", "merge", "sweep", "snapshot", "writer"),
 }
 # The wings stand beside the core and know of it only this.
 WINGS = {

@@ -245,7 +245,7 @@ def test_a_directory_that_points_outside_the_payload_is_an_error(path: Path) -> 
 
 def test_a_match_missing_from_table_0_has_no_ids_and_says_so(tmp_path: Path) -> None:
     # A writer that gives the tables two sets of fingerprints makes such a file; verify finds it too.
-    path = tmp_path / "y"
+    path = tmp_path / "00000002.fpseg"
     other = STORED.copy()
     other[5] ^= np.uint64(1)
     with SegmentWriter(path, "gap", 6) as writer:

@@ -37,6 +37,7 @@ from fpstore.format import (
 from fpstore.plans import plan as plans
 from fpstore.plans.permutation import Permutation
 from fpstore.segment import files as segment_files
+from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.files import ChecksummedFile, check_file
 from fpstore.segment.reader import Segment
 from fpstore.segment.writer import SegmentWriter
@@ -215,13 +216,16 @@ def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, m
     assert list(tmp_path.iterdir()) == []
 
 
-def test_finish_returns_the_crc_that_stands_for_the_file(tmp_path: Path) -> None:
-    with writer_with_one_table(tmp_path / "x") as writer:
-        footer_crc = writer.finish()
-    segment = Segment(tmp_path / "x")
-    assert segment.footer_crc == footer_crc == int.from_bytes((tmp_path / "x").read_bytes()[-4:], "little")
+def test_finish_returns_what_the_catalog_is_to_say_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "00000007.fpseg"
+    with writer_with_one_table(path) as writer:
+        entry = writer.finish(position=5)
+    segment = Segment(path)
+    crc = int.from_bytes(path.read_bytes()[-4:], "little")
+    assert entry == SegmentEntry(path.name, path.stat().st_size, segment.key_count, 0, crc, 5)
+    assert segment.footer_crc == crc
     segment.close()
-    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 @settings(max_examples=60, deadline=None)

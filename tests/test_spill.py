@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpstore.arrays import parse_memory
 from fpstore.building import spill
-from fpstore.building.spill import KeySorter, PairSorter, parse_memory
+from fpstore.building.spill import KeySorter, PairSorter
 
 MIB = 1 << 20
 SCRATCH_BYTES = 528 << 10  # of sorting keys in place

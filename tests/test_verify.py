@@ -545,7 +545,7 @@ def test_another_number_of_keys_than_recorded_is_refused(tmp_path: Path) -> None
 
 
 def test_tables_of_different_sets_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.fpseg"
+    path = tmp_path / "00000001.fpseg"
     others = UNIFORM.copy()
     others[1234] ^= np.uint64(1)  # as many, and all but one the same
     with SegmentWriter(path, "gap", planner.slot_bits(3000, 24)) as writer:
@@ -560,7 +560,7 @@ def test_tables_of_different_sets_are_refused(tmp_path: Path) -> None:
 
 def test_tables_that_swap_a_bit_between_two_fingerprints_are_refused(tmp_path: Path) -> None:
     # The plain sum and the xor of the two sets agree.
-    path = tmp_path / "x.fpseg"
+    path = tmp_path / "00000001.fpseg"
     one, other = UNIFORM.copy(), UNIFORM.copy()
     one[0], one[1], other[0], other[1] = 0b01, 0b10, 0b00, 0b11
     with SegmentWriter(path, "gap", 5) as writer:

@@ -42,7 +42,7 @@ from benchlib import (
 
 import fpstore
 from fpstore._probe import scan
-from fpstore.building.spill import parse_memory
+from fpstore.arrays import parse_memory
 from fpstore.plans import planner
 
 MAX_OF_SORT = 1.6

@@ -41,7 +41,7 @@ from benchlib import (
 )
 
 import fpstore
-from fpstore.builder import write_rows
+from fpstore.building.rows import write_rows
 from fpstore.living.merge import Input, merge_segments
 from fpstore.living.removals import Removals
 from fpstore.segment.reader import Segment
@@ -197,7 +197,7 @@ def bench_merge(base: fpstore.Store, folder: Path, arguments: Namespace, results
     for seed in MERGE_SEEDS:
         path = folder / f"{seed:08d}.fpseg"
         keys = np.concatenate(list(stream(seed, arguments.merge_n)))
-        write_rows(path, keys, None, settings, plan)
+        write_rows(path, keys, None, plan, settings.codec)
         inputs.append(Input(Segment(path), 1))
     del keys
     total = sum(part.segment.key_count for part in inputs)

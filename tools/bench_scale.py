@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 
 import fpstore
 from fpstore._probe import scan, search_each
-from fpstore.building.spill import parse_memory
+from fpstore.arrays import parse_memory
 from fpstore.plans import planner
 
 SEED = 9

@@ -8,7 +8,6 @@ one; the files have no name, so that whatever ends the process, a Ctrl-C or a ki
 import errno
 import io
 import os
-import re
 import tempfile
 import threading
 import weakref
@@ -19,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpstore._sort import group_pairs, sort_keys, sort_pairs, unique_sorted_pairs, use_large_pages
-from fpstore.arrays import as_integer
 from fpstore.threads import wait_for
 from fpstore.types import Keys
 
@@ -35,26 +33,6 @@ MIN_PIECE_BYTES = 4 << 10
 KEY_BYTES = 8
 # Sorting more items than this takes longer (a tenth of a second, up to many) than Ctrl-C should wait.
 QUICK_ITEMS = 1 << 22
-
-_UNITS = {"": 1, "B": 1} | {
-    f"{letter}{suffix}": base**power
-    for power, letter in enumerate("KMGT", start=1)
-    for suffix, base in (("IB", 1024), ("B", 1000))
-}
-
-
-def parse_memory(text: str | int) -> int:
-    """Bytes, from a number of them or from text such as "2GiB", "512 MiB", "1.5gb"; else ValueError."""
-    size: int | None = 0
-    if isinstance(text, str):
-        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
-        if match and match[2].upper() in _UNITS:
-            size = int(float(match[1]) * _UNITS[match[2].upper()])
-    else:
-        size = as_integer(text)
-    if size is None or size < 1:
-        raise ValueError(f"memory {text!r}: expected a number of bytes above 0, or text such as 512MiB")
-    return size
 
 
 class _Spill:

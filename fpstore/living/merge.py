@@ -98,10 +98,8 @@ def merge_segments(
             writer.add_ids(
                 live.ids, live.least_id, live.most_id, lambda: _group_sizes(sources, live), lambda: _ids(sources)
             )
-        crc = writer.finish()
-    # All of removals was applied to every input; to what is in the latest one, no removal before it.
-    position = max(removals.last_position + 1, *(one.position for one in inputs))
-    return SegmentEntry(path.name, path.stat().st_size, live.keys, live.ids, crc, position)
+        # All of removals was applied to every input; to what is in the latest one, no removal before it.
+        return writer.finish(max(removals.last_position + 1, *(one.position for one in inputs)))
 
 
 def _masks(segment: Segment) -> list[int]:

@@ -19,7 +19,7 @@ import numpy as np
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._probe import search
-from fpstore.builder import write_rows
+from fpstore.building.rows import write_rows
 from fpstore.errors import CorruptStore, PlanError
 from fpstore.format import CODECS
 from fpstore.living import changes
@@ -181,7 +181,7 @@ class Snapshot:
         keys, ids = self.pending_rows()
         if len(keys):
             path = folder / "00000001.fpseg"
-            write_rows(path, keys, ids, self.settings, self.plan)
+            write_rows(path, keys, ids, self.plan, self.settings.codec)
             parts.append(Input(Segment(path), self.state.next_change))
             stack.callback(parts[-1].segment.close)
         path = folder / "00000002.fpseg"

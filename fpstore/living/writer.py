@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fpstore.builder import sweep_segments, write_rows
+from fpstore.building.rows import write_rows
 from fpstore.errors import StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
@@ -20,9 +20,10 @@ from fpstore.living.changes import Change
 from fpstore.living.merge import Input, merge_segments, pass_count
 from fpstore.living.snapshot import open_part, open_snapshot
 from fpstore.living.state import State
+from fpstore.living.sweep import sweep_segments
 from fpstore.query import additions
 from fpstore.query.additions import Additions
-from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.reader import Segment
 from fpstore.threads import wait_for
 from fpstore.types import Array, Ids, Keys, Progress
@@ -298,8 +299,8 @@ class Writer:
         """A new segment of these rows; None where there are none."""
         if not len(keys):
             return None
-        entry = write_rows(path, keys, ids, self.snapshot.settings, self.snapshot.plan, self._advance)
-        return dataclasses.replace(entry, position=position)
+        plan, codec = self.snapshot.plan, self.snapshot.settings.codec
+        return write_rows(path, keys, ids, plan, codec, self._advance, position)
 
     def _due(self) -> tuple[Input, ...]:
         """The segments that are to be merged now."""
@@ -390,7 +391,7 @@ class Writer:
     def _new_path(self) -> Iterator[Path]:
         """Where a new segment goes; no sweep takes it while it is being written and published."""
         with self._lock:
-            name = f"{self._next_segment:08d}.fpseg"
+            name = segment_name(self._next_segment)
             self._next_segment += 1
             self._unpublished.add(name)
         try:

@@ -7,6 +7,11 @@ import re
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of
 
 
+def segment_name(number: int) -> str:
+    """The name of the segment of this number, 1 to 10^8 - 1."""
+    return f"{number:08d}.fpseg"
+
+
 @dataclasses.dataclass(frozen=True)
 class SegmentEntry:
     """A live segment, and what its file must be: its size, its counts and the checksum of its footer.

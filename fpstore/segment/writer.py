@@ -12,8 +12,9 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import PackedWriter, crc32c, page_checksums
-from fpstore.format import Footer, Header, SegmentRecord, Summary, TableRecord
+from fpstore.format import CRC_BYTES, Footer, Header, SegmentRecord, Summary, TableRecord
 from fpstore.plans.plan import TablePlan
+from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.files import ChecksummedFile, check_file, sync_folder
 from fpstore.segment.table import encode_table
 from fpstore.types import Array, Ids, Keys, SortedKeys
@@ -114,8 +115,11 @@ class SegmentWriter:
         offsets = (ranks_offset, groups_offset, samples_offset, values_offset)
         self._ids = SegmentRecord(0, 0, id_count, kind, width, rank_width, base, *offsets)
 
-    def finish(self) -> int:
-        """Write the footer, make the file durable, read it back and check it. Returns the footer's CRC-32C."""
+    def finish(self, position: int = 1) -> SegmentEntry:
+        """Write the footer, make the file durable, read it back and check it. Returns what the catalog is to say of it.
+
+        position: that of the entry. Raises CorruptStore where the file does not read back as it was written.
+        """
         summary_offset = self._file.align()
         fields = {name: getattr(self._ids, name) for name in SegmentRecord.__slots__}
         fields |= {"table_count": len(self._tables), "key_count": self._key_count}
@@ -129,8 +133,10 @@ class SegmentWriter:
         self._file.close()
         sync_folder(self.path.parent)
         check_file(self.path)
+        crc = int.from_bytes(footer[-CRC_BYTES:], "little")
+        entry = SegmentEntry(self.path.name, self._file.offset, self._key_count, self._ids.id_count, crc, position)
         self._finished = True
-        return int.from_bytes(footer[-4:], "little")
+        return entry
 
     def _pack(self, width: int, arrays: Iterator[Keys]) -> int:
         offset = self._file.align()

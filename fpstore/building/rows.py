@@ -1,0 +1,162 @@
+"""From rows, fingerprints with or without ids, in any order and of any number, to a segment.
+
+Sort the fingerprints under table 0's permutation, with their ids; write table 0; permute, sort and write each other
+table; write the ids.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from fpstore.arrays import parse_memory
+from fpstore.building.options import BuildOptions
+from fpstore.building.permuted import permuted_tables, sorted_permuted
+from fpstore.building.sources import ArraySource, Source, array_source, source_of
+from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
+from fpstore.building.spill import SortedKeys as SpilledKeys
+from fpstore.plans import planner
+from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
+from fpstore.plans.plan import Plan
+from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.writer import SegmentWriter
+from fpstore.types import Ids, Keys, Progress, SortedKeys
+
+# Beside the sorters' arrays: the interpreter with numpy, and the encoder's chunk of output.
+OTHER_MEMORY = 48 << 20
+# For sorting the rows of a flush, or of an addition that makes a segment of its own.
+ROWS_MEMORY = 1 << 30
+MIN_SORTER_MEMORY = 8 << 20
+
+
+class Build:
+    """A segment to be built from what a caller gave. All arguments are checked when it is made; nothing is read yet.
+
+    Raises ValueError, TypeError or PlanError; the arguments are those of fpstore.build.
+    """
+
+    def __init__(
+        self,
+        fingerprints: object,
+        ids: object,
+        *,
+        k: int,
+        plan: str | float | Plan,
+        codec: str,
+        memory: str | int,
+        threads: int,
+        seed: int | None,
+    ) -> None:
+        choice = PlanChoice(k, plan)
+        options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads)
+        self.k = choice.k
+        self._source = source_of(fingerprints, ids)
+        count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
+        self._options = replace(options, choice=choice.shuffled(seed, count))
+
+    def write(self, path: Path, scratch: Path, progress: Progress, position: int = 1) -> tuple[Plan, SegmentEntry]:
+        """Write the segment at path, with spill files in scratch; its plan, and what the catalog is to say of it."""
+        return write_segment(path, scratch, self._source, self._options, progress, position)
+
+
+def write_rows(
+    path: Path,
+    keys: Keys,
+    ids: Ids | None,
+    plan: Plan,
+    codec: str,
+    progress: Progress | None = None,
+    position: int = 1,
+) -> SegmentEntry:
+    """Write a segment of these rows at path, with spill files beside it."""
+    options = BuildOptions(PlanChoice(plan.k, plan), codec, ids is not None, ROWS_MEMORY)
+    report = progress or (lambda phase, done, total: None)
+    return write_segment(path, path.parent, array_source(keys, ids), options, report, position)[1]
+
+
+def write_segment(
+    path: Path, scratch: Path, source: Source, options: BuildOptions, report: Progress, position: int = 1
+) -> tuple[Plan, SegmentEntry]:
+    """Write a segment of the source's rows at path; scratch: a folder for spill files."""
+    memory = options.memory_bytes - OTHER_MEMORY
+    found = _sorted_source(source, options, scratch, memory, report)
+    pairs = found if isinstance(found, SortedPairs) else None
+    keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
+    left = max(memory - found.memory_bytes, MIN_SORTER_MEMORY)
+    plan = options.choice.for_count(keys0.count)
+    with SegmentWriter(path, options.codec, planner.slot_bits(keys0.count, plan.slot_keys)) as writer:
+        with closing(permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads)) as tables:
+            for index, table in enumerate(plan.tables):
+                phase = f"table {index + 1} of {len(plan.tables)}"
+                if index > 0:
+                    report(f"{phase}: sorting", 0, keys0.count)
+                with_ranks = index == 0 and pairs is not None
+                advance = _advance(report, phase, keys0.count)
+                writer.add_table(table, next(tables), with_ranks=with_ranks, advance=advance)
+        if pairs is not None:
+            report("ids", 0, None)
+            least, most = _id_range(pairs)
+            sources = (lambda: map(_second, pairs.groups()), lambda: map(_second, pairs.chunks()))
+            writer.add_ids(pairs.count, least, most, *sources)
+        entry = writer.finish(position)
+    found.close()
+    return plan, entry
+
+
+def _sorted_source(
+    source: Source, options: BuildOptions, scratch: Path, memory: int, report: Progress
+) -> SpilledKeys | SortedPairs:
+    """The keys of table 0, with their ids if the store has any."""
+    first = options.choice.first_permutation
+    if isinstance(source, ArraySource) and not options.with_ids and source.keys.nbytes <= memory - MIN_MEMORY_BYTES:
+        report("reading", len(source.keys), None)
+        report("sorting", 0, None)
+        return sorted_permuted(source.keys, first)
+    sorter = PairSorter(scratch, memory) if options.with_ids else KeySorter(scratch, memory)
+    rows = 0
+    for fingerprints, ids in source:
+        keys = fingerprints if first.is_identity else first.apply(fingerprints)
+        if isinstance(sorter, PairSorter):
+            if ids is None:
+                raise ValueError("the stream has no ids: expected (fingerprints, ids) pairs")
+            sorter.add(keys, ids)
+        else:
+            sorter.add(keys)
+        rows += len(keys)
+        report("reading", rows, None)
+    report("sorting", 0, None)
+    return sorter.finish()
+
+
+class _DistinctKeys:
+    """The distinct keys of sorted pairs."""
+
+    def __init__(self, pairs: SortedPairs) -> None:
+        self._pairs = pairs
+        self.count = sum(len(keys) for keys, _ in pairs.groups())
+
+    def chunks(self) -> Iterator[Keys]:
+        for keys, _ in self._pairs.groups():
+            yield keys
+
+
+def _second(pair: tuple[Keys, Keys]) -> Keys:
+    return pair[1]
+
+
+def _id_range(pairs: SortedPairs) -> tuple[int, int]:
+    least, most = (1 << 64) - 1, 0
+    for _, ids in pairs.chunks():
+        least, most = min(least, int(ids.min())), max(most, int(ids.max()))
+    return (least, most) if pairs.count else (0, 0)
+
+
+def _advance(report: Progress, phase: str, count: int) -> Callable[[int], None]:
+    done = 0
+
+    def advance(keys: int) -> None:
+        nonlocal done
+        done += keys
+        report(phase, done, 2 * count)
+
+    return advance

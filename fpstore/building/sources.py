@@ -1,0 +1,66 @@
+"""What a caller gives as fingerprints and ids, as one stream of arrays that is read once, in order."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fpstore.arrays import as_keys
+from fpstore.types import Ids, Keys
+
+Source = Iterable[tuple[Keys, Ids | None]]
+
+CHUNK_KEYS = 1 << 20
+
+
+def array_source(fingerprints: object, ids: object) -> Source:
+    """Arrays as a stream. ids: uint64[n], "row" or None. ValueError where the lengths differ."""
+    keys = as_keys(fingerprints, "fingerprints")
+    if ids is not None and not isinstance(ids, str):
+        ids = as_keys(ids, "ids")
+        if len(ids) != len(keys):
+            raise ValueError(f"{len(ids)} ids for {len(keys)} fingerprints: expected one for each")
+    return ArraySource(keys, ids)
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """Arrays as a stream of slices. keys: uint64[n]; ids: uint64[n], "row" or None."""
+
+    keys: Keys
+    ids: Ids | str | None
+
+    def __iter__(self) -> Iterator[tuple[Keys, Ids | None]]:
+        for first in range(0, len(self.keys), CHUNK_KEYS):
+            chunk = self.keys[first : first + CHUNK_KEYS]
+            if isinstance(self.ids, str):
+                yield chunk, np.arange(first, first + len(chunk), dtype=np.uint64)
+            else:
+                yield chunk, self.ids if self.ids is None else self.ids[first : first + CHUNK_KEYS]
+
+
+def source_of(fingerprints: object, ids: object) -> Source:
+    """What build is given, as a source. ValueError or TypeError where the two do not go together."""
+    if isinstance(fingerprints, Iterator):
+        if ids is not None and not isinstance(ids, str):
+            raise TypeError(f'ids of a stream is a {type(ids).__name__}, expected "row", "pairs" or None')
+        if ids not in ("row", "pairs", None):
+            raise ValueError(f'ids of a stream is {ids!r}, expected "row", "pairs" or None')
+        return _stream(fingerprints, ids)
+    if isinstance(ids, str) and ids != "row":
+        raise ValueError(f'ids is {ids!r}, expected an array, "row" or None')
+    return array_source(fingerprints, ids)
+
+
+def _stream(items: Iterable[object], ids: str | None) -> Source:
+    """A caller's stream as (fingerprints, ids) arrays."""
+    row = 0
+    for item in items:
+        if ids == "pairs":
+            if not isinstance(item, tuple) or len(item) != 2 or item[1] is None or isinstance(item[1], str):
+                raise TypeError(f"the stream yields {item!r:.60}, expected pairs of arrays: (fingerprints, ids)")
+            yield from array_source(*item)
+            continue
+        keys = as_keys(item, "fingerprints")
+        yield keys, np.arange(row, row + len(keys), dtype=np.uint64) if ids == "row" else None
+        row += len(keys)
