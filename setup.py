@@ -2,9 +2,11 @@
 
 No machine-specific flag is used: the C kernels under fpstore/native are compiled for several
 instruction sets in one file each and choose at run time, so a wheel runs on any machine of its
-architecture. CFLAGS and LDFLAGS from the environment are honoured (see `make asan`).
+architecture. CFLAGS and LDFLAGS from the environment are honoured, and FPSTORE_OPTIMIZE takes the place of -O3, which
+would override a level among CFLAGS (see `make asan`).
 """
 
+import os
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -18,6 +20,7 @@ DIRECTIVES = {
     "initializedcheck": False,
     "embedsignature": True,
 }
+OPTIMIZE = os.environ.get("FPSTORE_OPTIMIZE", "-O3")
 HEADERS = [str(path) for path in sorted(Path("fpstore/native").glob("*.h"))]
 
 
@@ -28,7 +31,7 @@ def extension(name: str) -> Extension:
         [name.replace(".", "/") + ".pyx"],
         include_dirs=["fpstore/native"],
         depends=HEADERS,
-        extra_compile_args=["-O3", "-fno-strict-aliasing", "-fvisibility=hidden", "-Wno-unused-function"],
+        extra_compile_args=[OPTIMIZE, "-fno-strict-aliasing", "-fvisibility=hidden", "-Wno-unused-function"],
     )
 
 

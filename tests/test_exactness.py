@@ -13,6 +13,7 @@ from helpers import (
     difference_count,
     distinct,
     fingerprint_array,
+    flipped,
     key_sets,
     product_plans,
     queries_near,
@@ -28,6 +29,7 @@ from hypothesis import strategies as st
 from fpstore._probe import search
 from fpstore.plans import plan as plans
 from fpstore.plans.plan import Plan
+from fpstore.types import Keys
 
 PLANS = product_plans()
 SEED = st.integers(0, 2**32 - 1)
@@ -144,3 +146,53 @@ def test_every_neighbour_is_found_from_the_fingerprint_they_surround() -> None:
             assert len(query) == len(stored)
             assert np.array_equal(np.sort(fingerprint), stored)
             assert np.bincount(distance).tolist() == [1, 64, 2016, 41664]
+
+
+# Crowded slots, whose blocks are passed over where their bounds tell that no key of them is near.
+
+
+@pytest.mark.parametrize(
+    "plan", ["flips-2:1,1", "flips-3:1,0,0", "flips-3:0,1,0", *plans.PAPER_NAMES], ids=lambda name: name
+)
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_crowded_keys_are_searched_exactly(plan: str, seed: int | None) -> None:
+    rng = np.random.default_rng(11)
+    stored = distinct(uniform(1, rng) >> np.uint64(31) << np.uint64(31) | uniform(100_000, rng) >> np.uint64(33))
+    # Errors anywhere, and errors in the bits that the keys do not share only: those have more matches.
+    queries = np.concatenate([queries_near(stored, 3, 30, rng), rng.choice(stored, 30)])
+    queries[-30:] ^= flipped(np.zeros(30, dtype=np.uint64), rng.integers(0, 5, 30), rng) & np.uint64((1 << 31) - 1)
+    expected = brute_force(stored, queries, 3)
+    chosen = plans.named(plan, 3)
+    with segment_of(stored, chosen if seed is None else chosen.shuffled(seed)) as segment:
+        assert max(table.fence_count for table in segment.tables) > 700
+        for k in range(4):
+            assert difference_count(search(segment.view, queries, k), within(expected, k)) == 0, k
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> Keys:
+    """Keys that share all bits but some drawn ones: many blocks of one slot, some of them ending at a power of two."""
+    rng = np.random.default_rng(draw(SEED))
+    free = np.uint64(draw(st.integers(0, LAST)) & draw(st.integers(0, LAST)))
+    drawn = uniform(draw(st.integers(129, 3000)), rng) & free
+    if draw(st.booleans()):
+        drawn = np.concatenate([drawn, np.arange(400, dtype=np.uint64) << np.uint64(draw(st.integers(0, 55)))])
+    return distinct(drawn ^ (uniform(1, rng) & ~free))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.one_of(st.sampled_from([plan for plan in PLANS if len(plan.tables) <= 20]), scattered_plans()),
+    crowds(),
+    st.sampled_from(CODECS),
+    st.sampled_from([0, 1, 3]),
+    SEED,
+)
+def test_any_crowd_under_any_plan_is_searched_exactly(
+    plan: Plan, stored: Keys, codec: str, slot_bits: int, seed: int
+) -> None:
+    queries = queries_near(stored, plan.k, 40, np.random.default_rng(seed))
+    expected = brute_force(stored, queries, plan.k)
+    with segment_of(stored, plan.shuffled(seed) if seed % 2 else plan, codec=codec, slot_bits=slot_bits) as segment:
+        for k in range(plan.k + 1):
+            assert difference_count(search(segment.view, queries, k), within(expected, k)) == 0, k

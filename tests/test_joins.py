@@ -1,6 +1,7 @@
 """Joins of sorted keys: what they find, what they refuse, and that they go on where they stopped."""
 
 from collections.abc import Iterator
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from helpers import distinct, fingerprint_array, segment_of
 from fpstore._pairs import Flips, Join, Neighbours, Queries, Windows
 from fpstore._view import SegmentView
 from fpstore.plans import plan as plans
+from fpstore.plans.permutation import Permutation
 from fpstore.types import Keys
 
 KEYS = fingerprint_array([*range(300), 1 << 63, (1 << 63) + 1])
@@ -172,6 +174,59 @@ def test_counting_counts_what_next_returns(view: SegmentView) -> None:
         while not join.done:
             total += join.count()
     assert total == len(near_pairs(KEYS, 3))
+
+
+# --- Several tables, keys of all bits ---
+
+
+def clusters(rng: np.random.Generator) -> Keys:
+    """Keys within a few bits of one of some bases: more than two vectors of lanes in one window, garbage in no bit."""
+    bases = np.repeat(rng.integers(0, 1 << 64, 6, dtype=np.uint64), 100)
+    bits = np.uint64(1) << rng.integers(0, 64, (3, len(bases)), dtype=np.uint64)
+    return distinct(bases ^ np.bitwise_xor.reduce(bits * rng.integers(0, 2, bits.shape, dtype=np.uint64)))
+
+
+def few_bits(bits: int, most: int) -> list[int]:
+    """Every number of so many bits with at most `most` ones."""
+    return [sum(1 << bit for bit in chosen) for ones in range(most + 1) for chosen in combinations(range(bits), ones)]
+
+
+MANY_TABLES = [plans.flips(2, (1, 1), 3), plans.flips(3, (1, 0, 0), 3), plans.choose(5, 3), plans.paper("paper-4")]
+
+
+@pytest.mark.parametrize("window_bits", [0, 1, 4])
+@pytest.mark.parametrize("plan", MANY_TABLES, ids=lambda plan: plan.name)
+def test_queries_meet_each_near_key_in_one_table_of_several(plan: plans.Plan, window_bits: int) -> None:
+    rng = np.random.default_rng(20)
+    keys = clusters(rng)
+    queries = distinct(np.concatenate([keys[::3], keys[1::5] ^ np.uint64(1 << 40)]))
+    differences = np.bitwise_count(queries[:, None] ^ keys[None, :])
+    first, second = np.nonzero(differences <= 3)
+    near = (queries[first].tolist(), keys[second].tolist(), differences[first, second].tolist())
+    found = []
+    with segment_of(keys, plan) as segment:
+        for index, table in enumerate(plan.tables):
+            permutation = Permutation(table.prefix_mask)
+            windows = windows_of(np.sort(permutation.apply(keys)), window_bits)
+            for flips in few_bits(window_bits, table.flips):
+                mask = flips << (64 - window_bits)
+                own = np.sort(permutation.apply(queries))
+                found += found_by(Queries(segment.view, index, own, windows, 3, mask))
+    assert sorted(found) == sorted(zip(*near, strict=True))
+
+
+@pytest.mark.parametrize("window_bits", [1, 4])
+@pytest.mark.parametrize("plan", MANY_TABLES, ids=lambda plan: plan.name)
+def test_keys_meet_each_near_one_in_one_table_of_several(plan: plans.Plan, window_bits: int) -> None:
+    keys = clusters(np.random.default_rng(21))
+    found = []
+    with segment_of(keys, plan) as segment:
+        for index, table in enumerate(plan.tables):
+            own = np.sort(Permutation(table.prefix_mask).apply(keys))
+            flips = few_bits(window_bits, table.flips)[1:]
+            found += found_by(Neighbours(segment.view, index, own, 3, window_bits))
+            found += found_by(Flips(segment.view, index, windows_of(own, window_bits), 3, flips))
+    assert sorted(found) == near_pairs(keys, 3)
 
 
 # --- What they refuse ---

@@ -2,6 +2,7 @@
 
 import struct
 import threading
+from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,65 @@ def test_a_block_is_decoded_for_each_pattern_of_flips_that_leads_to_another_slot
         with segment_of(STORED[::3], plan, slot_bits=4) as segment:
             assert blocks_decoded(segment.view, queries, plan.k) == 100 * blocks
             assert blocks_decoded(segment.view, queries[:0], plan.k) == 0
+
+
+# One slot of 128 blocks: block i holds the 128 keys whose top seven bits are i. Between its bounds, the last key of
+# block i - 1 and its own, the bits that agree are those of i without the lowest one set, and zeros above: next to a
+# query of zeros they hold one error fewer than i has ones.
+STEPS = np.arange(1 << 14, dtype=np.uint64) << np.uint64(50)
+
+
+def choices(bits: int, most: int) -> int:
+    """How many numbers of so many bits have at most `most` ones."""
+    return sum(comb(bits, ones) for ones in range(most + 1))
+
+
+@pytest.mark.parametrize("distance", range(8))
+def test_a_block_of_a_large_slot_is_decoded_only_if_the_bits_its_keys_share_are_near_enough(distance: int) -> None:
+    # All 64 bits are prefix and may be flipped, so that any block is wanted, whatever distance is asked for.
+    with segment_of(STEPS, plans.flips(1, (7,), 7), slot_bits=0) as segment:
+        assert segment.tables[0].fence_count == 128
+        assert blocks_decoded(segment.view, STEPS[:1], distance) == choices(7, distance + 1)
+
+
+@pytest.mark.parametrize("low_errors", [0, 1, 2, 3])
+def test_a_block_of_a_large_slot_is_decoded_only_if_its_prefix_is_near_enough(low_errors: int) -> None:
+    # Two halves of one flip. In table 0 errors in the lower half, below the prefix, say nothing of a block. One flip
+    # reaches up to the key 2^63, the last of block 64. In table 1 all keys have the prefix 0.
+    query = fingerprint_array([(1 << low_errors) - 1])
+    with segment_of(STEPS, HALVES, slot_bits=0) as segment:
+        assert [table.fence_count for table in segment.tables] == [128, 128]
+        table_0 = choices(6, 2) + 1
+        table_1 = 0 if low_errors > 1 else choices(7, 3 - low_errors + 1)
+        assert blocks_decoded(segment.view, query, 3) == table_0 + table_1
+
+
+def test_a_block_whose_bounds_are_one_key_holds_no_other() -> None:
+    # A fence at the slot's start: no writer of ours makes one, as a block there would have one key alone.
+    payload = bytearray(64) + bytes(64)
+    directory = len(payload)
+    payload += struct.pack("<Q12H", 1 << 48, *[0] * 12) + bytes(32)
+    fences = len(payload)
+    payload += struct.pack("<QQ", 0, 1 << 48) + bytes(48)
+    record = TableRecord(1, 0, 0, 0, 64, 64, 8, directory, fences, 1, (1,) + (0,) * 64)
+    view = view_of_image(record, payload)
+    for query in (0, 1, 1 << 63, 7):
+        for distance in range(4):
+            near = query.bit_count() <= distance
+            assert blocks_decoded(view, fingerprint_array([query]), distance) == near
+            assert len(search(view, fingerprint_array([query]), distance)[0]) == near
+
+
+@pytest.mark.parametrize("plan", [HALVES, HALVES.shuffled(5), plans.flips(3, (1, 0, 0), 3).shuffled(6)])
+def test_a_probe_of_crowded_keys_decodes_few_of_their_blocks(plan: plans.Plan) -> None:
+    # 2^17 keys with 33 bits in common: in their own order 1,024 blocks, which have ten bits more in common, less one.
+    # Other tables have slots that are not large, of which each of some 16 flips decodes one.
+    rng = np.random.default_rng(10)
+    keys = distinct(uniform(1, rng) >> np.uint64(31) << np.uint64(31) | uniform(1 << 17, rng) >> np.uint64(33))
+    queries = flipped(rng.choice(keys, 50), rng.integers(0, 4, 50), rng)
+    with segment_of(keys, plan) as segment:
+        assert max(table.fence_count for table in segment.tables) >= 1000
+        assert blocks_decoded(segment.view, queries, 3) < 50 * (choices(10, 4) + 2 * 17)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 3000])

@@ -151,12 +151,15 @@ def test_bench_ingest_adds_probes_and_merges() -> None:
 
 
 def test_keys_that_aim_at_public_plans_crowd_them_and_not_those_of_a_seed() -> None:
-    found = {
-        row["plan"]: row for row in rows_of(result_of("check_adversarial", "--plans", "balanced,paper-20"), "agree")
-    }
+    result = result_of("check_adversarial", "--plans", "size,balanced,paper-20")
+    found = {row["plan"]: row for row in rows_of(result, "agree")}
     for plan in ("flips-3:1,0,0", "paper-20"):
         assert found[plan]["with one prefix"] == 20_000
         assert found[f"{plan} shuffled"]["with one prefix"] < 5_000
+    (judged,) = result["bars"]
+    assert (judged["at_most"], judged["verdict"]) == (60, "small")
+    assert judged["found"] == found["flips-2:1,1 shuffled"]["times that"] > 0
+    assert len(rows_of(result, "arranged around one query")) == 1
 
 
 def test_bench_scale_builds_probes_and_verifies() -> None:

@@ -25,9 +25,13 @@ ALWAYS_INLINE void KERNEL(note)(Lanes *noted, const Lanes *difference, unsigned 
 }
 
 ALWAYS_INLINE unsigned KERNEL(noted_lanes)(const Lanes *noted, unsigned distance) {
-    unsigned near = _mm512_cmple_epu32_mask((__m512i)*noted, _mm512_set1_epi32((int)distance));
-    __asm__("" : "+r"(near)); /* gcc 12 may else save the 16 bits of the mask on the stack and load 32 (seen in tools/fuzz) */
-    return near;
+    __mmask16 near = _mm512_cmple_epu32_mask((__m512i)*noted, _mm512_set1_epi32((int)distance));
+    unsigned lanes;
+    /* A conversion in C is compiled wrong by gcc 12.2: its combine pass makes one instruction of comparison and extension
+       (*avx512f_ucmpv16si3_zero_extendsi), and splits it again without the extension. As long as the number stays in
+       registers nobody notices; on the stack it has 16 bits that nobody wrote, so that lanes 16..31 look near. */
+    __asm__("kmovw %1, %0" : "=r"(lanes) : "k"(near));
+    return lanes;
 }
 
 ALWAYS_INLINE __m256i KERNEL(fold_eight)(const uint64_t *keys) {

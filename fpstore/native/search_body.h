@@ -109,6 +109,14 @@ ALWAYS_INLINE Status KERNEL(want)(Search *search, const Block *block, uint64_t b
     return OK;
 }
 
+/* Whether a block whose keys lie in [least, most] may hold one to report: bits above the highest one in which these bounds
+   differ are the same in all its keys, and so are the errors in them. */
+ALWAYS_INLINE int KERNEL(may_hold)(const Search *search, const Table *table, uint64_t query, uint64_t least, uint64_t most) {
+    uint64_t errors = (least ^ query) & top_bits(64 - bit_length(least ^ most));
+    return KERNEL(ones)(errors) <= search->distance &&
+           KERNEL(ones)(errors & top_bits(table->permutation.prefix_bits)) <= table->flips;
+}
+
 static __attribute__((noinline)) Status KERNEL(want_large)(Search *search, const SlotProbe *probe, Block *block) {
     const Table *table = search->tables[probe->table];
     uint64_t index, last_key, top = slot_end(probe->slot, table->slot_bits);
@@ -117,7 +125,8 @@ static __attribute__((noinline)) Status KERNEL(want_large)(Search *search, const
     for (; status == OK && index < table->fence_count && !search->done; index++) {
         status = fence_block(search->pages, table, probe->slot, index, block, &last_key);
         if (status != OK || last_key > top) break;
-        status = KERNEL(want)(search, block, block->end - block->start);
+        if (KERNEL(may_hold)(search, table, probe->query, block->previous, last_key))
+            status = KERNEL(want)(search, block, block->end - block->start);
         if (last_key >= probe->last_wanted) break;
     }
     return status;
