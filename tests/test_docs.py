@@ -205,6 +205,19 @@ def test_the_numbers_of_the_pages_are_those_of_the_code(page: str, text: str, nu
     assert text.format(number) in " ".join((ROOT / page).read_text().split())
 
 
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
+    printed = (ROOT / "docs/benchmarks.md").read_text().partition("\nuniform 10,000,000: 10,000 queries within 3")[2]
+    for plan in planner.AIMS:
+        row = re.search(rf"^  {plan} \([^)]*\) +(.*)$", printed, re.M)
+        call = re.search(rf"^  probe, plan {plan} +([\d.]+) ", printed, re.M)
+        assert row
+        assert call
+        bytes_per_key, _, _, _, _, batch, ratio, *_ = map(float, row[1].split())
+        wanted = f"{bytes_per_key:.1f} file {batch:.1f} FAISS / {ratio:.1f} {float(call[1]):.1f}"
+        (cells,) = re.findall(rf"^\| fpstore `{plan}`, \d+ tables \|(.*)$", (ROOT / "README.md").read_text(), re.M)
+        assert " ".join(re.sub(r"[*|()]", " ", cells).split()) == wanted
+
+
 # --- What the pages show as it is on the disk ---
 
 
