@@ -1,4 +1,4 @@
-"""Owns what a caller sees of the inputs: which format a source has, and its rows as batches or documents."""
+"""Owns what a caller sees of the inputs: the format of each source, and its rows as batches or documents."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def _holds_texts(source: _Source, request: Request) -> bool:
 
 
 def _expect_one_kind(sources: list[_Source], request: Request) -> None:
-    """Refuse texts beside ready-made fingerprints: nobody knows whether those are of the same recipe."""
+    """Refuse texts beside ready-made fingerprints: nobody knows whether these were made by the same recipe."""
     texts = [source for source in sources if _holds_texts(source, request)]
     others = [source for source in sources if source not in texts]
     if texts and others:

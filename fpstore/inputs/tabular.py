@@ -52,7 +52,8 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
 
 
 def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -> Iterator[Records]:
-    # The limit is the process's own and only ever raised here; its default, 128 KiB, is less than many texts.
+    # The limit is the whole process's, and is raised here but never lowered; the default is 128 KiB, less than many
+    # texts.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     with open_stream(path, request.on_bytes) as stream:
         lines = Lines(stream)
@@ -142,7 +143,7 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
         yield Records(path, "row", rows, rows, _parquet_column(batch.column(value), types), id_column, end)
         row = end
         if request.on_bytes is not None:
-            # Which bytes Arrow reads it does not say: the share of the rows stands for them.
+            # Arrow does not say which bytes it reads; the share of the rows stands for them.
             share = size * row // max(file.metadata.num_rows, 1)
             request.on_bytes(share - told)
             told = share
