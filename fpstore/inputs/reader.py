@@ -136,9 +136,9 @@ def read(
     warc are anyhow). k: the distance that they will be compared by, for Reader.lengths. threads: make the
     fingerprints. skip_bad: count bad lines and rows instead of raising. on_bytes: told of bytes as they are read.
 
-    Raises ValueError for a wrong argument and where some sources hold texts and others fingerprints, BadInput (a
-    ValueError) for a source that does not hold what its format says, ImportError where an optional package is
-    missing; the system's errors pass through.
+    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
+    ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
+    The system's errors pass through.
     """
     recipe = DEFAULT if recipe is None else recipe
     lengths = Lengths(recipe, k)

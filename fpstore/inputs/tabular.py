@@ -92,7 +92,7 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
 def _columns(first: list[str], where: str, request: Request) -> tuple[tuple[int, int | None], bool]:
     """The indexes of the columns of values and of ids, and whether the first row is a header.
 
-    It is one where a column is asked for by its name, where it names the default column, and where the
+    It is one where a column is asked for by its name, and where it names the default column. It is one too where the
     cell of a column asked for by number begins like a name and cannot be a fingerprint or an id.
     """
     names = [cell.strip() for cell in first]

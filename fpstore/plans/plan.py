@@ -237,10 +237,10 @@ def general_table_count(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -
 def general(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -> Plan:
     """The paper's general rule (section 3.1.2) for n = 2^d keys of f = key_bits bits, as an actual plan.
 
-    X(f, k, d) = 1 if d < tau, else min over r > k of C(r, k) * X(fk/r, k, d - (r-k)f/r): split f bits in r
-    bands, let some r - k be the prefix, and go on with the rest until fewer than 2^tau keys share a prefix.
-    Bands here have whole numbers of bits, so the tables of one level may differ by a level below. At least
-    one split is made. Raises PlanError when that takes more than MAX_TABLES tables.
+    X(f, k, d) = 1 if d < tau, else min over r > k of C(r, k) * X(fk/r, k, d - (r-k)f/r). That is: split f bits in r
+    bands, let some r - k be the prefix, and go on with the rest until fewer than 2^tau keys share a prefix. Bands here
+    have whole numbers of bits, so the tables of one level may differ by a level below. At least one split is made.
+    Raises PlanError when that takes more than MAX_TABLES tables.
     """
     name = f"general-{n}:{tau}"
     table_count, splits = _general_splits(key_bits, k, n, tau)
