@@ -18,7 +18,8 @@ LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 ITEM = re.compile(r"\s*(?:[-*]|\d+\.)\s")
 # What makes a sentence one that can be wrong: a number, or a word that allows no exception.
 CLAIM = re.compile(
-    r"\d|\b(?:always|never|every|all|none|nothing|nobody|only|exactly|cannot|at most|at least|once|twice|half|third"
+    r"\d|\b(?:always|never|every|everything|everywhere|any|each|no|all|none|nothing|nobody|only|exactly|cannot"
+    r"|at most|at least|once|twice|half|third"
     r"|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million|billion)\b",
     re.I,
 )

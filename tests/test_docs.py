@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pages import ROOT, Block, blocks, code_blocks, word_count
-from test_layering import CORE, FOLDERS, WINGS
+from test_layering import CORE, FOLDERS, MODULES, PACKAGE, WINGS
 
 import fpstore
 from fpstore import format as layout
@@ -135,6 +135,14 @@ def test_the_map_of_the_rooms_is_that_of_the_code() -> None:
     assert wings == list(WINGS)
 
 
+def test_a_package_that_is_somebodys_secret_is_imported_there_alone() -> None:
+    for package, keeper in (("lmdb", "living/environment.py"), ("click", "cli/")):
+        named = re.compile(rf"^\s*(?:import|from) {package}\b", re.M)
+        importers = {path.relative_to(PACKAGE).as_posix() for path in MODULES if named.search(path.read_text())}
+        assert importers, package
+        assert {path for path in importers if not path.startswith(keeper)} == set(), package
+
+
 def test_the_pictures_name_rooms_that_are_there() -> None:
     rooms = {f"{folder}/{room}" for folder, order in FOLDERS.items() for room in order} | {*CORE}
     for section in ("A query", "An addition", "A merge"):
@@ -179,6 +187,7 @@ NUMBERS = (
     (DESIGN, "weights in units of 2^-{}", idf.UNIT.bit_length() - 1),
     ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
     ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
+    ("README.md", "shared by up to {:,} reading processes", environment.MAX_READERS),
     ("README.md", "up to {:,} rows as a rule", writers.FLUSH_ROWS),
     ("README.md", "{} times that at most", NAMES[1 + writers.MAX_PENDING_ROWS // writers.FLUSH_ROWS]),
     ("README.md", "one for {} fingerprints", writers.KEYS_PER_REMOVAL),
