@@ -13,7 +13,7 @@ def fields_of(record: Any) -> dict[str, Any]:
 
 
 def record_of(kind: type[T], fields: Any) -> T:
-    """The dataclass of these fields. ValueError unless they are its fields, and what it checks."""
+    """The dataclass with these fields. ValueError for other fields, and for what it refuses itself."""
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     found = set(fields) if isinstance(fields, dict) else None
     expect(kind.__name__, fields, found == names, f"the fields {', '.join(sorted(names))}")
@@ -26,12 +26,12 @@ def canonical_json(value: object) -> str:
 
 
 def expect(what: str, found: object, holds: bool, expected: str) -> None:
-    """ValueError in one line, unless it holds."""
+    """Raise ValueError, in one line, unless it holds."""
     if not holds:
         raise ValueError(f"{what} is {found!r:.80}, expected {expected}")
 
 
 def expect_integer(what: str, found: object, least: int, most: int) -> None:
-    """ValueError unless found is an integer from least to most."""
+    """Raise ValueError unless found is an integer from least to most."""
     whole = isinstance(found, int) and not isinstance(found, bool) and least <= found <= most
     expect(what, found, whole, f"{least}" if least == most else f"an integer from {least} to {most}")

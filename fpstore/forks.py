@@ -1,4 +1,4 @@
-"""Which fork of a process this is: what a fork inherits and must not use is told apart without asking the system."""
+"""Counts forks, so that what a fork inherits and must not use can be told without asking the system."""
 
 import os
 

@@ -1,8 +1,8 @@
 """Owns every byte offset and every number of a segment file; docs/format.md is its table.
 
-Records pack to exactly the bytes of that page, and unpack only from bytes that keep every rule which
-a record can show: what `unpack` returns is safe to seek, to map and to allocate by. Errors name the
-record, what was found and what was expected; the caller puts the path in front.
+Records pack to exactly the bytes of that page, and unpack only from bytes that keep every rule which a record can show:
+what `unpack` returns is safe to seek to, to map and to allocate. Errors name the record, what was found and what was
+expected; the caller puts the path in front.
 """
 
 import struct
@@ -40,7 +40,7 @@ CODEC_RAW = 3
 CODECS = ("gap", "xor", "rice", "raw")  # the name of codec number i
 MAX_SLOT_BITS = 40
 MAX_RICE_BITS = 63
-MAX_RICE_QUOTIENT = 24  # so many zero bits say that the delta follows whole
+MAX_RICE_QUOTIENT = 24  # this many zero bits say that the delta follows as it is
 # Bits of the longest code of one key: 12 and the 63 below the leading one; 24 and a whole delta; a whole key.
 MAX_KEY_CODE_BITS = (
     MAX_CODE_BITS + KEY_BITS - 1,
@@ -258,7 +258,7 @@ class SegmentRecord:
 
     @classmethod
     def unpack(cls, data: bytes) -> "SegmentRecord":
-        """The record in 128 bytes. Raises CorruptStore; whether its regions fit the file Summary says."""
+        """The record in 128 bytes. Raises CorruptStore; Summary checks whether its regions fit the file."""
         where = "segment record"
         _expect(where, "length", len(data), SEGMENT_RECORD_BYTES)
         key_bits, *fields = _SEGMENT_RECORD.unpack(data)
@@ -275,7 +275,7 @@ class SegmentRecord:
         elif record.id_kind == ID_KIND_ONE:
             _expect(where, "id_count", record.id_count, record.key_count)
         _expect_within(where, "id_width", record.id_width, 0, 64 if record.id_count else 0)
-        # An id with the highest bit of the width set is stored, and it has to be a 64-bit number.
+        # Some stored id has the highest bit of the width set, and with id_base it has to be a 64-bit number.
         id_base_most = (1 << 64) - 1 - (1 << record.id_width >> 1) if record.id_count else 0
         _expect_within(where, "id_base", record.id_base, 0, id_base_most)
         grouped = record.id_kind == ID_KIND_MANY
@@ -322,8 +322,8 @@ class TableRecord:
     def unpack(cls, data: bytes, table_index: int, key_count: int) -> "TableRecord":
         """The record of table `table_index` in 192 bytes, in a segment of key_count keys.
 
-        Every key takes a bit of payload at least, and Summary holds payload_bits against the file, so
-        key_count is bounded too. Raises CorruptStore.
+        Every key takes a bit of payload at least, and Summary compares payload_bits with the file, so key_count is
+        bounded too. Raises CorruptStore.
         """
         where = f"table {table_index}"
         _expect(where, "record length", len(data), TABLE_RECORD_BYTES)

@@ -80,10 +80,10 @@ def _huffman_lengths(counts: dict[int, int]) -> dict[int, int]:
 def _package_merge_lengths(counts: dict[int, int], limit: int) -> dict[int, int]:
     """The best lengths of at most `limit` bits for two symbols or more.
 
-    Package-merge (Larmore and Hirschberg, JACM 1990). A coin is (weight, the symbols in it). Each of
-    `limit` rounds pairs the coins of the round before, lightest first, and lays a fresh coin for each of the
-    n symbols beside the pairs. The 2n - 2 lightest coins of the last round pay for the code: a symbol
-    is as many bits long as it occurs in them.
+    Package-merge (Larmore and Hirschberg, JACM 1990). A coin is (weight, the symbols in it). Each of `limit` rounds
+    pairs the coins of the round before, lightest first, and lays a fresh coin for each of the n symbols beside the
+    pairs. The 2n - 2 lightest coins of the last round pay for the code: a symbol's length in bits is how often it
+    occurs in them.
     """
     fresh = sorted(((count, (symbol,)) for symbol, count in counts.items()), key=_weight)
     coins: list[tuple[int, tuple[int, ...]]] = []

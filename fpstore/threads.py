@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from fpstore.arrays import as_integer
 
-# So often a waiting thread looks whether there was a Ctrl-C.
+# How often a waiting thread looks for a Ctrl-C.
 HEARING_SECONDS = 0.05
 
 _Item = TypeVar("_Item")
@@ -31,10 +31,10 @@ class Threads:
             self._pool.shutdown(wait=False)
 
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-        """[work(item) for item in items]. Raises what work raises, once no thread is at it any more."""
+        """[work(item) for item in items]. Raises what work raises, once no thread is working any more."""
         results: dict[int, _Result] = {}
         helpers: list[Future[None]] = []
-        # One step of it is one step of the interpreter, so no two threads get the same index.
+        # Taking an index is one step of the interpreter, so no two threads get the same one.
         waiting = iter(range(len(items)))
 
         def run() -> None:
@@ -50,7 +50,7 @@ class Threads:
             run()
         finally:
             _drop(waiting)
-            # One that has not begun by now, because it serves another call, is not waited for.
+            # A helper that has not begun by now serves another call, and is not waited for.
             begun = [helper for helper in helpers if not helper.cancel()]
             wait(begun)
         for helper in begun:
@@ -83,8 +83,9 @@ def slices(count: int, threads: int, most: int, least: int) -> list[slice]:
 
 
 def wait_for(thread: threading.Thread) -> None:
-    """Until the thread has ended. Ctrl-C is heard meanwhile."""
-    # A signal that comes just before the main thread falls asleep does not wake it: so it sleeps for moments.
+    """Wait until the thread has ended; Ctrl-C is noticed meanwhile."""
+    # A signal that comes just before the main thread falls asleep does not wake it, so it sleeps for a moment at a
+    # time.
     while thread.is_alive():
         thread.join(HEARING_SECONDS)
 

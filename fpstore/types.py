@@ -1,4 +1,4 @@
-"""The array types that signatures name; it imports nothing of fpstore's."""
+"""The array types that signatures name; it imports nothing else of fpstore."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol

@@ -1,7 +1,7 @@
 """The bytes of a segment of format version 1, pinned: another byte for the same input is another format.
 
 Where one of these fails, stores that people have may no longer open, or open and mean something else: raise
-FORMAT_VERSION, and say in docs/format.md and CHANGELOG.md what changed.
+`format.VERSION`, and say in docs/format.md and CHANGELOG.md what changed.
 """
 
 import hashlib

@@ -66,7 +66,7 @@ def test_a_state_read_back_is_the_state_written(settings, segments, generation, 
     assert decode(encode(state, transaction), transaction) == state
 
 
-def test_the_record_is_what_the_format_page_shows():
+def test_the_record_is_canonical_json_under_a_checksum_of_its_place():
     text = (
         b'{"first_change":1,"generation":1,"next_change":1,"next_segment":8,"removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'

@@ -3,8 +3,8 @@
     python tools/bench_scale.py --n 1e9 --memory 12GiB --plan size --dir PATH [--queries 1e6] [--keep]
                                 [--small] [--json]
 
-Uniform keys are streamed into a build in a process of its own, whose memory is measured; then, with the store:
-opening; probes with nothing of the file in memory; a first batch, verify, and probes and a batch with everything in
+Uniform keys are streamed into a build in a process of its own, whose memory is measured. Then the store is opened, and
+probed with nothing of the file in memory. There follow a first batch, verify, and probes and a batch with everything in
 memory. Takes the disk that the store takes, and the spill files of the build: what is there is checked before.
 
 A cold probe: the store is closed, so that nothing maps the file, the kernel is told to drop the file's pages

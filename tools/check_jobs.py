@@ -4,9 +4,9 @@
 
 Each job runs over a small corpus in batches of a few documents, in a child that is killed before its n-th step: a write
 that is made durable, a rename, a removal, a change of the store. The same job is then run again, killed again now and
-then, until it ends. After that its results are byte for byte those of a run that nobody killed, so are the rows
-of the standing store and the spool beside it, and nothing else is left in the folder.
---short: each job is killed at some of its steps only. Exit status 1 if anything did not hold.
+then, until it ends. After that its results are byte for byte those of a run that nobody killed. So are the rows of the
+standing store and the spool beside it, and nothing else is left in the folder. --short: each job is killed at some of
+its steps only. Exit status 1 if anything did not hold.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The tables of a plan from table 0's sorted keys: the same keys under each permutation, sorted.
 
-Keys in memory are permuted, dealt out and sorted in one go, while the table before is encoded where there are threads
-and room for that; keys in a spill file go through a sorter of their own.
+Keys in memory are permuted, dealt out and sorted in one go; with threads and room for it, while the table before is
+encoded. Keys in a spill file go through a sorter of their own.
 """
 
 from collections.abc import Generator

@@ -25,8 +25,8 @@ MIN_MEMORY_BYTES = 1 << 20
 # Set aside from the budget for everything that is not an array of keys. Of a large budget, sorting in place takes up to
 # 528 KiB of scratch.
 RESERVE_BYTES = 96 << 10
-# Chunks are read for a consumer that has its own use for the budget: an eighth of it, and no more than
-# what already makes the cost of a call vanish.
+# Chunks are read for a consumer that has its own use for the budget: an eighth of it, and no more than it takes for a
+# call to cost next to nothing.
 CHUNK_BYTES = 8 << 20
 # A merge reads at least this much of a run at a time; what would need smaller pieces is merged in two rounds.
 MIN_PIECE_BYTES = 4 << 10
@@ -86,7 +86,7 @@ class Background:
         self._thread.start()
 
     def result(self) -> int:
-        """Wait for it; what it returns or raises. A KeyboardInterrupt ends the waiting, not the work."""
+        """Wait for the work; what it returns or raises. A KeyboardInterrupt ends the waiting, not the work."""
         wait_for(self._thread)
         (result,) = self._outcome
         if isinstance(result, BaseException):

@@ -78,7 +78,7 @@ class _Subcommands(click.Group):
         except (click.ClickException, click.exceptions.Exit):
             raise
         except Exception as error:
-            if sys.flags.dev_mode:  # python -X dev: whoever looks for a fault wants the whole story
+            if sys.flags.dev_mode:  # python -X dev: whoever looks for a fault wants all of it
                 raise
             raise failure_of(error) from error
 

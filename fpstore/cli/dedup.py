@@ -83,7 +83,8 @@ def command(
     ones only.
 
     What is interrupted, by Ctrl-C, kill -9 or a power cut, goes on when the same command is given again, and the
-    results are the same as without; until then they are in KEPT.part, and the folder KEPT.job says how far it got.
+    results are the same as without an interruption. Until then they are in KEPT.part, and the folder KEPT.job says how
+    far it got.
 
     With --store the kept documents are numbered on from the largest id in STORE. Their names are beside it, in
     STORE.documents, and with --confirm their texts too: a later job with --confirm needs them. The same INPUT a second

@@ -22,7 +22,7 @@ Examples:
   fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fps - --format hex
 """
 
-# Of texts, about; they are turned into fingerprints together.
+# About this many characters of texts are turned into fingerprints together.
 BATCH_CHARACTERS = 1 << 22
 
 

@@ -15,7 +15,7 @@ Examples:
 @click.command(short_help="Print recipes for texts.", epilog=EPILOG)
 @click.argument("name", metavar="[NAME]", required=False)
 def command(name: str | None) -> None:
-    """Print the recipe NAME as JSON, or without one the names of all and what is their own.
+    """Print the recipe NAME as JSON; without a NAME, the names of all recipes and how each differs.
 
     The steps and what each can be: the documentation of fpstore.text.recipe. Which to choose:
     docs/choosing-a-recipe.md.

@@ -17,8 +17,8 @@ from fpstore.cli.values import json_option, store_argument
 def command(store: str, as_json: bool) -> None:
     """Print the compression report of STORE. It reads every table once.
 
-    For each table and for the store: keys, bytes, bits per key, the ratio to raw 64-bit keys and to the entropy
-    bound, Huffman code lengths and the histogram behind them, and what each codec would have cost on this data.
+    For each table and for the store: keys, bytes, bits per key, and the ratio to raw 64-bit keys and to the entropy
+    bound. Then Huffman code lengths, the histogram behind them, and what each codec would have cost on this data.
     """
     import fpstore
 

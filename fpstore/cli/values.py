@@ -41,7 +41,7 @@ def key_count(typed: str) -> int:
         count = Decimal(typed)
     except InvalidOperation:
         count = Decimal("NaN")
-    # The exponent is looked at first: the integer of 1e999999999 would fill the memory.
+    # The exponent is checked first: the integer of 1e999999999 would fill the memory.
     if not (count.is_finite() and count.adjusted() < 20 and count == count.to_integral_value()):
         raise click.BadParameter(f"found {typed!r:.40}, expected a whole number such as 1000000 or 8e9")
     return int(count)

@@ -6,10 +6,10 @@ A written fingerprint is one of
 - exactly 16 hexadecimal digits, as fpstore prints them;
 - otherwise decimal digits, up to 2**64 - 1.
 
-Sixteen decimal digits can be read in two ways. One alone is hexadecimal. In a file, the others decide: where
-they are decimal numbers it is decimal, where they are hexadecimal it is hexadecimal, and where the file
-mixes both it is refused. (One uniform decimal fingerprint in 2,000 has 16 digits: read as hexadecimal they
-would be wrong without a word.)
+Sixteen decimal digits can be read in two ways. One alone is hexadecimal. In a file, the others decide: where they are
+decimal numbers it is decimal, where they are hexadecimal it is hexadecimal, and where the file mixes both it is
+refused. (One uniform decimal fingerprint in 2,000 has 16 digits: read as hexadecimal they would be wrong, and nobody
+would be told.)
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FingerprintColumn:
     def parse_digits(self, digits: bytes) -> npt.NDArray[np.uint64] | None:
         """Fingerprints (uint64[n]) of 16 n bytes that are 16 hexadecimal digits each, at full speed.
 
-        None where they are not, or could be decimal numbers: parse tells.
+        None where they are not, or could be decimal numbers: then parse decides.
         """
         if self._decimal_seen:
             return None

@@ -128,7 +128,7 @@ def _kind(head: bytes) -> str | None:
 
 
 class _Raw(io.RawIOBase):
-    """Bytes as they are stored: tells their first four ahead, and counts them. It does not own the file."""
+    """Bytes as they are stored: shows the first four ahead, and counts them. It does not own the file."""
 
     def __init__(self, file: BinaryIO, on_bytes: OnBytes | None) -> None:
         # readinto1 asks a buffered file (standard input) for what is there, instead of waiting for all.

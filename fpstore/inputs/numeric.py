@@ -1,6 +1,7 @@
 """Owns the formats that hold nothing but fingerprints: `npy`, raw little-endian `u64`, lines of `hex`.
 
-What a file says of itself is compared with its size before anything is read, and nothing is allocated by it.
+What a file says of itself is compared with its size before anything is read, and nothing is allocated on the strength
+of it.
 """
 
 from __future__ import annotations

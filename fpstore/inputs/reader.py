@@ -1,4 +1,4 @@
-"""Owns what a caller sees of the inputs: which format a source has, and its rows as batches or documents."""
+"""Owns what a caller sees of the inputs: the format of each source, and its rows as batches or documents."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ def read(
     warc are anyhow). k: the distance that they will be compared by, for Reader.lengths. threads: make the
     fingerprints. skip_bad: count bad lines and rows instead of raising. on_bytes: told of bytes as they are read.
 
-    Raises ValueError for a wrong argument and where some sources hold texts and others fingerprints, BadInput (a
-    ValueError) for a source that does not hold what its format says, ImportError where an optional package is
-    missing; the system's errors pass through.
+    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
+    ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
+    The system's errors pass through.
     """
     recipe = DEFAULT if recipe is None else recipe
     lengths = Lengths(recipe, k)
@@ -269,7 +269,7 @@ def _holds_texts(source: _Source, request: Request) -> bool:
 
 
 def _expect_one_kind(sources: list[_Source], request: Request) -> None:
-    """Refuse texts beside ready-made fingerprints: nobody knows whether those are of the same recipe."""
+    """Refuse texts beside ready-made fingerprints: nobody knows whether these were made by the same recipe."""
     texts = [source for source in sources if _holds_texts(source, request)]
     others = [source for source in sources if source not in texts]
     if texts and others:

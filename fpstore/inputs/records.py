@@ -13,7 +13,7 @@ from fpstore.inputs.cells import Column, FingerprintColumn, parse_ids
 from fpstore.inputs.errors import BadInput, Faults, shown
 from fpstore.text import Recipe
 
-# A group of records is full at this size, so that long texts do not add up.
+# A group of records is full at this size, so that long texts do not fill the memory.
 GROUP_BYTES = 4 << 20
 
 
@@ -26,7 +26,7 @@ class Batch:
 
 
 class Page(NamedTuple):
-    """An HTML document as an input holds it; charset: what its server said that its bytes are."""
+    """An HTML document as an input holds it; charset: the one that its server named."""
 
     markup: str | bytes
     charset: str | None
@@ -95,7 +95,7 @@ class Records:
         return f"{self.source}, {self.unit} {place}" if self.unit else str(place)
 
     def name(self, index: int) -> str:
-        """What a list of documents calls one of the records."""
+        """The name that one of the records has in a list of documents."""
         place = self.places[index]
         return f"{self.source}:{place}" if self.unit else str(place)
 

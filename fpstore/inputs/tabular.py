@@ -52,7 +52,8 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
 
 
 def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -> Iterator[Records]:
-    # The limit is the process's own and only ever raised here; its default, 128 KiB, is less than many texts.
+    # The limit is the whole process's, and is raised here but never lowered; the default is 128 KiB, less than many
+    # texts.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     with open_stream(path, request.on_bytes) as stream:
         lines = Lines(stream)
@@ -91,7 +92,7 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
 def _columns(first: list[str], where: str, request: Request) -> tuple[tuple[int, int | None], bool]:
     """The indexes of the columns of values and of ids, and whether the first row is a header.
 
-    It is one where a column is asked for by its name, where it names the default column, and where the
+    It is one where a column is asked for by its name, and where it names the default column. It is one too where the
     cell of a column asked for by number begins like a name and cannot be a fingerprint or an id.
     """
     names = [cell.strip() for cell in first]
@@ -142,7 +143,7 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
         yield Records(path, "row", rows, rows, _parquet_column(batch.column(value), types), id_column, end)
         row = end
         if request.on_bytes is not None:
-            # Which bytes Arrow reads it does not say: the share of the rows stands for them.
+            # Arrow does not say which bytes it reads; the share of the rows stands for them.
             share = size * row // max(file.metadata.num_rows, 1)
             request.on_bytes(share - told)
             told = share

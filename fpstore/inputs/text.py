@@ -1,6 +1,6 @@
 """Owns the formats that hold documents: `jsonl`, one object a line, `text` and `html`, one document a file.
 
-Text is UTF-8; what is not becomes the replacement character, save in JSON, where it is a bad line.
+Text is UTF-8; what is not becomes the replacement character, except in JSON, where it is a bad line.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _walk(directory: str) -> Iterator[str]:
     """Every regular file under directory, in the order of its path, names compared by code point."""
 
     def fail(error: OSError) -> NoReturn:
-        # A directory that cannot be listed would be a shorter answer.
+        # To pass over a directory that cannot be listed would be a shorter answer.
         raise error
 
     for parent, children, files in os.walk(directory, onerror=fail):
@@ -120,7 +120,7 @@ def _json_loader() -> Callable[[bytes], object]:
         try:
             return decode(line)
         except (msgspec.MsgspecError, RecursionError):
-            # It refuses a few lines that json takes, such as half of a surrogate pair.
+            # msgspec refuses a few lines that json takes, such as those with half of a surrogate pair.
             return _load_json(line)
 
     return load

@@ -1,4 +1,4 @@
-"""Owns the format `warc`: archived pages, and the texts that were made of such (WET).
+"""Owns the format `warc`: archived pages, and texts that were made of archived pages (WET).
 
 A document is a response of status 200 whose content is HTML, a resource that is HTML, or a conversion. FastWARC
 (extra `warc`) reads the records and undoes the encodings of HTTP; a response that it cannot undo, or a document of
@@ -20,7 +20,7 @@ from fpstore.text import need
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _OK = 200
 _END_OF_RECORD = b"\r\n\r\n"
-# A response on its own, for a reader of its own: what is wrong in it cannot harm the next.
+# Each response has a reader of its own, so that what is wrong in it cannot harm the next.
 _HEAD = (
     b"WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n"
 )

@@ -12,7 +12,7 @@ from fpstore import Store
 from fpstore.jobs.leaders import VERDICT, nearest_rows
 from fpstore.types import Array, Ids, Keys
 
-# So many documents are looked up at once. Centers that moved meanwhile are compared one by one.
+# How many documents are looked up at once. Centers that moved meanwhile are compared one by one.
 SLICE = 2048
 
 # For each bit, how many more members have it than have not; and the fingerprint of the first.

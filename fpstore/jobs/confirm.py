@@ -1,4 +1,4 @@
-"""The check of a match on the documents themselves: how alike are they, by the textbook, and is that enough?
+"""Checks a match on the documents themselves: how alike are they, by a textbook measure, and is that enough?
 
 Jaccard: of the shingles that one of the two documents has, the share that both have. Cosine: of the angle between the
 two vectors of shingles with their weights. Both are exact, from the recipe's features, but for shingles whose hashes
@@ -18,7 +18,7 @@ from fpstore.text.recipe import Features
 
 MEASURES = ("jaccard", "cosine")
 
-# Of features of kept documents, which are looked at again and again.
+# For the features of kept documents, which are looked at again and again.
 _CACHE_BYTES = 64 << 20
 
 _TYPED = re.compile(r"\s*([a-z]+)\s*>=\s*([0-9.]+)\s*")

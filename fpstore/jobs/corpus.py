@@ -17,7 +17,8 @@ from fpstore.text import Recipe
 from fpstore.text.short import Lengths
 from fpstore.types import Keys
 
-# A batch is full with so many documents, or so many bytes of text. It is what an interruption costs, and what is held.
+# A batch is full with this many documents, or this many bytes of text. It is what is held, and what an interruption
+# costs.
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 16 << 20
 
@@ -153,7 +154,7 @@ class Corpus:
 
 
 def hash_of(text: str) -> int:
-    """What stands for the fingerprint of a text without tokens: 64 bits of BLAKE2b of its UTF-8."""
+    """The stand-in for the fingerprint of a text without tokens: 64 bits of BLAKE2b of its UTF-8."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 

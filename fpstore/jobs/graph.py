@@ -1,7 +1,7 @@
 """The jobs that look at all documents of a corpus at once: its pairs of near documents, and the connected components.
 
-First the fingerprint and the name of every document are written down, in batches, which is not done again after an
-interruption; what follows takes no input, and is.
+First the fingerprint and the name of every document are written down, in batches, and this is not done again after an
+interruption. What follows reads no input, and is done again.
 """
 
 import shutil
@@ -52,7 +52,7 @@ class Documents:
         shutil.rmtree(path)
 
 
-# Writes the lines of a job, given the documents, and tells how many pairs or components there were.
+# Writes the lines of a job, given the documents; returns how many pairs or components there were.
 _Work = Callable[[Documents, AppendFile], int]
 
 

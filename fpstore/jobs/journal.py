@@ -27,7 +27,7 @@ _FINISHED = "finished"
 
 
 class JobError(Error):
-    """A job cannot go on, or not begin, because of what it finds on the disk."""
+    """A job cannot begin or go on, because of what it finds on the disk."""
 
 
 class AppendFile:
@@ -80,9 +80,9 @@ class Job:
         """Begin, or go on with what the journal tells.
 
         results: the first names the folder. identity: all that the results follow from, for json; inputs: what the
-        inputs look like from outside. force: begin again, and write over results that are there.
-        Raises FileExistsError for results of another job, ValueError where the journal is that of another command
-        line, JobError where the inputs have changed and where another process is at it.
+        inputs look like from outside. force: begin again, and write over results that are there. Raises FileExistsError
+        for results of another job, ValueError where the journal is that of another command line, JobError where the
+        inputs have changed, and where another process is working on it.
         """
         self.results = results
         self.folder = results[0].with_name(f"{results[0].name}.job")
@@ -197,7 +197,7 @@ class Job:
         self._remove_folder()
 
     def _forget(self) -> None:
-        """Remove the journal and then what it speaks of, as that without a journal is no job."""
+        """Remove the journal first, and then what it speaks of: without a journal there is no job."""
         for name in (_JOURNAL, _JOURNAL + _NEW_SUFFIX):
             (self.folder / name).unlink(missing_ok=True)
         shutil.rmtree(self.work, ignore_errors=True)

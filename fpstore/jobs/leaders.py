@@ -11,7 +11,7 @@ import numpy as np
 from fpstore import Store
 from fpstore.types import Array, Keys
 
-# So many documents are looked up at once, and compared with each other.
+# How many documents are looked up at once, and compared with each other.
 SLICE = 256
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to

@@ -11,5 +11,5 @@ def row(*values: object) -> bytes:
 
 
 def _field(value: str) -> str:
-    # None of the escaped characters but the backslash is printable; to look is four times as fast as to translate.
+    # None of the escaped characters but the backslash is printable; looking is four times as fast as translating.
     return value if value.isprintable() and "\\" not in value else value.translate(_ESCAPES)

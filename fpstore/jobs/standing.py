@@ -108,7 +108,7 @@ def standing_workplace(path: Path, job: Job, settings: Settings, *, texts: bool)
 
 
 def release(path: Path, job: Job) -> None:
-    """The job is finished: whatever it has put into the standing store is there to stay."""
+    """The job is finished: what it has put into the standing store stays."""
     folder = documents_folder(path)
     note = _read_note(folder)
     if note is not None and note["job"] == str(job.folder):

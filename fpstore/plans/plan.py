@@ -117,7 +117,7 @@ class Plan:
         errors = _EscapeSearch(self, _atoms(self.bands, self.tables)).run()
         if errors is None:
             return None
-        # What escapes goes on escaping with more errors, so fill up to the distance that the plan promises.
+        # More errors escape too, so fill up to the distance that the plan promises.
         spare = ~errors
         for _ in range(min(self.k, self.key_bits) - errors.bit_count()):
             errors |= spare & -spare
@@ -137,7 +137,7 @@ class Plan:
         )
 
     def shuffled(self, seed: int) -> "Plan":
-        """The plan with its bits in an order that only those know who have the seed; as exact, and as fast."""
+        """The plan with its bits in an order that only the seed tells; as exact, and as fast."""
         bits = sorted(range(self.key_bits), key=lambda bit: sha256(f"{seed}:{bit}".encode()).digest())
         bands = tuple(_moved(band, bits) for band in self.bands)
         tables = tuple(_replace(table, prefix_mask=_moved(table.prefix_mask, bits)) for table in self.tables)
@@ -160,7 +160,7 @@ class Plan:
     def from_json(cls, value: object) -> "Plan":
         """The plan that `to_json` wrote. Trusts nothing: PlanError unless it is whole and sane.
 
-        It is not proven: that is left to whoever probes with it.
+        It is not proven: whoever probes with it does that.
         """
         fields = _fields("plan", value, ("name", "k", "key_bits", "slot_keys", "bands", "tables"))
         key_bits = _typed("plan, key_bits", fields["key_bits"], int)
@@ -237,10 +237,10 @@ def general_table_count(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -
 def general(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -> Plan:
     """The paper's general rule (section 3.1.2) for n = 2^d keys of f = key_bits bits, as an actual plan.
 
-    X(f, k, d) = 1 if d < tau, else min over r > k of C(r, k) * X(fk/r, k, d - (r-k)f/r): split f bits in r
-    bands, let some r - k be the prefix, and go on with the rest until fewer than 2^tau keys share a prefix.
-    Bands here have whole numbers of bits, so the tables of one level may differ by a level below. At least
-    one split is made. Raises PlanError when that takes more than MAX_TABLES tables.
+    X(f, k, d) = 1 if d < tau, else min over r > k of C(r, k) * X(fk/r, k, d - (r-k)f/r). That is: split f bits in r
+    bands, let some r - k be the prefix, and go on with the rest until fewer than 2^tau keys share a prefix. Bands here
+    have whole numbers of bits, so the tables of one level may differ by a level below. At least one split is made.
+    Raises PlanError when that takes more than MAX_TABLES tables.
     """
     name = f"general-{n}:{tau}"
     table_count, splits = _general_splits(key_bits, k, n, tau)
@@ -355,9 +355,9 @@ _Needs = dict[int, int]
 class _EscapeSearch:
     """Looks for few errors that give every table more of them than it has flips.
 
-    Depth-first: some atom of a table that still catches either gets another error, or none ever, so no
-    pattern is visited twice. A branch ends when tables that share no atom need more errors than are left, or
-    one table more than its atoms have room for. To remember hopeless states would only halve the visits.
+    Depth-first: some atom of a table that still catches either gets another error, or none ever, so no pattern is
+    visited twice. A branch ends when tables that share no atom need more errors than are left, or one table more than
+    its atoms have room for. Remembering hopeless states would only halve the visits.
     """
 
     def __init__(self, plan: Plan, atoms: tuple[int, ...]) -> None:
@@ -389,7 +389,7 @@ class _EscapeSearch:
         if self._is_hopeless(needs, room, errors_left):
             return None
         tightest = min(needs, key=lambda owned: (owned.bit_count(), -needs[owned], owned))
-        # The atom that serves most needy tables: to do without it prunes most.
+        # The atom that serves most of the tables in need: doing without it prunes most.
         i = max(_ones(tightest), key=lambda atom: sum(owned >> atom & 1 for owned in needs))
         path = self._escape(*_with_error(needs, room, i), errors_left - 1)
         if path is not None:

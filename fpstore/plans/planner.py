@@ -56,7 +56,7 @@ TAUS = (4, 6, 8, 12, 16)
 # times the time of the fastest plan, and two tables 3 to 5 times: the limit lies between.
 SIZE_SLOWDOWN = 32
 SPEED_BYTES_PER_KEY = 80
-NEARLY_AS_FAST = 1.1  # the model is no better than this, so such a difference buys no bytes
+NEARLY_AS_FAST = 1.1  # the model is no better, so such a difference is worth no bytes
 # A file below this is within every limit on bytes per key: a few keys cannot pay for its fixed parts.
 NEGLIGIBLE_FILE_BYTES = 1 << 16
 
@@ -158,8 +158,8 @@ def choose(n: int, k: int, aim: str | float) -> Plan:
     - "speed": the fastest of at most SPEED_BYTES_PER_KEY, or the smallest nearly as fast;
     - a number: the same for at most so many bytes per fingerprint; PlanError when there is none.
 
-    Ties go to fewer bytes, then to the name. Fewer than MIN_PLANNED_KEYS are taken to become so many.
-    Raises ValueError for another aim, and for n or k out of range.
+    Ties go to fewer bytes, then to the name. Fewer than MIN_PLANNED_KEYS are expected to become that many. Raises
+    ValueError for another aim, and for n or k out of range.
     """
     if aim == "size":
         best = _smallest(n, k)

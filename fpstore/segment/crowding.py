@@ -1,4 +1,4 @@
-"""Finds the slots of a segment that hold many keys, and the prefixes that many share, where probes take long.
+"""Finds the slots of a segment that hold many keys, and the prefixes that many share, where probes are slow.
 
 A prefix is crowded by skewed fingerprints, or by somebody who knows the plan and aims at it; docs/design.md says
 what helps.

@@ -206,7 +206,7 @@ class Report(_Totals):
     segments: tuple[SegmentReport, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain values, the keys of which stay.
+        """The report as plain values, whose keys will stay what they are.
 
         Of the store, and of each of "segments": fingerprints, ids, tables_per_segment, bytes and
         bits_per_fingerprint (payload, directory, fences, ids, rest, total), bytes_in_detail (every region),

@@ -1,6 +1,6 @@
 """One table: sorted keys to payload, directory and fences, and the choice of its code.
 
-Knows sorted keys, slots and codes; not where the bytes go (segment), nor what Hamming distance is (_probe).
+Knows sorted keys, slots and codes; not where the bytes go (writer), nor what Hamming distance is (_probe).
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from fpstore.types import Array, Bytes, Keys, SortedKeys
 
 # 1 / log2(e) in 16-bit fixed point: the best Rice parameter of geometric gaps is log2 of their mean times ln 2.
 LN2_IN_65536THS = 45426
-# Keys encoded before their payload is written: so few that it is still in the second-level cache then.
+# Keys encoded before their payload is written: few enough for it to be in the second-level cache still.
 PIECE_KEYS = 1 << 16
 
 
 @dataclass(frozen=True)
 class EncodedTable:
-    """What is left of a table when its payload has been written."""
+    """All there is of a table but its payload, which has been written."""
 
     codec: int
     slot_bits: int

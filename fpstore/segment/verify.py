@@ -1,7 +1,7 @@
 """Reads everything of one segment and names the first thing in it that is wrong.
 
-Whatever passes is exactly what a writer of docs/format.md would have written: the checksums hold, every table decodes
-to the same set of fingerprints, every bit of a payload belongs to one block, and the ids are in step with table 0.
+What passes is exactly what a writer that follows docs/format.md would have written. The checksums hold, every table
+decodes to the same set of fingerprints, every bit of a payload belongs to one block, and the ids agree with table 0.
 Works in pieces: the memory it takes does not grow with the segment.
 """
 

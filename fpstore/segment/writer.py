@@ -1,6 +1,6 @@
 """Writes a segment: one immutable file with every table of one set of fingerprints, and their ids.
 
-Appends in order and puts the footer last; the file opens only once that has been synced and read back.
+Appends in order and puts the footer last; then the file is synced and read back.
 """
 
 from collections.abc import Callable, Iterator
@@ -147,7 +147,7 @@ class SegmentWriter:
         return offset
 
     def _write_groups(self, all_counts: Iterator[Keys]) -> Keys:
-        """Write a 1 for each fingerprint and a 0 for each of its ids; return the ones before every 512 bits."""
+        """Write a 1 for each fingerprint and a 0 for each of its ids; return the samples of these bits, uint64."""
         pending = np.empty(0, dtype=np.uint8)
         samples: list[Array] = []
         ones_before = 0

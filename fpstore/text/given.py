@@ -1,4 +1,4 @@
-"""Owns the simhash of what somebody else made: hashes, or features with weights.
+"""Owns the simhash of what comes ready-made: hashes, or features with weights.
 
 The rule is that of recipes: a bit is set if what has it weighs more than half of all, and a tie leaves it clear.
 """
@@ -14,7 +14,7 @@ def simhash_of_hashes(hashes: Iterable[int], weights: Iterable[float] | None = N
     """The simhash (0..2**64 - 1) of hashes of 64 bits, each as often as it occurs; 0 of none.
 
     weights: of each, kept to 2**-16, 1 where None. Raises ValueError for lengths that differ, and for weights that are
-    negative or not finite or 2**46 in all; OverflowError for a hash of more bits.
+    negative, not finite, or 2**46 in all; OverflowError for a hash of more bits.
     """
     values = np.fromiter(hashes, dtype=np.uint64)
     weighed = np.ones(len(values)) if weights is None else np.fromiter(weights, dtype=np.float64)

@@ -1,12 +1,12 @@
-"""Owns the model behind weights `idf`: what a shingle weighs that so many documents of a corpus have.
+"""Owns the model behind weights `idf`: what a shingle weighs, given how many documents of a corpus have it.
 
 A shingle that d of n documents have weighs ln(1 + n / d), in units of 2**-16: what every document has, little; what
 one document has, much. One that the model does not name weighs as if one document more than `uncounted` had it.
 
-Memory is bounded by MAX_SHINGLES, about 0.5 GiB, however large the corpus. Up to so many different shingles the
-counts are exact. With more, the counts of all are lowered by that of the one which would be the first too many, and
-those that come to nothing are forgotten (Misra and Gries, 1982; Agarwal and others, 2012, for batches). `uncounted`
-says by how much in all, and is added again: a count is then at most so much too large.
+Memory is bounded by MAX_SHINGLES, about 0.5 GiB, however large the corpus. Up to that many different shingles the
+counts are exact. With more, all counts are lowered by the count of the first one too many, and those that reach zero
+are forgotten (Misra and Gries, 1982; Agarwal and others, 2012, for batches). `uncounted` says by how much in all, and
+is added again: a count is then at most that much too large.
 
 The file: docs/format.md. A recipe pins it by its checksum.
 """

@@ -5,7 +5,7 @@ from functools import cache
 from importlib.metadata import version
 from types import ModuleType
 
-# A step that a package does is the step of these versions: others may give other fingerprints. pyproject.toml asks
+# A step that a package does is what these versions of it do; others may give other fingerprints. pyproject.toml asks
 # for the same.
 SERIES = {"rjieba": "0.2", "PyStemmer": "3", "stopwordsiso": "0.7", "resiliparse": "2"}
 

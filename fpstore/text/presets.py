@@ -1,4 +1,4 @@
-"""Owns the recipes that have a name of their own, and the one that is used where none is asked for.
+"""Owns the recipes that have a name, and the one that is used if none is asked for.
 
 What each is good for, measured: docs/choosing-a-recipe.md.
 """

@@ -21,9 +21,9 @@ The steps of version 2, in order:
    8 bytes of the digest as a big-endian number.
 7. `weights`: what a shingle that occurs n times counts: `frequency`, n; `capped`, n but at most 4; `log`,
    1 + ln n; `presence`, 1; `idf`, n times what the model of checksum `idf` says (see `idf`).
-8. Simhash: bit b is set if the weight of the shingles whose hash has bit b is more than half of all the weight.
-   A tie leaves the bit clear. A document without tokens has the fingerprint 0, save that `letters` makes one
-   empty shingle of it.
+8. Simhash: bit b is set if the weight of the shingles whose hash has bit b is more than half of all the weight. A tie
+   leaves the bit clear. A document without tokens has the fingerprint 0, except that `letters` makes one empty shingle
+   of it.
 
 A change of any step is a new version, so that equal recipes give equal fingerprints, on every machine and
 under every Python: what Unicode calls a letter, and its foldings, are those of Unicode 14. A code point that
@@ -47,11 +47,11 @@ from fpstore.text.tokens import Prepare, preparation
 if TYPE_CHECKING:
     from fpstore.text.idf import Model
 
-# A golden value of tests/test_text_golden.py that changes is a new version here.
+# When a golden value of tests/test_text_golden.py changes, this becomes a new version.
 VERSION = 2
 MAX_SHINGLE = 64
-# Characters or bytes of prepared texts that wait for the core together: few, and packages and the core would push each
-# other out of the cache at every turn (6 % of the time of Chinese); more, and they take memory.
+# Characters or bytes of prepared texts that wait for the core together. With fewer, packages and the core push each
+# other out of the cache at every turn (6 % of the time of Chinese); with more, they take memory.
 PREPARED_AT_ONCE = 1 << 22
 
 # Every value that a field can have.

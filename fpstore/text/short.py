@@ -1,10 +1,13 @@
-"""Owns what is said of texts that are short for their recipe: simhash is weak there.
+"""Owns what is said of texts that are too short for their recipe: simhash is weak there.
 
 In a text of n tokens one other token changes `shingle` of about n shingles. The cosine of the two is then near
-1 - shingle / n, and of 64 bits 64 / pi * acos(1 - shingle / n) differ on average: k of them for n = shingle /
-(1 - cos(pi * k / 64)). Short is what has fewer than half as many tokens, for k = 3 fewer than 46.2 for each token of a
-shingle: there, one changed word was found at k = 3 in half of the cases (400 pieces of terms of service, en_tos_pga:
-185 words in shingles of 4, 92 in shingles of 2; 0.5 and 0.55), and in 0.07 of those of 50 words in shingles of 4.
+1 - shingle / n, and of 64 bits 64 / pi * acos(1 - shingle / n) differ on average: k of them for
+n = shingle / (1 - cos(pi * k / 64)).
+
+A text with fewer than half as many tokens is short; for k = 3 that is fewer than 46.2 for each token of a
+shingle. At that length one changed word was found at k = 3 in half of the cases: in 0.5 of those of 185 words in
+shingles of 4, and in 0.55 of those of 92 words in shingles of 2. Of 50 words in shingles of 4, it was found in 0.07.
+(400 pieces of terms of service, en_tos_pga.)
 """
 
 import math
@@ -42,7 +45,7 @@ class Lengths:
 
     @property
     def warning(self) -> str | None:
-        """What to tell the user where more than half of the texts, so the median, are short; else None."""
+        """What to tell the user if more than half of the texts are short, else None."""
         if 2 * self.short <= self.texts:
             return None
         return (

@@ -1,6 +1,6 @@
 """Owns the steps that the compiled core leaves out: lower case, Chinese words, stop words, stems, texts as a whole.
 
-They make of a text another, which the core goes on with.
+They turn a text into another, with which the core goes on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
 def preparation(normalisation: str, tokens: str, stop_words: str, stemming: str) -> tuple[Prepare, str, str]:
-    """What makes of a text what the core reads, by these steps of a recipe, and what is left for the core.
+    """What turns a text into one that the core reads, by these steps of a recipe, and what is left for the core.
 
     The first is for one thread; the others are the normalisation and the tokens that the core is asked for. Raises
     ValueError for a language that the package does not know, ImportError where it is missing.
@@ -89,7 +89,7 @@ def _stop_words(language: str, normalisation: str) -> frozenset[str]:
 
 
 def _stemmer(language: str) -> Callable[[list[str]], list[str]]:
-    # A new one each time: it is not for several threads.
+    # A new one each time: threads cannot share one.
     package = need_series("Stemmer", "PyStemmer", "lang", "a recipe with stemming")
     if language not in package.algorithms():
         expected = f"one of {', '.join(package.algorithms())}"

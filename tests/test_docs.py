@@ -1,0 +1,264 @@
+"""What the pages say is bound to what shows it, the files they name are there, and their sentences are short."""
+
+import ast
+import re
+import struct
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from pages import ROOT, Block, blocks, code_blocks, word_count
+from test_layering import CORE, FOLDERS, MODULES, PACKAGE, WINGS
+
+import fpstore
+from fpstore import format as layout
+from fpstore._codec import crc32c
+from fpstore.cli import add as cli_add
+from fpstore.inputs import compressed
+from fpstore.inputs import text as documents
+from fpstore.living import changes, environment, removals
+from fpstore.living import writer as writers
+from fpstore.living.state import RECORD_VERSION, decode, encode
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.plans.plan import Plan
+from fpstore.text import cleaning, idf
+
+DESIGN = "docs/design.md"
+FORMAT = "docs/format.md"
+# Every claim of these is shown by a test or by a tool that prints it.
+BOUND = ("README.md", DESIGN, FORMAT, "docs/reliability.md")
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+# Sections that are being rewritten together with the code that makes them true; they are bound when both are in.
+UNBOUND = {
+    (DESIGN, "Slots instead of a directory of last keys"),
+    (DESIGN, "Keys aimed at a prefix"),
+    ("README.md", "Limits"),
+}
+MAX_WORDS = 40
+NAMES = dict(enumerate(["none", "one", "two", "three", "four", "five", "six", "seven", "eight"]))
+SOURCES = ("fpstore", "tests", "tools")
+SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".h", ".c"}
+
+
+@cache
+def names_in(file: str) -> frozenset[str]:
+    """The tests of a file, and the classes of tests that it makes by assignment."""
+    nodes = list(ast.walk(ast.parse((ROOT / file).read_text())))
+    functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+    assigned = [target for node in nodes if isinstance(node, ast.Assign) for target in node.targets]
+    classes = {target.id for target in assigned if isinstance(target, ast.Name) and target.id.startswith("Test")}
+    return frozenset(functions | classes)
+
+
+def fault_of(name: str) -> str | None:
+    """Why nothing is shown by what is named so; None if something is."""
+    file, _, test = name.partition("::")
+    if not (ROOT / file).is_file():
+        return f"there is no {file}"
+    if not file.startswith("tests/"):
+        return None if not test and (file.startswith("tools/") or file == ".ci/run") else f"{name} is no tool"
+    if test in names_in(file):
+        return None
+    others = [path.name for path in (ROOT / "tests").glob("test_*.py") if test in names_in(f"tests/{path.name}")]
+    return f"{file} has no {test}" + f" (it is in {', '.join(others)})" * bool(others)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_shows_a_claim_is_there(page: str) -> None:
+    faults = [f"{block.where}: {fault}" for block in blocks(page) for fault in map(fault_of, block.shown_by) if fault]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("page", BOUND)
+def test_every_claim_is_shown_by_a_test_or_a_tool(page: str) -> None:
+    claims = [block for block in blocks(page) if block.claims and (page, block.section) not in UNBOUND]
+    bare = [f"{block.where}: {block.text:.100}" for block in claims if not block.shown_by]
+    assert not bare, "\n".join(bare)
+
+
+def test_a_name_that_shows_nothing_is_told() -> None:
+    assert fault_of("tests/test_probe.py::test_no_queries_have_no_matches") is None
+    assert fault_of("tools/bench_probe.py") is None
+    assert fault_of("tools/bench_nothing.py") == "there is no tools/bench_nothing.py"
+    assert fault_of("fpstore/store.py") == "fpstore/store.py is no tool"
+    assert fault_of("tests/test_probe.py") == "tests/test_probe.py has no "
+    moved = "tests/test_store.py has no test_streaming_is_exact (it is in test_batch.py)"
+    assert fault_of("tests/test_store.py::test_streaming_is_exact") == moved
+
+
+def test_what_is_not_bound_is_there() -> None:
+    assert {(page, block.section) for page in BOUND for block in blocks(page)} >= UNBOUND
+
+
+def test_a_claim_is_told_from_what_is_none() -> None:
+    def claims(text: str) -> bool:
+        return Block("x.md", 1, "", text).claims
+
+    assert claims("It takes 3 ms.")
+    assert claims("- It is never wrong.")
+    assert not claims("It is `never` wrong.")
+    assert not claims("1. It tends to be [right](https://example.org/3).")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_sentence_is_over_40_words(page: str) -> None:
+    long = [
+        f"{block.where}: {word_count(sentence)} words: {sentence}"
+        for block in blocks(page)
+        for sentence in block.sentences()
+        if word_count(sentence) > MAX_WORDS and (page, block.section) not in UNBOUND
+    ]
+    assert not long, "\n".join(long)
+
+
+# --- The map ---
+
+
+def test_the_map_of_the_rooms_is_that_of_the_code() -> None:
+    (table,) = [block for block in blocks(DESIGN) if block.text.startswith("| place | rooms |")]
+    core: list[str] = []
+    folders: dict[str, tuple[str, ...]] = {}
+    wings: list[str] = []
+    for row in table.text.splitlines()[2:]:
+        place, rooms = (re.findall(r"`([^`]+)`", cell) for cell in row.split("|")[1:3])
+        if any(room.endswith("/") for room in rooms):
+            wings += [room.rstrip("/") for room in rooms]
+        elif place and place != ["fpstore/"]:
+            folders[place[0].rstrip("/")] = tuple(rooms)
+            core.append(place[0].rstrip("/"))
+        else:
+            core += rooms
+    assert core == list(CORE)
+    assert folders == FOLDERS
+    assert wings == list(WINGS)
+
+
+def test_a_package_that_is_somebodys_secret_is_imported_there_alone() -> None:
+    for package, keeper in (("lmdb", "living/environment.py"), ("click", "cli/")):
+        named = re.compile(rf"^\s*(?:import|from) {package}\b", re.M)
+        importers = {path.relative_to(PACKAGE).as_posix() for path in MODULES if named.search(path.read_text())}
+        assert importers, package
+        assert {path for path in importers if not path.startswith(keeper)} == set(), package
+
+
+def test_the_pictures_name_rooms_that_are_there() -> None:
+    rooms = {f"{folder}/{room}" for folder, order in FOLDERS.items() for room in order} | {*CORE}
+    for section in ("A query", "An addition", "A merge"):
+        drawn = "\n".join(code_blocks(DESIGN, section))
+        named = set(re.findall(r"(?<![\w/.])(?:[a-z]+/[a-z]+|_[a-z]+)\b", drawn))
+        assert named, section
+        assert named <= rooms, section
+
+
+def test_files_and_folders_that_the_pages_name_are_there() -> None:
+    names = {path.relative_to(ROOT).as_posix() for folder in SOURCES for path in (ROOT / folder).rglob("*")}
+    for page in PAGES:
+        spans = re.findall(r"`([\w./-]+)`", (ROOT / page).read_text())
+        files = {name for name in spans if re.search(r"\w\.(?:pyx?|pxd|h|c)$", name)}
+        missing = {name for name in files if not any(f"/{each}".endswith(f"/{name}") for each in names)}
+        assert not missing, page
+
+
+def test_pages_and_headings_that_are_referred_to_are_there() -> None:
+    files = [path for folder in SOURCES for path in (ROOT / folder).rglob("*") if path.suffix in SUFFIXES]
+    for path in [*files, *(ROOT / page for page in PAGES)]:
+        text = path.read_text()
+        linked = {path.parent / link for link in re.findall(r"\]\(([^)#:]+)\)", text) if path.suffix == ".md"}
+        named = {ROOT / "docs" / name for name in re.findall(r"\bdocs/([\w-]+\.md)", text)}
+        assert not {each for each in linked | named if not each.exists()}, path
+
+
+# --- Numbers ---
+
+NUMBERS = (
+    (DESIGN, "Every page of {:,} bytes has a CRC-32C", layout.PAGE_BYTES),
+    (DESIGN, "canonical Huffman code of at most {} bits", layout.MAX_CODE_BITS),
+    (DESIGN, "A block has at most {} keys", layout.MAX_BLOCK_KEYS),
+    (DESIGN, "slices of {} rows", writers.SLICE_ROWS),
+    (DESIGN, "From {:,} rows on the log becomes a segment", writers.FLUSH_ROWS),
+    (DESIGN, "at {} times that, additions wait", NAMES[writers.MAX_PENDING_ROWS // writers.FLUSH_ROWS]),
+    (DESIGN, "more than a {} of it", {3: "third"}[writers.GROWTH]),
+    (DESIGN, "wait in memory, up to {:,} rows", writers.DEFERRED_ROWS),
+    (DESIGN, "each at least {} times the next", NAMES[removals.RUN_RATIO]),
+    (DESIGN, "nests deeper than {} elements", cleaning.MAX_DEPTH),
+    (DESIGN, "in at most 2^{} places", idf.MAX_SHINGLES.bit_length() - 1),
+    (DESIGN, "weights in units of 2^-{}", idf.UNIT.bit_length() - 1),
+    ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
+    ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
+    ("README.md", "shared by up to {:,} reading processes", environment.MAX_READERS),
+    ("README.md", "up to {:,} rows as a rule", writers.FLUSH_ROWS),
+    ("README.md", "{} times that at most", NAMES[1 + writers.MAX_PENDING_ROWS // writers.FLUSH_ROWS]),
+    ("README.md", "one for {} fingerprints", writers.KEYS_PER_REMOVAL),
+    ("README.md", "if these are {:,} removals or more", writers.MIN_REMOVALS),
+    ("README.md", "and at {:,} in any case", writers.MAX_REMOVALS),
+    ("README.md", "A line of input has at most {} MiB", compressed.MAX_LINE_BYTES >> 20),
+    ("README.md", "a document {} MiB", documents.MAX_DOCUMENT_BYTES >> 20),
+    ("README.md", "a page {} MiB", cleaning.MAX_HTML_BYTES >> 20),
+    ("README.md", "nested deeper than {} elements", cleaning.MAX_DEPTH),
+    (FORMAT, "a slot of at most {} keys", layout.MAX_BLOCK_KEYS),
+    (FORMAT, "whose code is at most {:,} bits", layout.MAX_BLOCK_BITS),
+    (FORMAT, "cut into blocks of {} ", layout.MAX_BLOCK_KEYS),
+    (FORMAT, "For each group of {} slots", layout.GROUP_SLOTS),
+    (FORMAT, "limited to {} bits", layout.MAX_CODE_BITS),
+    (FORMAT, "For `q < {}`", layout.MAX_RICE_QUOTIENT),
+    (FORMAT, "({:,} bytes at first", environment.MAP_BYTES),
+    (FORMAT, "at most {:,} bytes of columns", 8 * changes.RECORD_WORDS),
+    (FORMAT, "for every started {} bits of the groups", layout.SAMPLE_BITS),
+)
+
+
+@pytest.mark.parametrize(("page", "text", "number"), NUMBERS)
+def test_the_numbers_of_the_pages_are_those_of_the_code(page: str, text: str, number: int | str) -> None:
+    assert text.format(number) in " ".join((ROOT / page).read_text().split())
+
+
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
+    printed = (ROOT / "docs/benchmarks.md").read_text().partition("\nuniform 10,000,000: 10,000 queries within 3")[2]
+    for plan in planner.AIMS:
+        row = re.search(rf"^  {plan} \([^)]*\) +(.*)$", printed, re.M)
+        call = re.search(rf"^  probe, plan {plan} +([\d.]+) ", printed, re.M)
+        assert row
+        assert call
+        bytes_per_key, _, _, _, _, batch, ratio, *_ = map(float, row[1].split())
+        wanted = f"{bytes_per_key:.1f} file {batch:.1f} FAISS / {ratio:.1f} {float(call[1]):.1f}"
+        (cells,) = re.findall(rf"^\| fpstore `{plan}`, \d+ tables \|(.*)$", (ROOT / "README.md").read_text(), re.M)
+        assert " ".join(re.sub(r"[*|()]", " ", cells).split()) == wanted
+
+
+# --- What the pages show as it is on the disk ---
+
+
+def test_the_catalogs_record_in_the_format_page_reads_back() -> None:
+    (text,) = [block for block in code_blocks(FORMAT, "5. The catalog") if block.startswith("{")]
+    record = "".join(text.splitlines()).encode()
+    state = decode(struct.pack("<I", crc32c(b"\x05state\x05state" + record)) + record, 1)
+    assert encode(state, 1)[4:] == record
+    plan = Plan.from_json(state.settings.plan)
+    plan.prove()
+    assert plan == plans.named("flips-2:1,1", 3)
+
+
+def test_a_store_has_the_files_of_the_format_page(tmp_path: Path) -> None:
+    page = (ROOT / FORMAT).read_text()
+    tree = page.partition("web.fps/\n")[2].partition("```")[0]
+    with fpstore.build(tmp_path / "web.fps", [1, 2, 3]), fpstore.open(tmp_path / "web.fps", "w") as store:
+        store.add([4], [4])
+        found = {path.name for path in (tmp_path / "web.fps").rglob("*") if path.is_file()}
+    assert found == set(re.findall(r"^ +([\w.-]+[^/\s])(?:\s|$)", tree, re.M))
+
+
+def test_the_history_of_the_format_ends_with_the_versions_of_the_code() -> None:
+    rows = [row.split("|") for block in blocks(FORMAT) for row in block.text.splitlines() if row.startswith("| 0.")]
+    assert [[int(cell) for cell in row[2:4]] for row in rows][-1] == [layout.VERSION, RECORD_VERSION]
+
+
+def test_public_modules_say_what_is_public() -> None:
+    for name in ("fpstore", "fpstore.text", "fpstore.inputs", "fpstore.jobs"):
+        module = import_module(name)
+        assert all(hasattr(module, each) for each in module.__all__), name
+        assert f"`{name}`" in (ROOT / DESIGN).read_text()
+    # A package of this name would be what `fpstore.build` means once it was imported.
+    assert not (ROOT / "fpstore" / "build").exists()
+    assert callable(fpstore.build)

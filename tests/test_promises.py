@@ -1,0 +1,102 @@
+"""What the pages promise of the store as a whole, and no other test shows."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import uniform, write_segment
+
+import fpstore
+from fpstore import CorruptStore
+from fpstore.plans import plan as plans
+from fpstore.plans import planner
+from fpstore.segment.reader import Segment
+
+SOME = uniform(2_000, np.random.default_rng(1))
+
+
+def test_a_page_that_changes_after_its_first_use_is_found_by_verify_and_by_opening_anew(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "s.fps", SOME, codec="raw") as store:
+        before = store.probe_many(SOME, 0)
+        assert len(before) == len(SOME)
+        (path,) = (tmp_path / "s.fps" / "segments").iterdir()
+        with path.open("r+b") as file:
+            file.seek(4096)
+            byte = file.read(1)[0]
+            file.seek(4096)
+            file.write(bytes([byte ^ 1]))
+        with pytest.raises(CorruptStore, match="checksum"):
+            store.verify()
+    with fpstore.open(tmp_path / "s.fps") as store, pytest.raises(CorruptStore, match="byte 4096"):
+        store.probe_many(SOME, 0)
+
+
+def test_a_segment_is_never_written_to_again(tmp_path: Path) -> None:
+    first: dict[str, bytes] = {}
+    with fpstore.create(tmp_path / "s.fps") as store:
+        steps: list[Callable[[], object]] = [
+            lambda: store.add(SOME[:1000], np.arange(1000)),
+            store.flush,
+            lambda: store.add_if_new(SOME[1000:], np.arange(1000, 2000)),
+            lambda: store.remove(ids=np.arange(0, 2000, 7)),
+            store.flush,
+            store.compact,
+            lambda: store.remove(fingerprints=SOME[::3]),
+            store.compact,
+        ]
+        for step in steps:
+            step()
+            store.settle()  # a file that is still being made is no segment
+            for segment in store.segments:
+                found = segment.path.read_bytes()
+                assert found == first.setdefault(segment.path.name, found)
+    assert len(first) >= 3
+
+
+def test_threads_that_test_and_add_store_one_of_what_is_near(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s.fps", ids=False) as store:
+
+        def work(bit: int) -> None:
+            near = SOME[:600] ^ np.uint64(1 << bit)
+            for first in range(0, len(near), 50):
+                store.add_if_new(near[first : first + 50], k=3)
+
+        workers = [threading.Thread(target=work, args=(bit,)) for bit in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        stored = np.concatenate([keys for keys, _ in store.rows()])
+    assert len(stored) == 600
+    distances = np.bitwise_count(stored[:, None] ^ SOME[None, :600])
+    assert (distances.min(axis=0) == 1).all()
+
+
+@pytest.mark.parametrize("bits", [511, 512, 513, 1024, 1025])
+def test_started_bits_of_the_groups_have_a_sample(tmp_path: Path, bits: int) -> None:
+    # The first of 7 fingerprints has all ids but six: a 1 and its ids as zeros, then a 1 and a 0 for each other one.
+    fingerprints = np.concatenate([np.zeros(bits - 13, dtype=np.uint64), np.arange(1, 7, dtype=np.uint64)])
+    ids = np.arange(len(fingerprints), dtype=np.uint64)
+    path = write_segment(tmp_path / "x", fingerprints, plans.flips(2, (1, 1), 3), pairs=(fingerprints, ids))
+    segment = Segment(path)
+    record = segment.record
+    assert record.key_count + record.id_count == bits
+    first_bits = ("1" + "0" * (bits - 13) + "10" * 6)[:bits]
+    expected = [first_bits[: 512 * i].count("1") for i in range(-(-bits // 512))] + [7]
+    found = np.frombuffer(segment.read(record.samples_offset, 8 * len(expected)), dtype="<u8")
+    assert found.tolist() == expected
+    segment.close()
+
+
+def test_an_unused_writer_lock_is_empty(tmp_path: Path) -> None:
+    lock = tmp_path / "s.fps" / "writer.lock"
+    with fpstore.create(tmp_path / "s.fps"):
+        assert lock.read_text().strip() == str(os.getpid())
+    assert lock.read_text() == ""
+
+
+def test_the_default_plan_for_a_distance_of_three_has_two_or_three_tables() -> None:
+    assert [len(planner.choose(10**n, 3, "balanced").tables) for n in range(13)] == [3] * 9 + [2] * 4
