@@ -1,4 +1,4 @@
-"""Checks of what was read back as JSON: each field is what it must be, or one line says what was found."""
+"""Checks of values that others wrote: each is what it must be, or one line says where and what was found."""
 
 import dataclasses
 import json
@@ -6,32 +6,71 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+# A stranger's integer may have a million digits, and Python refuses to print more than 4,300.
+MAX_SHOWN_BITS = 256
+MAX_SHOWN = 60
+
+
+def wrong(where: str, found: str, expected: object) -> str:
+    """The one form of such a line."""
+    return f"{where}: found {found}, expected {expected}"
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it, cut where it is long."""
+    if isinstance(value, int) and value.bit_length() > MAX_SHOWN_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def expect(where: str, found: object, holds: bool, expected: str) -> None:
+    """ValueError unless it holds."""
+    if not holds:
+        raise ValueError(wrong(where, shown(found), expected))
+
+
+def expect_integer(where: str, found: object, least: int, most: int) -> None:
+    """ValueError unless found is an integer from least to most."""
+    whole = isinstance(found, int) and not isinstance(found, bool) and least <= found <= most
+    expect(where, found, whole, f"{least}" if least == most else f"an integer from {least} to {most}")
+
+
+def typed(where: str, value: object, kind: type[T]) -> T:
+    """The value, which is of that kind. ValueError; a bool is an int to Python, not to a reader of JSON."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(wrong(where, type(value).__name__, kind.__name__))
+    return value
+
+
+def named_fields(where: str, value: object, names: set[str]) -> dict[str, Any]:
+    """The fields of a JSON object that has these and no others. ValueError."""
+    fields: dict[str, Any] = typed(where, value, dict)
+    if set(fields) != names:
+        found = ", ".join(sorted(map(shown, fields))[:10])
+        raise ValueError(wrong(where, f"the fields {found or 'none'}", ", ".join(sorted(names))))
+    return fields
+
+
+def limited_list(where: str, value: object, most: int) -> list[object]:
+    """The items of a JSON list of at most so many. ValueError."""
+    items: list[object] = typed(where, value, list)
+    if len(items) > most:
+        raise ValueError(wrong(where, f"{len(items)} items", f"at most {most}"))
+    return items
+
 
 def fields_of(record: Any) -> dict[str, Any]:
     """The fields of a dataclass by name, as they are."""
     return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
 
 
-def record_of(kind: type[T], fields: Any) -> T:
-    """The dataclass with these fields. ValueError for other fields, and for what it refuses itself."""
+def record_of(kind: type[T], value: object) -> T:
+    """The dataclass of these fields. ValueError unless they are its fields, and what it checks."""
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    found = set(fields) if isinstance(fields, dict) else None
-    expect(kind.__name__, fields, found == names, f"the fields {', '.join(sorted(names))}")
-    return kind(**fields)
+    return kind(**named_fields(kind.__name__, value, names))
 
 
 def canonical_json(value: object) -> str:
     """The one way to write a value as JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def expect(what: str, found: object, holds: bool, expected: str) -> None:
-    """Raise ValueError, in one line, unless it holds."""
-    if not holds:
-        raise ValueError(f"{what} is {found!r:.80}, expected {expected}")
-
-
-def expect_integer(what: str, found: object, least: int, most: int) -> None:
-    """Raise ValueError unless found is an integer from least to most."""
-    whole = isinstance(found, int) and not isinstance(found, bool) and least <= found <= most
-    expect(what, found, whole, f"{least}" if least == most else f"an integer from {least} to {most}")

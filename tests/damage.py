@@ -20,7 +20,7 @@ from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.format import CODEC_RICE, FOOTER_BYTES, GROUP_SLOTS, PAGE_BYTES, Footer, Summary
 from fpstore.living.merge import Input, merge_segments
 from fpstore.living.removals import Removals
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.segment.reader import Segment
 from fpstore.types import Keys
 

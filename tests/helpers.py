@@ -15,7 +15,7 @@ from fpstore._codec import crc32c, page_checksums
 from fpstore._probe import search
 from fpstore._view import SegmentView, TableCursor
 from fpstore.format import TableRecord
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan, TablePlan

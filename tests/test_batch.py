@@ -8,7 +8,7 @@ from helpers import KINDS, brute_force, difference_count, distinct, product_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.query import batch
 from fpstore.threads import Threads

@@ -15,7 +15,7 @@ from fpstore import PlanError, StoreLocked
 from fpstore.building import options as build_options
 from fpstore.building import rows, spill
 from fpstore.building.options import BuildOptions
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.choice import PlanChoice
 from fpstore.plans.permutation import Permutation

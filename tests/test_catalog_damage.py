@@ -126,7 +126,7 @@ def change_database(folder: Path, change) -> None:
 
 def test_a_state_that_is_missing_is_damage_not_an_empty_store(folder):
     change_database(folder, lambda transaction, database: transaction.delete(b"state", db=database))
-    with pytest.raises(CorruptStore, match="the number of records is 0, expected 1"):
+    with pytest.raises(CorruptStore, match="the number of records: found 0, expected 1"):
         Catalog.open(folder)
     change_database(folder, lambda transaction, database: transaction.put(b"other", b"x", db=database))
     with pytest.raises(CorruptStore, match="the state, 0 bytes, does not match its checksum"):
@@ -153,14 +153,14 @@ NUMBER, FLAGS, MAGIC, FORMAT, ADDRESS, PAGE_BYTES, FREE_ROOT, MAIN_ROOT, LAST_PA
         (1, MAGIC, 1, "meta page 1: its magic is 1, expected 3203383518"),
         (0, FORMAT, 3, "meta page 0: its format is 3, expected 1"),
         (0, ADDRESS, 4096, "meta page 0: its fixed address is 4096, expected 0"),
-        (0, PAGE_BYTES, 512, "the page size is 512, expected 4096, 8192"),
+        (0, PAGE_BYTES, 512, "the page size: found 512, expected 4096, 8192"),
         (1, PAGE_BYTES, 8192, "meta page 1: its page size is 8192, expected 4096"),
         (0, LAST_PAGE, 64, "its last page is 64, expected 1..63 in 262144 bytes"),
-        (1, FREE_ROOT, 60, "meta page 1: a root is 60, expected a page up to"),
-        (1, MAIN_ROOT, 1, "meta page 1: a root is 1, expected a page up to"),
-        (0, TRANSACTION, 3, r"the pair of transactions is \[3, 1\]"),
-        (0, TRANSACTION, 4, r"the pair of transactions is \[4, 1\]"),
-        (1, TRANSACTION, 2, r"the pair of transactions is \[0, 2\]"),
+        (1, FREE_ROOT, 60, "meta page 1: a root: found 60, expected a page up to"),
+        (1, MAIN_ROOT, 1, "meta page 1: a root: found 1, expected a page up to"),
+        (0, TRANSACTION, 3, r"the pair of transactions: found \[3, 1\]"),
+        (0, TRANSACTION, 4, r"the pair of transactions: found \[4, 1\]"),
+        (1, TRANSACTION, 2, r"the pair of transactions: found \[0, 2\]"),
     ],
 )
 def test_a_header_that_lmdb_would_trust_is_checked_first(page, field, value, message, folder):
@@ -206,7 +206,7 @@ def test_pages_larger_than_the_file_are_refused(folder):
     metas = read_metas(folder)
     metas[0][PAGE_BYTES] = 8192
     write_metas(folder, metas)
-    with pytest.raises(CorruptStore, match="the file's size is 12288, expected two pages of 8192 or more"):
+    with pytest.raises(CorruptStore, match="the file's size: found 12288, expected two pages of 8192 or more"):
         Catalog.open(folder)
 
 

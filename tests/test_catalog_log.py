@@ -110,7 +110,7 @@ def test_a_catalog_may_begin_with_anothers_log(folder, tmp_path):
 def test_changes_out_of_their_order_are_refused(folder):
     with Catalog.open(folder, writable=True) as catalog:
         for records in ([added(2, 5)], [added(1, 5), added(3, 6)], [added(1, 5), added(1, 5)]):
-            with pytest.raises(ValueError, match=r"the numbers is \[.*\], expected the next ones"):
+            with pytest.raises(ValueError, match=r"the numbers: found \[.*\], expected the next ones"):
                 catalog.append(records)
         assert catalog.read().changes == ()
 
@@ -157,11 +157,11 @@ def test_flushing_again_and_again_does_not_let_the_file_grow(folder):
     [
         (b"changes", 2, changes.encode_change(added(2, 6))[:-1] + b"\1", "a record of 32 bytes does not match"),
         (b"changes", 2, changes.encode_change(added(1, 5)), "a record of 32 bytes does not match"),
-        (b"changes", 2, None, "the number of changes is 1, expected 2"),
-        (b"changes", 3, changes.encode_change(added(3, 6)), "the number of changes is 3, expected 2"),
+        (b"changes", 2, None, "the number of changes: found 1, expected 2"),
+        (b"changes", 3, changes.encode_change(added(3, 6)), "the number of changes: found 3, expected 2"),
         (b"removals", 0, b"", "a record of 0 bytes does not match"),
-        (b"removals", 0, None, "the number of removals is 0, expected 1"),
-        (b"removals", 1, b"", "the number of removals is 2, expected 1"),
+        (b"removals", 0, None, "the number of removals: found 0, expected 1"),
+        (b"removals", 1, b"", "the number of removals: found 2, expected 1"),
     ],
 )
 def test_a_record_that_is_damaged_missing_or_too_many_is_noticed(folder, database, number, record, message):
@@ -216,7 +216,7 @@ def test_a_stamp_of_a_file_cut_short_is_none_and_reading_says_why(folder):
         assert catalog.stamp() is not None
         os.truncate(folder / "catalog.mdb", 0)
         assert catalog.stamp() is None
-        with pytest.raises(CorruptStore, match="the file's size is 0"):
+        with pytest.raises(CorruptStore, match="the file's size: found 0"):
             catalog.read()
 
 

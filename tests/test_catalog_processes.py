@@ -59,7 +59,7 @@ def test_creating_waits_for_nobody(folder):
 def test_opening_that_fails_gives_the_lock_back(folder):
     (folder / "catalog.mdb").write_bytes(b"")
     for _ in range(2):
-        with pytest.raises(CorruptStore, match="the file's size is 0"):
+        with pytest.raises(CorruptStore, match="the file's size: found 0"):
             Catalog.open(folder, writable=True)
 
 

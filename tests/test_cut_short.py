@@ -11,7 +11,7 @@ import pytest
 from helpers import uniform, write_segment
 
 from fpstore import CorruptStore
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.segment import reader as segments
 from fpstore.segment.reader import Segment
 

@@ -20,7 +20,7 @@ from fpstore.inputs import text as documents
 from fpstore.living import changes, environment, removals
 from fpstore.living import writer as writers
 from fpstore.living.state import RECORD_VERSION, decode, encode
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.text import cleaning, idf

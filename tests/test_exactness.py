@@ -27,7 +27,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fpstore._probe import search
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan
 from fpstore.types import Keys
 

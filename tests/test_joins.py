@@ -9,8 +9,9 @@ from helpers import distinct, fingerprint_array, segment_of
 
 from fpstore._pairs import Flips, Join, Neighbours, Queries, Windows
 from fpstore._view import SegmentView
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import Plan
 from fpstore.types import Keys
 
 KEYS = fingerprint_array([*range(300), 1 << 63, (1 << 63) + 1])
@@ -196,7 +197,7 @@ MANY_TABLES = [plans.flips(2, (1, 1), 3), plans.flips(3, (1, 0, 0), 3), plans.ch
 
 @pytest.mark.parametrize("window_bits", [0, 1, 4])
 @pytest.mark.parametrize("plan", MANY_TABLES, ids=lambda plan: plan.name)
-def test_queries_meet_each_near_key_in_one_table_of_several(plan: plans.Plan, window_bits: int) -> None:
+def test_queries_meet_each_near_key_in_one_table_of_several(plan: Plan, window_bits: int) -> None:
     rng = np.random.default_rng(20)
     keys = clusters(rng)
     queries = distinct(np.concatenate([keys[::3], keys[1::5] ^ np.uint64(1 << 40)]))
@@ -217,7 +218,7 @@ def test_queries_meet_each_near_key_in_one_table_of_several(plan: plans.Plan, wi
 
 @pytest.mark.parametrize("window_bits", [1, 4])
 @pytest.mark.parametrize("plan", MANY_TABLES, ids=lambda plan: plan.name)
-def test_keys_meet_each_near_one_in_one_table_of_several(plan: plans.Plan, window_bits: int) -> None:
+def test_keys_meet_each_near_one_in_one_table_of_several(plan: Plan, window_bits: int) -> None:
     keys = clusters(np.random.default_rng(21))
     found = []
     with segment_of(keys, plan) as segment:

@@ -36,7 +36,7 @@ CORE = (
     "store",
 )
 FOLDERS = {
-    "plans": ("permutation", "plan", "planner", "choice"),
+    "plans": ("permutation", "proof", "plan", "families", "planner", "choice"),
     "segment": ("entry", "files", "table", "writer", "reader", "verify", "crowding", "report"),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "query": ("matches", "additions", "pairs", "batch"),

@@ -19,7 +19,7 @@ from fpstore.format import Region
 from fpstore.living import merge
 from fpstore.living.merge import Input, live_pairs, merge_segments, pass_count
 from fpstore.living.removals import Removals
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.segment.reader import Segment

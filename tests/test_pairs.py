@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fpstore
 from fpstore import StoreClosed
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 
 SPLIT_BUDGET = 1 << 16
 

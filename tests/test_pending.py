@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore._pending import PendingIndex
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan
 from fpstore.types import Keys
 

@@ -9,7 +9,7 @@ from helpers import KINDS, ArrayKeys, distinct, uniform
 
 from fpstore.building import permuted, spill
 from fpstore.building.permuted import permuted_tables, sorted_permuted
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans.permutation import Permutation
 
 PLAN = plans.paper("paper-10")

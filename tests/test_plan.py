@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore.errors import PlanError
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
+from fpstore.plans import proof
 from fpstore.plans.plan import Plan, TablePlan
 
 ALL_64 = (1 << 64) - 1
@@ -145,8 +146,8 @@ def test_more_errors_than_bits_are_all_the_bits() -> None:
 
 
 def test_a_proof_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "MAX_PROOF_VISITS", 20)
-    with pytest.raises(PlanError, match="plan choose-8: found no proof in 20 steps, expected a simpler plan"):
+    monkeypatch.setattr(proof, "MAX_PROOF_VISITS", 20)
+    with pytest.raises(PlanError, match="plan choose-8, tables: found no proof in 20 steps, expected fewer or simpler ones"):
         plans.choose(8, 5).prove()
 
 
@@ -433,7 +434,7 @@ def test_json_holds_masks_as_hex_digits() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"extra": 1}, "plan: found the fields .*'extra'.*, expected name, k, key_bits, "),
+        ({"extra": 1}, "plan: found the fields .*'extra'.*, expected bands, k, key_bits, "),
         ({"name": 3}, "plan, name: found int, expected str"),
         ({"k": "3"}, "plan, k: found str, expected int"),
         ({"k": True}, "plan, k: found bool, expected int"),
@@ -454,7 +455,7 @@ def test_json_holds_masks_as_hex_digits() -> None:
         ({"tables": {}}, "plan, tables: found dict, expected list"),
         ({"tables": [None] * 1025}, "plan, tables: found 1025 items, expected at most 1024"),
         ({"tables": [None]}, "plan, table 0: found NoneType, expected dict"),
-        ({"tables": [{}]}, "plan, table 0: found the fields none, expected prefix_mask, flips"),
+        ({"tables": [{}]}, "plan, table 0: found the fields none, expected flips, prefix_mask"),
         ({"tables": [{"prefix_mask": 1, "flips": 0}]}, "plan, table 0, prefix_mask: found int, expected str"),
         (
             {"tables": [{"prefix_mask": "f" * 16, "flips": "1"}]},

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpstore.errors import PlanError
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.plans.planner import choose, predict, slot_bits, table_of_choices

@@ -26,7 +26,8 @@ from helpers import (
 from fpstore._probe import blocks_decoded, scan, search, search_each
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.format import PAGE_BYTES, Region, TableRecord
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
+from fpstore.plans.plan import Plan, TablePlan
 from fpstore.segment.reader import Segment
 from fpstore.segment.writer import SegmentWriter
 
@@ -175,7 +176,7 @@ def test_a_block_whose_bounds_are_one_key_holds_no_other() -> None:
 
 
 @pytest.mark.parametrize("plan", [HALVES, HALVES.shuffled(5), plans.flips(3, (1, 0, 0), 3).shuffled(6)])
-def test_a_probe_of_crowded_keys_decodes_few_of_their_blocks(plan: plans.Plan) -> None:
+def test_a_probe_of_crowded_keys_decodes_few_of_their_blocks(plan: Plan) -> None:
     # 2^17 keys with 33 bits in common: in their own order 1,024 blocks, which have ten bits more in common, less one.
     # Other tables have slots that are not large, of which each of some 16 flips decodes one.
     rng = np.random.default_rng(10)
@@ -309,8 +310,8 @@ def test_a_match_missing_from_table_0_has_no_ids_and_says_so(tmp_path: Path) -> 
     other = STORED.copy()
     other[5] ^= np.uint64(1)
     with SegmentWriter(path, "gap", 6) as writer:
-        writer.add_table(plans.TablePlan(LAST, 3), ArrayKeys(STORED), with_ranks=True)
-        writer.add_table(plans.TablePlan(LAST, 3), ArrayKeys(np.sort(other)))
+        writer.add_table(TablePlan(LAST, 3), ArrayKeys(STORED), with_ranks=True)
+        writer.add_table(TablePlan(LAST, 3), ArrayKeys(np.sort(other)))
         ones = np.ones(len(STORED), dtype=np.uint64)
         writer.add_ids(len(STORED), int(STORED[0]), int(STORED[-1]), lambda: iter([ones]), lambda: iter([STORED]))
         writer.finish()

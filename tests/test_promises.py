@@ -11,7 +11,7 @@ from helpers import uniform, write_segment
 
 import fpstore
 from fpstore import CorruptStore
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.segment.reader import Segment
 

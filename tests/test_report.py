@@ -14,10 +14,10 @@ import pytest
 from fpstore import format as layout
 from fpstore.errors import CorruptStore
 from fpstore.huffman import code_lengths
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
-from fpstore.plans.plan import Plan
+from fpstore.plans.plan import Plan, TablePlan
 from fpstore.segment import crowding, report
 from fpstore.segment.reader import Segment
 from fpstore.types import Keys
@@ -341,7 +341,7 @@ def test_stats_decode_nothing(tmp_path: Path) -> None:
 # Crowded slots.
 
 
-def brute_slots(fingerprints: Keys, table: plans.TablePlan, slot_bits: int) -> dict[int, int]:
+def brute_slots(fingerprints: Keys, table: TablePlan, slot_bits: int) -> dict[int, int]:
     """How many keys each slot of a table has."""
     keys = Permutation(table.prefix_mask).apply(fingerprints).tolist()
     slots = [key >> (64 - slot_bits) for key in keys]

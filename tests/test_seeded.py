@@ -5,8 +5,9 @@ import pytest
 from helpers import brute_force, fingerprint_array
 
 import fpstore
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
+from fpstore.plans.plan import MAX_NAME_LENGTH, Plan, TablePlan
 
 PLANS = ["size", "balanced", "speed", 40.0, *plans.PAPER_NAMES, "flips-2:1,1"]
 
@@ -37,8 +38,8 @@ def test_a_seed_always_gives_the_same_plan_and_another_another():
 
 
 def test_a_name_of_the_greatest_length_stays_one():
-    plan = plans.Plan("x" * plans.MAX_NAME_LENGTH, 0, (2**64 - 1,), (plans.TablePlan(2**64 - 1),))
-    assert len(plan.shuffled(1).name) == plans.MAX_NAME_LENGTH
+    plan = Plan("x" * MAX_NAME_LENGTH, 0, (2**64 - 1,), (TablePlan(2**64 - 1),))
+    assert len(plan.shuffled(1).name) == MAX_NAME_LENGTH
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -34,7 +34,7 @@ from fpstore.format import (
     Summary,
     TableRecord,
 )
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans.permutation import Permutation
 from fpstore.segment import files as segment_files
 from fpstore.segment.entry import SegmentEntry

@@ -11,7 +11,8 @@ from helpers import LAST, distinct, fingerprint_array, ids_by_rank, resealed, se
 from fpstore._probe import IdColumn, IdCursor
 from fpstore.errors import CorruptStore
 from fpstore.format import FOOTER_BYTES, ID_KIND_MANY, ID_KIND_NONE, ID_KIND_ONE, Footer, Summary
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
+from fpstore.plans.plan import Plan
 from fpstore.segment.reader import Segment
 from fpstore.types import Ids, Keys
 
@@ -80,7 +81,7 @@ def read_through(ids: IdColumn, end_rank: int, room: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("slot_bits", [0, 5])
 @pytest.mark.parametrize("plan", [HALVES, SCATTERED], ids=["halves", "scattered"])
 def test_ids_come_back_to_their_fingerprints(
-    make_pairs: Callable[[Keys, np.random.Generator], tuple[Keys, Ids]], slot_bits: int, plan: plans.Plan
+    make_pairs: Callable[[Keys, np.random.Generator], tuple[Keys, Ids]], slot_bits: int, plan: Plan
 ) -> None:
     rng = np.random.default_rng(2)
     pairs = make_pairs(STORED, rng)

@@ -89,7 +89,7 @@ def test_every_flipped_bit_and_every_truncation_of_a_record_is_noticed():
 
 
 def test_a_record_of_another_transaction_is_refused():
-    with pytest.raises(ValueError, match="the transaction that wrote the state is 5, expected 6"):
+    with pytest.raises(ValueError, match="the transaction that wrote the state: found 5, expected 6"):
         decode(encode(STATE, 5), 6)
 
 
@@ -107,7 +107,7 @@ def test_a_record_that_is_not_json_is_refused(text):
 
 @pytest.mark.parametrize("text", [b"[]", b"null", b'{"a": 1}', b'{"b":1,"a":1}', b'{"a":1,"a":1}', b'{"a":1}\n'])
 def test_a_record_in_another_spelling_is_refused(text):
-    with pytest.raises(ValueError, match=r"the state is .*, expected a canonical JSON object"):
+    with pytest.raises(ValueError, match=r"the state: found .*, expected a canonical JSON object"):
         decode(sealed(text), 5)
 
 
@@ -118,40 +118,40 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"generation": 0}, "generation is 0, expected an integer from 1 to"),
-        ({"generation": True}, "generation is True, expected an integer"),
-        ({"generation": 1.0}, "generation is 1.0, expected an integer"),
-        ({"next_segment": 7}, "next_segment is 7, expected an integer from 8 to 100000000"),
-        ({"next_segment": 10**8 + 1}, "next_segment is 100000001, expected an integer from 8"),
-        ({"next_segment": ...}, "State is .*, expected the fields first_change, generation, next_change"),
-        ({"more": 1}, "State is .*, expected the fields first_change, generation, next_change"),
-        ({"next_change": 0}, "next_change is 0, expected an integer from 1 to"),
-        ({"first_change": 0}, "first_change is 0, expected 1"),
-        ({"first_change": 2}, "first_change is 2, expected 1"),
-        ({"first_change": 6, "next_change": 5}, "first_change is 6, expected an integer from 1 to 5"),
-        ({"removal_records": -1}, "removal_records is -1, expected an integer from 0"),
+        ({"generation": 0}, "generation: found 0, expected an integer from 1 to"),
+        ({"generation": True}, "generation: found True, expected an integer"),
+        ({"generation": 1.0}, "generation: found 1.0, expected an integer"),
+        ({"next_segment": 7}, "next_segment: found 7, expected an integer from 8 to 100000000"),
+        ({"next_segment": 10**8 + 1}, "next_segment: found 100000001, expected an integer from 8"),
+        ({"next_segment": ...}, "State: found the fields .*, expected first_change, generation, next_change"),
+        ({"more": 1}, "State: found the fields .*, expected first_change, generation, next_change"),
+        ({"next_change": 0}, "next_change: found 0, expected an integer from 1 to"),
+        ({"first_change": 0}, "first_change: found 0, expected 1"),
+        ({"first_change": 2}, "first_change: found 2, expected 1"),
+        ({"first_change": 6, "next_change": 5}, "first_change: found 6, expected an integer from 1 to 5"),
+        ({"removal_records": -1}, "removal_records: found -1, expected an integer from 0"),
         (
             {"segments": [ENTRY_FIELDS | {"position": 2}]},
-            "the latest position of a segment is 2, expected 1",
+            "the latest position of a segment: found 2, expected 1",
         ),
-        ({"segments": [ENTRY_FIELDS | {"position": 0}]}, "position is 0, expected an integer from 1"),
-        ({"segments": {}}, "segments is {}, expected a list"),
-        ({"segments": ...}, "segments is None, expected a list"),
-        ({"segments": [ENTRY_FIELDS, ENTRY_FIELDS]}, r"segments is \[7, 7\], expected each of them once"),
-        ({"segments": [[]]}, r"SegmentEntry is \[\], expected the fields crc, file_bytes"),
-        ({"segments": [ENTRY_FIELDS | {"more": 1}]}, "SegmentEntry is .*, expected the fields crc, file_bytes"),
-        ({"segments": [ENTRY_FIELDS | {"crc": 2**32}]}, "crc is 4294967296, expected an integer from 0 to"),
-        ({"segments": [ENTRY_FIELDS | {"file_bytes": -1}]}, "file_bytes is -1, expected an integer from 0"),
-        ({"segments": [ENTRY_FIELDS | {"key_count": "9"}]}, "key_count is '9', expected an integer from 0"),
-        ({"segments": [ENTRY_FIELDS | {"id_count": None}]}, "id_count is None, expected an integer from 0"),
-        ({"settings": ...}, "Settings is None, expected the fields codec, ids"),
-        ({"settings": SETTINGS_FIELDS | {"k": 65}}, "k is 65, expected an integer from 0 to 64"),
-        ({"settings": SETTINGS_FIELDS | {"key_bits": 32}}, "key_bits is 32, expected 64"),
-        ({"settings": SETTINGS_FIELDS | {"plan": []}}, r"plan is \[\], expected an object"),
-        ({"settings": SETTINGS_FIELDS | {"codec": "zip"}}, "codec is 'zip', expected one of gap, xor, rice, raw"),
-        ({"settings": SETTINGS_FIELDS | {"codec": []}}, r"codec is \[\], expected one of"),
-        ({"settings": SETTINGS_FIELDS | {"ids": 1}}, "ids is 1, expected true or false"),
-        ({"settings": SETTINGS_FIELDS | {"recipe": 1}}, "recipe is 1, expected an object or null"),
+        ({"segments": [ENTRY_FIELDS | {"position": 0}]}, "position: found 0, expected an integer from 1"),
+        ({"segments": {}}, "segments: found {}, expected a list"),
+        ({"segments": ...}, "segments: found None, expected a list"),
+        ({"segments": [ENTRY_FIELDS, ENTRY_FIELDS]}, r"segments: found \[7, 7\], expected each of them once"),
+        ({"segments": [[]]}, r"SegmentEntry: found list, expected dict"),
+        ({"segments": [ENTRY_FIELDS | {"more": 1}]}, "SegmentEntry: found the fields .*, expected crc, file_bytes"),
+        ({"segments": [ENTRY_FIELDS | {"crc": 2**32}]}, "crc: found 4294967296, expected an integer from 0 to"),
+        ({"segments": [ENTRY_FIELDS | {"file_bytes": -1}]}, "file_bytes: found -1, expected an integer from 0"),
+        ({"segments": [ENTRY_FIELDS | {"key_count": "9"}]}, "key_count: found '9', expected an integer from 0"),
+        ({"segments": [ENTRY_FIELDS | {"id_count": None}]}, "id_count: found None, expected an integer from 0"),
+        ({"settings": ...}, "Settings: found NoneType, expected dict"),
+        ({"settings": SETTINGS_FIELDS | {"k": 65}}, "k: found 65, expected an integer from 0 to 64"),
+        ({"settings": SETTINGS_FIELDS | {"key_bits": 32}}, "key_bits: found 32, expected 64"),
+        ({"settings": SETTINGS_FIELDS | {"plan": []}}, r"plan: found \[\], expected an object"),
+        ({"settings": SETTINGS_FIELDS | {"codec": "zip"}}, "codec: found 'zip', expected one of gap, xor, rice, raw"),
+        ({"settings": SETTINGS_FIELDS | {"codec": []}}, r"codec: found \[\], expected one of"),
+        ({"settings": SETTINGS_FIELDS | {"ids": 1}}, "ids: found 1, expected true or false"),
+        ({"settings": SETTINGS_FIELDS | {"recipe": 1}}, "recipe: found 1, expected an object or null"),
     ],
 )
 def test_a_record_with_a_field_that_cannot_be_is_refused(fields, message):
@@ -164,12 +164,12 @@ def test_a_record_with_a_field_that_cannot_be_is_refused(fields, message):
     ["1.fpseg", "../0001.fpseg", "00000001.fpseg\n", "00000001xfpseg", "/0000001.fpseg", "٠٠٠٠٠٠٠١.fpseg", 7, ""],
 )
 def test_a_segment_name_cannot_lead_out_of_its_folder(name):
-    with pytest.raises(ValueError, match=re.escape(f"segment name is {name!r}, expected 8 digits and .fpseg")):
+    with pytest.raises(ValueError, match=re.escape(f"segment name: found {name!r}, expected 8 digits and .fpseg")):
         dataclasses.replace(ENTRY, name=name)
 
 
 def test_a_message_stays_short_whatever_was_found():
-    with pytest.raises(ValueError, match="plan is") as caught:
+    with pytest.raises(ValueError, match="plan: found") as caught:
         dataclasses.replace(SETTINGS, plan=["x" * 10_000])
     assert len(str(caught.value)) < 200
 
@@ -185,7 +185,7 @@ def test_a_state_after_changes_differs_in_nothing_else():
     before = dataclasses.replace(STATE, first_change=2, next_change=5)
     assert before.after(3) == dataclasses.replace(before, next_change=8)
     assert before.after(0) == before
-    with pytest.raises(ValueError, match="next_change is 9223372036854775808, expected an integer from 5"):
+    with pytest.raises(ValueError, match="next_change: found 9223372036854775808, expected an integer from 5"):
         before.after(2**63 - 5)
-    with pytest.raises(ValueError, match="next_change is 4"):
+    with pytest.raises(ValueError, match="next_change: found 4"):
         before.after(-1)

@@ -30,7 +30,7 @@ from fpstore import CorruptStore, PlanError, StoreClosed
 from fpstore import store as stores
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report

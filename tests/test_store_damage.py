@@ -12,7 +12,7 @@ from fpstore import store as stores
 from fpstore.living import snapshot as snapshots
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.state import Settings
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 
 COUNT = 500
 

@@ -13,7 +13,7 @@ import pytest
 from fpstore import format as layout
 from fpstore.errors import CorruptStore
 from fpstore.format import Footer, Region, SegmentRecord, TableRecord
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan, TablePlan

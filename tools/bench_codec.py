@@ -36,7 +36,7 @@ import fpstore
 from fpstore._probe import scan
 from fpstore._view import TableCursor
 from fpstore.format import CODECS
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.segment.reader import Segment

@@ -30,7 +30,7 @@ from helpers import (
 )
 
 from fpstore._probe import search
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.segment.reader import Segment

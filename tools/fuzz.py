@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import numpy as np
 from helpers import CODECS, distinct, one_prefix, queries_near, uniform, write_segment
 
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.segment.reader import Segment
 from fpstore.types import Keys
 

@@ -6,7 +6,7 @@ from math import inf
 from fpstore.arrays import as_integer
 from fpstore.errors import PlanError
 from fpstore.format import KEY_BITS
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan

@@ -26,7 +26,7 @@ from fpstore.format import (
     TABLE_RECORD_BYTES,
     directory_bytes,
 )
-from fpstore.plans import plan as plans
+from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan, TablePlan
 
 # The time model: queries in batches, one thread. Fitted to what tools/bench_probe.py found for size, balanced and

@@ -1,0 +1,188 @@
+"""The families of plans, by name: the paper's four, its rules, and flips of query bits.
+
+The plans of "the paper" (Manku, Jain and Das Sarma, Detecting Near-Duplicates for Web Crawling, WWW 2007)
+are those of its section 3.1; flips are the step beyond it (docs/design.md).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations, pairwise
+from math import comb
+
+from fpstore.checks import shown
+from fpstore.format import KEY_BITS, MAX_TABLES
+from fpstore.plans.plan import MAX_KEY_BITS, Plan, TablePlan, check_range, refusal
+
+# The paper scans what is left once it is below 2^tau keys: about two blocks here.
+DEFAULT_TAU = 6
+MAX_TAU = 40
+
+PAPER_DISTANCE = 3
+PAPER_KEY_BITS = 64
+PAPER_NAMES = ("paper-4", "paper-10", "paper-16", "paper-20")
+_PAPER_BANDS = {"paper-4": 4, "paper-10": 5, "paper-20": 6}
+
+_NUMBER = r"(0|[1-9][0-9]{0,19})"
+_CHOOSE_NAME = re.compile(rf"choose-{_NUMBER}")
+_FLIPS_NAME = re.compile(rf"flips-{_NUMBER}:({_NUMBER}(?:,{_NUMBER})*)")
+_GENERAL_NAME = re.compile(rf"general-{_NUMBER}:{_NUMBER}")
+KNOWN_NAMES = (*PAPER_NAMES, "choose-BANDS", "flips-BANDS:FLIPS,FLIPS,...", "general-COUNT:TAU")
+
+
+def even_bands(mask: int, count: int) -> tuple[int, ...]:
+    """The bits of `mask` cut into `count` runs from the most significant bit down, wider runs first."""
+    bits = [1 << i for i in reversed(range(mask.bit_length())) if mask >> i & 1]
+    if not 1 <= count <= len(bits):
+        raise refusal("plan, number of bands", str(count), f"1 to {len(bits)}, the bits that there are")
+    width, wider_count = divmod(len(bits), count)
+    starts = [index * width + min(index, wider_count) for index in range(count + 1)]
+    return tuple(sum(bits[start:end]) for start, end in pairwise(starts))
+
+
+def paper(name: str) -> Plan:
+    """One of the paper's four plans for k = 3 and 64 bits (section 3.1.1): paper-4, -10, -16, -20."""
+    if name in _PAPER_BANDS:
+        return replace(choose(_PAPER_BANDS[name], PAPER_DISTANCE), name=name)
+    if name == "paper-16":
+        # Bands finer than the 16 bits of the first level, so that the 12 bits of the second are unions too.
+        bands = even_bands(_every_bit(PAPER_KEY_BITS), 16)
+        prefixes = _prefixes(_every_bit(PAPER_KEY_BITS), PAPER_DISTANCE, {64: 4, 48: 4})
+        return Plan(name, PAPER_DISTANCE, bands, tuple(map(TablePlan, prefixes)))
+    raise refusal("plan", shown(name), f"one of {', '.join(PAPER_NAMES)}")
+
+
+def choose(band_count: int, k: int, key_bits: int = KEY_BITS) -> Plan:
+    """The paper's simple rule (section 3.1.1): a table for each choice of band_count - k even bands.
+
+    k errors touch at most k bands, so the others are free of errors and one table has just those on top.
+    """
+    if not 0 <= k < band_count <= key_bits:
+        raise refusal(f"plan choose-{band_count}", f"k = {k}", f"k < bands, at most {key_bits} bands")
+    check_range(f"choose-{band_count}", "number of tables", comb(band_count, k), 1, MAX_TABLES)
+    bands = even_bands(_every_bit(key_bits), band_count)
+    tables = tuple(TablePlan(sum(chosen)) for chosen in combinations(bands, band_count - k))
+    return Plan(f"choose-{band_count}", k, bands, tables, key_bits=key_bits)
+
+
+def flips(bands: int | Iterable[int], flip_counts: Iterable[int], k: int, key_bits: int = KEY_BITS) -> Plan:
+    """A table for each band, table i probed with every pattern of at most flip_counts[i] flips. Proven.
+
+    bands: how many even bands, or their masks. Of k errors on m bands, some band i has at most e_i when
+    sum(e_i) >= k - m + 1 (the general pigeonhole); anything less is a PlanError that names what is missed.
+    """
+    counts = tuple(flip_counts)
+    masks = even_bands(_every_bit(key_bits), bands) if isinstance(bands, int) else tuple(bands)
+    label = str(len(masks)) if masks == even_bands(_every_bit(key_bits), len(masks) or 1) else "masks"
+    name = f"flips-{label}:{','.join(map(str, counts))}"
+    if len(counts) != len(masks):
+        raise refusal(f"plan {name}", f"{len(counts)} flips", f"one for each of {len(masks)} bands")
+    plan = Plan(name, k, masks, tuple(map(TablePlan, masks, counts)), key_bits=key_bits)
+    plan.prove()
+    return plan
+
+
+def general_table_count(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -> int | None:
+    """How many tables `general` would make; None when no choice of bands narrows n keys to below 2^tau."""
+    return _general_splits(key_bits, k, n, tau)[0]
+
+
+def general(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -> Plan:
+    """The paper's general rule (section 3.1.2) for n = 2^d keys of f = key_bits bits, as an actual plan.
+
+    X(f, k, d) = 1 if d < tau, else min over r > k of C(r, k) * X(fk/r, k, d - (r-k)f/r). That is: split f bits in r
+    bands, let some r - k be the prefix, and go on with the rest until fewer than 2^tau keys share a prefix. Bands here
+    have whole numbers of bits, so the tables of one level may differ by a level below. At least one split is made.
+    Raises PlanError when that takes more than MAX_TABLES tables.
+    """
+    name = f"general-{n}:{tau}"
+    table_count, splits = _general_splits(key_bits, k, n, tau)
+    if table_count is None or table_count > MAX_TABLES:
+        raise refusal(f"plan {name}, k = {k}", f"{table_count or 'endless'} tables", f"at most {MAX_TABLES}")
+    prefixes = tuple(_prefixes(_every_bit(key_bits), k, splits))
+    return Plan(name, k, _refinement(key_bits, prefixes), tuple(map(TablePlan, prefixes)), key_bits=key_bits)
+
+
+def named(name: str, k: int) -> Plan:
+    """The plan of that name for 64-bit fingerprints and distance k, proven. PlanError if there is none."""
+    if name in PAPER_NAMES:
+        plan = replace(paper(name), k=k)
+    elif match := _CHOOSE_NAME.fullmatch(name):
+        plan = choose(int(match[1]), k)
+    elif match := _FLIPS_NAME.fullmatch(name):
+        plan = flips(int(match[1]), map(int, match[2].split(",")), k)
+    elif match := _GENERAL_NAME.fullmatch(name):
+        plan = general(KEY_BITS, k, int(match[1]), int(match[2]))
+    else:
+        raise refusal("plan", shown(name), f"one of {', '.join(KNOWN_NAMES)}")
+    plan.prove()
+    return plan
+
+
+def _every_bit(key_bits: int) -> int:
+    return (1 << key_bits) - 1
+
+
+def _general_splits(key_bits: int, k: int, n: int, tau: int) -> tuple[int | None, dict[int, int]]:
+    """The paper's minimum: how many tables, and into how many bands to split what has f bits left, by f.
+
+    The bits left determine d = log2 n - (key_bits - f), so f alone is the state. Widths of even bands differ
+    by one; the choices are counted by how many wide bands they take.
+    """
+    where = f"general-{n}:{tau}"
+    check_range(where, "key_bits", key_bits, 1, MAX_KEY_BITS)
+    check_range(where, "k", k, 0, MAX_KEY_BITS)
+    check_range(where, "number of keys", n, 0, 1 << key_bits)
+    check_range(where, "tau", tau, 1, MAX_TAU)
+    fewest: dict[int, int | None] = {}
+    splits: dict[int, int] = {}
+    for bits_left in range(key_bits + 1):
+        # In whole numbers, d < tau; the first split is made in any case: a table needs a prefix.
+        if bits_left < key_bits and n < 1 << (tau + key_bits - bits_left):
+            fewest[bits_left] = 1
+            continue
+        fewest[bits_left] = None
+        for band_count in range(k + 1, bits_left + 1):
+            tables = _tables_of_split(bits_left, band_count, k, fewest)
+            best = fewest[bits_left]
+            if tables is not None and (best is None or tables < best):
+                fewest[bits_left] = tables
+                splits[bits_left] = band_count
+    return fewest[key_bits], splits
+
+
+def _tables_of_split(bits_left: int, band_count: int, k: int, fewest: Mapping[int, int | None]) -> int | None:
+    width, wide_count = divmod(bits_left, band_count)
+    chosen = band_count - k
+    tables = 0
+    for wide in range(max(0, chosen - (band_count - wide_count)), min(chosen, wide_count) + 1):
+        below = fewest[bits_left - chosen * width - wide]
+        if below is None:
+            return None
+        tables += comb(wide_count, wide) * comb(band_count - wide_count, chosen - wide) * below
+    return tables
+
+
+def _prefixes(bits_left: int, k: int, splits: Mapping[int, int]) -> Iterator[int]:
+    """Every prefix of the recursion: of a split, the bands free of errors and a prefix of the other bits."""
+    band_count = splits.get(bits_left.bit_count())
+    if band_count is None:
+        yield 0
+        return
+    for chosen in combinations(even_bands(bits_left, band_count), band_count - k):
+        for below in _prefixes(bits_left & ~sum(chosen), k, splits):
+            yield sum(chosen) | below
+
+
+def _refinement(key_bits: int, prefixes: tuple[int, ...]) -> tuple[int, ...]:
+    """The widest runs of bits of which every prefix is a union, from the most significant down."""
+    bands: list[int] = []
+    run_owners: list[int] | None = None
+    for i in reversed(range(key_bits)):
+        owners = [index for index, prefix in enumerate(prefixes) if prefix >> i & 1]
+        if owners == run_owners:
+            bands[-1] |= 1 << i
+        else:
+            bands.append(1 << i)
+            run_owners = owners
+    return tuple(bands)
