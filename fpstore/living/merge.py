@@ -6,7 +6,6 @@ for each segment, and about 24 bytes for each fingerprint and each id that was r
 
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from pathlib import Path
@@ -115,17 +114,6 @@ def _expect_alike(segment: Segment, masks: list[int], with_ids: bool) -> None:
         raise ValueError(f"{segment.path}: has {'no ' * with_ids}ids, expected {'ids' if with_ids else 'none'}")
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """CorruptStore names the file."""
-    try:
-        yield
-    except CorruptStore as error:
-        if str(error).startswith(str(path)):
-            raise
-        raise CorruptStore(f"{path}: {error}") from None
-
-
 class _Source:
     """One input: its live pairs, and its tables without what does not live.
 
@@ -157,10 +145,10 @@ class _Source:
             here, left = _split(left, chunk[-1])
             at = _places(chunk, here)
             if len(at) < len(here):
-                raise CorruptStore(f"{self.segment.path}: table {table} lacks a fingerprint that table 0 has")
+                raise CorruptStore(f"table {table} lacks a fingerprint that table 0 has", path=self.segment.path)
             yield _without(chunk, at), None
         if len(left):
-            raise CorruptStore(f"{self.segment.path}: table {table} lacks a fingerprint that table 0 has")
+            raise CorruptStore(f"table {table} lacks a fingerprint that table 0 has", path=self.segment.path)
 
     def live(self, found_dead: list[Keys] | None = None) -> Iterator[Pairs]:
         """The live pairs, or keys, in the order of table 0, in chunks; found_dead: takes the keys that have none."""
@@ -193,7 +181,7 @@ class _Source:
         """The ids of the count fingerprints from first_rank on, and to which of these they belong: int64[m]."""
         full = True
         while full:
-            with _naming(self.segment.path):
+            with self.segment.naming:
                 ranks, ids = cursor.read(first_rank + count, CHUNK_KEYS)
             full = len(ids) == CHUNK_KEYS
             ranks -= np.uint64(first_rank)
@@ -204,13 +192,12 @@ class _Source:
         regions = [region for region in self.segment.regions() if region.name in names]
         pace = _Pace(self.segment, [region for region in regions if region.table in (table, None)])
         done = 0
-        with _naming(self.segment.path):
-            pace.move(0)
-            for chunk in self.segment.keys(table):
-                done += len(chunk)
-                pace.move(done / self.segment.key_count)
-                self.advance(len(chunk))
-                yield chunk
+        pace.move(0)
+        for chunk in self.segment.keys(table):
+            done += len(chunk)
+            pace.move(done / self.segment.key_count)
+            self.advance(len(chunk))
+            yield chunk
 
 
 class _RemovedIds:

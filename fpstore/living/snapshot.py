@@ -85,11 +85,11 @@ class Snapshot:
     def search(self, queries: Keys, distance: int, first_query: int = 0) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids."""
         if self._is_plain_without_ids and not first_query:  # a single query should not pay for what follows
-            with _Named(self.parts[0].segment):
+            with self.parts[0].segment.naming:
                 return Matches(*search(self.parts[0].segment.view, queries, distance), None)
         found = []
         for part in self.parts:
-            with _Named(part.segment):
+            with part.segment.naming:
                 columns = search(part.segment.view, queries, distance)
                 if len(columns[0]):
                     found.append(self._live(part, *columns))
@@ -99,7 +99,7 @@ class Snapshot:
         """What search returns, found by reading all keys past the queries where that costs less."""
         found = []
         for part in self.parts:
-            with _Named(part.segment):
+            with part.segment.naming:
                 if self._streams(part, len(queries)):
                     columns = batch.stream(part.segment, queries, distance, run)
                 else:
@@ -116,7 +116,7 @@ class Snapshot:
         if self.removals:
             return len(self.search(query, distance)) > 0
         for part in self.parts:
-            with _Named(part.segment):
+            with part.segment.naming:
                 if len(search(part.segment.view, query, distance, first_only=True)[0]):
                     return True
         return self.pending_end > 0 and len(self.pending.search(query, distance, self.pending_end)[0]) > 0
@@ -171,7 +171,7 @@ class Snapshot:
         with contextlib.ExitStack() as stack:
             segment = self.parts[0].segment if self.is_plain else self._merged(stack)
             if segment is not None:
-                with _Named(segment):
+                with segment.naming:
                     yield from segment_joins(segment, distance, memory_bytes)
 
     def _merged(self, stack: contextlib.ExitStack) -> Segment | None:
@@ -255,23 +255,6 @@ class Snapshot:
         return dataclasses.replace(following, pending=pending, pending_end=pending.count)
 
 
-class _Named:
-    """Errors inside say which segment is damaged."""
-
-    __slots__ = ("_segment",)
-
-    def __init__(self, segment: Segment) -> None:
-        self._segment = segment
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        path = str(self._segment.path)
-        if isinstance(error, CorruptStore) and not str(error).startswith(path):
-            raise CorruptStore(f"{path}: {error}") from None
-
-
 def open_snapshot(folder: Path, catalog: Catalog, before: Snapshot | None = None) -> Snapshot:
     """The snapshot of what the catalog says now; before: an older one, to share with it what is the same.
 
@@ -289,7 +272,7 @@ def open_snapshot(folder: Path, catalog: Catalog, before: Snapshot | None = None
         except FileNotFoundError as error:
             # Where segments were merged since the catalog was read, the new state names other files.
             if log.state.generation == generation:
-                raise CorruptStore(f"{error.filename}: missing, though the catalog names it") from None
+                raise CorruptStore("missing, though the catalog names it", path=error.filename) from None
             generation = log.state.generation
 
 
@@ -320,9 +303,9 @@ def _proved_plan(folder: Path, settings: Settings) -> Plan:
         plan = Plan.from_json(settings.plan)
         plan.prove()
     except PlanError as error:
-        raise CorruptStore(f"{folder}: catalog: {error}") from None
+        raise CorruptStore(f"catalog: {error}", path=folder) from None
     if settings.k > plan.k:
-        raise CorruptStore(f"{folder}: catalog: k {settings.k}, expected at most {plan.k} (plan {plan.name})")
+        raise CorruptStore(f"catalog: k {settings.k}, expected at most {plan.k} (plan {plan.name})", path=folder)
     return plan
 
 
@@ -340,7 +323,7 @@ def open_part(folder: Path, entry: SegmentEntry, plan: Plan, settings: Settings)
         expected += tuple((f"{table.prefix_mask:x}", table.flips) for table in plan.tables)
     if found != expected:
         segment.close()
-        raise CorruptStore(f"{path}: not the segment that the catalog names: found {found}, expected {expected}")
+        raise CorruptStore(f"not the segment that the catalog names: found {found}, expected {expected}", path=path)
     return Input(segment, entry.position)
 
 
