@@ -22,6 +22,7 @@ CORE = (
     "_view",
     "_sort",
     "_merge",
+    "merging",
     "huffman",
     "format",
     "_probe",
