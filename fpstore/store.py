@@ -23,7 +23,8 @@ from fpstore.copying import copy_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
-from fpstore.living.snapshot import Snapshot, open_snapshot
+from fpstore.living.opening import open_snapshot
+from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
 from fpstore.living.writer import Writer
 from fpstore.plans.plan import Plan

@@ -42,7 +42,18 @@ FOLDERS = {
     "segment": ("entry", "files", "table", "reader", "writer", "verify", "crowding", "report"),
     "building": ("spill", "permuted"),
     "query": ("matches", "additions", "pairs", "batch"),
-    "living": ("changes", "state", "environment", "catalog", "removals", "merge", "snapshot", "writer"),
+    "living": (
+        "changes",
+        "state",
+        "environment",
+        "catalog",
+        "removals",
+        "live",
+        "merge",
+        "snapshot",
+        "opening",
+        "writer",
+    ),
 }
 # The wings stand beside the core and know of it only this.
 WINGS = {
