@@ -1,12 +1,27 @@
-"""Every error that fpstore raises on its own account.
+"""Every error that fpstore raises on its own account, and which file one is about.
 
 A caller's mistake is ValueError or TypeError and the operating system's errors pass through; what is
 left, the state of a store or of its bytes, is one of these.
 """
 
+import os
+
+PathLike = str | os.PathLike[str]
+
 
 class Error(Exception):
-    """The base of fpstore's own errors."""
+    """The base of fpstore's own errors.
+
+    path: the file or folder that it is about, None where nobody has said; where it is known the message begins with it.
+    """
+
+    def __init__(self, message: str = "", *, path: PathLike | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if self.path is None else f"{os.fspath(self.path)}: {message}"
 
 
 class CorruptStore(Error):
@@ -27,3 +42,22 @@ class PlanError(Error, ValueError):
 
 class StoreClosed(Error, ValueError):
     """The store was closed, or was opened before a fork."""
+
+
+class Naming:
+    """A context in which errors about stored bytes are about the file at path, unless they name one already.
+
+    It keeps nothing, so one serves any number of uses at a time.
+    """
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: PathLike) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CorruptStore | UnsupportedVersion) and error.path is None:
+            error.path = self._path

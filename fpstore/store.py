@@ -21,7 +21,8 @@ from fpstore.creation import build_store, copy_store, create_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
-from fpstore.living.snapshot import Snapshot, open_snapshot
+from fpstore.living.opening import open_snapshot
+from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
 from fpstore.living.writer import Writer
 from fpstore.plans.plan import Plan

@@ -18,7 +18,8 @@ from helpers import distinct, one_prefix, queries_near, resealed, uniform, write
 from fpstore._probe import search
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.format import CODEC_RICE, FOOTER_BYTES, GROUP_SLOTS, PAGE_BYTES, Footer, Summary
-from fpstore.living.merge import Input, merge_segments
+from fpstore.living.live import Live
+from fpstore.living.merge import merge_segments
 from fpstore.living.removals import Removals
 from fpstore.plans import families as plans
 from fpstore.segment.reader import Segment
@@ -106,7 +107,8 @@ def merged(segment: Segment, path: Path, sample: Sample) -> None:
     removals = Removals.none().with_fingerprints(sample.stored[3:4], 1)
     with_ids = segment.ids is not None
     if [table.prefix_mask for table in segment.tables] == [table.prefix_mask for table in PLAN.tables]:
-        merge_segments(path, [Input(segment, 1), Input(segment, 2)], removals, sample.codec, PLAN, with_ids)
+        parts = [Live(segment, position, removals) for position in (1, 2)]
+        merge_segments(path, parts, sample.codec, PLAN, with_ids)
         path.unlink()
 
 

@@ -59,10 +59,10 @@ def test_the_error_says_which_byte_is_gone(path: Path) -> None:
     segment = Segment(path)
     os.truncate(path, 8192)
     for _ in range(2):
-        with pytest.raises(CorruptStore, match=r"^file: byte 8200 could not be read: the file was cut short"):
+        with pytest.raises(CorruptStore, match=rf"^{path}: file: byte 8200 could not be read: the file was cut short"):
             segment.read(8200, 5)
         os.truncate(path, segment.file_bytes)  # what is gone stays gone
-    with pytest.raises(CorruptStore, match=r"^table 0, slot 0: byte 8200 could not be read"):
+    with pytest.raises(CorruptStore, match=rf"^{path}: table 0, slot 0: byte 8200 could not be read"):
         next(segment.keys(0))
     segment.close()
 
@@ -70,7 +70,7 @@ def test_the_error_says_which_byte_is_gone(path: Path) -> None:
 def test_a_file_whose_end_is_another_has_been_cut_or_overwritten(path: Path) -> None:
     segment = Segment(path)
     os.truncate(path, segment.file_bytes - 5)
-    with pytest.raises(CorruptStore, match=r"^file: the file was cut short or overwritten while it was open"):
+    with pytest.raises(CorruptStore, match=rf"^{path}: file: the file was cut short or overwritten while it was open"):
         segment.read(0, 8)
     segment.close()
 

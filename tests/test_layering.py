@@ -22,6 +22,7 @@ CORE = (
     "_view",
     "_sort",
     "_merge",
+    "merging",
     "huffman",
     "format",
     "_probe",
@@ -40,7 +41,19 @@ FOLDERS = {
     "segment": ("entry", "files", "table", "writer", "reader", "verify", "crowding", "report"),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "query": ("matches", "additions", "pairs", "batch"),
-    "living": ("changes", "state", "environment", "catalog", "removals", "merge", "sweep", "snapshot", "writer"),
+    "living": (
+        "changes",
+        "state",
+        "environment",
+        "catalog",
+        "removals",
+        "live",
+        "merge",
+        "sweep",
+        "snapshot",
+        "opening",
+        "writer",
+    ),
 }
 # The wings stand beside the core and know of it only this.
 WINGS = {

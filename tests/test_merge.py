@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 import fpstore
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
+from fpstore.living import live as lives
 from fpstore.living import merge
-from fpstore.living.merge import Input, live_pairs, merge_segments, pass_count
+from fpstore.living.live import Live
+from fpstore.living.merge import live_pairs, merge_segments, pass_count
 from fpstore.living.removals import Removals
+from fpstore.merging import Columns
 from fpstore.plans import families as plans
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
@@ -32,6 +35,7 @@ THIRDS = plans.flips(3, (1, 0, 0), 3)
 SCATTERED = plans.flips((0x5555555555555555, 0xAAAAAAAAAAAAAAAA), (2, 0), 3)  # table 0 is no identity
 PLANS = (ONE, HALVES, THIRDS, SCATTERED, plans.paper("paper-4"))
 NAME = "00000009.fpseg"
+NONE = Removals.none()
 
 # Few of each, so that they meet; a pair's id is of no meaning in a store without ids.
 FINGERPRINTS = st.one_of(st.integers(0, 5), st.sampled_from([1 << 32, 1 << 63, LAST - 1, LAST]))
@@ -69,13 +73,13 @@ class History:
         return removals
 
     @contextmanager
-    def inputs(self, folder: Path) -> Iterator[list[Input]]:
+    def inputs(self, folder: Path) -> Iterator[list[Live]]:
         with ExitStack() as stack:
             inputs = []
             for index, (pairs, position) in enumerate(self.segments):
                 segment = Segment(self.write(folder / f"{index:08d}.fpseg", pairs))
                 stack.callback(segment.close)
-                inputs.append(Input(segment, position))
+                inputs.append(Live(segment, position, self.removals()))
             yield inputs
 
     def write(self, path: Path, pairs: set[tuple[int, int]]) -> Path:
@@ -107,18 +111,18 @@ def columns(pairs: set[tuple[int, int]]) -> tuple[Keys, Ids]:
     return np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
 
 
-def pairs_of(stream: Iterator[merge.Pairs], plan: Plan) -> list[tuple[int, int]] | list[int]:
+def pairs_of(stream: Iterator[Columns], plan: Plan) -> list[tuple[int, int]] | list[int]:
     """What live_pairs yields, with fingerprints for keys; every chunk of the right kind, and all in order."""
     chunks = list(stream)
     first = Permutation(plan.tables[0].prefix_mask)
     items: list[tuple[int, int]] = []
-    for keys, ids in chunks:
+    for keys, *ids in chunks:
         assert len(keys)
         assert keys.dtype == np.uint64
-        items += zip(keys.tolist(), [0] * len(keys) if ids is None else ids.tolist(), strict=True)
+        items += zip(keys.tolist(), ids[0].tolist() if ids else [0] * len(keys), strict=True)
     assert items == sorted(set(items))
     fingerprints = first.invert(u64([key for key, _ in items])).tolist()
-    if any(ids is None for _, ids in chunks):
+    if any(len(chunk) == 1 for chunk in chunks):
         return fingerprints
     return list(zip(fingerprints, [id for _, id in items], strict=True))
 
@@ -132,7 +136,8 @@ def in_small_pieces(patch: pytest.MonkeyPatch, size: int) -> None:
             yield from (chunk[first : first + size] for first in range(0, len(chunk), size))
 
     patch.setattr(Segment, "keys", keys)
-    patch.setattr(merge, "CHUNK_KEYS", size)
+    for module in (lives, merge):
+        patch.setattr(module, "CHUNK_KEYS", size)
 
 
 @given(histories(), st.sampled_from([1, 2, 3, 1 << 17]))
@@ -142,10 +147,10 @@ def test_a_merge_writes_what_a_build_of_the_live_content_writes(
     folder = tmp_path_factory.mktemp("merge")
     with pytest.MonkeyPatch.context() as patch, history.inputs(folder) as inputs:
         in_small_pieces(patch, size)
-        live, removals, path = history.live(), history.removals(), folder / NAME
-        found = pairs_of(live_pairs(inputs, removals), history.plan)
+        live, path = history.live(), folder / NAME
+        found = pairs_of(live_pairs(inputs), history.plan)
         assert sorted(found) == (sorted(live) if history.with_ids and found else sorted({key for key, _ in live}))
-        entry = merge_segments(path, inputs, removals, history.codec, history.plan, history.with_ids)
+        entry = merge_segments(path, inputs, history.codec, history.plan, history.with_ids)
     if not live:
         assert entry is None
         assert not path.exists()
@@ -202,8 +207,8 @@ def test_segments_of_several_chunks_are_merged(with_ids: bool, plan: Plan, tmp_p
         for fingerprints, ids, position in parts:
             pairs = each_once(fingerprints, ids) if with_ids else None
             segment = stack.enter_context(segment_of(fingerprints, plan, pairs=pairs))
-            inputs.append(Input(segment, position))
-        merge_segments(tmp_path / NAME, inputs, removals, "gap", plan, with_ids)
+            inputs.append(Live(segment, position, removals))
+        merge_segments(tmp_path / NAME, inputs, "gap", plan, with_ids)
     expected = write_segment(tmp_path / "expected", live[0], plan, pairs=live if with_ids else None)
     assert (tmp_path / NAME).read_bytes() == expected.read_bytes()
 
@@ -218,10 +223,10 @@ def test_a_merge_of_two_stores_is_the_store_of_both(ids: str | None, tmp_path: P
             given_ids = rows[part] if ids else None
             stack.enter_context(fpstore.build(tmp_path / name, fingerprints[part], ids=given_ids, plan=HALVES))
             paths.append(tmp_path / name / "segments" / "00000001.fpseg")
-        inputs = [Input(Segment(path), 1) for path in paths[:2]]
+        inputs = [Live(Segment(path), 1, NONE) for path in paths[:2]]
         for one in inputs:
             stack.callback(one.segment.close)
-        merge_segments(tmp_path / NAME, inputs, Removals.none(), "gap", HALVES, ids is not None)
+        merge_segments(tmp_path / NAME, inputs, "gap", HALVES, ids is not None)
     assert (tmp_path / NAME).read_bytes() == paths[2].read_bytes()
 
 
@@ -232,19 +237,18 @@ def test_pending_rows_are_merged_in(tmp_path: Path) -> None:
     order = np.argsort(keys, kind="stable")
     rows = keys[order], u64([id for _, id in extra])[order]
     with history.inputs(tmp_path) as inputs:
-        found = pairs_of(live_pairs(inputs, history.removals(), rows), SCATTERED)
+        found = pairs_of(live_pairs(inputs, rows), SCATTERED)
         assert sorted(found) == [(5, 1), (6, 2), (6, 3), (7, 1), (9, 9)]
-        assert sorted(pairs_of(live_pairs([], Removals.none(), rows), SCATTERED)) == extra
-        assert list(live_pairs([], Removals.none())) == []
-        assert list(live_pairs([], Removals.none(), (u64([]), u64([])))) == []
+        assert sorted(pairs_of(live_pairs([], rows), SCATTERED)) == extra
+        assert list(live_pairs([])) == []
+        assert list(live_pairs([], (u64([]), u64([])))) == []
 
 
 def test_keys_are_all_there_is_where_there_are_no_ids(tmp_path: Path) -> None:
     history = History(HALVES, "gap", False, [({(5, 0), (6, 0)}, 1)])
     with history.inputs(tmp_path) as inputs:
-        (chunk,) = live_pairs(inputs, Removals.none(), (u64([4, 6]), None))
-        assert chunk[0].tolist() == [4, 5, 6]
-        assert chunk[1] is None
+        ((keys,),) = live_pairs(inputs, (u64([4, 6]),))
+        assert keys.tolist() == [4, 5, 6]
 
 
 def sample(with_ids: bool = True) -> History:
@@ -263,7 +267,7 @@ def test_progress_adds_up_and_what_it_raises_leaves_no_file(with_ids: bool, tmp_
         all_keys = sum(one.segment.key_count for one in inputs)
 
         def merged(advance: Callable[[int], None]) -> None:
-            merge_segments(path, inputs, history.removals(), "gap", HALVES, with_ids, advance=advance)
+            merge_segments(path, inputs, "gap", HALVES, with_ids, advance=advance)
 
         def stopping_after(count: int) -> Callable[[int], None]:
             def advance(keys: int) -> None:
@@ -282,7 +286,7 @@ def test_progress_adds_up_and_what_it_raises_leaves_no_file(with_ids: bool, tmp_
                 merged(stopping_after(count))
             assert sorted(tmp_path.iterdir()) == before
         steps.clear()
-        list(live_pairs(inputs, history.removals(), advance=steps.append))
+        list(live_pairs(inputs, advance=steps.append))
         assert sum(steps) == all_keys
 
 
@@ -309,13 +313,13 @@ def test_a_damaged_segment_is_named_and_nothing_is_left(
     data = bytearray(path.read_bytes())
     data[region.offset + region.bytes // 2] ^= 4
     path.write_bytes(data)
-    inputs = [Input(Segment(tmp_path / f"{i:08d}.fpseg"), 1) for i in range(2)]
+    inputs = [Live(Segment(tmp_path / f"{i:08d}.fpseg"), 1, history.removals()) for i in range(2)]
     with pytest.raises(CorruptStore, match=rf"^{path}: .*the page at byte"):
-        merge_segments(tmp_path / NAME, inputs, history.removals(), "gap", HALVES, True)
+        merge_segments(tmp_path / NAME, inputs, "gap", HALVES, True)
     assert not (tmp_path / NAME).exists()
     if table != 1:
         with pytest.raises(CorruptStore, match=rf"^{path}: .*the page at byte"):
-            list(live_pairs(inputs, history.removals()))
+            list(live_pairs(inputs))
     for one in inputs:
         one.segment.close()
 
@@ -333,19 +337,19 @@ def write_tables(path: Path, *tables: list[int]) -> Path:
 def test_tables_that_differ_are_corruption(tmp_path: Path) -> None:
     path = write_tables(tmp_path / "00000001.fpseg", [1, 2, 3], [1, 2, 4])
     other = write_tables(tmp_path / "00000002.fpseg", [1, 4], [1, 4])
-    inputs = [Input(Segment(path), 1), Input(Segment(other), 1)]
+    inputs = [Live(Segment(path), 1, NONE), Live(Segment(other), 1, NONE)]
     for gone in (3, 1 << 40):
         # 3 is at the end of table 0 and missing from table 1, as one between the others and as one above all.
         removals = Removals.none().with_fingerprints(u64([gone, 3]), 2)
         with pytest.raises(CorruptStore, match=rf"^{path}: table 1 lacks a fingerprint that table 0 has"):
-            merge_segments(tmp_path / NAME, inputs, removals, "gap", HALVES, False)
+            merge_segments(tmp_path / NAME, [one.masked_by(removals) for one in inputs], "gap", HALVES, False)
     write_tables(tmp_path / "00000003.fpseg", [1, 9], [1, 2])
-    above = [Input(Segment(tmp_path / "00000003.fpseg"), 1)]
+    above = [Live(Segment(tmp_path / "00000003.fpseg"), 1, NONE.with_fingerprints(u64([9]), 2))]
     with pytest.raises(CorruptStore, match=r"00000003\.fpseg: table 1 lacks a fingerprint that table 0 has"):
-        merge_segments(tmp_path / NAME, above, Removals.none().with_fingerprints(u64([9]), 2), "gap", HALVES, False)
+        merge_segments(tmp_path / NAME, above, "gap", HALVES, False)
     expected = rf"^{path}, {other}: 3 fingerprints in table 1 of all, 4 in table 0"
     with pytest.raises(CorruptStore, match=expected):
-        merge_segments(tmp_path / NAME, inputs, Removals.none(), "gap", HALVES, False)
+        merge_segments(tmp_path / NAME, inputs, "gap", HALVES, False)
     assert not (tmp_path / NAME).exists()
     for one in (*inputs, *above):
         one.segment.close()
@@ -354,34 +358,33 @@ def test_tables_that_differ_are_corruption(tmp_path: Path) -> None:
 def test_segments_that_are_not_alike_are_refused(tmp_path: Path) -> None:
     stored = distinct(uniform(50, np.random.default_rng(7)))
     pairs, path = (stored, stored), tmp_path / NAME
-    none = Removals.none()
     with (
         segment_of(stored, HALVES) as halves,
         segment_of(stored, THIRDS) as thirds,
         segment_of(stored, HALVES, pairs=pairs) as with_ids,
     ):
-        one, other, another = Input(halves, 1), Input(thirds, 1), Input(with_ids, 1)
+        one, other, another = (Live(segment, 1, NONE) for segment in (halves, thirds, with_ids))
         for inputs in ([one, other], [other]):
             with pytest.raises(ValueError, match="its tables are not those of the plan"):
-                merge_segments(path, inputs, none, "gap", HALVES, False)
+                merge_segments(path, inputs, "gap", HALVES, False)
         with pytest.raises(ValueError, match="has ids, expected none"):
-            merge_segments(path, [one, another], none, "gap", HALVES, False)
+            merge_segments(path, [one, another], "gap", HALVES, False)
         with pytest.raises(ValueError, match="has no ids, expected ids"):
-            merge_segments(path, [one, another], none, "gap", HALVES, True)
+            merge_segments(path, [one, another], "gap", HALVES, True)
         for inputs, what in (([one, other], "tables are not those"), ([another, one], "has no ids")):
             with pytest.raises(ValueError, match=what):
-                list(live_pairs(inputs, none))
+                list(live_pairs(inputs))
         assert not path.exists()
         path.write_bytes(b"kept")
         with pytest.raises(FileExistsError):
-            merge_segments(path, [one], none, "gap", HALVES, False)
+            merge_segments(path, [one], "gap", HALVES, False)
         assert path.read_bytes() == b"kept"
 
 
 def test_fingerprints_without_ids_are_not_in_the_merge(tmp_path: Path) -> None:
     stored = u64([3, 5, 7, 9])
     with segment_of(stored, HALVES, pairs=(u64([5, 5, 9]), u64([1, 2, 1]))) as segment:
-        entry = merge_segments(tmp_path / NAME, [Input(segment, 1)], Removals.none(), "gap", HALVES, True)
+        entry = merge_segments(tmp_path / NAME, [Live(segment, 1, NONE)], "gap", HALVES, True)
     assert entry is not None
     assert (entry.key_count, entry.id_count) == (2, 3)
     assert Segment(tmp_path / NAME).key_count == 2
@@ -395,9 +398,8 @@ def test_memory_does_not_grow_with_the_segments(tmp_path: Path) -> None:
         pairs = (np.concatenate([stored, np.full(count, stored[0])]), np.arange(2 * count, dtype=np.uint64))
         with segment_of(stored, HALVES, pairs=pairs) as a, segment_of(stored, HALVES, pairs=pairs) as b:
             tracemalloc.start()
-            merge_segments(
-                tmp_path / f"{count:08d}.fpseg", [Input(a, 1), Input(b, 1)], Removals.none(), "gap", HALVES, True
-            )
+            parts = [Live(segment, 1, NONE) for segment in (a, b)]
+            merge_segments(tmp_path / f"{count:08d}.fpseg", parts, "gap", HALVES, True)
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert max(peaks) < 24 << 20

@@ -12,7 +12,8 @@ from fpstore import Store
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
-from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, open_snapshot
+from fpstore.living.opening import open_snapshot
+from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
 from fpstore.living.writer import Writer
 from fpstore.query import batch
 from fpstore.types import Keys

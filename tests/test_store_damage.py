@@ -9,7 +9,7 @@ from helpers import uniform
 import fpstore
 from fpstore import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore import store as stores
-from fpstore.living import snapshot as snapshots
+from fpstore.living import opening
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.state import Settings
 from fpstore.plans import families as plans
@@ -172,7 +172,7 @@ def test_damaged_ids_are_an_error_and_not_other_ids(tmp_path):
 
 
 def test_a_store_that_is_replaced_while_it_is_opened_opens_as_the_new_one(folder, monkeypatch):
-    first = snapshots.open_part
+    first = opening.open_part
     replacements = iter([some(seed=2), some(seed=3)])
 
     def open_late(path, *rest):
@@ -183,10 +183,10 @@ def test_a_store_that_is_replaced_while_it_is_opened_opens_as_the_new_one(folder
 
     def fpstore_build(*args, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(snapshots, "open_part", first)
+            patch.setattr(opening, "open_part", first)
             return fpstore.build(*args, **options)
 
-    monkeypatch.setattr(snapshots, "open_part", open_late)
+    monkeypatch.setattr(opening, "open_part", open_late)
     with fpstore.open(folder) as store:
         assert store.contains_near(int(some(seed=3)[0]))
         assert store.segments[0].path.name == "00000003.fpseg"

@@ -42,7 +42,8 @@ from benchlib import (
 
 import fpstore
 from fpstore.building.rows import write_rows
-from fpstore.living.merge import Input, merge_segments
+from fpstore.living.live import Live
+from fpstore.living.merge import merge_segments
 from fpstore.living.removals import Removals
 from fpstore.segment.reader import Segment
 
@@ -198,13 +199,13 @@ def bench_merge(base: fpstore.Store, folder: Path, arguments: Namespace, results
         path = folder / f"{seed:08d}.fpseg"
         keys = np.concatenate(list(stream(seed, arguments.merge_n)))
         write_rows(path, keys, None, plan, settings.codec)
-        inputs.append(Input(Segment(path), 1))
+        inputs.append(Live(Segment(path), 1, Removals.none()))
     del keys
     total = sum(part.segment.key_count for part in inputs)
     rows = []
     for attempt in range(arguments.rounds):
         path = folder / f"{100 + attempt:08d}.fpseg"
-        timing = timed(lambda path=path: merge_segments(path, inputs, Removals.none(), settings.codec, plan, False))
+        timing = timed(lambda path=path: merge_segments(path, inputs, settings.codec, plan, False))
         tables = len(plan.tables)
         row = {"keys read": total, "tables": tables, "wall s": timing.wall, "CPU s": timing.cpu}
         row |= {"M keys/s, wall": total * tables / timing.wall / 1e6, "CPU": total * tables / timing.cpu / 1e6}

@@ -11,13 +11,15 @@ import os
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fpstore._sort import group_pairs, sort_keys, sort_pairs, unique_sorted_pairs, use_large_pages
+from fpstore.merging import Columns, merged
 from fpstore.threads import wait_for
 from fpstore.types import Keys
 
@@ -122,73 +124,57 @@ def _sort_distinct_now(columns: list[Keys]) -> int:
     return unique_sorted_pairs(*columns)
 
 
-def _cut_after(columns: list[Keys], cut: tuple[np.uint64, ...]) -> int:
-    """How many leading items of columns, which are sorted, do not exceed cut."""
-    end = int(columns[0].searchsorted(cut[0], side="right"))
-    if len(columns) == 1:
-        return end
-    start = int(columns[0].searchsorted(cut[0], side="left"))
-    return start + int(columns[1][start:end].searchsorted(cut[1], side="right"))
+class _Run:
+    """A sorted run in a spill file as a source for merging: it holds a piece, filled up when half of it is gone.
 
+    So a merge consumes at least half a piece of a run each round. room: an array for each column, a piece long.
+    """
 
-def _smallest(columns: list[Keys]) -> tuple[np.uint64, ...]:
-    """The smallest item of columns, which are in no order."""
-    least = columns[0].min()
-    if len(columns) == 1:
-        return (least,)
-    return (least, columns[1][columns[0] == least].min())
+    def __init__(self, spill: _Spill, first: int, stop: int, room: list[Keys]) -> None:
+        self.held: Columns = [column[:0] for column in room]
+        self.ended = first == stop
+        self._spill = spill
+        self._next, self._stop = first, stop
+        self._room = room
 
-
-def _not_above(columns: list[Keys], cut: tuple[np.uint64, ...]) -> NDArray[np.bool_]:
-    """Which items of columns do not exceed cut."""
-    not_above: NDArray[np.bool_] = columns[0] <= cut[0]
-    if len(columns) == 2:
-        not_above &= (columns[0] < cut[0]) | (columns[1] <= cut[1])
-    return not_above
+    def refill(self) -> None:
+        """Read on where there is more and less than half a piece is held."""
+        kept, piece = len(self.held[0]), len(self._room[0])
+        if self.ended or kept >= (piece + 1) // 2:
+            return
+        for room, column in zip(self._room, self.held, strict=True):
+            room[:kept] = column
+        fresh = min(piece - kept, self._stop - self._next)
+        self._spill.read([room[kept : kept + fresh] for room in self._room], self._next)
+        self._next += fresh
+        self.held = [room[: kept + fresh] for room in self._room]
+        self.ended = self._next == self._stop
 
 
 def _merge(source: _Spill, bounds: NDArray[np.int64], target: _Spill, column_count: int, room: int) -> None:
     """Append to target, sorted and distinct, the runs of source that lie between successive bounds.
 
-    room: how many items are held at a time. Works by ranges: of the pieces held, one of each run, the
-    smallest last item is the cut. Nothing still on disk is below it, so all that does not exceed it is
-    taken, sorted as a whole and written. Each round consumes at least half a piece.
+    room: how many items are held at a time, and how many are taken from them in a round and sorted as a whole.
     """
     run_count = len(bounds) - 1
     piece = room // run_count
     held = [np.empty((run_count, piece), np.uint64) for _ in range(column_count)]
     taken: list[Keys] = [np.empty(run_count * piece, np.uint64) for _ in range(column_count)]
-    on_disk, stop = bounds[:-1].copy(), bounds[1:]
-    begin = np.zeros(run_count, np.int64)
-    end = np.zeros(run_count, np.int64)
-    while True:
-        for run in np.flatnonzero((end - begin < (piece + 1) // 2) & (on_disk < stop)):
-            kept = end[run] - begin[run]
-            for rows in held:
-                rows[run, :kept] = rows[run, begin[run] : end[run]]
-            fresh = min(piece - kept, stop[run] - on_disk[run])
-            source.read([rows[run, kept : kept + fresh] for rows in held], int(on_disk[run]))
-            on_disk[run] += fresh
-            begin[run], end[run] = 0, kept + fresh
 
-        runs = np.flatnonzero(begin < end)
-        if not len(runs):
-            return
-        unfinished = np.flatnonzero(on_disk < stop)
-        if len(unfinished):
-            cut = _smallest([rows[unfinished, end[unfinished] - 1] for rows in held])
-            # Only the runs that reach below the cut: where the input was nearly sorted, they are few.
-            runs = runs[_not_above([rows[runs, begin[runs]] for rows in held], cut)]
+    def sorted_together(pieces: Sequence[Columns]) -> Columns:
         size = 0
-        for run in runs:
-            pieces = [rows[run, begin[run] : end[run]] for rows in held]
-            count = _cut_after(pieces, cut) if len(unfinished) else len(pieces[0])
-            for column, values in zip(taken, pieces, strict=True):
-                column[size : size + count] = values[:count]
-            begin[run] += count
-            size += count
+        for columns in pieces:
+            end = size + len(columns[0])
+            for together, column in zip(taken, columns, strict=True):
+                together[size:end] = column
+            size = end
         distinct = _sort_distinct([column[:size] for column in taken])
-        target.append([column[:distinct] for column in taken])
+        return [column[:distinct] for column in taken]
+
+    ends = pairwise(bounds.tolist())
+    runs = [_Run(source, first, stop, [rows[run] for rows in held]) for run, (first, stop) in enumerate(ends)]
+    for columns in merged(runs, sorted_together):
+        target.append(list(columns))
 
 
 class _Sorted:

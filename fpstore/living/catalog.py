@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from fpstore import forks
 from fpstore.checks import expect
-from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
+from fpstore.errors import CorruptStore, Naming, StoreClosed
 from fpstore.living import changes
 from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
@@ -321,12 +321,11 @@ class Catalog:
 
     @contextlib.contextmanager
     def _damage_named(self) -> Iterator[None]:
-        try:
-            yield
-        except ValueError as error:
-            raise CorruptStore(f"{self._path}: {error}") from None
-        except UnsupportedVersion as error:
-            raise UnsupportedVersion(f"{self._path}: {error}") from None
+        with Naming(self._path):
+            try:
+                yield
+            except ValueError as error:
+                raise CorruptStore(str(error)) from None
 
     def _replace(self, state: State, transaction: Transaction) -> State:
         return _write(state, transaction, self._environment.database(DATABASE, transaction))

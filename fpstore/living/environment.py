@@ -91,7 +91,7 @@ class _File:
                 # A commit may have been half way through its meta page.
                 problem = error
                 time.sleep(0.001)
-        raise CorruptStore(f"{self._path}: {problem}")
+        raise CorruptStore(str(problem), path=self._path)
 
     def _read(self) -> tuple[int, bytes]:
         file_bytes = os.fstat(self.fd).st_size
@@ -151,7 +151,7 @@ def _check_pages(path: Path) -> None:
     except VerifyError as error:
         problems = [str(error)]
     if problems:
-        raise CorruptStore(f"{path}: {problems[0]}")
+        raise CorruptStore(problems[0], path=path)
 
 
 def expect_plain_file(path: Path) -> None:
@@ -159,7 +159,7 @@ def expect_plain_file(path: Path) -> None:
     # LMDB would overwrite what a link leads to; opening a pipe would wait for ever.
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.lstat().st_mode):
-            raise CorruptStore(f"{path}: not a regular file, expected one that fpstore made")
+            raise CorruptStore("not a regular file, expected one that fpstore made", path=path)
 
 
 # --- LMDB ---------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def _explanation(error: lmdb.Error, path: Path) -> Exception:
     if error.code == 0:
         # The binding's own refusals, above all that another user of it has the file open in this process.
         return OSError(errno.EBUSY, str(error), str(path))
-    return CorruptStore(f"{path}: {error}")
+    return CorruptStore(str(error), path=path)
 
 
 # Every environment of this process by (device, inode) of its file, and the writer locks it holds.

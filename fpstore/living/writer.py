@@ -17,8 +17,9 @@ from fpstore.errors import StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
-from fpstore.living.merge import Input, merge_segments, pass_count
-from fpstore.living.snapshot import open_part, open_snapshot
+from fpstore.living.live import Live
+from fpstore.living.merge import merge_segments, pass_count
+from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.state import State
 from fpstore.living.sweep import sweep_segments
 from fpstore.query import additions
@@ -302,7 +303,7 @@ class Writer:
         plan, codec = self.snapshot.plan, self.snapshot.settings.codec
         return write_rows(path, keys, ids, plan, codec, self._advance, position)
 
-    def _due(self) -> tuple[Input, ...]:
+    def _due(self) -> tuple[Live, ...]:
         """The segments that are to be merged now."""
         parts = sorted(self.snapshot.parts, key=lambda part: -part.segment.key_count)
         sizes = [part.segment.key_count for part in parts]
@@ -313,22 +314,22 @@ class Writer:
                 return tuple(parts[i:])
         return ()
 
-    def _removal_limit(self, parts: Sequence[Input]) -> int:
+    def _removal_limit(self, parts: Sequence[Live]) -> int:
         """More removals than that are worth a merge of all segments."""
         keys = sum(part.segment.key_count for part in parts)
         return min(max(MIN_REMOVALS, keys // KEYS_PER_REMOVAL), MAX_REMOVALS)
 
-    def _removal_count(self, parts: Sequence[Input]) -> int:
+    def _removal_count(self, parts: Sequence[Live]) -> int:
         """How many removals a merge of all segments would be rid of."""
         oldest = min((part.position for part in parts), default=self.snapshot.state.next_change)
         return len(self.snapshot.removals.since(oldest))
 
-    def _start_merge(self, parts: Sequence[Input]) -> None:
+    def _start_merge(self, parts: Sequence[Live]) -> None:
         """In the background, if there is anything to merge and no merge under way. The caller holds the lock."""
         if not parts or self._closing or (self._merge_job is not None and not self._merge_job.done):
             return
 
-        def work(parts: Sequence[Input] = parts) -> None:
+        def work(parts: Sequence[Live] = parts) -> None:
             while parts:
                 self._merge_parts(parts)
                 with self._lock:
@@ -336,7 +337,7 @@ class Writer:
 
         self._merge_job = _Job(work)
 
-    def _merge_parts(self, parts: Sequence[Input]) -> None:
+    def _merge_parts(self, parts: Sequence[Live]) -> None:
         with self._lock:
             self._write(self._deferred)  # or a removal might be forgotten that the merge has applied
             snapshot = self.snapshot
@@ -353,10 +354,10 @@ class Writer:
 
         with self._new_path() as path, contextlib.ExitStack() as stack:
             # Mapped anew, as a merge lets go of the pages that it is done with, which probes may want.
-            inputs = [Input(Segment(part.segment.path), part.position) for part in parts]
+            inputs = [Live(Segment(part.segment.path), part.position, snapshot.removals) for part in parts]
             for part in inputs:
                 stack.callback(part.segment.close)
-            entry = merge_segments(path, inputs, snapshot.removals, settings.codec, plan, settings.ids, advance=advance)
+            entry = merge_segments(path, inputs, settings.codec, plan, settings.ids, advance=advance)
             if entry is not None:
                 entry = dataclasses.replace(entry, position=snapshot.state.next_change)
             self._publish(entry, [part.segment.path.name for part in parts], None)
@@ -371,7 +372,7 @@ class Writer:
             named = zip(snapshot.state.segments, snapshot.parts, strict=True)
             kept = [(old, part) for old, part in named if old.name not in dropped]
             if entry is not None:
-                kept.append((entry, open_part(self.folder, entry, snapshot.plan, snapshot.settings)))
+                kept.append((entry, open_part(self.folder, entry, snapshot.plan, snapshot.settings, snapshot.removals)))
             first = first_change or snapshot.state.first_change
             oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
             removals = snapshot.removals.since(min(oldest, first))
@@ -382,7 +383,7 @@ class Writer:
                     first_change=first,
                     removed=None if same else removals.records_before(first),
                 )
-                self.snapshot = snapshot.published(state, tuple(part for _, part in kept), removals)
+                self.snapshot = snapshot.published(state, [part for _, part in kept], removals)
         for name in dropped:
             with contextlib.suppress(OSError):  # the next writer sweeps it
                 (self.folder / "segments" / name).unlink()

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from fpstore import format as layout
-from fpstore.errors import CorruptStore
 from fpstore.format import FENCE, LINE, line_widths
 from fpstore.plans.permutation import Permutation
 from fpstore.segment.reader import Segment
@@ -86,13 +85,11 @@ def largest_slots(segment: Segment, table: int, count: int) -> tuple[CrowdedSlot
     free_bits = layout.KEY_BITS - segment.tables[table].slot_bits
     permutation = Permutation(segment.tables[table].prefix_mask)
     rows = np.zeros((0, 3), dtype=np.int64)
-    try:
+    with segment.naming:
         for more in chain(_inline_slots(segment, table, count), _large_slots(segment, table, count)):
             rows = _most(np.concatenate([rows, more]), count)
         slots = rows[:, 2].tolist()
         keys = [sum(len(chunk) for chunk in segment.keys(table, slot, slot + 1)) for slot in slots]
-    except CorruptStore as error:
-        raise CorruptStore(f"{segment.path}: {error}") from None
     # The first key of each slot, and the bits that all keys of a slot share.
     bounds = [slot << free_bits for slot in slots] + [(1 << layout.KEY_BITS) - (1 << free_bits)]
     *values, mask = permutation.invert(np.array(bounds, dtype=np.uint64)).tolist()

@@ -8,7 +8,7 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
-from fpstore.errors import CorruptStore, UnsupportedVersion
+from fpstore.errors import CorruptStore, Naming
 from fpstore.format import Footer
 from fpstore.types import Array, Buffer, Bytes
 
@@ -79,29 +79,26 @@ def check_file(path: Path) -> None:
 
     Reads, rather than maps, so that the memory it takes stays small.
     """
-    with open(path, "rb") as file:
+    with open(path, "rb") as file, Naming(path):
         size = os.fstat(file.fileno()).st_size
-        try:
-            footer_offset = max(0, size - layout.FOOTER_BYTES)
-            footer = Footer.unpack(_read_at(file.fileno(), footer_offset, layout.FOOTER_BYTES), size)
-            sums = _read_at(file.fileno(), footer.checksums_offset, footer.footer_offset - footer.checksums_offset)
-            checksums_bytes = footer.roots_offset - footer.checksums_offset
-            expected = np.frombuffer(sums[:checksums_bytes], dtype="<u4")
-            roots = sums[checksums_bytes:]
-            if crc32c(roots) != footer.roots_crc:
-                raise CorruptStore("roots: their checksum differs from the footer's")
-            if page_checksums(sums[:checksums_bytes]).astype("<u4").tobytes() != roots:
-                raise CorruptStore("checksums: a page of them differs from its root")
-            for offset in range(0, footer.checksums_offset, READ_BACK_BYTES):
-                length = min(READ_BACK_BYTES, footer.checksums_offset - offset)
-                found = page_checksums(_read_at(file.fileno(), offset, length))
-                first = offset // layout.PAGE_BYTES
-                different = np.nonzero(found != expected[first : first + len(found)])[0]
-                if len(different):
-                    at = (first + int(different[0])) * layout.PAGE_BYTES
-                    raise CorruptStore(f"the page at byte {at} does not have the checksum recorded for it")
-        except (CorruptStore, UnsupportedVersion) as error:
-            raise type(error)(f"{path}: {error}") from None
+        footer_offset = max(0, size - layout.FOOTER_BYTES)
+        footer = Footer.unpack(_read_at(file.fileno(), footer_offset, layout.FOOTER_BYTES), size)
+        sums = _read_at(file.fileno(), footer.checksums_offset, footer.footer_offset - footer.checksums_offset)
+        checksums_bytes = footer.roots_offset - footer.checksums_offset
+        expected = np.frombuffer(sums[:checksums_bytes], dtype="<u4")
+        roots = sums[checksums_bytes:]
+        if crc32c(roots) != footer.roots_crc:
+            raise CorruptStore("roots: their checksum differs from the footer's")
+        if page_checksums(sums[:checksums_bytes]).astype("<u4").tobytes() != roots:
+            raise CorruptStore("checksums: a page of them differs from its root")
+        for offset in range(0, footer.checksums_offset, READ_BACK_BYTES):
+            length = min(READ_BACK_BYTES, footer.checksums_offset - offset)
+            found = page_checksums(_read_at(file.fileno(), offset, length))
+            first = offset // layout.PAGE_BYTES
+            different = np.nonzero(found != expected[first : first + len(found)])[0]
+            if len(different):
+                at = (first + int(different[0])) * layout.PAGE_BYTES
+                raise CorruptStore(f"the page at byte {at} does not have the checksum recorded for it")
 
 
 def sync_folder(folder: Path) -> None:

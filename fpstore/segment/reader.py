@@ -10,19 +10,23 @@ from pathlib import Path
 from fpstore import format as layout
 from fpstore._probe import IdColumn
 from fpstore._view import SegmentView, TableCursor
-from fpstore.errors import CorruptStore, UnsupportedVersion
+from fpstore.errors import CorruptStore, Naming
 from fpstore.format import Header, Region, Summary, TableRecord
 from fpstore.segment.files import map_file, read_footer
 from fpstore.types import Keys
 
 
 class Segment:
-    """A segment open for reading. Opening reads the footer and the records, whatever the file's size."""
+    """A segment open for reading. Opening reads the footer and the records, whatever the file's size.
+
+    naming: a context in which what is found to be damaged is this file; for uses of view and ids, which do not know it.
+    """
 
     def __init__(self, path: Path) -> None:
         """Map path. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
         self.path = path
-        try:
+        self.naming = Naming(path)
+        with self.naming:
             with open(path, "rb") as file:
                 self.file_bytes = os.fstat(file.fileno()).st_size
                 self.footer = read_footer(file.fileno(), self.file_bytes)
@@ -35,8 +39,6 @@ class Segment:
             except BaseException:
                 self._map.close()
                 raise
-        except (CorruptStore, UnsupportedVersion) as error:
-            raise type(error)(f"{path}: {error}") from None
         self.ids = IdColumn(self.view, self.record) if self.record.id_kind != layout.ID_KIND_NONE else None
 
     @property
@@ -58,19 +60,21 @@ class Segment:
         slots = 1 << self.tables[table].slot_bits
         cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot)
         count = 0
-        while count <= self.key_count and len(chunk := cursor.read()):
-            count += len(chunk)
-            if count <= self.key_count:
-                yield chunk
-        if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
-            raise CorruptStore(f"{self.path}: table {table}: {count} keys, expected {self.key_count}")
+        with self.naming:
+            while count <= self.key_count and len(chunk := cursor.read()):
+                count += len(chunk)
+                if count <= self.key_count:
+                    yield chunk
+            if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
+                raise CorruptStore(f"table {table}: {count} keys, expected {self.key_count}")
 
     def read(self, offset: int, length: int) -> bytes:
         """A copy of bytes of the file, which the caller knows to lie inside; their pages need not have been checked.
 
         CorruptStore where they are gone.
         """
-        return self.view.read(offset, length)
+        with self.naming:
+            return self.view.read(offset, length)
 
     def size_now(self) -> int:
         """The size of the file as it is now; another than file_bytes is damage."""

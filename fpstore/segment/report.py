@@ -7,7 +7,6 @@ can go below it.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from math import lgamma, log
 from typing import Any, Self
@@ -261,7 +260,7 @@ def report_segment(segment: Segment, progress: Progress | None = None) -> Segmen
         if progress:
             progress("report", done, total)
 
-    with _named(segment):
+    with segment.naming:
         sizes = Sizes.of(segment)
         tables = tuple(_report_table(segment, index, advance) for index in range(len(segment.tables)))
     counts = (segment.key_count, segment.record.id_count, len(tables))
@@ -277,7 +276,7 @@ def combine(reports: Sequence[SegmentReport]) -> Report:
 
 def stats(segment: Segment) -> dict[str, Any]:
     """What the records of a segment say, as plain values; takes no time, whatever the size."""
-    with _named(segment):
+    with segment.naming:
         sizes = Sizes.of(segment)
     records = enumerate(segment.tables)
     tables = [_record_json(index, record) | {"bytes": Sizes.of(segment, index).total} for index, record in records]
@@ -335,15 +334,6 @@ def _record_json(index: int, record: TableRecord) -> dict[str, Any]:
         "rice_bits": record.rice_bits,
         "fences": record.fence_count,
     }
-
-
-@contextmanager
-def _named(segment: Segment) -> Iterator[None]:
-    """Errors name the file."""
-    try:
-        yield
-    except CorruptStore as error:
-        raise CorruptStore(f"{segment.path}: {error}") from None
 
 
 def _ratio(found: float, expected: float) -> float | None:

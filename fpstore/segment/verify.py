@@ -39,15 +39,13 @@ def verify_segment(segment: Segment, plan: Plan, progress: Progress | None = Non
     the phases "verify checksums" (bytes), "verify tables" (keys, every table counted) and "verify ids" (ids).
     """
     advance = progress or (lambda phase, done, total: None)
-    try:
+    with segment.naming:
         _check_bytes(segment, advance)
         _check_plan(segment, plan)
         _check_zeros(segment)
         _check_tables(segment, advance)
         if segment.record.id_kind != layout.ID_KIND_NONE:
             _check_ids(segment, advance)
-    except CorruptStore as error:
-        raise CorruptStore(f"{segment.path}: {error}") from None
 
 
 def read_records(segment: Segment, kind: np.dtype[np.void], offset: int, first: int, count: int) -> Array:

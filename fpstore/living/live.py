@@ -1,0 +1,251 @@
+"""What lives of a segment: all of it but what a later removal masks; the one place that asks which removal masks what.
+
+A removal masks what was stored at its position or before. A row of the log has a position of its own; all that is in a
+segment has the segment's.
+"""
+
+import mmap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fpstore._probe import IdCursor, search
+from fpstore.errors import CorruptStore
+from fpstore.format import Region
+from fpstore.living.removals import Removals
+from fpstore.plans.permutation import Permutation
+from fpstore.segment.reader import Segment
+from fpstore.types import Array, Counts, Ids, Keys
+
+# Of a segment's keys, and of its ids, so many are held at a time.
+CHUNK_KEYS = 1 << 17
+# How much of a region is asked of the disk at a time, and let go of when it has been read.
+READ_AHEAD_BYTES = 4 << 20
+# A removed id is looked for among 8 to 16 times as many places, most of them empty; from 2^24 ids on among fewer.
+MIN_FILTER_BITS = 10
+MAX_FILTER_BITS = 28
+# 2^64 divided by the golden ratio: its multiples lie evenly, of consecutive numbers too.
+FILTER_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+# query, fingerprint, distance, id
+Matched = tuple[Counts, Keys, Array, Ids | None]
+# Keys, and ids where there are any.
+Columns = tuple[Keys, ...]
+Advance = Callable[[int], None]
+
+_WITH_KEYS = ("payload", "directory", "fences")
+
+
+def alive(removals: Removals, fingerprints: Keys, ids: Ids | None, positions: int | Keys) -> Array | None:
+    """Which rows live: bool[n], or None where all do. positions: when each was stored, uint64[n], or one for all."""
+    if not removals or not len(fingerprints):
+        return None
+    masked = removals.fingerprints_masked(fingerprints, positions)
+    if ids is not None:
+        masked |= removals.ids_masked(ids, positions)
+    return ~masked if masked.any() else None
+
+
+def matched_alive(removals: Removals, matched: Matched, positions: int | Keys) -> Matched:
+    """What was found, without what was removed."""
+    query, fingerprint, distance, ids = matched
+    kept = alive(removals, fingerprint, ids, positions)
+    if kept is None:
+        return matched
+    return query[kept], fingerprint[kept], distance[kept], None if ids is None else ids[kept]
+
+
+@dataclass(frozen=True, eq=False)
+class Live:
+    """A segment and its position: the changes before that are in it, those of removals from there on mask it."""
+
+    segment: Segment
+    position: int
+    removals: Removals
+
+    def masked_by(self, removals: Removals) -> "Live":
+        """The same segment under other removals."""
+        return self if removals is self.removals else replace(self, removals=removals)
+
+    # --- Of what was found ---
+
+    def search(self, queries: Keys, distance: int) -> Matched:
+        """What lives within distance of each query, a row for each of its ids."""
+        with self.segment.naming:
+            found = search(self.segment.view, queries, distance)
+            return self.with_ids(*found) if len(found[0]) else (*found, found[1] if self.has_ids else None)
+
+    def has_any(self, query: Keys, distance: int) -> bool:
+        """Whether anything lives within distance of the one query."""
+        if self.removals:
+            return len(self.search(query, distance)[0]) > 0
+        with self.segment.naming:
+            return len(search(self.segment.view, query, distance, first_only=True)[0]) > 0
+
+    def with_ids(self, query: Counts, fingerprint: Keys, distance: Array) -> Matched:
+        """What was found in the segment, a row for each id, without what was removed."""
+        ids = None
+        if self.segment.ids is not None:
+            with self.segment.naming:
+                counts, ids = self.segment.ids.lookup(fingerprint)
+            if len(ids) != len(fingerprint) or (counts != 1).any():
+                query, fingerprint, distance = (np.repeat(column, counts) for column in (query, fingerprint, distance))
+        return matched_alive(self.removals, (query, fingerprint, distance, ids), self.position)
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the segment has ids."""
+        return self.segment.ids is not None
+
+    # --- Of everything ---
+
+    def rows(self, advance: Advance, dead: list[Keys] | None = None) -> Iterator[Columns]:
+        """What lives, in the order of table 0, in chunks: keys and ids, or keys alone.
+
+        advance is told how many keys were read; dead: takes those of them of which nothing lives.
+        """
+        cursor = IdCursor(self.segment.ids) if self.segment.ids is not None else None
+        left, removed_ids = self._removed_keys(), _RemovedIds(self.removals, self.position)
+        first_rank = 0
+        for keys in self._chunks(0, (*_WITH_KEYS, "id groups", "id values"), advance):
+            here, left = _split(left, keys[-1])
+            removed = _places(keys, here)
+            if cursor is None:
+                if dead is not None:
+                    dead.append(keys[removed])
+                yield (_without(keys, removed),)
+                continue
+            kept = np.ones(len(keys), dtype=bool)
+            kept[removed] = False
+            has_rows = np.zeros(len(keys), dtype=bool)
+            for at, ids in self._id_chunks(cursor, first_rank, len(keys)):
+                masked = removed_ids.among(ids)
+                if len(removed) or masked is not None:
+                    lives = kept[at] if masked is None else kept[at] & ~masked
+                    at, ids = at[lives], ids[lives]
+                has_rows[at] = True
+                yield keys[at], ids
+            if dead is not None:
+                dead.append(keys[~has_rows])
+            first_rank += len(keys)
+
+    def keys(self, table: int, dead: Keys, advance: Advance) -> Iterator[Columns]:
+        """The keys of a table without dead ones, keys of table 0, in chunks. CorruptStore where one is not there."""
+        left = self._in_table(table, dead)
+        for chunk in self._chunks(table, _WITH_KEYS, advance):
+            here, left = _split(left, chunk[-1])
+            at = _places(chunk, here)
+            if len(at) < len(here):
+                raise self._lacking(table)
+            yield (_without(chunk, at),)
+        if len(left):
+            raise self._lacking(table)
+
+    def _removed_keys(self) -> Keys:
+        """The keys of table 0 whose fingerprints were removed, sorted; not all of them need be there."""
+        removed = self.removals.fingerprints_since(self.position)
+        first = Permutation(self.segment.tables[0].prefix_mask)
+        return removed if first.is_identity else np.sort(first.apply(removed))
+
+    def _lacking(self, table: int) -> CorruptStore:
+        return CorruptStore(f"table {table} lacks a fingerprint that table 0 has", path=self.segment.path)
+
+    def _in_table(self, table: int, keys0: Keys) -> Keys:
+        """Keys of table 0 as those of a table, sorted."""
+        if table == 0:
+            return keys0
+        keys = Permutation(self.segment.tables[0].prefix_mask).invert(keys0)
+        Permutation(self.segment.tables[table].prefix_mask).apply(keys, out=keys)
+        keys.sort()
+        return keys
+
+    def _id_chunks(self, cursor: IdCursor, first_rank: int, count: int) -> Iterator[tuple[Array, Ids]]:
+        """The ids of the count fingerprints from first_rank on, and to which of these they belong: int64[m]."""
+        full = True
+        while full:
+            with self.segment.naming:
+                ranks, ids = cursor.read(first_rank + count, CHUNK_KEYS)
+            full = len(ids) == CHUNK_KEYS
+            ranks -= np.uint64(first_rank)
+            yield ranks.view(np.int64), ids
+
+    def _chunks(self, table: int, names: tuple[str, ...], advance: Advance) -> Iterator[Keys]:
+        """All keys of a table; the regions of these names, of this table or of none, are read at the same pace."""
+        regions = [region for region in self.segment.regions() if region.name in names]
+        pace = _Pace(self.segment, [region for region in regions if region.table in (table, None)])
+        done = 0
+        pace.move(0)
+        for chunk in self.segment.keys(table):
+            done += len(chunk)
+            pace.move(done / self.segment.key_count)
+            advance(len(chunk))
+            yield chunk
+
+
+class _RemovedIds:
+    """Finds the ids that were removed from a segment among many, in no order."""
+
+    def __init__(self, removals: Removals, position: int) -> None:
+        self._removals = removals
+        self._position = position
+        ids = removals.ids_since(position)
+        self._any = len(ids) > 0
+        bits = min(max((8 * len(ids)).bit_length(), MIN_FILTER_BITS), MAX_FILTER_BITS)
+        self._shift = np.uint64(64 - bits)
+        self._taken = np.zeros(1 << bits, dtype=bool)
+        self._taken[self._place(ids)] = True
+
+    def among(self, ids: Ids) -> Array | None:
+        """Which of ids (uint64[n]) were removed: bool[n], or None where none was ever."""
+        if not self._any:
+            return None
+        found = self._taken[self._place(ids)]
+        at = np.flatnonzero(found)
+        found[at] = self._removals.ids_masked(ids[at], self._position)
+        return found
+
+    def _place(self, ids: Ids) -> Array:
+        places: Array = ids * FILTER_FACTOR
+        places >>= self._shift
+        return places.view(np.int64)
+
+
+class _Pace:
+    """Tells the kernel which bytes of some regions come next, and which are done with."""
+
+    def __init__(self, segment: Segment, regions: Iterable[Region]) -> None:
+        self._segment = segment
+        self._regions = [(region.offset // mmap.PAGESIZE * mmap.PAGESIZE, region) for region in regions]
+        self._asked = [start for start, _ in self._regions]
+        self._forgotten = list(self._asked)
+
+    def move(self, share: float) -> None:
+        """This share of every region, from its start, has been read, if its bytes are spread evenly over its keys."""
+        for index, (start, region) in enumerate(self._regions):
+            end = region.offset + region.bytes
+            here = start + int(share * (end - start)) // READ_AHEAD_BYTES * READ_AHEAD_BYTES
+            ask = min(end, here + 2 * READ_AHEAD_BYTES)
+            if self._asked[index] < ask:
+                self._segment.read_ahead(self._asked[index], ask)
+                self._asked[index] = ask
+            if self._forgotten[index] < here - READ_AHEAD_BYTES:
+                self._segment.forget(self._forgotten[index], here - READ_AHEAD_BYTES)
+                self._forgotten[index] = here - READ_AHEAD_BYTES
+
+
+def _split(sorted_keys: Keys, last: np.uint64) -> tuple[Keys, Keys]:
+    """The keys up to last, and those above."""
+    at = int(sorted_keys.searchsorted(last, side="right"))
+    return sorted_keys[:at], sorted_keys[at:]
+
+
+def _places(chunk: Keys, wanted: Keys) -> Array:
+    """Where chunk holds wanted keys; both are sorted, and no wanted key is above the last of chunk."""
+    at = chunk.searchsorted(wanted)
+    found: Array = at[chunk[at] == wanted]
+    return found
+
+
+def _without(chunk: Keys, at: Array) -> Keys:
+    return np.delete(chunk, at) if len(at) else chunk

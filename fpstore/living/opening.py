@@ -1,0 +1,86 @@
+"""From what the catalog says to a snapshot: the segments that it names, opened and held against it, and the log.
+
+Shares with an older snapshot all that is the same.
+"""
+
+import dataclasses
+from pathlib import Path
+
+from fpstore.errors import CorruptStore, PlanError
+from fpstore.format import CODECS
+from fpstore.living.catalog import Catalog, Log
+from fpstore.living.live import Live
+from fpstore.living.removals import Removals
+from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
+from fpstore.living.state import Settings
+from fpstore.plans.plan import Plan
+from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.reader import Segment
+
+
+def open_snapshot(folder: Path, catalog: Catalog, before: Snapshot | None = None) -> Snapshot:
+    """The snapshot of what the catalog says now; before: an older one, to share with it what is the same.
+
+    Raises CorruptStore.
+    """
+    if before is not None:
+        log = catalog.read(before.state.generation, before.state.next_change)
+        if log.state.generation == before.state.generation:
+            return before.extended(log.changes, log.state)
+    generation = 0
+    while True:
+        log = catalog.read()
+        try:
+            return _from_log(folder, log, before)
+        except FileNotFoundError as error:
+            # Where segments were merged since the catalog was read, the new state names other files.
+            if log.state.generation == generation:
+                raise CorruptStore("missing, though the catalog names it", path=error.filename) from None
+            generation = log.state.generation
+
+
+def _from_log(folder: Path, log: Log, before: Snapshot | None) -> Snapshot:
+    state = log.state
+    plan = _proved_plan(folder, state.settings)
+    known = {} if before is None else dict(zip(before.state.segments, before.parts, strict=True))
+    removals = Removals.of(log.removed or ())
+    parts = tuple(
+        known.get(entry) or open_part(folder, entry, plan, state.settings, removals) for entry in state.segments
+    )
+    if before is not None and (before.settings, before.state.first_change) == (state.settings, state.first_change):
+        # Only segments were merged. The pending rows are the same; removals that matter no longer go at the next flush.
+        later = [change for change in log.changes if change.number >= before.state.next_change]
+        following = tuple(part.masked_by(before.removals) for part in parts)
+        return dataclasses.replace(before, parts=following).extended(later, state)
+    parts = tuple(part.masked_by(removals) for part in parts)
+    pending = pending_index(plan, state.settings, MIN_PENDING_ROOM)
+    return Snapshot(folder, state, plan, parts, pending, 0, removals).extended(log.changes, state)
+
+
+def _proved_plan(folder: Path, settings: Settings) -> Plan:
+    try:
+        plan = Plan.from_json(settings.plan)
+        plan.prove()
+    except PlanError as error:
+        raise CorruptStore(f"catalog: {error}", path=folder) from None
+    if settings.k > plan.k:
+        raise CorruptStore(f"catalog: k {settings.k}, expected at most {plan.k} (plan {plan.name})", path=folder)
+    return plan
+
+
+def open_part(folder: Path, entry: SegmentEntry, plan: Plan, settings: Settings, removals: Removals) -> Live:
+    """A segment that the catalog names: the same file, of this plan and with these settings."""
+    path = folder / "segments" / entry.name
+    segment = Segment(path)
+    record = segment.record
+    found: tuple[object, ...] = (segment.file_bytes, record.key_count, record.id_count, segment.footer_crc)
+    expected: tuple[object, ...] = (entry.file_bytes, entry.key_count, entry.id_count, entry.crc)
+    if found == expected:
+        found = (CODECS[segment.tables[0].codec], segment.ids is not None)
+        found += tuple((f"{table.prefix_mask:x}", table.flips) for table in segment.tables)
+        expected = (settings.codec, settings.ids)
+        expected += tuple((f"{table.prefix_mask:x}", table.flips) for table in plan.tables)
+    if found != expected:
+        segment.close()
+        raise CorruptStore(f"not the segment that the catalog names: found {found}, expected {expected}", path=path)
+    return Live(segment, entry.position, removals)

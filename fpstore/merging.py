@@ -1,0 +1,108 @@
+"""Merges sorted sources into one: each item once, in order, by pieces.
+
+An item is a key, or a pair of a key and an id; items come as columns, one array or two of equal length. Of what each
+source holds, the smallest last item is the cut. Nothing that is still to come is below it, so all that does not exceed
+it can be combined and handed on.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from heapq import heapify, heappop, heapreplace
+from typing import Protocol
+
+import numpy as np
+
+from fpstore._merge import merge_keys, merge_pairs
+from fpstore.types import Array, Keys
+
+Columns = Sequence[Keys]
+
+
+class Source(Protocol):
+    """Sorted, distinct items of which some are held. ended: nothing comes after those."""
+
+    held: Columns
+    ended: bool
+
+    def refill(self) -> None:
+        """Hold more where that is due: afterwards nothing is held only if the source has ended."""
+
+
+class Chunks:
+    """A source that holds a chunk at a time of those that an iterator yields."""
+
+    def __init__(self, chunks: Iterator[Columns]) -> None:
+        self._chunks = chunks
+        self.held: Columns = (np.empty(0, dtype=np.uint64),)
+        self.ended = False
+
+    def refill(self) -> None:
+        """Take the next chunk that is not empty where nothing is held."""
+        while not len(self.held[0]) and not self.ended:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                self.ended = True
+            else:
+                self.held = chunk
+
+
+def union(pieces: Sequence[Columns]) -> Columns:
+    """The items of sorted pieces, each once, in order; the two smallest are merged until one is left."""
+    heap = [(len(piece[0]), index, piece) for index, piece in enumerate(pieces)]
+    heapify(heap)
+    while len(heap) > 1:
+        _, index, one = heappop(heap)
+        other = heap[0][2]
+        both: Columns = (merge_keys(*one, *other),) if len(one) == 1 else merge_pairs(*one, *other)
+        heapreplace(heap, (len(both[0]), index, both))
+    return heap[0][2]
+
+
+def merged(sources: Sequence[Source], combine: Callable[[Sequence[Columns]], Columns] = union) -> Iterator[Columns]:
+    """What the sources hold and will hold, each item once, in order, in chunks that are not empty.
+
+    combine: makes of sorted pieces, at least one and none empty, their items, each once, in order. Each chunk is asked
+    for when the one before has been done with, so combine may use its room again.
+    """
+    left = list(sources)
+    while True:
+        for source in left:
+            source.refill()
+        left = [source for source in left if len(source.held[0])]
+        if not left:
+            return
+        open_ends = [_item(source.held, -1) for source in left if not source.ended]
+        cut = min(open_ends) if open_ends else None
+        pieces = []
+        for source in left:
+            held = source.held
+            count = len(held[0]) if cut is None else count_up_to(held, cut)
+            if count:
+                pieces.append([column[:count] for column in held])
+                source.held = [column[count:] for column in held]
+        yield combine(pieces)
+
+
+def count_up_to(columns: Columns, cut: tuple[np.uint64, ...]) -> int:
+    """How many leading items of columns, which are sorted, do not exceed cut."""
+    keys = columns[0]
+    if keys[0] > cut[0]:
+        return 0
+    end = int(keys.searchsorted(cut[0], side="right"))
+    if len(columns) == 1:
+        return end
+    start = int(keys.searchsorted(cut[0]))
+    return start + int(columns[1][start:end].searchsorted(cut[1], side="right"))
+
+
+def each_once(columns: Sequence[Array]) -> list[Array]:
+    """Rows in no order as those of one source: sorted by the first column, then the next, and each once."""
+    order = np.lexsort(columns[::-1])
+    ordered = [column[order] for column in columns]
+    fresh = np.ones(len(order), dtype=bool)
+    fresh[1:] = reduce(np.logical_or, [column[1:] != column[:-1] for column in ordered])
+    return [column[fresh] for column in ordered]
+
+
+def _item(columns: Columns, index: int) -> tuple[np.uint64, ...]:
+    return tuple(column[index] for column in columns)

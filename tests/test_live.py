@@ -1,0 +1,174 @@
+"""What lives of a segment and of pending rows: a removal masks what was stored at its position or before, no more.
+
+Each way of asking is held to that: what a probe finds, all rows, and a merge.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import segment_of
+
+from fpstore.living import changes
+from fpstore.living.catalog import Catalog, create_catalog
+from fpstore.living.changes import Change
+from fpstore.living.live import Live, alive
+from fpstore.living.merge import live_pairs, merge_segments
+from fpstore.living.opening import open_snapshot
+from fpstore.living.removals import Removals
+from fpstore.living.snapshot import Snapshot
+from fpstore.living.state import Settings
+from fpstore.plans import families as plans
+from fpstore.plans.permutation import Permutation
+from fpstore.segment.reader import Segment
+from fpstore.types import Array, Keys
+
+PLAN = plans.flips(2, (1, 1), 3)
+SCATTERED = plans.flips((0x5555555555555555, 0xAAAAAAAAAAAAAAAA), (2, 0), 3)  # table 0 is no identity
+KEYS, IDS = [10, 20, 20, 30], [1, 2, 3, 2]
+POSITION = 7
+
+
+def u64(values: object) -> Keys:
+    return np.array(values, dtype=np.uint64)
+
+
+def removed(fingerprints: list[int], ids: list[int], position: int) -> Removals:
+    return Removals.none().with_fingerprints(u64(fingerprints), position).with_ids(u64(ids), position)
+
+
+# Removals of a fingerprint and of an id, from before the segment was made, at its position, and after.
+CASES = [
+    ([20], [], POSITION - 1, [(10, 1), (20, 2), (20, 3), (30, 2)]),
+    ([20], [], POSITION, [(10, 1), (30, 2)]),
+    ([20], [], POSITION + 1, [(10, 1), (30, 2)]),
+    ([], [2], POSITION - 1, [(10, 1), (20, 2), (20, 3), (30, 2)]),
+    ([], [2], POSITION, [(10, 1), (20, 3)]),
+    ([], [2], POSITION + 1, [(10, 1), (20, 3)]),
+    ([10], [3], POSITION, [(20, 2), (30, 2)]),
+]
+
+
+@pytest.fixture(params=[PLAN, SCATTERED], ids=["halves", "scattered"])
+def segment(request: pytest.FixtureRequest) -> Iterator[Segment]:
+    with segment_of(u64(sorted(set(KEYS))), request.param, pairs=(u64(KEYS), u64(IDS))) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("fingerprints", "ids", "position", "left"), CASES)
+def test_what_is_found_is_what_lives(
+    segment: Segment, fingerprints: list[int], ids: list[int], position: int, left: list[tuple[int, int]]
+) -> None:
+    live = Live(segment, POSITION, removed(fingerprints, ids, position))
+    query, found, distance, found_ids = live.search(u64([10, 20, 30]), 0)
+    assert found_ids is not None
+    assert list(zip(found.tolist(), found_ids.tolist(), strict=True)) == left
+    assert [[10, 20, 30][i] for i in query.tolist()] == found.tolist()
+    assert not distance.any()
+    for key in KEYS:
+        assert live.has_any(u64([key]), 0) == (key in {key for key, _ in left})
+
+
+@pytest.mark.parametrize(("fingerprints", "ids", "position", "left"), CASES)
+def test_all_rows_are_what_lives(
+    segment: Segment, fingerprints: list[int], ids: list[int], position: int, left: list[tuple[int, int]]
+) -> None:
+    live = Live(segment, POSITION, removed(fingerprints, ids, position))
+    assert [row for _, *row in rows_in([live])] == [[id] for _, id in sorted_as(segment, left)]
+    assert len(rows_in([live])) == len(left)
+
+
+@pytest.mark.parametrize(("fingerprints", "ids", "position", "left"), CASES)
+def test_what_is_merged_is_what_lives(
+    segment: Segment,
+    tmp_path: Path,
+    fingerprints: list[int],
+    ids: list[int],
+    position: int,
+    left: list[tuple[int, int]],
+) -> None:
+    plan = PLAN if segment.tables[0].prefix_mask == PLAN.tables[0].prefix_mask else SCATTERED
+    live, path = Live(segment, POSITION, removed(fingerprints, ids, position)), tmp_path / "00000001.fpseg"
+    entry = merge_segments(path, [live], "gap", plan, True)
+    assert entry is not None
+    assert entry.position == max(position + 1, POSITION)
+    with closing(Segment(path)) as merged:
+        assert rows_in([Live(merged, 1, Removals.none())]) == rows_in([live])
+    assert entry.id_count == len(left)
+
+
+@pytest.mark.parametrize(("position", "lives"), [(POSITION - 1, True), (POSITION, False), (POSITION + 1, False)])
+def test_a_segment_without_ids_is_masked_by_the_same_rule(tmp_path: Path, position: int, lives: bool) -> None:
+    with segment_of(u64([10, 20]), PLAN) as bare:
+        live = Live(bare, POSITION, removed([20], [], position))
+        left = [10, 20] if lives else [10]
+        assert live.search(u64([10, 20]), 0)[1].tolist() == left
+        assert live.has_any(u64([20]), 0) == lives
+        assert [key for (key,) in rows_in([live])] == left
+        entry = merge_segments(tmp_path / "00000001.fpseg", [live], "gap", PLAN, False)
+        assert entry is not None
+        assert entry.key_count == len(left)
+
+
+def test_rows_have_positions_of_their_own() -> None:
+    positions = u64([4, 5, 6, 5])
+    kept = alive(removed([1], [], 5), u64([1, 1, 1, 2]), None, positions)
+    assert listed(kept) == [False, False, True, True]
+    kept = alive(removed([], [9], 5), u64([1, 1, 1, 2]), u64([9, 9, 9, 8]), positions)
+    assert listed(kept) == [False, False, True, True]
+    assert alive(removed([1], [9], 3), u64([1, 1, 1, 2]), u64([9, 9, 9, 8]), positions) is None
+    assert alive(Removals.none(), u64([1]), None, 1) is None
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Snapshot:
+    create_catalog(tmp_path, Settings(k=3, plan=PLAN.to_json(), codec="gap", ids=True))
+    with Catalog.open(tmp_path) as catalog:
+        return open_snapshot(tmp_path, catalog)
+
+
+@pytest.mark.parametrize(("kind", "value"), [(changes.FINGERPRINTS_REMOVED, 20), (changes.IDS_REMOVED, 2)])
+@pytest.mark.parametrize(("history", "left"), [("-+", [10, 20]), ("+-", [10]), ("+-+", [10, 20]), ("+-+-", [10])])
+def test_pending_rows_are_masked_by_later_removals_only(
+    empty: Snapshot, kind: int, value: int, history: str, left: list[int]
+) -> None:
+    added, gone = (changes.ADDED, (u64([10, 20]), u64([1, 2]))), (kind, (u64([value]),))
+    records = [Change(number, *(added if what == "+" else gone)) for number, what in enumerate(history, start=1)]
+    snapshot = empty.extended(records, empty.state)
+    assert snapshot.search(u64([10, 20]), 0).fingerprint.tolist() == left
+    assert [key for keys, _ in snapshot.rows() for key in keys.tolist()] == left
+    assert sorted(set(snapshot.pending_rows()[0].tolist())) == left
+    assert snapshot.contains(u64([20]), 0) == (20 in left)
+    assert snapshot.key_count == len(left)
+
+
+def test_a_snapshots_segments_are_under_its_removals(empty: Snapshot) -> None:
+    with segment_of(u64([10, 20]), PLAN, pairs=(u64([10, 20]), u64([1, 2]))) as made:
+        before = empty.published(empty.state, [Live(made, 1, Removals.none())], empty.removals)
+        after = before.extended([Change(1, changes.FINGERPRINTS_REMOVED, (u64([20]),))], empty.state)
+        assert before.search(u64([20]), 0).fingerprint.tolist() == [20]
+        assert after.search(u64([20]), 0).fingerprint.tolist() == []
+        assert [part.removals is snapshot.removals for snapshot in (before, after) for part in snapshot.parts] == [
+            True,
+            True,
+        ]
+
+
+def listed(mask: Array | None) -> list[bool] | None:
+    return None if mask is None else mask.tolist()
+
+
+def rows_in(parts: list[Live]) -> list[tuple[int, ...]]:
+    """Keys of table 0, and ids where there are any."""
+    found: list[tuple[int, ...]] = []
+    for columns in live_pairs(parts):
+        found += zip(*(column.tolist() for column in columns), strict=True)
+    return found
+
+
+def sorted_as(segment: Segment, rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Rows in the order of a segment's table 0."""
+    first = Permutation(segment.tables[0].prefix_mask)
+    return sorted(rows, key=lambda row: (int(first.apply(u64([row[0]]))[0]), row[1]))
