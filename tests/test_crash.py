@@ -35,6 +35,7 @@ def problems(findings: list[dict[str, object]]) -> str:
 # --- Nothing is lost ---
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_writers_are_killed() -> None:
     counts, _ = run_check("--kill", 25)
     assert counts["kill: rounds"] == 25
@@ -42,6 +43,7 @@ def test_nothing_acknowledged_is_lost_when_writers_are_killed() -> None:
     assert counts["kill: in the middle of an operation"] > 5
 
 
+@pytest.mark.slow
 def test_a_fault_at_any_call_is_an_error_and_changes_nothing_else() -> None:
     counts, _ = run_check("--faults", "--short")
     tried = sum(counts[f"faults: {action}"] for action in ("fail", "late", "short", "kill-before", "kill-after"))
@@ -49,6 +51,7 @@ def test_a_fault_at_any_call_is_an_error_and_changes_nothing_else() -> None:
     assert counts["faults: errors raised"] > 50
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_in_a_power_cut_at_any_call() -> None:
     counts, _ = run_check("--power", 1, "--short")
     # At least: nothing is lost, all, the names, the contents, two kinds of pieces, one change, that change alone.
@@ -59,10 +62,12 @@ def test_nothing_acknowledged_is_lost_in_a_power_cut_at_any_call() -> None:
 # --- What is planted is found ---
 
 
+@pytest.mark.slow
 def test_an_acknowledgement_before_the_commit_is_found_by_kills() -> None:
     assert "rows lost" in problems(run_check("--kill", 15, "--plant", "early")[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "problem"),
     [
@@ -78,6 +83,7 @@ def test_a_sync_that_is_missing_is_found_by_power_cuts(plant: str, problem: str)
     assert problem in problems(run_check("--power", 1, "--short", "--plant", plant)[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", ["write-once", "ignored-errors"])
 def test_an_error_that_is_not_handled_is_found_by_faults(plant: str) -> None:
     run_check("--faults", "--short", "--plant", plant)

@@ -81,6 +81,7 @@ def write_database(folder: Path) -> None:
         (folder / f"{name}.txt").write_text("\n".join(["# A comment", "", *lines]) + "\n")
 
 
+@pytest.mark.slow
 @same_unicode
 def test_the_committed_file_is_what_the_tool_makes_of_what_this_python_knows(tmp_path: Path) -> None:
     write_database(tmp_path)
@@ -165,6 +166,7 @@ def test_packed_columns_are_read_back() -> None:
         assert np.array_equal(read[name], columns[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
 def test_every_code_point_alone_is_normalised_as_unicodedata_does(normalisation: str) -> None:
     for code in range(0x110000):
@@ -172,6 +174,7 @@ def test_every_code_point_alone_is_normalised_as_unicodedata_does(normalisation:
         assert normalised(text, normalisation) == normalise(text, normalisation), hex(code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
 @pytest.mark.parametrize("tokens", ["words", "characters", "separated"])
 def test_every_code_point_between_two_letters_makes_the_tokens_that_re_finds(tokens: str, normalisation: str) -> None:
@@ -190,12 +193,14 @@ EVERY_CODE_POINT = {
 EVERY_KIND = "6383f63078b1ba003d5c0b9df533d243860db500316a2fba7ab20f246fca119e"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("normalisation", "expected"), EVERY_CODE_POINT.items())
 def test_what_becomes_of_every_code_point_never_changes(normalisation: str, expected: str) -> None:
     found = "\0".join(normalised(chr(code), normalisation) for code in range(0x110000))
     assert hashlib.sha256(found.encode()).hexdigest() == expected
 
 
+@pytest.mark.slow
 def test_which_code_points_make_words_never_changes() -> None:
     kinds = []
     for character in map(chr, range(0x110000)):
