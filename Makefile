@@ -1,6 +1,7 @@
 # Everything from a fresh machine: each target makes its own virtual environment first.
 #   make demo    near-duplicate files in Python's own library, found through the command line
 #   make test    every test            (PYTEST_ARGS="-k probe" for some)
+#   make test-fast  without those marked slow, which every file of tests but a few has
 #   make lint    ruff and mypy
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
@@ -19,13 +20,18 @@ SANITIZERS := -fsanitize=address,undefined
 
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.h)
 
-.PHONY: demo test lint bench asan fuzz clean
+.PHONY: demo test test-fast lint bench asan fuzz clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python tools/demo.py
 
 test: $(VENV)/.installed
+	@echo "Every test: about 5 minutes on two cores ('make test-fast': under one)."
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+test-fast: $(VENV)/.installed
+	@echo "The tests that are not slow: under a minute on two cores."
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) -m "not slow"
 
 lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .

@@ -1,8 +1,6 @@
-"""Recipes in the plainest Python: re, unicodedata, hashlib, the packages, and integers."""
+"""Recipes in the plainest Python: plain_unicode, hashlib, the packages, and integers."""
 
 import hashlib
-import re
-import unicodedata
 from collections import Counter
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -10,12 +8,12 @@ import rjieba
 import Stemmer
 import stopwordsiso
 import xxhash
+from plain_unicode import characters, normalise, words
 
 from fpstore.text import Recipe
 from fpstore.text.idf import Model
 
 ONE = 1 << 16
-SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
 def low64(digest: bytes) -> int:
@@ -28,30 +26,21 @@ HASHES = {
     "md5": lambda data: low64(hashlib.md5(data).digest()),
     "sha256": lambda data: low64(hashlib.sha256(data).digest()),
 }
-NORMALISED = {
-    "nfkc-casefold": lambda text: unicodedata.normalize("NFKC", text).casefold(),
-    "nfkc": lambda text: unicodedata.normalize("NFKC", text),
-    "lower": str.lower,
-    "none": str,
-}
 
 
 def tokens_of(recipe: Recipe, text: str) -> list[str]:
-    text = re.sub("[\ud800-\udfff]", "\ufffd", text)
-    normalised = NORMALISED[recipe.normalisation]
-    if recipe.tokens == "characters":
-        return list(SPACES.sub(" ", normalised(text)).strip(" "))
-    if recipe.tokens == "whole":
-        found = SPACES.sub(" ", normalised(text)).strip(" ")
-        return [found] if found else []
+    text = normalise(text, "none")
+    if recipe.tokens in ("characters", "whole"):
+        found = characters(normalise(text, recipe.normalisation))
+        return ["".join(found)] * bool(found) if recipe.tokens == "whole" else found
     if recipe.tokens == "letters":
-        return list("".join(re.findall(r"\w", normalised(text))))
+        return list("".join(words(normalise(text, recipe.normalisation))))
     pieces = rjieba.cut(text) if recipe.tokens == "chinese" else [text]
-    words = [word for piece in pieces for word in re.findall(r"\w+", normalised(piece))]
+    found = [word for piece in pieces for word in words(normalise(piece, recipe.normalisation))]
     if recipe.stop_words:
-        listed = {normalised(word) for word in stopwordsiso.stopwords(recipe.stop_words)}
-        words = [word for word in words if word not in listed]
-    return Stemmer.Stemmer(recipe.stemming).stemWords(words) if recipe.stemming else words
+        listed = {normalise(word, recipe.normalisation) for word in stopwordsiso.stopwords(recipe.stop_words)}
+        found = [word for word in found if word not in listed]
+    return Stemmer.Stemmer(recipe.stemming).stemWords(found) if recipe.stemming else found
 
 
 def features_of(recipe: Recipe, text: str) -> dict[int, int]:

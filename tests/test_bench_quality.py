@@ -45,6 +45,7 @@ def test_every_other_pair_of_a_complete_list_is_wrong(tmp_path):
     assert (row["precision"], row["recall"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_what_is_found_without_labels_is_judged_by_the_texts(tmp_path):
     write_set(tmp_path, "some", ["a\tb\t1\t\tx"])
     (row,) = rows_of(tmp_path, "--judge", "some", title="not labelled")

@@ -228,6 +228,7 @@ def test_a_store_open_for_reading_answers_from_the_one_that_replaced_it(tmp_path
 # --- The same input and settings give the same bytes ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ids", ["row", "pairs", None])
 @pytest.mark.parametrize("plan", ["paper-4", "size"])
 def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(tmp_path, monkeypatch, ids, plan):
@@ -314,6 +315,7 @@ def test_any_plan_is_built_and_probed_with_its_ids(tmp_path_factory, seed, kind,
     assert answer == sorted((q, d, f, number) for q, f, d in columns for number in expected[f])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", range(9))
 def test_every_plan_that_the_planner_chooses_begins_with_the_fingerprints_in_their_own_order(k):
     # The build sorts the input before it knows how many distinct fingerprints there are.

@@ -158,6 +158,7 @@ def test_a_second_commit_that_fails_does_not_undo_the_first(folder, monkeypatch)
         assert catalog.state().generation == 2
 
 
+@pytest.mark.slow
 def test_a_publisher_killed_at_any_moment_loses_nothing_it_reported(folder):
     code = """
 with Catalog.open(Path(sys.argv[1]), writable=True) as catalog:

@@ -275,6 +275,7 @@ def used_bytes(whole: bytes) -> int:
     return (max(META.unpack_from(whole, page * PAGE)[LAST_PAGE] for page in (0, 1)) + 1) * PAGE
 
 
+@pytest.mark.slow
 def test_no_flipped_byte_and_no_truncation_ends_the_process_or_changes_the_state(folder):
     with Catalog.open(folder, writable=True) as catalog:
         catalog.publish(settings=OTHER_SETTINGS, segments=(entry(2), entry(3)))

@@ -109,6 +109,7 @@ def test_a_store_that_is_not_there_is_named(command: Command, tmp_path: Path) ->
     assert "none" in outcome.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", ["0", "1", "999", "10000", "1e7", "1e12"])
 @pytest.mark.parametrize("k", range(9))
 def test_every_aim_picks_one_of_the_choices_shown(command: Command, n: str, k: int) -> None:

@@ -78,6 +78,7 @@ def test_the_kernels_have_the_numbers_of_the_format() -> None:
     assert CODEC_NAMES == fmt.CODECS
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(key_sets(), st.sampled_from(CODECS), SLOT_BITS)
 @example([], "gap", 0)
@@ -205,6 +206,7 @@ def test_the_rice_cost_is_the_payload_of_the_rice_codec(keys: list[int], slot_bi
     assert cost.bits == coded.table.payload_bits
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(key_sets(), st.sampled_from(CODECS), st.sampled_from([1, 3, 6, 10]), st.booleans(), st.data())
 def test_a_cursor_reads_the_keys_of_its_slots(

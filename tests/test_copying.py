@@ -137,6 +137,7 @@ def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> No
         store.copy(tmp_path / "none" / "t.fps")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["write_all", "check_file", "create_catalog", "sync_folder"])
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
 def test_a_copy_that_fails_leaves_nothing(

@@ -23,6 +23,7 @@ def run(what: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["cut_under_every_use", "cut_under_threads", "replace_by_name", "cut_in_a_child"])
 def test_a_file_cut_under_its_readers_is_an_error_or_the_answer_as_before(what: str, tmp_path: Path) -> None:
     done = run(what, tmp_path)
@@ -35,6 +36,7 @@ def test_a_signal_that_is_not_ours_ends_the_process_as_before(what: str, tmp_pat
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGBUS, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["foreign_fault_after_faulthandler", "foreign_fault_under_faulthandler"])
 def test_faulthandler_tells_of_a_signal_that_is_not_ours_and_of_no_other(what: str, tmp_path: Path) -> None:
     done = run(what, tmp_path)
@@ -43,6 +45,7 @@ def test_faulthandler_tells_of_a_signal_that_is_not_ours_and_of_no_other(what: s
     assert "in read_a_foreign_mapping" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["sent_signal_to_python", "sent_signal_ignored"])
 def test_a_signal_that_was_sent_comes_to_those_who_wait_for_it(what: str, tmp_path: Path) -> None:
     done = run(what, tmp_path)

@@ -16,6 +16,7 @@ def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return make_sample(tmp_path_factory.mktemp("sample"), *request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_damaged_file_is_refused_or_answers_as_before(sample: Sample, mode: str, tmp_path: Path) -> None:
     count = damage_count(sample, mode, FILES[mode])

@@ -47,6 +47,7 @@ def kinds_for(plan_index: int) -> list[str]:
     return [names[(plan_index + step) % len(names)] for step in range(4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan_index", range(len(PLANS)), ids=[f"{plan.name}-k{plan.k}" for plan in PLANS])
 def test_a_plan_finds_what_brute_force_finds(plan_index: int) -> None:
     plan = PLANS[plan_index]
@@ -63,6 +64,7 @@ def test_a_plan_finds_what_brute_force_finds(plan_index: int) -> None:
                     assert difference_count(found, within(expected, k)) == 0, (kind, codec, slot_bits, k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_kind_with_every_codec_and_every_distance(kind: str, codec: str) -> None:
@@ -86,6 +88,7 @@ def scattered_plans(draw: st.DrawFn) -> Plan:
     return scattered_choose(draw(st.integers(k + 1, k + 2)), k, rng)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.one_of(st.sampled_from([plan for plan in PLANS if len(plan.tables) <= 20]), scattered_plans()),

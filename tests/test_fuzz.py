@@ -18,6 +18,7 @@ def run_fuzz(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
+@pytest.mark.slow
 def test_thousands_of_hostile_files_do_no_harm() -> None:
     done = run_fuzz("--inputs", 5_000, "--jobs", 1)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -26,6 +27,7 @@ def test_thousands_of_hostile_files_do_no_harm() -> None:
     assert "0 findings" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_check_that_is_missing_is_found() -> None:
     done = run_fuzz("--inputs", 100_000, "--jobs", 1, "--plant", "block-outside-payload")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -60,6 +60,7 @@ def test_the_limit_costs_nothing_where_huffman_keeps_it(counts: list[int]) -> No
     assert list(lengths[: len(counts)]) == [len(codes[symbol]) for symbol in range(len(counts))]
 
 
+@pytest.mark.slow
 @given(SKEWED_COUNTS, st.integers(7, MAX_CODE_BITS))
 def test_every_table_of_lengths_passes_its_own_check(counts: list[int], limit: int) -> None:
     lengths = code_lengths(counts, limit)

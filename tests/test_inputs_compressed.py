@@ -43,6 +43,7 @@ def test_compressed_data_is_read_as_it_is_by_suffix_and_by_first_bytes(tmp_path,
         assert whole(path) == DATA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "packed"), PACKED.values(), ids=PACKED)
 def test_compressed_data_that_is_cut_anywhere_is_an_error(tmp_path, suffix, packed):
     path = tmp_path / f"a{suffix}"

@@ -150,6 +150,7 @@ def test_a_document_that_is_too_large_is_a_bad_row(tmp_path: Path, monkeypatch: 
 WHOLE = page("<p>one") + record("conversion", b"two", "text/plain")
 
 
+@pytest.mark.slow
 def test_an_archive_that_is_cut_short_is_never_a_shorter_one(tmp_path: Path) -> None:
     first = len(page("<p>one"))
     for length in range(len(WHOLE)):

@@ -24,6 +24,7 @@ def expected_lines(source: Path, found: Clusters) -> list[str]:
     return [f"{number}\t{source}:{i + 1}\t{distance}" for i, (number, distance) in enumerate(found)]
 
 
+@pytest.mark.slow
 @given(corpora, st.integers(0, 8), st.booleans())
 @settings(max_examples=30)
 def test_a_document_joins_the_nearest_leader_or_leads(
@@ -38,6 +39,7 @@ def test_a_document_joins_the_nearest_leader_or_leads(
     assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out"]
 
 
+@pytest.mark.slow
 @given(streams, st.integers(0, 6), st.booleans(), st.sampled_from([1, 3, 2048]))
 @settings(max_examples=60)
 def test_fingerprints_join_as_in_the_model(

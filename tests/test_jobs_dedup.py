@@ -45,6 +45,7 @@ def rows_of(path: Path) -> list[tuple[int, int]]:
 # --- Which are kept ---
 
 
+@pytest.mark.slow
 @given(corpora, st.integers(0, 8))
 @settings(max_examples=50)
 def test_the_first_is_kept_and_what_is_near_it_dropped(
@@ -60,6 +61,7 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
     assert sorted(path.name for path in folder.iterdir()) == ["dropped", "in.jsonl", "kept"]
 
 
+@pytest.mark.slow
 @given(corpora, st.integers(0, 8))
 @settings(max_examples=50)
 def test_the_longest_is_kept_as_if_it_came_first(tmp_path_factory: TempFactory, documents: list[str], k: int) -> None:
@@ -70,6 +72,7 @@ def test_the_longest_is_kept_as_if_it_came_first(tmp_path_factory: TempFactory, 
     expect_results(folder, source, first_come(order, fingerprints(documents), k))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("keep", ["first", "longest"])
 def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, keep: str) -> None:
@@ -80,6 +83,7 @@ def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, keep: str) -> None:
     expect_results(tmp_path, source, first_come(order, fingerprints(documents), 8))
 
 
+@pytest.mark.slow
 @given(corpora, corpora, st.sampled_from(["first", "longest"]))
 @settings(max_examples=50)
 def test_a_standing_store_is_compared_with_and_extended(
@@ -108,6 +112,7 @@ def test_a_standing_store_is_compared_with_and_extended(
     assert (again.results, again.documents) == (0, len(documents))
 
 
+@pytest.mark.slow
 @given(corpora, st.sampled_from([("jaccard", 0.5), ("jaccard", 1.0), ("cosine", 0.6)]), st.booleans())
 @settings(max_examples=50)
 def test_only_what_is_confirmed_is_dropped(

@@ -15,6 +15,7 @@ from fpstore.jobs.graph import _components
 TempFactory = pytest.TempPathFactory
 
 
+@pytest.mark.slow
 @given(corpora, st.integers(0, 8))
 @settings(max_examples=30)
 def test_components_are_those_of_the_graph_of_near_documents(
@@ -30,6 +31,7 @@ def test_components_are_those_of_the_graph_of_near_documents(
     assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out"]
 
 
+@pytest.mark.slow
 @given(corpora, st.integers(0, 8))
 @settings(max_examples=30)
 def test_pairs_are_those_within_k_equal_documents_too(

@@ -63,6 +63,7 @@ def without_run(summary: Any) -> tuple[int, ...]:
     return summary.documents, summary.results, summary.bad, summary.refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 3, 6, 8])
 @pytest.mark.parametrize("name", ["first", "longest", "store", "cluster", "centers", "components", "pairs"])
 def test_an_interrupted_job_goes_on_to_the_same_end(
@@ -262,6 +263,7 @@ def test_an_append_file_is_as_long_as_it_is_opened(tmp_path: Path) -> None:
     file.close()
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_job_that_goes_on(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text("".join(f'{{"text": "document number {i} of this file"}}\n' for i in range(400_000)))
@@ -278,6 +280,7 @@ def test_ctrl_c_leaves_a_job_that_goes_on(tmp_path: Path) -> None:
     assert not (tmp_path / "kept.job").exists()
 
 
+@pytest.mark.slow
 def test_no_kill_changes_a_result() -> None:
     command = [sys.executable, str(TOOLS / "check_jobs.py"), "--short"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

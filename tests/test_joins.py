@@ -99,6 +99,7 @@ def test_queries_meet_the_windows_that_differ_by_the_flips(view: SegmentView) ->
 
 # Windows in one row of a tile and fewer, in one tile, in tiles of two kinds and of three; flips within a vector of
 # lanes, a row, a tile, and of two bits in different places.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window_bits", "flips"),
     [

@@ -213,6 +213,7 @@ def test_an_iterator_keeps_the_state_it_began_with(folder):
 COUNT_ROWS = "with fpstore.open(sys.argv[1]) as store: print(sum(len(keys) for keys, _ in store.rows()))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["sync", "remove", "flush", "settle", "compact", "close"])
 def test_a_batch_is_seen_by_others_when_it_is_ended(bare, end):
     store = fpstore.open(bare, "w", durability="batch")

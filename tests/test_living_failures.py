@@ -76,6 +76,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["commit", "batch"])
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()], ids=["io", "ctrl-c"])
 @pytest.mark.parametrize("really", [False, True], ids=["before", "after"])

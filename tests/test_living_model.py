@@ -7,6 +7,7 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -204,4 +205,4 @@ class LivingStore(RuleBasedStateMachine):
 
 
 LivingStore.TestCase.settings = settings(max_examples=RUNS, stateful_step_count=STEPS, deadline=None)
-TestLivingStore = LivingStore.TestCase
+TestLivingStore = pytest.mark.slow(LivingStore.TestCase)

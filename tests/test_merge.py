@@ -140,6 +140,7 @@ def in_small_pieces(patch: pytest.MonkeyPatch, size: int) -> None:
         patch.setattr(module, "CHUNK_KEYS", size)
 
 
+@pytest.mark.slow
 @given(histories(), st.sampled_from([1, 2, 3, 1 << 17]))
 def test_a_merge_writes_what_a_build_of_the_live_content_writes(
     tmp_path_factory: pytest.TempPathFactory, history: History, size: int
@@ -198,6 +199,7 @@ def each_once(fingerprints: Keys, ids: Ids) -> tuple[Keys, Ids]:
     return fingerprints[first], ids[first]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_ids", [False, True])
 @pytest.mark.parametrize("plan", [HALVES, SCATTERED], ids=["halves", "scattered"])
 def test_segments_of_several_chunks_are_merged(with_ids: bool, plan: Plan, tmp_path: Path) -> None:
@@ -294,6 +296,7 @@ def region_of(segment: Segment, name: str, table: int | None) -> Region:
     return next(region for region in segment.regions() if (region.name, region.table) == (name, table))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "table"),
     [("payload", 0), ("payload", 1), ("directory", 0), ("directory", 1), ("id groups", None), ("id values", None)],
@@ -390,6 +393,7 @@ def test_fingerprints_without_ids_are_not_in_the_merge(tmp_path: Path) -> None:
     assert Segment(tmp_path / NAME).key_count == 2
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_segments(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     peaks = []

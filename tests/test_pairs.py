@@ -35,6 +35,7 @@ def built(folder, fingerprints, plan="paper-4", **options):
 # --- Against brute force ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", product_plans(), ids=lambda plan: f"{plan.name}-k{plan.k}")
 def test_every_plan_finds_each_pair_once(tmp_path, plan):
     fingerprints = KINDS["clustered"](600, np.random.default_rng(plan.k))
@@ -44,6 +45,7 @@ def test_every_plan_finds_each_pair_once(tmp_path, plan):
         assert store.count_pairs() == len(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("plan", ["paper-4", "paper-10", "flips-2:1,1", "flips-3:1,0,0", "flips-1:3"])
 def test_every_kind_of_set_gives_each_pair_once(tmp_path, kind, plan):
@@ -108,6 +110,7 @@ def test_fingerprints_that_share_all_ids_or_none_count_the_same(tmp_path):
 # --- In a stated budget ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["paper-4", "flips-2:1,1", "flips-2:2,0", "flips-1:3", "choose-5"])
 @pytest.mark.parametrize("kind", ["uniform", "clustered"])
 def test_a_small_budget_works_chunk_by_chunk_and_finds_the_same(tmp_path, plan, kind):

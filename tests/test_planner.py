@@ -164,6 +164,7 @@ def test_ten_million_keys_at_distance_three_get_the_plans_of_the_design() -> Non
     assert speed.nanoseconds < predict(balanced, 10**7).nanoseconds / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aim", [*planner.AIMS, 20, 200.0])
 @pytest.mark.parametrize("k", DISTANCES)
 def test_every_size_and_distance_gets_a_plan_that_proves_itself(k: int, aim: str | float) -> None:
@@ -178,6 +179,7 @@ def test_the_same_question_always_gets_the_same_plan(aim: str | float) -> None:
     assert len({choose(10**8, 3, aim) for _ in range(5)}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", DISTANCES)
 def test_aims_are_ordered_by_size_and_by_time(k: int) -> None:
     for n in SIZES[4:]:
@@ -210,6 +212,7 @@ def test_a_chosen_plan_with_one_table_left_out_misses_something(k: int) -> None:
                 assert all((errors & table.prefix_mask).bit_count() > table.flips for table in short.tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aim", "excess"), [("size", 0.03), ("balanced", 0.03), ("speed", 0.08)])
 @settings(max_examples=40)
 @given(n=st.integers(10**6, 10**11), k=st.integers(0, 8))

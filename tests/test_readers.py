@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TOOL = Path(__file__).parent.parent / "tools" / "check_readers.py"
 
 
@@ -12,6 +14,7 @@ def run_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow
 def test_every_answer_beside_a_writer_is_right_for_a_state_of_its_time() -> None:
     done = run_tool("--seconds", "8")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -21,6 +24,7 @@ def test_every_answer_beside_a_writer_is_right_for_a_state_of_its_time() -> None
     assert done.stdout.endswith("0 wrong\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_never_moves_on_is_reported() -> None:
     done = run_tool("--seconds", "4", "--plant")
     assert done.returncode == 1, done.stdout + done.stderr

@@ -259,6 +259,7 @@ def path(tmp_path: Path) -> Path:
     return write_segment(tmp_path / "x", STORED, HALVES, slot_bits=4, pairs=(STORED, STORED))
 
 
+@pytest.mark.slow
 def test_check_file_finds_every_flipped_byte_and_every_truncation(tmp_path: Path) -> None:
     path = write_segment(tmp_path / "y", STORED[:30], plans.flips(1, (1,), 1))
     whole = path.read_bytes()

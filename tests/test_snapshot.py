@@ -169,6 +169,7 @@ def in_several_parts(path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", [0.0, float("inf")], ids=["streamed", "probed"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_large_batches_of_a_store_in_several_parts_are_exact(

@@ -103,6 +103,7 @@ def test_permuted_keys_come_out_in_order_and_distinct(keys, mask, in_order):
 
 
 # From one part of the scratch's size to many, which are split again.
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [25, 1024, 1025, 20_000, 300_000])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_large_keys_of_any_shape_are_sorted(shape, count):

@@ -69,6 +69,7 @@ KEY_SETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEY_SETS)
 def test_a_million_keys_are_sorted_within_one_mebibyte(name, tmp_path):
     keys = KEY_SETS[name]

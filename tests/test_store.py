@@ -427,6 +427,7 @@ def test_a_fork_is_told_to_open_the_store_again(folder):
         assert store.contains_near(int(some()[0]))
 
 
+@pytest.mark.slow
 def test_a_fork_can_close_a_store_that_another_thread_was_probing(tmp_path):
     fingerprints = KINDS["one_prefix"](1 << 17, np.random.default_rng(1))
     with fpstore.build(tmp_path / "s", fingerprints, None, plan="paper-4") as store:
@@ -477,6 +478,7 @@ def test_closing_waits_for_a_probe_in_another_thread(tmp_path, monkeypatch, thre
             np.testing.assert_array_equal(column, wanted)
 
 
+@pytest.mark.slow
 def test_many_threads_may_use_and_close_a_store_at_once(tmp_path):
     fingerprints = KINDS["clustered"](20_000, np.random.default_rng(2))
     with fpstore.build(tmp_path / "first", fingerprints, plan="paper-4") as store:

@@ -49,6 +49,7 @@ def test_half_of_a_surrogate_pair_is_the_replacement_character(recipe: Recipe) -
     assert recipe.text_of("<p>a\ud83db") == "a\ufffdb"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["div", "article", "b", "span", "table", "ul", "blockquote", "svg", "font"])
 @pytest.mark.parametrize("close", [True, False])
 def test_deep_pages_cost_no_more_than_long_ones(tag: str, close: bool) -> None:

@@ -26,6 +26,7 @@ def test_next_to_nothing_has_a_fingerprint(recipe: Recipe, text: str | bytes) ->
     assert len(recipe.features(text).hashes) <= 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "zh"])
 def test_one_line_of_many_megabytes_is_read(name: str) -> None:
     recipe = PRESETS[name]
@@ -72,6 +73,7 @@ def test_a_bomb_for_memory_is_named(tmp_path: Path, suffix: str, format: str, mo
         list(documents([path], format=format, **column))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", BOMBS)
 def test_a_bomb_takes_bounded_memory(tmp_path: Path, suffix: str) -> None:
     """256 MiB of one character, in a process that may take 96 MiB, and documents at most 16."""

@@ -50,6 +50,7 @@ def test_every_composition_equals_the_plain_twin(recipe, text):
     assert_as_twin(recipe, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
 @given(text=TEXTS)
 @example(text="ﬁne ＦＵＬＬ width ① ²³ ǅ ß ẞ İstanbul Σίσυφος")

@@ -108,6 +108,7 @@ def test_a_text_is_measured_as_the_plain_twin_does(text, tokens, shingle, weight
     assert_as_twin(text, tokens=tokens, shingle=shingle, weights=weights, hash=hash)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", ["words", "characters"])
 @pytest.mark.parametrize("shingle", [1, 4, 64])
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -127,6 +128,7 @@ def test_words_longer_than_a_piece_are_hashed_whole(shingle):
     assert_as_twin(" ".join("ab"[size & 1] * int(size) for size in sizes), shingle=shingle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 254, 255, 256, 511, 1000, 65_537])
 def test_sums_of_any_number_of_shingles_do_not_overflow(count):
     fingerprint = xxh3(b"same")

@@ -67,37 +67,34 @@ def test_another_series_of_a_package_is_refused(unseen: pytest.MonkeyPatch, foun
         PRESETS["zh"].fingerprint("text")
 
 
-def test_letters_outside_ranges_are_those_that_the_running_python_has_beside_them() -> None:
-    ranges = pinned()["word_ranges"]
-    # Without the range of the capital letters they are as if Unicode 14 did not know them.
-    first = ranges.reshape(-1, 2)[:, 0].tolist().index(ord("A"))
-    fewer = np.delete(ranges, [2 * first, 2 * first + 1])
-    assert tokens.letters_outside(fewer).findall("Ab_Z 1") == ["A", "Z"]
+def test_what_lies_outside_ranges_is_what_the_running_python_has_beside_them() -> None:
+    ranges = pinned()["assigned_ranges"]
+    # Without the first range, up to U+0377, letters, digits and spaces are as if Unicode 14 did not know them.
+    assert ranges[:2].tolist() == [0, 0x377]
+    assert tokens.characters_outside(ranges[2:]).findall("Ab1 \u0378\u0391") == ["Ab1 "]
     if unicodedata.unidata_version == "14.0.0":
         everything = "".join(map(chr, range(0x110000)))
-        assert tokens.letters_outside(ranges).findall(everything) == []
-        assert tokens.later_letters() is None
+        assert tokens.characters_outside(ranges).findall(everything) == []
+        assert tokens.later_characters() is None
 
 
-def test_letters_that_came_later_are_no_letters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As under a Python whose Unicode has letters more: here those of the Greek alphabet."""
-    ranges = pinned()["word_ranges"].reshape(-1, 2)
-    without_greek = ranges[(ranges[:, 1] < 0x370) | (ranges[:, 0] > 0x3FF)].reshape(-1)
+def test_what_came_later_is_no_letter_and_has_no_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under a Python whose Unicode has more: here the Greek alphabet and the soft hyphen."""
+    ranges = [[0, 0xAC], [0xAE, 0x36F], [0x400, 0x10FFFF]]
     monkeypatch.setattr(unicodedata, "unidata_version", "99.0.0")
-    monkeypatch.setattr(tokens, "pinned", lambda: {"word_ranges": without_greek})
-    tokens.later_letters.cache_clear()
+    monkeypatch.setattr(tokens, "pinned", lambda: {"assigned_ranges": np.array(ranges, dtype=np.uint32).reshape(-1)})
+    tokens.later_characters.cache_clear()
     try:
-        assert tokens.normalise("Abγδ Ω", "lower") == "ab\ufffd\ufffd \ufffd"
+        assert tokens.normalise("AbγΔ\xad ΩC", "lower") == "abγΔ\xad Ωc"
         assert Recipe("x", tokens="letters", shingle=1).measure_many(["aβγ b"])[1].tolist() == [2]
+        assert tokens.words("AbγΔc") == ["Ab", "c"]
     finally:
-        tokens.later_letters.cache_clear()
+        tokens.later_characters.cache_clear()
 
 
 def test_the_running_python_finds_words_as_the_core_does() -> None:
     text = " ".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
-    later = tokens.later_letters()
-    text = later.sub("", text) if later else text
-    assert tokens._WORDS.findall(text) == tokens_of(text, normalisation="none")
+    assert tokens.words(text) == tokens_of(text, normalisation="none")
 
 
 def test_chinese_is_cut_before_it_is_put_in_lower_case() -> None:

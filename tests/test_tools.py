@@ -62,6 +62,7 @@ def test_bench_codec_gives_rates_and_bits_of_every_codec_on_both_sets() -> None:
     assert [bar["what"].split(": ")[1] for bar in found["bars"]] == 2 * ["decode over scan", "decode over one stream"]
 
 
+@pytest.mark.slow
 def test_bench_probe_gives_every_plan_on_both_sets_and_the_planner_beside_them() -> None:
     found = result_of("bench_probe", "--queries", 200)
     for kind in ("uniform", "clustered"):
@@ -100,6 +101,7 @@ def test_bench_probe_without_its_peers_says_so_and_measures_fpstore(
     assert row["batch us"] > 0
 
 
+@pytest.mark.slow
 def test_bench_build_gives_the_time_of_a_table_and_the_memory_of_a_whole_build() -> None:
     found = result_of("bench_build", "--plans", "size,speed", "--sets", "c")
     assert [row["plan"] for row in rows_of(found, "building in memory")] == ["size", "speed"]
@@ -109,6 +111,7 @@ def test_bench_build_gives_the_time_of_a_table_and_the_memory_of_a_whole_build()
     assert all(row["peak RSS MiB"] >= row["before the build MiB"] > 0 for row in whole)
 
 
+@pytest.mark.slow
 def test_bench_pairs_finds_as_many_pairs_under_every_plan() -> None:
     found = result_of("bench_pairs")
     assert [row["plan"].split()[0] for row in rows_of(found, "clustered")] == PLANS
@@ -117,6 +120,7 @@ def test_bench_pairs_finds_as_many_pairs_under_every_plan() -> None:
     assert all(row["numpy CPU s"] > 0 for row in rows_of(found, "clustered"))
 
 
+@pytest.mark.slow
 def test_bench_text_gives_rates_of_words_and_of_shingles(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Each word of Größe " * 100)
     (tmp_path / "empty.txt").write_text("")
@@ -137,6 +141,7 @@ def test_bench_text_without_a_text_says_so(tmp_path: Path) -> None:
     assert "the inputs hold no text" in done.stderr
 
 
+@pytest.mark.slow
 def test_bench_ingest_adds_probes_and_merges() -> None:
     found = result_of("bench_ingest", "--singles", 10, "--merge-n", 5_000)
     (added,), (tested,) = rows_of(found, "add, 1,000"), rows_of(found, "add_if_new, 1,000")
@@ -162,6 +167,7 @@ def test_keys_that_aim_at_public_plans_crowd_them_and_not_those_of_a_seed() -> N
     assert len(rows_of(result, "arranged around one query")) == 1
 
 
+@pytest.mark.slow
 def test_bench_scale_builds_probes_and_verifies() -> None:
     found = result_of("bench_scale", "--memory", "64MiB", "--queries", 500)
     (build,) = rows_of(found, "build of")
@@ -175,6 +181,7 @@ def test_bench_scale_builds_probes_and_verifies() -> None:
     assert whats[1:4] == ["bytes per key", "open", "warm probe p50"]
 
 
+@pytest.mark.slow
 def test_bench_scale_leaves_the_store_where_it_is_told_and_uses_it_again(tmp_path: Path) -> None:
     arguments = ("--queries", 100, "--keep", "--dir", tmp_path)
     assert any("phases" in title for title in titles(result_of("bench_scale", *arguments)))
@@ -221,6 +228,7 @@ def test_check_size_fails_where_a_bar_is_missed(
     assert "missed" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_table_for_people_is_on_standard_output_unless_json_is_asked_for() -> None:
     plain = run_tool("bench_codec", "--small", "--n", 2_000, "--sets", "u")
     assert "decode M keys/s" in plain.stdout

@@ -1,15 +1,16 @@
 """Kills, starves and cuts the power of processes that write to stores, and checks that nothing acknowledged is lost.
 
-    python tools/check_crash.py [--kill ROUNDS] [--faults [--short] [--call N]] [--power STATES] [--seed 0] [--json]
+    python tools/check_crash.py [--kill ROUNDS] [--faults [--call N]] [--power WRITERS] [--short] [--seed 0] [--json]
                                 [--plant NAME]
 
---kill: a writer doing random operations is killed with -9 at a random moment; its store is checked, and the next
-writer goes on from there, five times before a new store is begun.
+--kill: a writer doing random operations is killed with -9 a random moment after one of them has begun; its store is
+checked, and the next writer goes on from there, five times before a new store is begun.
 --faults: a fixed script, in which one numbered call that changes the folder fails, or all from one on, with EIO, with
 ENOSPC, having done what it should all the same, or by writing less; or at which the process is killed. Once for every
-call and every way. --short: a shorter script, and for each call one way, in turns.
---power: the calls of writers are recorded and replayed up to a random point on a disk that then loses any of what was
-not synced.
+call and every way. With --short: a shorter script, and for each call one way, in turns.
+--power: the calls of writers are recorded, the first doing a fixed script (with --short: the shorter one), the others
+random operations, and replayed on a disk that loses power at every one of them, under way, and then loses of what was
+not synced: all; the names or the contents; each change alone; all but one; the start or the end of one; pieces.
 
 After each: the store opens, verifies, and holds exactly the state before or after the operation under way, all that
 was acknowledged in it; no file is left over; it can be written to. After an error, too, in the same process.
@@ -35,18 +36,16 @@ from types import TracebackType
 from typing import Any, Self
 
 import crash_child
-from crash_model import Broken, Passage, State, fixed_operations, judge, names_in, random_operations
-from crash_replay import cuts, read_trace
+from crash_model import Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
+from crash_replay import Tree, cuts, digest, losses, read_trace, write_tree
 
 TOOLS = Path(__file__).parent
 KILLS_PER_STORE = 5
-# Long enough for a few dozen operations, rarely for all of them.
 OPERATIONS = 150
-LONGEST_LIFE_S = 1.0
-# Random operations of a recorded process, and states made of each record.
+# When a writer is killed, in operations of the length that they have had on this machine, after one has begun.
+LONGEST_DELAY = 1.5
+# Random operations of a recorded process.
 RECORDED_OPERATIONS = 40
-STATES_PER_TRACE = 250
-CHANCES = (0.0, 0.1, 0.5, 0.9, 1.0)
 # action, errno, from then on, and whether the process then closes its stores before the fault is gone
 WAYS = (
     ("fail", errno.EIO, False, False),
@@ -111,12 +110,14 @@ class Children:
 
     def check(self, folder: Path, allowed: list[State]) -> State:
         """What the stores in folder hold; Broken unless it is one of the allowed states, and they are sound."""
-        names = names_in(allowed)
+        return judge(self.look(folder, names_in(allowed)), allowed)
+
+    def look(self, folder: Path, names: list[str]) -> State:
+        """What the stores with these names in folder hold; Broken unless they are sound."""
         said = json.loads(self._ask({"inspect": names, "folder": os.fspath(folder)}) if names else '{"found": {}}')
         if "broken" in said:
             raise Broken(said["broken"])
-        rows = {name: None if rows is None else frozenset(map(tuple, rows)) for name, rows in said["found"].items()}
-        return judge(rows, allowed)
+        return {name: None if rows is None else frozenset(map(tuple, rows)) for name, rows in said["found"].items()}
 
     def _ask(self, request: dict[str, Any]) -> bytes:
         for path in (self._journal, self.trace):
@@ -134,7 +135,7 @@ class Children:
             "reopen": False,
             "settled": False,
             "plant": self._plant,
-            "kill_after_s": None,
+            "kill": None,
         }
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -143,7 +144,7 @@ class Children:
         self._process.stdin.flush()
         status = json.loads(self._process.stdout.readline())
         journal = self._journal.read_bytes() if self._journal.exists() else b""
-        killed = status == -9 and ("kill" in str(request.get("action")) or request.get("kill_after_s") is not None)
+        killed = status == -9 and ("kill" in str(request.get("action")) or request.get("kill") is not None)
         if status != 0 and not killed:
             said = Path(self._errors.name).read_text().strip("\0\n")
             raise Broken(f"ended with {'a hang' if status == crash_child.HUNG else f'status {status}'}: {said[-3000:]}")
@@ -180,10 +181,10 @@ def check_kills(children: Children, rounds: int, seed: int, findings: Findings) 
             state = {}
         operations = random_operations(seed * 1_000_003 + number, OPERATIONS, "a")
         passage = Passage(operations, [state], rng.choice(["commit", "commit", "batch"]))
-        life = rng.uniform(0, LONGEST_LIFE_S)
-        case = {"harness": "kill", "seed": seed, "round": number, "kill_after_s": round(life, 4)}
+        kill = {"operation": rng.randrange(OPERATIONS), "delay": round(rng.uniform(0, LONGEST_DELAY), 3)}
+        case = {"harness": "kill", "seed": seed, "round": number, **kill}
         try:
-            journal = children.run(passage, watched=False, kill_after_s=life)
+            journal = children.run(passage, watched=False, kill=kill)
             findings.counts["kill: rounds"] += 1
             findings.counts["kill: operations acknowledged"] += journal.count(b'"done"')
             findings.counts["kill: in the middle of an operation"] += journal.count(b'"begin"') > journal.count(
@@ -226,40 +227,70 @@ def ways(at: int, kind: str | None, short: bool) -> Iterator[tuple[str, int, boo
     yield from possible[at % len(possible) :][:1] if short else possible
 
 
-def check_power(children: Children, states: int, seed: int, findings: Findings) -> None:
-    """States of a disk that lost power, of a fixed script first and then of random ones."""
-    for first in range(0, states, STATES_PER_TRACE):
-        rng = random.Random(f"{seed} {first}")
-        operations = random_operations(seed * 1_000_003 + first, RECORDED_OPERATIONS, "a")
-        passage = Passage(operations if first else fixed_operations(short=True))
+def check_power(children: Children, writers: int, short: bool, seed: int, findings: Findings) -> None:
+    """All states that losses lists of a disk that lost power, at every call of the writers."""
+    for number in range(writers):
+        operations = random_operations(seed * 1_000_003 + number, RECORDED_OPERATIONS, "a")
+        passage = Passage(operations if number else fixed_operations(short))
         children.clear()
         inode = children.folder.stat().st_ino
-        children.run(passage, trace=os.fspath(children.trace), settled=not first)
+        children.run(passage, trace=os.fspath(children.trace), settled=not number)
         events = read_trace(children.trace)
         findings.counts["power: calls recorded"] += len(events)
-        count = min(STATES_PER_TRACE, states - first)
-        points = sorted(rng.choices(range(len(events)), k=count))
-        target = children.home / "after"
-        for number, disk in cuts(events, inode, points):
-            for _ in range(points.count(number)):
-                chance = rng.choice(CHANCES)
-                case = {"harness": "power", "seed": seed, "trace": first, "event": number, "chance": chance}
+        stores = Stores(children)
+        for event, disk in cuts(events, inode):
+            allowed = passage.allowed(disk.journal)
+            for loss, keeps in losses(disk, random.Random(f"{seed} {number} {event}")):
+                findings.counts["power: states"] += 1
                 try:
-                    disk.cut(target, chance, rng)
-                    findings.counts["power: states"] += 1
-                    children.check(target, passage.allowed(disk.journal))
+                    stores.check(disk.cut(keeps), allowed)
                 except Broken as error:
+                    case = {"harness": "power", "seed": seed, "writer": number, "event": event, "loss": loss}
                     findings.add(case, error)
+        findings.counts["power: different stores looked at"] += stores.looked_at
+
+
+class Stores:
+    """What stores hold that are given as trees; each different one is looked at once."""
+
+    def __init__(self, children: Children) -> None:
+        self.looked_at = 0
+        self._children = children
+        self._known: dict[tuple[str, bytes], frozenset[Row] | None] = {}
+        self._broken: dict[tuple[str, bytes], Broken] = {}
+
+    def check(self, tree: Tree, allowed: list[State]) -> None:
+        """Broken unless the stores are sound and their state is an allowed one."""
+        judge({name: self._rows(name, tree) for name in names_in(allowed)}, allowed)
+
+    def _rows(self, name: str, tree: Tree) -> frozenset[Row] | None:
+        if name not in tree:
+            return None
+        only = {name: tree[name]}
+        key = (name, digest(only))
+        if key in self._broken:
+            raise self._broken[key]
+        if key not in self._known:
+            self.looked_at += 1
+            target = self._children.home / "after"
+            write_tree(only, target)
+            try:
+                self._known[key] = self._children.look(target, [name])[name]
+            except Broken as error:
+                self._broken[key] = error
+                raise
+            finally:
                 shutil.rmtree(target)
+        return self._known[key]
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kill", type=int, default=0, metavar="ROUNDS", help="random kills")
     parser.add_argument("--faults", action="store_true", help="every call of a script fails, or is the last")
-    parser.add_argument("--short", action="store_true", help="a shorter script, each call in one way")
     parser.add_argument("--call", type=int, metavar="N", help="only this call of the script, to see a finding again")
-    parser.add_argument("--power", type=int, default=0, metavar="STATES", help="power cuts")
+    parser.add_argument("--power", type=int, default=0, metavar="WRITERS", help="power cuts at every call of writers")
+    parser.add_argument("--short", action="store_true", help="a shorter script; faults: each call in one way")
     parser.add_argument("--seed", type=int, default=0, help="which random numbers")
     parser.add_argument("--json", action="store_true", help="the counts and findings as JSON")
     parser.add_argument("--plant", choices=sorted(crash_child.PLANTS), help="make this mistake first")
@@ -274,7 +305,7 @@ def main(arguments: list[str] | None = None) -> int:
             check_kills(children, options.kill, options.seed, findings)
             if options.faults:
                 check_faults(children, options.short, options.call, findings)
-            check_power(children, options.power, options.seed, findings)
+            check_power(children, options.power, options.short, options.seed, findings)
     seconds = round(time.monotonic() - started)
     if options.json:
         result = {"tool": "check_crash", "counts": findings.counts, "findings": findings.found, "seconds": seconds}

@@ -8,7 +8,9 @@ import ctypes
 import dataclasses
 import json
 import os
+import select
 import signal
+import struct
 import sys
 import time
 import traceback
@@ -20,7 +22,8 @@ import numpy as np
 from crash_model import Broken, inspect
 
 import fpstore
-from fpstore.living import environment, writer
+from fpstore import builder, copying
+from fpstore.living import catalog, environment, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.state import State
@@ -41,6 +44,8 @@ PLAN = "flips-2:1,1"
 # Before one goes well, two may raise the errors of a flush and of a merge, and one its own.
 ATTEMPTS = 4
 HANG_S = 60.0
+# How long the first operation, making a store, may take.
+FIRST_OPERATION_S = 0.005
 
 
 def nothing(*_: object) -> None:
@@ -79,6 +84,9 @@ PLANTS: dict[str, Callable[[], None]] = {
     "write-once": lambda: setattr(files, "write_all", write_once),
     "no-segment-sync": lambda: setattr(files.ChecksummedFile, "sync", nothing),
     "no-folder-sync": lambda: setattr(segment_writer, "sync_folder", nothing),
+    "no-rename-sync": lambda: setattr(builder, "sync_folder", nothing),
+    "no-copy-sync": lambda: setattr(copying, "sync_folder", nothing),
+    "no-catalog-sync": lambda: setattr(catalog, "sync_folder", nothing),
     "no-lmdb-sync": unsynced_lmdb,
 }
 
@@ -103,11 +111,15 @@ def inspection(request: dict[str, Any]) -> None:
 
 
 class Doer:
-    """Does the operations of a request, each until it goes well, and writes the journal."""
+    """Does the operations of a request, each until it goes well, and writes the journal.
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    told: a descriptor to which it writes in how many seconds it is to be killed, if it is.
+    """
+
+    def __init__(self, request: dict[str, Any], told: int) -> None:
         self.folder = Path(request["folder"])
         self.request = request
+        self.told = told
         self.stores: dict[str, fpstore.Store] = {}
         self.journal = os.open(request["journal"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.shim = ctypes.CDLL(None)
@@ -120,8 +132,12 @@ class Doer:
             PLANTS[request["plant"]]()
         if request["watched"]:
             arm(request, self.shim)
+        started = time.monotonic()
         for index, operation in enumerate(request["operations"]):
             self.note(begin=index)
+            if request["kill"] and request["kill"]["operation"] == index:
+                usual_s = (time.monotonic() - started) / index if index else FIRST_OPERATION_S
+                os.write(self.told, struct.pack("d", usual_s * request["kill"]["delay"]))
             if request["plant"] == "early":
                 self.note(done=index)
                 time.sleep(0.02)  # long enough for kills to come in between on a fast machine too
@@ -218,17 +234,20 @@ def serve() -> None:
     """Answer requests until there are no more."""
     for line in sys.stdin:
         request = json.loads(line)
+        heard, told = os.pipe()
         child = os.fork()
         if not child:
             try:
-                inspection(request) if request["inspect"] else Doer(request).run()
+                inspection(request) if request["inspect"] else Doer(request, told).run()
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)
-        if request["kill_after_s"] is not None:
-            time.sleep(request["kill_after_s"])
+        os.close(told)
+        if request["kill"] and select.select([heard], [], [], HANG_S)[0] and (delay := os.read(heard, 8)):
+            time.sleep(struct.unpack("d", delay)[0])
             os.kill(child, signal.SIGKILL)
+        os.close(heard)
         deadline = time.monotonic() + HANG_S
         status = None
         while status is None:

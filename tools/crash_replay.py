@@ -2,13 +2,15 @@
 
 What was written, cut or named since the last sync of its file or folder may be there or not, in pieces of 512 bytes,
 each of its own accord; so may the call that was under way. A synced file has the name that its synced folder gives it,
-and no other.
+and no other. A mapping of changes to what is kept of them is a Keeps; losses lists the adversarial ones.
 """
 
+import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 SECTOR_BYTES = 512
 
@@ -26,33 +28,68 @@ class Event:
     data: bytes
 
 
+@dataclass(frozen=True, eq=False)
+class Write:
+    """Bytes at an offset of a file; without any, the file's new size."""
+
+    offset: int
+    data: bytes | None
+
+    def pieces(self) -> list[tuple[int, bytes | None]]:
+        """What is kept or lost of its own accord: the parts in each sector."""
+        if self.data is None:
+            return [(self.offset, None)]
+        found: list[tuple[int, bytes | None]] = []
+        at = 0
+        while at < len(self.data):
+            size = min(SECTOR_BYTES - (self.offset + at) % SECTOR_BYTES, len(self.data) - at)
+            found.append((self.offset + at, self.data[at : at + size]))
+            at += size
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Naming:
+    """Names of a folder that change together: a file made, removed or renamed."""
+
+    names: dict[str, "File | Folder | None"]
+
+    def pieces(self) -> list[dict[str, "File | Folder | None"]]:
+        """One: it is kept or lost whole."""
+        return [self.names]
+
+
+Change: TypeAlias = Write | Naming
+# Whether this piece of a change, by its number, is there after the cut.
+Keeps: TypeAlias = Callable[[Change, int], bool]
+# What a folder holds: files' bytes and folders.
+Tree: TypeAlias = "dict[str, bytes | Tree]"
+
+
+def everything(change: Change, piece: int) -> bool:
+    """The Keeps of a disk that loses nothing."""
+    return True
+
+
 @dataclass
 class File:
-    """What is on the disk of a file, and what may be: writes (offset, data) and sizes, in their order."""
+    """What is on the disk of a file, and what may be."""
 
     content: bytearray = field(default_factory=bytearray)
-    waiting: list[tuple[int, bytes | None]] = field(default_factory=list)
+    waiting: list[Write] = field(default_factory=list)
 
     def sync(self) -> None:
         """All that waits is on the disk."""
-        for offset, data in self.waiting:
-            _change(self.content, offset, data)
+        self.content = self.after_cut(everything)
         self.waiting.clear()
 
-    def after_cut(self, chance: float, rng: random.Random) -> bytearray:
-        """What is left: each piece of what waits with this chance."""
+    def after_cut(self, keeps: Keeps) -> bytearray:
+        """What is left."""
         content = bytearray(self.content)
-        for offset, data in self.waiting:
-            if data is None:
-                if rng.random() < chance:
-                    _change(content, offset, None)
-                continue
-            at = 0
-            while at < len(data):
-                size = min(SECTOR_BYTES - (offset + at) % SECTOR_BYTES, len(data) - at)
-                if rng.random() < chance:
-                    _change(content, offset + at, data[at : at + size])
-                at += size
+        for change in self.waiting:
+            for number, (offset, data) in enumerate(change.pieces()):
+                if keeps(change, number):
+                    _change(content, offset, data)
         return content
 
 
@@ -61,19 +98,19 @@ class Folder:
     """The names on the disk, and the changes of names that may be."""
 
     names: dict[str, "File | Folder"] = field(default_factory=dict)
-    waiting: list[dict[str, "File | Folder | None"]] = field(default_factory=list)
+    waiting: list[Naming] = field(default_factory=list)
 
     def sync(self) -> None:
         """All that waits is on the disk."""
-        self.names = self.after_cut(1.0, random.Random(0))
+        self.names = self.after_cut(everything)
         self.waiting.clear()
 
-    def after_cut(self, chance: float, rng: random.Random) -> dict[str, "File | Folder"]:
-        """What is left: each change of what waits, whole, with this chance."""
+    def after_cut(self, keeps: Keeps) -> dict[str, "File | Folder"]:
+        """What is left."""
         names: dict[str, File | Folder | None] = dict(self.names)
         for change in self.waiting:
-            if rng.random() < chance:
-                names.update(change)
+            if keeps(change, 0):
+                names.update(change.names)
         return {name: node for name, node in names.items() if node is not None}
 
 
@@ -108,20 +145,20 @@ class Disk:
         """The call is under way: what it does may be on the disk or not."""
         node = self._nodes.get(event.inode)
         if event.kind == "W" and isinstance(node, File):
-            node.waiting.append((event.a, event.data))
+            node.waiting.append(Write(event.a, event.data))
         elif event.kind == "T" and isinstance(node, File):
-            node.waiting.append((event.a, None))
+            node.waiting.append(Write(event.a, None))
         elif event.kind == "C":
             self._nodes[event.inode] = made = Folder() if event.b else File()
             if event.names:
-                self._folder(event.a).waiting.append({event.names: made})
+                self._folder(event.a).waiting.append(Naming({event.names: made}))
         elif event.kind == "U":
-            self._folder(event.a).waiting.append({event.names: None})
+            self._folder(event.a).waiting.append(Naming({event.names: None}))
         elif event.kind == "R":
             source, target = event.names.split("/")
             assert event.a == event.b, "a store renames within one folder"
             assert node is not None
-            self._folder(event.a).waiting.append({source: None, target: node})
+            self._folder(event.a).waiting.append(Naming({source: None, target: node}))
 
     def finish(self, event: Event) -> None:
         """The call has returned."""
@@ -139,26 +176,110 @@ class Disk:
         assert isinstance(node, Folder)
         return node
 
-    def cut(self, target: Path, chance: float, rng: random.Random) -> None:
-        """Write what is left after a power cut into target, which is not there."""
-        _restore(self.root, target, chance, rng)
+    def waiting(self) -> list[Change]:
+        """The changes that may be lost, of what has a name or may have one."""
+        found: list[Change] = []
+        seen: set[int] = set()
+        nodes: list[File | Folder] = [self.root]
+        for node in nodes:
+            if id(node) not in seen:
+                seen.add(id(node))
+                found += node.waiting
+                if isinstance(node, Folder):
+                    nodes += node.names.values()
+                    nodes += (one for change in node.waiting for one in change.names.values() if one is not None)
+        return found
+
+    def cut(self, keeps: Keeps) -> Tree:
+        """What is left after a power cut."""
+        return _left(self.root, keeps)
 
 
-def _restore(folder: Folder, target: Path, chance: float, rng: random.Random) -> None:
+def _left(folder: Folder, keeps: Keeps) -> Tree:
+    return {
+        name: _left(node, keeps) if isinstance(node, Folder) else bytes(node.after_cut(keeps))
+        for name, node in sorted(folder.after_cut(keeps).items())
+    }
+
+
+def write_tree(tree: Tree, target: Path) -> None:
+    """Make the folder target, which is not there, and what it holds."""
     target.mkdir()
-    for name, node in sorted(folder.after_cut(chance, rng).items()):
-        if isinstance(node, Folder):
-            _restore(node, target / name, chance, rng)
+    for name, node in tree.items():
+        if isinstance(node, bytes):
+            (target / name).write_bytes(node)
         else:
-            (target / name).write_bytes(node.after_cut(chance, rng))
+            write_tree(node, target / name)
 
 
-def cuts(events: list[Event], inode: int, points: list[int]) -> Iterator[tuple[int, Disk]]:
-    """The disk at each of points, numbers of events, while that event is under way."""
+def digest(tree: Tree) -> bytes:
+    """The same for the same names and bytes only."""
+    found = hashlib.blake2b()
+    for name, node in tree.items():
+        kind, content = ("file", node) if isinstance(node, bytes) else ("folder", digest(node))
+        found.update(f"{kind} {len(name)} {name} {len(content)} ".encode() + content)
+    return found.digest()
+
+
+# --- What may be lost ---
+
+
+def nothing(change: Change, piece: int) -> bool:
+    """The Keeps of a disk that loses all that waits."""
+    return False
+
+
+def by_chance(chance: float, rng: random.Random) -> Keeps:
+    """Each piece is kept with this chance."""
+    return lambda change, piece: rng.random() < chance
+
+
+def only(kind: type[Change]) -> Keeps:
+    """The changes of one kind are kept."""
+    return lambda change, piece: isinstance(change, kind)
+
+
+def all_but(lost: Change, pieces: range) -> Keeps:
+    """These pieces of one change are lost."""
+    return lambda change, piece: change is not lost or piece not in pieces
+
+
+def alone(kept: Change) -> Keeps:
+    """One change is kept."""
+    return lambda change, piece: change is kept
+
+
+def every_other(change: Change, piece: int) -> bool:
+    """The names are kept, and of each write the second sector, the fourth and so on."""
+    return piece % 2 == 1 or isinstance(change, Naming)
+
+
+def losses(disk: Disk, rng: random.Random) -> Iterator[tuple[str, Keeps]]:
+    """Ways to lose what waits, with what each is called."""
+    waiting = disk.waiting()
+    yield "nothing is lost", everything
+    if not waiting:
+        return
+    yield "all is lost", nothing
+    yield "names are lost", only(Write)
+    yield "contents are lost", only(Naming)
+    yield "every other piece is lost", every_other
+    yield "pieces are lost by chance", by_chance(0.5, rng)
+    for number, one in enumerate(waiting):
+        which = f"change {number} of {len(waiting)}"
+        pieces = len(one.pieces())
+        yield f"{which} is lost", all_but(one, range(pieces))
+        yield f"{which} alone is kept", alone(one)
+        if pieces > 1:
+            yield f"{which} loses its start", all_but(one, range(pieces // 2))
+            yield f"{which} loses its end", all_but(one, range(pieces // 2, pieces))
+
+
+def cuts(events: list[Event], inode: int) -> Iterator[tuple[int, Disk]]:
+    """The disk at each event, by number, while that event is under way; then after the last."""
     disk = Disk(inode)
-    wanted = set(points)
     for number, event in enumerate(events):
         disk.begin(event)
-        if number in wanted:
-            yield number, disk
+        yield number, disk
         disk.finish(event)
+    yield len(events), disk

@@ -32,7 +32,7 @@ def preparation(normalisation: str, tokens: str, stop_words: str, stemming: str)
     if tokens == "characters":
         return (lambda text: normalise(text, normalisation)), "none", "characters"
     if tokens == "letters":
-        return (lambda text: "".join(_WORDS.findall(normalise(text, normalisation)))), "none", "characters"
+        return (lambda text: "".join(words(normalise(text, normalisation)))), "none", "characters"
     if tokens == "whole":
         return (lambda text: _SPACES.sub(" ", normalise(text, normalisation)).strip(" ")), "none", "separated"
     cut = _chinese() if tokens == "chinese" else str.encode
@@ -44,39 +44,49 @@ def preparation(normalisation: str, tokens: str, stop_words: str, stemming: str)
     stems = _stemmer(stemming) if stemming else list
 
     def prepare(text: str) -> str:
-        found = _WORDS.findall(normalise(cut(text).decode(), normalisation))
+        found = words(normalise(cut(text).decode(), normalisation))
         return SEPARATOR.join(stems([word for word in found if word not in dropped]))
 
     return prepare, "none", "separated"
 
 
 def normalise(text: str, how: str) -> str:
-    """The text after the step `normalisation` of a recipe; letters that Unicode 14 does not know become U+FFFD."""
-    known = later_letters()
-    if known is not None:
-        text = known.sub("\ufffd", text)
-    return text.lower() if how == "lower" else _simhash.normalised(text, how)
+    """The text after the step `normalisation` of a recipe; what Unicode 14 does not know stays what it is."""
+    if how != "lower":
+        return _simhash.normalised(text, how)
+    later = later_characters()
+    if later is None:
+        return text.lower()
+    pieces = later.split(text)
+    pieces[::2] = [piece.lower() for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def words(text: str) -> list[str]:
+    """The runs of letters, digits and underscores of Unicode 14."""
+    later = later_characters()
+    return _WORDS.findall(text if later is None else later.sub("\ufffd", text))
 
 
 @cache
-def later_letters() -> re.Pattern[str] | None:
-    """The letters of the running Python that Unicode 14 does not know; None where it has that version."""
+def later_characters() -> re.Pattern[str] | None:
+    """Runs of what the running Python knows and Unicode 14 does not, in a group; None where it has that version."""
     if unicodedata.unidata_version == UNICODE_VERSION:
         return None
-    return letters_outside(pinned()["word_ranges"])
+    return characters_outside(pinned()["assigned_ranges"])
 
 
-def letters_outside(ranges: Column) -> re.Pattern[str]:
-    """Every character that is alphanumeric for the running Python and in none of the ranges."""
+def characters_outside(ranges: Column) -> re.Pattern[str]:
+    """Runs of characters that the running Python has and that are in none of the ranges, in a group."""
     known = bytearray(0x110000)
     for first, last in ranges.reshape(-1, 2).tolist():
         known[first : last + 1] = b"\1" * (last + 1 - first)
-    found = [code for code in range(0x110000) if not known[code] and chr(code).isalnum()]
+    found = [code for code in range(0x110000) if not known[code] and unicodedata.category(chr(code)) != "Cn"]
     # As ranges: re looks through a set of single characters beyond U+FFFF one by one.
-    firsts = [code for code, before in zip(found, [-1, *found], strict=False) if code != before + 1]
+    firsts = [code for code, before in zip(found, [-2, *found], strict=False) if code != before + 1]
     lasts = [code for code, after in zip(found, [*found[1:], -1], strict=False) if code != after - 1]
-    parts = (f"{chr(first)}-{chr(last)}" for first, last in zip(firsts, lasts, strict=True))
-    return re.compile(f"[{''.join(parts)}]" if found else "(?!)")
+    parts = (f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in zip(firsts, lasts, strict=True))
+    return re.compile(f"([{''.join(parts)}]+)" if found else "((?!))")
 
 
 @cache

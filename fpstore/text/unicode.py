@@ -31,6 +31,7 @@ COLUMNS = (
     "composed_firsts",  # pairs that NFC makes one code point of, Hangul aside
     "composed_seconds",
     "composed_points",
+    "assigned_ranges",  # every code point that there is, surrogates and private ones too
 )
 
 

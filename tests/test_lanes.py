@@ -1,0 +1,20 @@
+"""The fast lane of tests, `make test-fast`: what is marked slow is left out, and something of every room is left."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+# Each of these is one long search, beside tests of the same code in other files.
+ALL_SLOW = {"test_lanes.py", "test_living_model.py", "test_readers.py"}
+
+
+@pytest.mark.slow
+def test_every_file_of_tests_but_long_searches_has_some_that_are_not_slow() -> None:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not slow", "-p", "no:xdist", TESTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=TESTS.parent)
+    left = set(re.findall(r"tests/(test_\w+\.py)", done.stdout))
+    assert {path.name for path in TESTS.glob("test_*.py")} - left == ALL_SLOW
