@@ -23,6 +23,7 @@
 
 #if defined(__x86_64__)
 #define FPSTORE_X86 1
+#include <cpuid.h>
 #include <immintrin.h>
 #if defined(__clang__)
 #define WIDE_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512bw,avx512cd,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq\"))), apply_to = function)")
@@ -72,12 +73,20 @@ static int environment_says(const char *name) {
     return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
+#if FPSTORE_X86
+/* Not every compiler's __builtin_cpu_supports knows it. Without it the instruction runs as another one, BSR, without a trap. */
+static int cpu_has_lzcnt(void) {
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(0x80000001, &a, &b, &c, &d) && (c >> 5 & 1);
+}
+#endif
+
 static int fpstore_is_fast(void) {
     if (environment_says("FPSTORE_PORTABLE")) return 0;
 #if FPSTORE_X86
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-           __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("sse4.2");
+           __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("sse4.2") && cpu_has_lzcnt();
 #else
     return 0;
 #endif
