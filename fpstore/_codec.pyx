@@ -13,65 +13,43 @@ from libc.string cimport memset
 
 import numpy as np
 
-cdef extern from "crc32c.h" nogil:
-    void crc32c_choose(int fast)
-    uint32_t c_crc32c "crc32c" (uint32_t crc, const uint8_t *data, size_t size)
-    void crc32c_pages(const uint8_t *data, size_t size, size_t page_bytes, uint32_t *out)
+from fpstore._native cimport (
+    BLOCK_BITS,
+    BLOCK_KEYS,
+    CODE_LIMIT,
+    FENCE_BYTES,
+    GROUP_SLOTS,
+    LINE_BYTES,
+    MAX_CODE_BYTES_PER_KEY,
+    NO_MEMORY,
+    NOT_SORTED,
+    OK,
+    PAGE_BYTES,
+    PAYLOAD_SLACK,
+    RICE_ESCAPE,
+    SET_PORTABLE,
+    SYMBOLS,
+    BitWriter,
+    Encoder,
+    HistogramState,
+    Permutation,
+    Status,
+    c_crc32c,
+    crc32c_pages,
+    encoder_finish,
+    encoder_free,
+    encoder_init,
+    encoder_push,
+    fpstore_instruction_set,
+    histogram_add,
+    permutation_init,
+    permute_keys,
+    put_bits,
+    rice_cost,
+    unpermute_keys,
+)
 
-cdef extern from "layout.h" nogil:
-    enum: SYMBOLS, CODE_LIMIT, RICE_ESCAPE, GROUP_SLOTS, LINE_BYTES, FENCE_BYTES, BLOCK_KEYS, BLOCK_BITS, PAGE_BYTES
-
-cdef extern from "platform.h" nogil:
-    int fpstore_is_fast()
-    int fpstore_is_wide()
-    ctypedef enum Status:
-        OK
-        NO_MEMORY
-        NOT_SORTED
-
-cdef extern from "encode.h" nogil:
-    enum: MAX_CODE_BYTES_PER_KEY, PAYLOAD_SLACK
-    ctypedef struct BitWriter:
-        uint8_t *at
-        uint64_t pending
-        unsigned fill
-    void put_bits(BitWriter *writer, uint64_t value, unsigned count)
-    void store64(uint8_t *at, uint64_t word)
-    ctypedef struct Encoder:
-        uint64_t key_count
-        uint64_t payload_bits
-        uint8_t *fences
-        uint64_t fence_count
-    void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
-                      const uint16_t *code_words, uint8_t *directory, uint64_t *ranks)
-    void encoder_free(Encoder *encoder)
-    Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written)
-    Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written)
-    ctypedef struct HistogramState "Histogram":
-        unsigned slot_bits
-        uint64_t count
-        uint64_t last_key
-        uint64_t gap_sum
-        uint64_t gap[65]
-        uint64_t xor_[65]
-    Status histogram_add(HistogramState *histogram, const uint64_t *keys, uint64_t count, int codec)
-    void encode_choose(int fast, int wide)
-    void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
-                   unsigned rice_bits, uint64_t *bits)
-
-cdef extern from "permute.h" nogil:
-    ctypedef struct Permutation:
-        uint64_t prefix_mask
-    void permutation_init(Permutation *permutation, uint64_t prefix_mask)
-    void permute_choose(int fast)
-    void permute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
-    void unpermute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
-
-FAST = bool(fpstore_is_fast())
-crc32c_choose(FAST)
-permute_choose(FAST)
-encode_choose(FAST, fpstore_is_wide())
-
+FAST = fpstore_instruction_set() != SET_PORTABLE
 # The kernels' copies of format.py's numbers; a test compares them.
 LAYOUT = {
     "SYMBOLS": SYMBOLS, "CODE_LIMIT": CODE_LIMIT, "RICE_ESCAPE": RICE_ESCAPE, "GROUP_SLOTS": GROUP_SLOTS,

@@ -7,14 +7,6 @@
 
 #include "platform.h"
 
-/* Their loops, thousands of turns for each input, have nothing to find. */
-static void decode_init(uint16_t *decode, const uint8_t *code_lengths) __attribute__((no_sanitize_coverage));
-static uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t bytes) __attribute__((no_sanitize_coverage));
-
-/* A hint, which takes longer than the rest, about memory that is no mapping here. */
-#include <sys/mman.h>
-#define madvise(address, bytes, advice) ((void)(address), 0)
-
 #include "decode.h"
 #include "ids.h"
 
