@@ -16,17 +16,31 @@ import numpy as np
 from fpstore._native cimport (
     BLOCK_BITS,
     BLOCK_KEYS,
+    CODEC_GAP,
+    CODEC_RAW,
+    CODEC_RICE,
+    CODEC_XOR,
     CODE_LIMIT,
+    CRC_BYTES,
     FENCE_BYTES,
+    FOOTER_BYTES,
     GROUP_SLOTS,
+    IDS_MANY,
+    IDS_NONE,
+    IDS_ONE,
     LINE_BYTES,
     MAX_CODE_BYTES_PER_KEY,
-    NO_MEMORY,
+    MAX_RICE_BITS,
+    MAX_SLOT_BITS,
     NOT_SORTED,
+    NO_MEMORY,
+    OFFSET_BITS,
     OK,
     PAGE_BYTES,
     PAYLOAD_SLACK,
     RICE_ESCAPE,
+    SAMPLE_BITS,
+    SAMPLE_BYTES,
     SET_PORTABLE,
     SYMBOLS,
     BitWriter,
@@ -50,11 +64,15 @@ from fpstore._native cimport (
 )
 
 FAST = fpstore_instruction_set() != SET_PORTABLE
-# The kernels' copies of format.py's numbers; a test compares them.
+# The kernels' copies of format.py's numbers, all that native/layout.h has; a test compares them.
 LAYOUT = {
-    "SYMBOLS": SYMBOLS, "CODE_LIMIT": CODE_LIMIT, "RICE_ESCAPE": RICE_ESCAPE, "GROUP_SLOTS": GROUP_SLOTS,
-    "LINE_BYTES": LINE_BYTES, "FENCE_BYTES": FENCE_BYTES, "BLOCK_KEYS": BLOCK_KEYS, "BLOCK_BITS": BLOCK_BITS,
-    "PAGE_BYTES": PAGE_BYTES,
+    "CODEC_GAP": CODEC_GAP, "CODEC_XOR": CODEC_XOR, "CODEC_RICE": CODEC_RICE, "CODEC_RAW": CODEC_RAW,
+    "IDS_NONE": IDS_NONE, "IDS_ONE": IDS_ONE, "IDS_MANY": IDS_MANY, "SYMBOLS": SYMBOLS, "CODE_LIMIT":
+    CODE_LIMIT, "RICE_ESCAPE": RICE_ESCAPE, "GROUP_SLOTS": GROUP_SLOTS, "LINE_BYTES": LINE_BYTES,
+    "FENCE_BYTES": FENCE_BYTES, "OFFSET_BITS": OFFSET_BITS, "BLOCK_KEYS": BLOCK_KEYS, "BLOCK_BITS":
+    BLOCK_BITS, "PAGE_BYTES": PAGE_BYTES, "CRC_BYTES": CRC_BYTES, "FOOTER_BYTES": FOOTER_BYTES,
+    "MAX_SLOT_BITS": MAX_SLOT_BITS, "MAX_RICE_BITS": MAX_RICE_BITS, "SAMPLE_BITS": SAMPLE_BITS,
+    "SAMPLE_BYTES": SAMPLE_BYTES, "MAX_CODE_BYTES_PER_KEY": MAX_CODE_BYTES_PER_KEY,
 }
 CODECS = ("gap", "xor", "rice", "raw")
 
@@ -212,8 +230,9 @@ cdef class TableEncoder:
                   const uint16_t[::1] code_words not None, *, bint with_ranks):
         cdef uint8_t[::1] directory
         cdef uint64_t[::1] ranks
-        if not 0 <= codec < len(CODECS) or slot_bits > 40 or rice_bits > 63:
-            raise ValueError(f"codec {codec}, slot_bits {slot_bits}, rice_bits {rice_bits}: expected 0..3, 0..40, 0..63")
+        if not 0 <= codec < len(CODECS) or slot_bits > MAX_SLOT_BITS or rice_bits > MAX_RICE_BITS:
+            limits = f"0..3, 0..{MAX_SLOT_BITS}, 0..{MAX_RICE_BITS}"
+            raise ValueError(f"codec {codec}, slot_bits {slot_bits}, rice_bits {rice_bits}: expected {limits}")
         if code_lengths.shape[0] != SYMBOLS or code_words.shape[0] != SYMBOLS:
             raise ValueError(f"{code_lengths.shape[0]} code lengths, {code_words.shape[0]} words: expected {SYMBOLS} of each")
         slots = 1 << slot_bits

@@ -21,8 +21,13 @@ cdef extern from "platform.h" nogil:
 
 cdef extern from "layout.h" nogil:
     enum: CODEC_GAP, CODEC_XOR, CODEC_RICE, CODEC_RAW
+    enum: IDS_NONE, IDS_ONE, IDS_MANY
     enum: SYMBOLS, CODE_LIMIT, RICE_ESCAPE, GROUP_SLOTS, LINE_BYTES, FENCE_BYTES, OFFSET_BITS, BLOCK_KEYS, BLOCK_BITS
-    enum: PAGE_BYTES
+    enum: PAGE_BYTES, CRC_BYTES, FOOTER_BYTES, MAX_SLOT_BITS, MAX_RICE_BITS, SAMPLE_BITS, SAMPLE_BYTES
+    enum: MAX_CODE_BYTES_PER_KEY
+
+cdef extern from "known_answer.h" nogil:
+    const char *known_answer_wrong()
 
 cdef extern from "crc32c.h" nogil:
     uint32_t c_crc32c "crc32c"(uint32_t crc, const uint8_t *data, size_t size)
@@ -37,7 +42,7 @@ cdef extern from "permute.h" nogil:
     void unpermute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
 
 cdef extern from "encode.h" nogil:
-    enum: MAX_CODE_BYTES_PER_KEY, PAYLOAD_SLACK
+    enum: PAYLOAD_SLACK
     ctypedef struct BitWriter:
         uint8_t *at
         uint64_t pending
@@ -138,7 +143,6 @@ cdef extern from "search.h" nogil:
     uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
 
 cdef extern from "ids.h" nogil:
-    enum: IDS_NONE, IDS_ONE, IDS_MANY, SAMPLE_BITS
     ctypedef struct Ids:
         uint64_t ranks_offset
         uint64_t groups_offset

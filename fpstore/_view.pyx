@@ -17,6 +17,7 @@ from fpstore._native cimport (
     BAD_DIRECTORY,
     BAD_PAGE,
     CHUNK_ROOM,
+    FOOTER_BYTES,
     NO_MEMORY,
     OK,
     PAGE_BYTES,
@@ -82,7 +83,9 @@ cdef class SegmentView:
         self.closed = True
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.closed = False
-        if self.buffer.len < 64 or not checksums_offset <= roots_offset <= end <= <uint64_t>self.buffer.len - 64:
+        if self.buffer.len < FOOTER_BYTES or not (
+            checksums_offset <= roots_offset <= end <= <uint64_t>self.buffer.len - FOOTER_BYTES
+        ):
             raise ValueError("the checksums do not lie inside the file")
         self.guard = guard_add(self.buffer.buf, <size_t>self.buffer.len)
         if self.guard == NULL:

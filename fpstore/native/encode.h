@@ -24,7 +24,6 @@ ALWAYS_INLINE void put_bits(BitWriter *writer, uint64_t value, unsigned count) {
     }
 }
 
-#define MAX_CODE_BYTES_PER_KEY 11 /* rice: 24 + 64 bits is the longest code of a key */
 #define BLOCK_BYTES (BLOCK_KEYS * MAX_CODE_BYTES_PER_KEY + 16)
 #define GROUP_BYTES (GROUP_SLOTS * BLOCK_BITS / 8 + 16)
 /* What one push of n keys can add to the payload, over what earlier pushes left pending. */

@@ -18,13 +18,13 @@ static Status groups_select(Pages *pages, const Ids *ids, uint64_t rank, uint64_
     uint64_t bits = ids->key_count + ids->id_count, samples = (bits + SAMPLE_BITS - 1) / SAMPLE_BITS;
     uint64_t low = 0, high = samples, before = 0; /* the last sample block with at most `rank` ones before it */
     while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2, offset = ids->samples_offset + 8 * middle;
+        uint64_t middle = low + (high - low) / 2, offset = ids->samples_offset + SAMPLE_BYTES * middle;
         Status status = pages_check(pages, offset, offset + 7);
         if (status != OK) return status;
         if (load64(pages->base + offset) <= rank) low = middle;
         else high = middle;
     }
-    uint64_t offset = ids->samples_offset + 8 * low, words = (bits + 63) / 64;
+    uint64_t offset = ids->samples_offset + SAMPLE_BYTES * low, words = (bits + 63) / 64;
     Status status = pages_check(pages, offset, offset + 7);
     if (status != OK) return status;
     before = load64(pages->base + offset);

@@ -25,9 +25,6 @@ typedef struct {
     uint64_t base, key_count, id_count;
 } Ids;
 
-enum { IDS_NONE = 0, IDS_ONE = 1, IDS_MANY = 2 };
-#define SAMPLE_BITS 512
-
 /* The ids of the fingerprint of this rank: values [*first, *first + *count). */
 Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count);
 

@@ -10,13 +10,13 @@ static void page_mark(Pages *pages, uint64_t page) {
 }
 
 Status page_check(Pages *pages, uint64_t page) {
-    uint64_t sum_offset = 4 * page, sum_page = sum_offset / PAGE_BYTES, offset, left;
+    uint64_t sum_offset = CRC_BYTES * page, sum_page = sum_offset / PAGE_BYTES, offset, left;
     uint32_t expected, found;
     if (!page_seen(pages, pages->pages + sum_page)) {
         offset = sum_page * PAGE_BYTES;
         left = pages->checksums_bytes - offset;
         found = crc32c(0, pages->checksums + offset, left < PAGE_BYTES ? left : PAGE_BYTES);
-        memcpy(&expected, pages->roots + 4 * sum_page, 4);
+        memcpy(&expected, pages->roots + CRC_BYTES * sum_page, CRC_BYTES);
         if (found != expected) {
             __atomic_store_n(&pages->bad_page_offset, (uint64_t)(pages->checksums - pages->base) + offset, __ATOMIC_RELAXED);
             return BAD_PAGE;
@@ -26,7 +26,7 @@ Status page_check(Pages *pages, uint64_t page) {
     offset = page * PAGE_BYTES;
     left = pages->checked_bytes - offset;
     found = crc32c(0, pages->base + offset, left < PAGE_BYTES ? left : PAGE_BYTES);
-    memcpy(&expected, pages->checksums + sum_offset, 4);
+    memcpy(&expected, pages->checksums + sum_offset, CRC_BYTES);
     if (found != expected) {
         __atomic_store_n(&pages->bad_page_offset, offset, __ATOMIC_RELAXED);
         return BAD_PAGE;
@@ -37,7 +37,7 @@ Status page_check(Pages *pages, uint64_t page) {
 
 void page_ask(const Pages *pages, uint64_t page) {
 #if defined(__linux__)
-    uint64_t sum_page = 4 * page / PAGE_BYTES;
+    uint64_t sum_page = CRC_BYTES * page / PAGE_BYTES;
     (void)madvise((void *)(pages->base + page * PAGE_BYTES), PAGE_BYTES, MADV_WILLNEED);
     if (!page_seen(pages, pages->pages + sum_page)) {
         uintptr_t sum = (uintptr_t)pages->checksums + sum_page * PAGE_BYTES;

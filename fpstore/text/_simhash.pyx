@@ -5,6 +5,7 @@ by the longest shingle, and for weights other than frequency by the distinct shi
 means is said once, in `recipe.py`; what Unicode says is pinned, in `unicode.py`.
 """
 
+import os
 import secrets
 from threading import Thread
 
@@ -60,6 +61,7 @@ from fpstore._native cimport (
     weight_of,
 )
 
+from fpstore._native import refuse
 from fpstore.text.unicode import pinned
 
 cdef extern from "Python.h":
@@ -89,6 +91,11 @@ _MOST_IDF = 1024.0
 # Sums stay below 2^63 as long as those of the weights' sizes stay below 2^46.
 _MOST_WEIGHT = float(1 << 46)
 
+# The fingerprints that check_known_answer finds where all is well.
+_KNOWN_ANSWER = [
+    "0xbe951e3d11fe0310", "0x9a5fca2b588437f5", "0x6f0d9f24c4343791", "0x212507c3717aff0d", "0x70e649f91279b288",
+    "0x9a5fca2b588437f5", "0xbe951e3d11fe0310", "0x9a5fca2b588437f5",
+]
 
 cdef list _columns_in_use = []
 
@@ -428,3 +435,15 @@ def hash_of(const uint8_t[::1] data not None, hash="xxh3"):
     cdef Steps steps
     steps.hash = chosen(_HASHES, "hash", hash)
     return hash_slice(&steps, &data[0] if len(data) else NULL, len(data))
+
+
+cdef check_known_answer():
+    """The text kernels need the tables of this module, so their answer is asked for here, not in _native."""
+    texts = ["Caf\u00e9 no. 5: 1,000 \u4e2d\u6587 words " * 9, "\ufb01ne \uac00\u11a8"]
+    found = [hex(each) for kind in _TOKENS for each in measure(texts, tokens=kind, weights="capped")[0]]
+    found += [hex(each) for each in measure(texts)[0]]
+    if found != _KNOWN_ANSWER or os.environ.get("FPSTORE_WRONG_ANSWER") == "text":
+        refuse("text")
+
+
+check_known_answer()

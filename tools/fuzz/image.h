@@ -17,7 +17,6 @@
 #define MOST_PAYLOAD_BITS 65536
 #define MOST_IDS 2048
 #define MOST_REGIONS (3 * MOST_TABLES + 4)
-#define FOOTER_BYTES 64
 
 typedef struct __attribute__((packed)) {
     uint8_t table_count, codec, id_kind, id_width;
