@@ -42,6 +42,9 @@ def feature_macro(feature: str) -> str:
 
 
 def test_the_list_that_is_compiled_for_is_the_list_that_is_asked_for() -> None:
+    if os.uname().machine == "aarch64":
+        assert {"portable": (), "fast": (kernels.arm64_feature(),), "wide": ()} == _native.FEATURES
+        return
     assert {
         "portable": (),
         "fast": tuple(kernels.features("FAST")),
@@ -65,9 +68,11 @@ def test_the_compiler_uses_no_instruction_set_that_is_not_asked_for(compiler: st
 
 
 def test_a_file_of_another_kind_of_processor_is_not_compiled() -> None:
-    compiled = {source.stem for source in kernels.sources("aarch64")}
+    compiled = {source.stem: flags for source, flags in kernels.sources("aarch64").items()}
     assert "search_portable" in compiled
     assert not any(stem.endswith(("_fast", "_wide")) for stem in compiled)
+    assert compiled["crc32c_arm64"] == ["-march=armv8-a+crc"]
+    assert not any(source.stem.endswith("_arm64") for source in kernels.sources("x86_64"))
 
 
 @pytest.mark.parametrize("module", WITH_KERNELS)

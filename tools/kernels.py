@@ -16,6 +16,11 @@ def features(instruction_set: str) -> list[str]:
     return re.findall(r'FEATURE\("([^"]+)"', listed)
 
 
+def arm64_feature() -> str:
+    """What the kernels for 64-bit ARM are compiled for."""
+    return re.findall(r'#define ARM64_FEATURE "(\w+)"', (NATIVE / "instruction_sets.h").read_text())[0]
+
+
 def machine_of(compiler: str) -> str:
     """The kind of processor that a compiler compiles for, x86_64 or aarch64 or another."""
     asked = subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True, check=False).stdout
@@ -28,7 +33,7 @@ def flags_of(source: Path, machine: str) -> list[str] | None:
     wanted = {
         "fast": ("x86_64", fast),
         "wide": ("x86_64", fast + [f"-m{feature}" for feature in features("WIDE")]),
-        "arm64": ("aarch64", ["-march=armv8-a+crc"]),
+        "arm64": ("aarch64", [f"-march=armv8-a+{arm64_feature()}"]),
     }
     kind, flags = wanted.get(source.stem.rpartition("_")[2], (machine, []))
     return flags if kind == machine else None

@@ -39,6 +39,8 @@ void crc32c_choose(InstructionSet set) {
     kernels = (Kernels){crc32c_portable, NULL};
 #if FPSTORE_X86
     if (set >= SET_FAST) kernels = (Kernels){crc32c_fast, crc32c_three_fast};
+#elif FPSTORE_ARM64
+    if (set >= SET_FAST) kernels = (Kernels){crc32c_arm64, crc32c_three_arm64};
 #else
     (void)set;
 #endif

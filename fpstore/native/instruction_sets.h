@@ -26,4 +26,7 @@
     FEATURE("avx512vbmi2", 7, 0, ECX, 6)    \
     FEATURE("avx512vpopcntdq", 7, 0, ECX, 14)
 
+/* On 64-bit ARM the fast set is the checksum's instruction (name_arm64.c), and all else is portable. */
+#define ARM64_FEATURE "crc"
+
 #endif

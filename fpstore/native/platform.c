@@ -4,8 +4,11 @@
 #include "instruction_sets.h"
 
 #define NAME(name, leaf, subleaf, output, bit) name,
-static const char *const fast_features[] = {FAST_FEATURES(NAME) NULL};
-static const char *const wide_features[] = {WIDE_FEATURES(NAME) NULL};
+#if FPSTORE_ARM64
+static const char *const fast_features[] = {ARM64_FEATURE, NULL}, *const wide_features[] = {NULL};
+#else
+static const char *const fast_features[] = {FAST_FEATURES(NAME) NULL}, *const wide_features[] = {WIDE_FEATURES(NAME) NULL};
+#endif
 
 const char *const *instruction_set_features(InstructionSet set) {
     static const char *const none[] = {NULL};
@@ -57,6 +60,13 @@ static InstructionSet machine_set(void) {
     if ((saved & SAVED_WIDE) != SAVED_WIDE || !cpu_has_all(wide_asked, COUNT(wide_asked))) return SET_FAST;
     return SET_WIDE;
 }
+#elif FPSTORE_ARM64
+#include <sys/auxv.h>
+#ifndef HWCAP_CRC32
+#define HWCAP_CRC32 (1 << 7)
+#endif
+
+static InstructionSet machine_set(void) { return getauxval(AT_HWCAP) & HWCAP_CRC32 ? SET_FAST : SET_PORTABLE; }
 #else
 static InstructionSet machine_set(void) { return SET_PORTABLE; }
 #endif

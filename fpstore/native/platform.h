@@ -1,11 +1,11 @@
 /* What all of the kernels share: fixed-width loads, statuses, and which instructions this process may use.
 
    Every .c file here is compiled once. What its name ends in says for which processor: name_fast.c and name_wide.c are
-   compiled for the instructions of instruction_sets.h, all others for any machine. A kernel that is there more than once is
-   a *_body.h, which name_portable.c, name_fast.c and name_wide.c include; KERNEL(name), of portable.h, fast.h or wide.h,
-   gives each copy names of its own. name.c holds which copy is in use, and CHOSEN_AT_LOAD chooses it before anything else of
-   the library can run. Functions in headers are inlined or static, so that none compiled for one processor is linked for
-   another. */
+   compiled for the instructions of instruction_sets.h, name_arm64.c for those of 64-bit ARM, all others for any machine.
+   A kernel that is there more than once is a *_body.h, which name_portable.c, name_fast.c and name_wide.c include;
+   KERNEL(name), of portable.h, fast.h or wide.h, gives each copy names of its own. name.c holds which copy is in use, and
+   CHOSEN_AT_LOAD chooses it before anything else of the library can run. Functions in headers are inlined or static, so
+   that none compiled for one processor is linked for another. */
 #ifndef FPSTORE_PLATFORM_H
 #define FPSTORE_PLATFORM_H
 
@@ -28,6 +28,11 @@
 #define FPSTORE_X86 1
 #else
 #define FPSTORE_X86 0
+#endif
+#if defined(__aarch64__) && defined(__linux__)
+#define FPSTORE_ARM64 1
+#else
+#define FPSTORE_ARM64 0
 #endif
 
 /* Statuses of every kernel; the .pyx that calls it turns them into exceptions. */
