@@ -18,7 +18,7 @@ ASAN_TESTS ?= $(wildcard $(addprefix tests/test_,$(addsuffix *.py,codec cut_shor
 	sort text_joined text_simhash text_unicode)))
 SANITIZERS := -fsanitize=address,undefined
 
-SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.h)
+SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.[ch] tools/kernels.py)
 
 .PHONY: demo test test-fast lint bench asan fuzz clean
 

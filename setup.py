@@ -1,16 +1,28 @@
 """Builds the compiled core; everything else about the package is in pyproject.toml.
 
-No machine-specific flag is used: the C kernels under fpstore/native are compiled for several
-instruction sets in one file each and choose at run time, so a wheel runs on any machine of its
-architecture. CFLAGS and LDFLAGS from the environment are honoured, and FPSTORE_OPTIMIZE takes the place of -O3, which
-would override a level among CFLAGS (see `make asan`).
+The C kernels (fpstore/native/*.c) are compiled once each and put into one static library, which every compiled module
+is linked with. What a file's name ends in says for which processor it is compiled (tools/kernels.py); the library
+chooses at run time, so a wheel runs on any machine of its architecture.
+
+Honoured from the environment: CC, CFLAGS, LDFLAGS, and FPSTORE_OPTIMIZE, the level of optimisation (-O3). Objects are
+kept in build/native, a folder for each compiler and set of flags, and made again where what they are made of has
+changed, so that a line of a kernel costs the compiling of its file. Compiles on all cores.
 """
 
+import hashlib
 import os
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+sys.path.insert(0, str(Path(__file__).parent / "tools"))
+
+import kernels
 
 DIRECTIVES = {
     "language_level": 3,
@@ -20,20 +32,86 @@ DIRECTIVES = {
     "initializedcheck": False,
     "embedsignature": True,
 }
-OPTIMIZE = os.environ.get("FPSTORE_OPTIMIZE", "-O3")
-HEADERS = [str(path) for path in sorted(Path("fpstore/native").glob("*.h"))]
+FLAGS = [*(os.environ.get("FPSTORE_OPTIMIZE") or "-O3").split(), *kernels.FLAGS]
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def extension(name: str) -> Extension:
-    """One compiled module, built from the .pyx of the same name."""
-    return Extension(
-        name,
-        [name.replace(".", "/") + ".pyx"],
-        include_dirs=["fpstore/native"],
-        depends=HEADERS,
-        extra_compile_args=[OPTIMIZE, "-fno-strict-aliasing", "-fvisibility=hidden", "-Wno-unused-function"],
+def is_fresh(made: Path, dependencies: Path) -> bool:
+    """Whether a file is newer than all that its compiler, or linker, noted that it was made of."""
+    try:
+        noted = dependencies.read_text().replace("\\\n", " ").partition(": ")[2].split()
+        return made.stat().st_mtime_ns > max(os.stat(name).st_mtime_ns for name in noted)
+    except (OSError, ValueError):
+        return False
+
+
+class BuildNative(build_ext):
+    """The library of kernels first, then the modules, linked with it."""
+
+    def build_extensions(self) -> None:
+        """Compile everything at once, then link."""
+        key = [
+            *self.compiler.compiler_so,
+            *FLAGS,
+            *self.compiler.linker_so,
+            sysconfig.get_config_var("EXT_SUFFIX"),
+            sys.version,
+        ]
+        self.objects = Path("build/native", hashlib.sha256(" ".join(key).encode()).hexdigest()[:16])
+        self.objects.mkdir(parents=True, exist_ok=True)
+        jobs = list(kernels.sources(kernels.machine_of(self.compiler.compiler_so[0]), Path("fpstore/native")).items())
+        modules = [(Path(extension.sources[0]), []) for extension in self.extensions]
+        with ThreadPoolExecutor(CORES) as pool:
+            made = list(pool.map(lambda job: self.compiled(*job), jobs + modules))
+            library = self.archived(made[: len(jobs)])
+            list(
+                pool.map(
+                    lambda extension, own: self.linked(extension, own, library), self.extensions, made[len(jobs) :]
+                )
+            )
+
+    def compiled(self, source: Path, flags: list[str]) -> Path:
+        """The object of a source."""
+        made = self.objects / (".".join(source.with_suffix("").parts) + ".o")
+        notes = made.with_suffix(".d")
+        if self.force or not is_fresh(made, notes):
+            includes = [f"-I{folder}" for folder in ("fpstore/native", *self.compiler.include_dirs)]
+            written = ["-MMD", "-MF", str(notes), "-c", str(source), "-o", str(made)]
+            self.compiler.spawn([*self.compiler.compiler_so, *includes, *FLAGS, *flags, *written])
+        return made
+
+    def archived(self, objects: list[Path]) -> Path:
+        """The library of these objects."""
+        library = self.objects / "libfpstore.a"
+        notes = self.objects / "libfpstore.d"
+        parts = f"{library}: {' '.join(map(str, objects))}"
+        if not (notes.exists() and notes.read_text() == parts and is_fresh(library, notes)):
+            library.unlink(missing_ok=True)
+            self.compiler.spawn(["ar", "rcs", str(library), *map(str, objects)])
+            notes.write_text(parts)
+        return library
+
+    def linked(self, extension: Extension, made: Path, library: Path) -> None:
+        """Make the module of an extension from its own object and what it uses of the library."""
+        target = Path(self.get_ext_fullpath(extension.name))
+        notes = self.objects / (made.stem + ".link")
+        parts = f"{target}: {made} {library}"
+        if self.force or not (notes.exists() and notes.read_text() == parts and is_fresh(target, notes)):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.compiler.link_shared_object([str(made), str(library)], str(target), target_lang="c")
+            notes.write_text(parts)
+
+
+def main() -> None:
+    """Run setuptools."""
+    names = [".".join(path.with_suffix("").parts) for path in sorted(Path("fpstore").rglob("*.pyx"))]
+    modules = [Extension(name, [name.replace(".", "/") + ".pyx"]) for name in names]
+    setup(
+        ext_modules=cythonize(modules, compiler_directives=DIRECTIVES, nthreads=CORES),
+        cmdclass={"build_ext": BuildNative},
     )
 
 
-names = [".".join(path.with_suffix("").parts) for path in sorted(Path("fpstore").rglob("*.pyx"))]
-setup(ext_modules=cythonize([extension(name) for name in names], compiler_directives=DIRECTIVES))
+# Cython's helpers may begin by importing the file that was run.
+if __name__ == "__main__":
+    main()

@@ -13,70 +13,66 @@ from libc.string cimport memset
 
 import numpy as np
 
-cdef extern from "crc32c.h" nogil:
-    void crc32c_choose(int fast)
-    uint32_t c_crc32c "crc32c" (uint32_t crc, const uint8_t *data, size_t size)
-    void crc32c_pages(const uint8_t *data, size_t size, size_t page_bytes, uint32_t *out)
+from fpstore._native cimport (
+    BLOCK_BITS,
+    BLOCK_KEYS,
+    CODEC_GAP,
+    CODEC_RAW,
+    CODEC_RICE,
+    CODEC_XOR,
+    CODE_LIMIT,
+    CRC_BYTES,
+    FENCE_BYTES,
+    FOOTER_BYTES,
+    GROUP_SLOTS,
+    IDS_MANY,
+    IDS_NONE,
+    IDS_ONE,
+    LINE_BYTES,
+    MAX_CODE_BYTES_PER_KEY,
+    MAX_RICE_BITS,
+    MAX_SLOT_BITS,
+    NOT_SORTED,
+    NO_MEMORY,
+    OFFSET_BITS,
+    OK,
+    PAGE_BYTES,
+    PAYLOAD_SLACK,
+    RICE_ESCAPE,
+    SAMPLE_BITS,
+    SAMPLE_BYTES,
+    SET_PORTABLE,
+    SYMBOLS,
+    BitWriter,
+    Encoder,
+    HistogramState,
+    Permutation,
+    Status,
+    c_crc32c,
+    crc32c_pages,
+    encoder_finish,
+    encoder_free,
+    encoder_init,
+    encoder_push,
+    fpstore_instruction_set,
+    histogram_add,
+    permutation_init,
+    permute_keys,
+    put_bits,
+    rice_cost,
+    unpermute_keys,
+)
 
-cdef extern from "layout.h" nogil:
-    enum: SYMBOLS, CODE_LIMIT, RICE_ESCAPE, GROUP_SLOTS, LINE_BYTES, FENCE_BYTES, BLOCK_KEYS, BLOCK_BITS, PAGE_BYTES
-
-cdef extern from "platform.h" nogil:
-    int fpstore_is_fast()
-    int fpstore_is_wide()
-    ctypedef enum Status:
-        OK
-        NO_MEMORY
-        NOT_SORTED
-
-cdef extern from "encode.h" nogil:
-    enum: MAX_CODE_BYTES_PER_KEY, PAYLOAD_SLACK
-    ctypedef struct BitWriter:
-        uint8_t *at
-        uint64_t pending
-        unsigned fill
-    void put_bits(BitWriter *writer, uint64_t value, unsigned count)
-    void store64(uint8_t *at, uint64_t word)
-    ctypedef struct Encoder:
-        uint64_t key_count
-        uint64_t payload_bits
-        uint8_t *fences
-        uint64_t fence_count
-    void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
-                      const uint16_t *code_words, uint8_t *directory, uint64_t *ranks)
-    void encoder_free(Encoder *encoder)
-    Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written)
-    Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written)
-    ctypedef struct HistogramState "Histogram":
-        unsigned slot_bits
-        uint64_t count
-        uint64_t last_key
-        uint64_t gap_sum
-        uint64_t gap[65]
-        uint64_t xor_[65]
-    Status histogram_add(HistogramState *histogram, const uint64_t *keys, uint64_t count, int codec)
-    void encode_choose(int fast, int wide)
-    void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
-                   unsigned rice_bits, uint64_t *bits)
-
-cdef extern from "permute.h" nogil:
-    ctypedef struct Permutation:
-        uint64_t prefix_mask
-    void permutation_init(Permutation *permutation, uint64_t prefix_mask)
-    void permute_choose(int fast)
-    void permute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
-    void unpermute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
-
-FAST = bool(fpstore_is_fast())
-crc32c_choose(FAST)
-permute_choose(FAST)
-encode_choose(FAST, fpstore_is_wide())
-
-# The kernels' copies of format.py's numbers; a test compares them.
+FAST = fpstore_instruction_set() != SET_PORTABLE
+# The kernels' copies of format.py's numbers, all that native/layout.h has; a test compares them.
 LAYOUT = {
-    "SYMBOLS": SYMBOLS, "CODE_LIMIT": CODE_LIMIT, "RICE_ESCAPE": RICE_ESCAPE, "GROUP_SLOTS": GROUP_SLOTS,
-    "LINE_BYTES": LINE_BYTES, "FENCE_BYTES": FENCE_BYTES, "BLOCK_KEYS": BLOCK_KEYS, "BLOCK_BITS": BLOCK_BITS,
-    "PAGE_BYTES": PAGE_BYTES,
+    "CODEC_GAP": CODEC_GAP, "CODEC_XOR": CODEC_XOR, "CODEC_RICE": CODEC_RICE, "CODEC_RAW": CODEC_RAW,
+    "IDS_NONE": IDS_NONE, "IDS_ONE": IDS_ONE, "IDS_MANY": IDS_MANY, "SYMBOLS": SYMBOLS, "CODE_LIMIT":
+    CODE_LIMIT, "RICE_ESCAPE": RICE_ESCAPE, "GROUP_SLOTS": GROUP_SLOTS, "LINE_BYTES": LINE_BYTES,
+    "FENCE_BYTES": FENCE_BYTES, "OFFSET_BITS": OFFSET_BITS, "BLOCK_KEYS": BLOCK_KEYS, "BLOCK_BITS":
+    BLOCK_BITS, "PAGE_BYTES": PAGE_BYTES, "CRC_BYTES": CRC_BYTES, "FOOTER_BYTES": FOOTER_BYTES,
+    "MAX_SLOT_BITS": MAX_SLOT_BITS, "MAX_RICE_BITS": MAX_RICE_BITS, "SAMPLE_BITS": SAMPLE_BITS,
+    "SAMPLE_BYTES": SAMPLE_BYTES, "MAX_CODE_BYTES_PER_KEY": MAX_CODE_BYTES_PER_KEY,
 }
 CODECS = ("gap", "xor", "rice", "raw")
 
@@ -234,8 +230,9 @@ cdef class TableEncoder:
                   const uint16_t[::1] code_words not None, *, bint with_ranks):
         cdef uint8_t[::1] directory
         cdef uint64_t[::1] ranks
-        if not 0 <= codec < len(CODECS) or slot_bits > 40 or rice_bits > 63:
-            raise ValueError(f"codec {codec}, slot_bits {slot_bits}, rice_bits {rice_bits}: expected 0..3, 0..40, 0..63")
+        if not 0 <= codec < len(CODECS) or slot_bits > MAX_SLOT_BITS or rice_bits > MAX_RICE_BITS:
+            limits = f"0..3, 0..{MAX_SLOT_BITS}, 0..{MAX_RICE_BITS}"
+            raise ValueError(f"codec {codec}, slot_bits {slot_bits}, rice_bits {rice_bits}: expected {limits}")
         if code_lengths.shape[0] != SYMBOLS or code_words.shape[0] != SYMBOLS:
             raise ValueError(f"{code_lengths.shape[0]} code lengths, {code_words.shape[0]} words: expected {SYMBOLS} of each")
         slots = 1 << slot_bits

@@ -1,21 +1,13 @@
 """Two sorted runs made one, of keys or of pairs of key and id; and look-ups in a run, many at a time.
 
-Works on contiguous uint64 arrays and releases the lock; the kernels are C (fpstore/native/merge.h).
+Works on contiguous uint64 arrays and releases the lock; the kernels are C (fpstore/native/merge.c).
 """
 
 from libc.stdint cimport uint8_t, uint64_t
 
 import numpy as np
 
-cdef extern from "merge.h" nogil:
-    ctypedef struct Items:
-        const uint64_t *keys
-        const uint64_t *ids
-        uint64_t count
-    uint64_t c_merge_keys "merge_keys"(const Items *a, const Items *b, uint64_t *keys)
-    uint64_t c_merge_pairs "merge_pairs"(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids)
-    void c_mark_at_least "mark_at_least"(const Items *run, const uint64_t *keys, const uint64_t *least, uint64_t count,
-                                         uint8_t *marks)
+from fpstore._native cimport Items, c_mark_at_least, c_merge_keys, c_merge_pairs
 
 
 def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None):

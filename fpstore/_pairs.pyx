@@ -9,66 +9,28 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from fpstore._view cimport SegmentView, Table
-
-cdef extern from "pairs.h" nogil:
-    int fpstore_is_fast()
-    void join_choose(int fast)
-    enum: MOST_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS
-    uint64_t window_of(uint64_t key, unsigned bits)
-    ctypedef struct Found:
-        Table **tables
-        unsigned table
-        unsigned distance
-        int is_query
-        uint64_t *first
-        uint64_t *second
-        uint8_t *bits
-        uint64_t room
-        uint64_t found
-        uint64_t work
-        int done
-    ctypedef struct NeighbourJoin:
-        Found found
-        const uint64_t *keys
-        const uint32_t *folds
-        uint64_t count
-        unsigned window_bits
-        uint64_t step
-    ctypedef struct QueryJoinState "QueryJoin":
-        Found found
-        const uint64_t *queries
-        const uint64_t *keys
-        const uint32_t *starts
-        uint64_t query_count
-        uint64_t first_window
-        uint64_t flips
-        unsigned window_bits
-    ctypedef struct Tile:
-        pass
-    ctypedef struct Flip:
-        uint32_t inside
-        uint32_t highest
-        uint64_t outside
-        unsigned low_bit
-    ctypedef struct FlipJoinState "FlipJoin":
-        Found found
-        const uint64_t *keys
-        const uint32_t *starts
-        unsigned index_bits
-        const Flip *flips
-        unsigned flip_count
-        Tile *tile
-        Tile *partner
-    Flip flip_of(uint64_t mask)
-    void fold_keys(const uint64_t *keys, uint64_t count, uint32_t *folds)
-    void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
-                       unsigned window_bits, uint64_t first_window)
-    void neighbour_join_run(NeighbourJoin *join)
-    void query_join_run(QueryJoinState *join)
-    void flip_join_run(FlipJoinState *join)
-
-join_choose(fpstore_is_fast())
+from fpstore._native cimport (
+    JOIN_ROOM,
+    KEYS_PAD,
+    MOST_LANES,
+    NEIGHBOUR_STEP,
+    QUAD,
+    ROW_BITS,
+    Flip,
+    FlipJoinState,
+    Found,
+    NeighbourJoin,
+    QueryJoinState,
+    Tile,
+    flip_join_run,
+    flip_of,
+    fold_keys,
+    neighbour_join_run,
+    query_join_run,
+    starts_append,
+    window_of,
+)
+from fpstore._view cimport SegmentView
 
 
 cdef class Windows:

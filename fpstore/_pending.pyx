@@ -13,40 +13,23 @@ from libc.stdlib cimport free
 
 import numpy as np
 
-from fpstore._view cimport NO_MEMORY, OK, Status
+from fpstore._native cimport (
+    NO_MEMORY,
+    OK,
+    Pending,
+    PendingSearch,
+    Status,
+    pending_append,
+    pending_copy,
+    pending_count,
+    pending_fill,
+    pending_free,
+    pending_init,
+    pending_last_position,
+    pending_rows,
+    pending_search,
+)
 from fpstore.format import MAX_TABLES
-
-cdef extern from "pending.h" nogil:
-    int fpstore_is_fast()
-    void pending_choose(int fast)
-    ctypedef struct Pending:
-        uint32_t capacity
-    ctypedef struct PendingMatch:
-        pass
-    ctypedef struct PendingSearch:
-        const Pending *pending
-        unsigned distance
-        uint32_t end
-        PendingMatch *matches
-        uint64_t match_count
-        uint64_t match_room
-        uint64_t row_count
-        unsigned live
-    Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
-                        uint32_t capacity, uint64_t secret)
-    void pending_free(Pending *pending)
-    uint32_t pending_count(const Pending *pending)
-    uint64_t pending_last_position(const Pending *pending)
-    uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
-                            uint64_t live_since)
-    void pending_copy(Pending *pending, const Pending *source, uint32_t count)
-    Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)
-    void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
-                      uint64_t *positions)
-    void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
-                      uint64_t *positions)
-
-pending_choose(fpstore_is_fast())
 
 # What decides the hash buckets. Of this process alone, so that nobody can choose keys that share one.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")

@@ -11,61 +11,25 @@ from libc.string cimport memset
 
 import numpy as np
 
-from fpstore._view cimport BAD_DIRECTORY, NO_MEMORY, OK, Pages, SegmentView, Status, Table, raise_status
-
-cdef extern from "search.h" nogil:
-    int fpstore_is_fast()
-    void decode_choose(int fast)
-    void permute_choose(int fast)
-    void search_choose(int fast)
-    void crc32c_choose(int fast)
-    ctypedef struct Match:
-        uint64_t fingerprint
-        uint32_t query
-        uint32_t distance
-    ctypedef struct Search:
-        Pages *pages
-        Table **tables
-        unsigned table_count
-        unsigned distance
-        int first_only
-        int done
-        Match *matches
-        uint64_t match_count
-        uint64_t match_room
-        uint64_t match_limit
-        uint64_t blocks_scanned
-    Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
-    int match_order(const void *a, const void *b)
-    uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
-
-cdef extern from "ids.h" nogil:
-    void permute_keys(const void *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
-    ctypedef struct Ids:
-        uint64_t ranks_offset
-        uint64_t groups_offset
-        uint64_t samples_offset
-        uint64_t values_offset
-        unsigned rank_width
-        unsigned width
-        unsigned kind
-        uint64_t base
-        uint64_t key_count
-        uint64_t id_count
-    Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found)
-    Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count)
-    Status packed_get(Pages *pages, uint64_t offset, unsigned width, uint64_t index, uint64_t *value)
-    ctypedef struct IdWalk:
-        uint64_t rank
-    Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
-                    uint64_t *values, uint64_t *count)
-
-crc32c_choose(fpstore_is_fast())
-decode_choose(fpstore_is_fast())
-permute_choose(fpstore_is_fast())
-search_choose(fpstore_is_fast())
-
-ctypedef void (*PermuteKeys)(const void *, const uint64_t *, uint64_t, uint64_t *) noexcept nogil
+from fpstore._native cimport (
+    BAD_DIRECTORY,
+    OK,
+    Ids,
+    IdWalk,
+    Match,
+    Search,
+    Status,
+    Table,
+    ids_range,
+    ids_walk,
+    match_order,
+    packed_get,
+    permute_keys,
+    scan_keys,
+    search_run,
+    table_rank,
+)
+from fpstore._view cimport SegmentView, raise_status
 
 
 cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance, bint first_only, bint each,

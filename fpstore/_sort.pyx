@@ -1,7 +1,7 @@
 """Sorting of keys, and of fingerprints with their ids, and what is done with sorted ones at memory speed.
 
 Every function works on contiguous uint64 arrays, releases the lock, and gives the same result for every order of the
-input. Keys are sorted by native/sort.h, in place.
+input. Keys are sorted by native/sort.c, in place.
 """
 
 from libc.stdint cimport uint64_t
@@ -9,22 +9,7 @@ from libc.string cimport memcpy, memset
 
 import numpy
 
-cdef extern from "sort.h" nogil:
-    enum: SORT_ROOM_KEYS
-    ctypedef struct SortRoom:
-        uint64_t *keys
-        uint64_t room_keys
-    ctypedef struct SortedOut:
-        uint64_t *keys
-        uint64_t count
-    ctypedef struct Permutation:
-        pass
-    int fpstore_is_fast()
-    void sort_choose(int fast)
-    void permutation_init(Permutation *permutation, uint64_t prefix_mask)
-    void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out)
-    uint64_t c_sort_permuted "sort_permuted" (const Permutation *permutation, const uint64_t *fingerprints,
-                                              uint64_t count, uint64_t *keys, SortRoom *room)
+from fpstore._native cimport SORT_ROOM_KEYS, Permutation, SortedOut, SortRoom, c_sort_permuted, permutation_init, sort_range
 
 cdef extern from *:
     """
@@ -40,8 +25,6 @@ cdef extern from *:
     #endif
     """
     void fps_use_large_pages(void *start, size_t bytes) nogil
-
-sort_choose(fpstore_is_fast())
 
 cdef enum:
     # Below this many pairs insertion sort wins over another round of counting.

@@ -7,26 +7,37 @@ Reads a stranger's bytes: nothing is followed before it has been compared with w
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from fpstore._native cimport (
+    BAD_DIRECTORY,
+    BAD_PAGE,
+    CHUNK_ROOM,
+    FOOTER_BYTES,
+    NO_MEMORY,
+    OK,
+    PAGE_BYTES,
+    Chunk,
+    Cursor,
+    Guard,
+    Status,
+    Table,
+    chunk_init,
+    cursor_decode,
+    decode_init,
+    guard_add,
+    guard_changed,
+    guard_lost,
+    guard_remove,
+    pages_check,
+    permutation_init,
+)
+
 from fpstore.errors import CorruptStore, StoreClosed
-
-cdef extern from "view.h" nogil:
-    enum: PAGE_BYTES
-    int fpstore_is_fast()
-    void crc32c_choose(int fast)
-    void permutation_init(Permutation *permutation, uint64_t prefix_mask)
-    void decode_init(uint16_t *decode, const uint8_t *code_lengths)
-    Status pages_check(Pages *pages, uint64_t first, uint64_t last)
-
-cdef extern from "guard.h" nogil:
-    Guard *guard_add(const void *base, size_t bytes)
-    void guard_remove(Guard *guard)
-    int guard_changed(const Guard *guard)
-    uint64_t guard_lost(const Guard *guard)
 
 cdef extern from * nogil:
     """
@@ -34,22 +45,6 @@ cdef extern from * nogil:
     """
     enum: ACQUIRE
     uint64_t __atomic_load_n(const uint64_t *word, int order)
-
-cdef extern from "decode.h" nogil:
-    void decode_choose(int fast)
-    enum: CHUNK_ROOM
-    ctypedef struct Chunk:
-        pass
-    ctypedef struct Cursor:
-        uint64_t slot
-        uint64_t end_slot
-        int alone
-        Chunk *chunk
-    void chunk_init(Chunk *chunk, const uint16_t *decode)
-    Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room, uint64_t *count)
-
-crc32c_choose(fpstore_is_fast())
-decode_choose(fpstore_is_fast())
 
 
 cdef int raise_status(Status status, SegmentView view, str where) except -1:
@@ -88,7 +83,9 @@ cdef class SegmentView:
         self.closed = True
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.closed = False
-        if self.buffer.len < 64 or not checksums_offset <= roots_offset <= end <= <uint64_t>self.buffer.len - 64:
+        if self.buffer.len < FOOTER_BYTES or not (
+            checksums_offset <= roots_offset <= end <= <uint64_t>self.buffer.len - FOOTER_BYTES
+        ):
             raise ValueError("the checksums do not lie inside the file")
         self.guard = guard_add(self.buffer.buf, <size_t>self.buffer.len)
         if self.guard == NULL:

@@ -42,8 +42,8 @@ def test_each_check_to_take_out_is_in_the_kernels(plant: str) -> None:
 
 
 def test_a_check_that_is_no_longer_there_cannot_be_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fuzz.PLANTS, "gone", ("view.h", "no such check", ""))
-    with pytest.raises(SystemExit, match=r"^view\.h: expected once what --plant gone takes out: no such check"):
+    monkeypatch.setitem(fuzz.PLANTS, "gone", ("view.c", "no such check", ""))
+    with pytest.raises(SystemExit, match=r"^view\.c: expected once what --plant gone takes out: no such check"):
         fuzz.build(tmp_path, "gone")
 
 

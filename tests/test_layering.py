@@ -18,6 +18,7 @@ CORE = (
     "threads",
     "forks",
     "checks",
+    "_native",
     "_codec",
     "_view",
     "_sort",
@@ -57,7 +58,7 @@ FOLDERS = {
 }
 # The wings stand beside the core and know of it only this.
 WINGS = {
-    "text": {"errors", "types"},
+    "text": {"errors", "types", "_native"},
     "inputs": {"errors", "types", "text"},
     "jobs": {"", "errors", "types", "text", "inputs"},
     "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs"},

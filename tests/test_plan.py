@@ -147,9 +147,7 @@ def test_more_errors_than_bits_are_all_the_bits() -> None:
 
 def test_a_proof_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof, "MAX_PROOF_VISITS", 20)
-    with pytest.raises(
-        PlanError, match="plan choose-8, tables: found no proof in 20 steps, expected fewer"
-    ):
+    with pytest.raises(PlanError, match="plan choose-8, tables: found no proof in 20 steps, expected fewer"):
         plans.choose(8, 5).prove()
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from crash_model import Broken, inspect
 
 import fpstore
-from fpstore import builder, copying
+from fpstore import creation
 from fpstore.living import catalog, environment, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
@@ -71,6 +71,17 @@ def ignored_errors() -> None:
     setattr(Catalog, "append", ignoring)  # noqa: B010
 
 
+def unsynced_folders(skipped: Callable[[Path], bool]) -> None:
+    """In the creation of a store: of the folder where it appears, or of its segments."""
+    really = creation.sync_folder
+
+    def sync(folder: Path) -> None:
+        if not skipped(folder):
+            really(folder)
+
+    setattr(creation, "sync_folder", sync)  # noqa: B010
+
+
 def write_once(fd: int, data: memoryview) -> None:
     os.write(fd, data)
 
@@ -84,8 +95,8 @@ PLANTS: dict[str, Callable[[], None]] = {
     "write-once": lambda: setattr(files, "write_all", write_once),
     "no-segment-sync": lambda: setattr(files.ChecksummedFile, "sync", nothing),
     "no-folder-sync": lambda: setattr(segment_writer, "sync_folder", nothing),
-    "no-rename-sync": lambda: setattr(builder, "sync_folder", nothing),
-    "no-copy-sync": lambda: setattr(copying, "sync_folder", nothing),
+    "no-rename-sync": lambda: unsynced_folders(lambda folder: folder.name != "segments"),
+    "no-copy-sync": lambda: unsynced_folders(lambda folder: folder.name == "segments"),
     "no-catalog-sync": lambda: setattr(catalog, "sync_folder", nothing),
     "no-lmdb-sync": unsynced_lmdb,
 }

@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+import kernels
 import numpy as np
 from helpers import CODECS, distinct, one_prefix, queries_near, uniform, write_segment
 
@@ -34,18 +35,21 @@ SANITIZERS = [
     "-fno-sanitize-recover=undefined",
     "-fno-sanitize=null,object-size",  # the address sanitizer sees these too, with fewer branches
 ]
-FLAGS = ["-g", "-O2", "-no-pie", "-fno-strict-aliasing", "-Wall", "-Wno-unused-function"]
+FLAGS = ["-g", "-O2", "-no-pie", *kernels.FLAGS]
+COVERAGE = ["-fsanitize-coverage=trace-pc"]
+# What of the kernels it runs.
+PARTS = {"platform", "crc32c", "permute", "view", "decode", "match", "search", "ids", "pairs"}
 PLAN = plans.flips(2, (1, 1), 3)  # its masks are the first two of image.h
 QUERIES = 3
 # A check to take out: in which file, what it says, and what it says without. Each lets a hostile file be read, or the
 # stack be written, out of bounds.
 PLANTS = {
     "block-outside-payload": ("view.h", "to > table->payload_bits - base || ", ""),
-    "fence-outside-payload": ("view.h", "start > table->payload_bits || bits > table->payload_bits - start", "0"),
-    "group-outside-payload": ("decode.h", "ends[GROUP_SLOTS - 1] > table->payload_bits - base", "0"),
+    "fence-outside-payload": ("view.c", "start > table->payload_bits || bits > table->payload_bits - start", "0"),
+    "group-outside-payload": ("decode.c", "ends[GROUP_SLOTS - 1] > table->payload_bits - base", "0"),
     "block-of-any-keys": ("decode_body.h", "if (UNLIKELY(stored == BLOCK_KEYS)) return BAD_BLOCK;", ""),
-    "ids-outside-values": ("ids.h", "*count > ids->id_count - *first", "0"),
-    "walk-outside-output": ("ids.h", "room - filled > left && ", ""),
+    "ids-outside-values": ("ids.c", "*count > ids->id_count - *first", "0"),
+    "walk-outside-output": ("ids.c", "room - filled > left && ", ""),
 }
 
 
@@ -86,17 +90,30 @@ def write_seeds(folder: Path) -> list[Path]:
 
 def build(folder: Path, plant: str | None) -> Path:
     """The fuzzer, compiled in the folder; the driver itself without sanitizers and coverage."""
-    kernels = shutil.copytree(ROOT / "fpstore" / "native", folder / "native")
+    native = shutil.copytree(kernels.NATIVE, folder / "native")
     if plant:
         name, check, without = PLANTS[plant]
-        source = (kernels / name).read_text()
+        source = (native / name).read_text()
         if source.count(check) != 1:
             raise SystemExit(f"{name}: expected once what --plant {plant} takes out: {check}")
-        (kernels / name).write_text(source.replace(check, without))
-    sources = ROOT / "tools" / "fuzz"
-    for name, own in (("harness", [*SANITIZERS, "-fsanitize-coverage=trace-pc", f"-I{kernels}"]), ("driver", [])):
-        subprocess.run(["gcc", *FLAGS, *own, "-c", sources / f"{name}.c", "-o", folder / f"{name}.o"], check=True)
-    objects = [folder / "harness.o", folder / "driver.o"]
+        (native / name).write_text(source.replace(check, without))
+    own = ROOT / "tools" / "fuzz"
+    jobs = {own / "driver.c": [], own / "harness.c": [*SANITIZERS, *COVERAGE, f"-I{native}"]}
+    for source, flags in kernels.sources(kernels.machine_of("gcc"), native).items():
+        part = source.stem.partition("_")[0]
+        # The loops of a checksum, thousands of turns for each input, have nothing to find.
+        covered = [] if part == "crc32c" else COVERAGE
+        if part in PARTS:
+            jobs[source] = [*SANITIZERS, *covered, *flags, "-include", str(own / "kernels.h")]
+
+    def compiled(job: tuple[Path, list[str]]) -> Path:
+        source, flags = job
+        made = folder / f"{source.stem}.o"
+        subprocess.run(["gcc", *FLAGS, *flags, "-c", source, "-o", made], check=True)
+        return made
+
+    with ThreadPoolExecutor() as pool:
+        objects = list(pool.map(compiled, jobs.items()))
     subprocess.run(["gcc", *FLAGS, *SANITIZERS, *objects, "-o", folder / "fuzz"], check=True)
     return folder / "fuzz"
 

@@ -1,59 +1,7 @@
 /* Decoding one key, one block, a chunk of blocks. Included once for each instruction set; see platform.h. */
+#include "decode.h"
 
-/* `wide` bits (0..64) of the stream from bit `at` on. */
-ALWAYS_INLINE uint64_t KERNEL(bits_at)(const uint8_t *base, uint64_t at, unsigned wide) {
-    uint64_t word = load64(base + (at >> 3)) >> (at & 7);
-    if ((at & 7) != 0) word |= (uint64_t)base[(at >> 3) + 8] << (64 - (at & 7));
-    return word & low_bits(wide);
-}
-
-/* step() where the fast path does not do: an unknown code, a delta of 0, a tail that one load does not hold. */
-static __attribute__((noinline)) Status KERNEL(slow_step)(const uint8_t *base, unsigned entry, int codec, uint64_t *at, uint64_t *key) {
-    unsigned advance = entry & 255, length = entry >> 8, tail = advance - length;
-    if (advance == SLOW_BAD) return BAD_BLOCK;
-    *at += length;
-    if (advance == SLOW_ZERO) return OK;
-    uint64_t delta = KERNEL(bits_at)(base, *at, tail) | (uint64_t)1 << tail;
-    *at += tail;
-    *key = codec == CODEC_XOR ? *key ^ delta : *key + delta;
-    return OK;
-}
-
-/* The next key after *key, which it replaces; *at advances by at least one bit. Reads at most 32 bytes from *at on,
-   which a file always has there (its footer). */
-ALWAYS_INLINE Status KERNEL(step)(const uint8_t *base, const DecodeEntry *decode, unsigned rice_bits, int codec,
-                                  uint64_t *at, uint64_t *key) {
-    uint64_t position = *at, delta;
-    if (codec == CODEC_RAW) {
-        *key = KERNEL(bits_at)(base, position, 64);
-        *at = position + 64;
-        return OK;
-    }
-    uint64_t word = load64(base + (position >> 3)) >> (position & 7);
-    if (codec == CODEC_RICE) {
-        unsigned zeros = (unsigned)__builtin_ctzll(word | (uint64_t)1 << RICE_ESCAPE);
-        unsigned wide = zeros < RICE_ESCAPE ? rice_bits : 64;
-        uint64_t from = position + zeros + (zeros < RICE_ESCAPE);
-        delta = KERNEL(bits_at)(base, from, wide);
-        if (zeros < RICE_ESCAPE) delta |= (uint64_t)zeros << rice_bits; /* a hostile r may overflow: a wrong key, not a crash */
-        *at = from + wide;
-        *key += delta;
-        return OK;
-    }
-    unsigned entry = decode[word & ((1 << CODE_LIMIT) - 1)], advance = entry & 255, length = entry >> 8;
-    if (UNLIKELY(advance > FAST_BITS)) {
-        uint64_t slow_at = position, slow_key = *key; /* copies, so that the caller's stay in registers */
-        Status status = KERNEL(slow_step)(base, entry, codec, &slow_at, &slow_key);
-        *at = slow_at;
-        *key = slow_key;
-        return status;
-    }
-    unsigned tail = advance - length;
-    delta = ((word >> length) & (((uint64_t)1 << tail) - 1)) | (uint64_t)1 << tail;
-    *at = position + advance;
-    *key = codec == CODEC_XOR ? *key ^ delta : *key + delta;
-    return OK;
-}
+#include "step_body.h"
 
 /* Decode a whole block with every check: keys strictly increasing (the first of a slot may equal its start), none
    above last_key, at most BLOCK_KEYS of them, the last code ending at the block's end. out has room for BLOCK_KEYS. */
@@ -73,7 +21,7 @@ ALWAYS_INLINE Status KERNEL(block_as)(const Pages *pages, const Table *table, co
     return OK;
 }
 
-static Status KERNEL(decode_block)(const Pages *pages, const Table *table, const Block *block, uint64_t last_key,
+Status KERNEL(decode_block)(const Pages *pages, const Table *table, const Block *block, uint64_t last_key,
                                    uint64_t *out, uint64_t *count) {
     switch (table->codec) {
     case CODEC_GAP: return KERNEL(block_as)(pages, table, block, last_key, CODEC_GAP, out, count);
@@ -109,7 +57,7 @@ static __attribute__((noinline)) int KERNEL(careful_step)(const uint8_t *base, c
 }
 
 #ifdef KERNEL_IS_WIDE
-#include "decode_wide.h"
+#include "decode_many.h"
 #endif
 
 /* Decode the stretches side by side from `*row` on until one of them needs careful_step(): which one, and in which row. A step
@@ -271,7 +219,7 @@ ALWAYS_INLINE Status KERNEL(keys_of)(Chunk *chunk, int codec, uint64_t *out, uin
 }
 
 /* Decode the chunk, cut into stretches already, with the checks of block_as; chunk->bad_block is the one that fails. */
-static Status KERNEL(decode_chunk)(const uint8_t *base, const Table *table, Chunk *chunk, uint64_t *out, uint64_t *count) {
+Status KERNEL(decode_chunk)(const uint8_t *base, const Table *table, Chunk *chunk, uint64_t *out, uint64_t *count) {
 #ifdef KERNEL_IS_WIDE
     if (chunk->streams == WIDE_STREAMS) KERNEL(rows_many)(base, table, chunk);
     else

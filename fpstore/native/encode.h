@@ -24,13 +24,6 @@ ALWAYS_INLINE void put_bits(BitWriter *writer, uint64_t value, unsigned count) {
     }
 }
 
-/* Append bit_count bits that another writer put into bits (its pending word stored too). */
-static void put_stream(BitWriter *writer, const uint8_t *bits, uint64_t bit_count) {
-    for (; bit_count >= 64; bits += 8, bit_count -= 64) put_bits(writer, load64(bits), 64);
-    if (bit_count > 0) put_bits(writer, load64(bits) & low_bits((unsigned)bit_count), (unsigned)bit_count);
-}
-
-#define MAX_CODE_BYTES_PER_KEY 11 /* rice: 24 + 64 bits is the longest code of a key */
 #define BLOCK_BYTES (BLOCK_KEYS * MAX_CODE_BYTES_PER_KEY + 16)
 #define GROUP_BYTES (GROUP_SLOTS * BLOCK_BITS / 8 + 16)
 /* What one push of n keys can add to the payload, over what earlier pushes left pending. */
@@ -79,222 +72,16 @@ typedef struct {
     uint8_t group_buffer[GROUP_BYTES];
 } Encoder;
 
-static void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits,
-                         const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory, uint64_t *ranks) {
-    memset(encoder, 0, sizeof *encoder);
-    encoder->codec = codec;
-    encoder->slot_bits = slot_bits;
-    encoder->rice_bits = rice_bits;
-    for (int symbol = 0; symbol < SYMBOLS; symbol++) {
-        unsigned length = code_lengths[symbol];
-        uint16_t reversed = 0;
-        for (unsigned bit = 0; bit < length; bit++)
-            reversed |= (uint16_t)(((code_words[symbol] >> bit) & 1) << (length - 1 - bit));
-        encoder->code_lengths[symbol] = (uint8_t)length;
-        encoder->code_words[symbol] = reversed;
-        unsigned all = length + (symbol > 0 ? (unsigned)symbol - 1 : 0);
-        uint64_t leading = symbol > 0 && all <= WORD_CODE_BITS ? (uint64_t)1 << all : 0;
-        if (symbol < 64) encoder->wide_codes[symbol] = (uint16_t)(reversed | length << CODE_LIMIT);
-        encoder->group_codes[symbol] = (GroupCode){reversed | leading, length, all};
-    }
-    encoder->directory = directory;
-    encoder->ranks = ranks;
-    encoder->block.at = encoder->block_buffer;
-    encoder->group.at = encoder->group_buffer;
-    if (ranks != NULL) ranks[0] = 0;
-}
-
-static void encoder_free(Encoder *encoder) {
-    free(encoder->fences);
-    encoder->fences = NULL;
-}
-
-static void encoder_reset_block(Encoder *encoder) {
-    encoder->block.at = encoder->block_buffer;
-    encoder->block.pending = 0;
-    encoder->block.fill = 0;
-    encoder->block_bits = 0;
-    encoder->block_keys = 0;
-}
-
-/* The open block goes to the payload, with a fence: its slot is large. */
-static Status encoder_emit_fenced(Encoder *encoder) {
-    if (encoder->fence_count == encoder->fence_room) {
-        uint64_t room = encoder->fence_room ? 2 * encoder->fence_room : 64;
-        uint8_t *fences = realloc(encoder->fences, room * FENCE_BYTES);
-        if (fences == NULL) return NO_MEMORY;
-        encoder->fences = fences;
-        encoder->fence_room = room;
-    }
-    uint8_t *fence = encoder->fences + encoder->fence_count++ * FENCE_BYTES;
-    store64(fence, encoder->last_key);
-    store64(fence + 8, encoder->payload_bits | encoder->block_bits << OFFSET_BITS);
-    store64(encoder->block.at, encoder->block.pending);
-    put_stream(&encoder->payload, encoder->block_buffer, encoder->block_bits);
-    encoder->payload_bits += encoder->block_bits;
-    encoder->slot_is_large = 1;
-    encoder_reset_block(encoder);
-    return encoder->payload_bits >> OFFSET_BITS ? TOO_LARGE : OK;
-}
-
-static void encoder_close_group(Encoder *encoder, uint64_t group) {
-    uint8_t *line = encoder->directory + group * LINE_BYTES;
-    store64(line, encoder->payload_bits | encoder->group_flags << OFFSET_BITS);
-    memcpy(line + 8, encoder->group_ends, 2 * GROUP_SLOTS);
-    store64(encoder->group.at, encoder->group.pending);
-    put_stream(&encoder->payload, encoder->group_buffer, encoder->group_bits);
-    encoder->payload_bits += encoder->group_bits;
-    encoder->group.at = encoder->group_buffer;
-    encoder->group.pending = 0;
-    encoder->group.fill = 0;
-    encoder->group_bits = 0;
-    encoder->group_flags = 0;
-    encoder->group_slot = 0;
-}
-
-/* The current slot has all its keys: close it, and open the next. */
-static Status encoder_close_slot(Encoder *encoder) {
-    if (encoder->block_keys > 0) {
-        if (encoder->slot_is_large || encoder->block_bits > BLOCK_BITS) {
-            Status status = encoder_emit_fenced(encoder);
-            if (status != OK) return status;
-        } else {
-            store64(encoder->block.at, encoder->block.pending);
-            put_stream(&encoder->group, encoder->block_buffer, encoder->block_bits);
-            encoder->group_bits += encoder->block_bits;
-            encoder_reset_block(encoder);
-        }
-    }
-    if (encoder->slot_is_large) encoder->group_flags |= (uint64_t)1 << encoder->group_slot;
-    encoder->slot_is_large = 0;
-    encoder->group_ends[encoder->group_slot++] = (uint16_t)encoder->group_bits;
-    encoder->slot++;
-    if (encoder->ranks != NULL) encoder->ranks[encoder->slot] = encoder->key_count;
-    if (encoder->group_slot == GROUP_SLOTS) encoder_close_group(encoder, encoder->slot / GROUP_SLOTS - 1);
-    return encoder->payload_bits >> OFFSET_BITS ? TOO_LARGE : OK;
-}
-
-ALWAYS_INLINE void encoder_put_key(Encoder *encoder, uint64_t key, uint64_t previous, int codec) {
-    uint64_t delta = codec == CODEC_XOR ? key ^ previous : key - previous;
-    unsigned bits;
-    if (codec == CODEC_GAP || codec == CODEC_XOR) {
-        unsigned symbol = bit_length(delta), length = encoder->code_lengths[symbol];
-        unsigned tail = symbol > 0 ? symbol - 1 : 0;
-        put_bits(&encoder->block, encoder->code_words[symbol], length);
-        put_bits(&encoder->block, delta & low_bits(tail), tail);
-        bits = length + tail;
-    } else if (codec == CODEC_RICE) {
-        uint64_t quotient = delta >> encoder->rice_bits;
-        if (quotient < RICE_ESCAPE) {
-            put_bits(&encoder->block, (uint64_t)1 << quotient, (unsigned)quotient + 1);
-            put_bits(&encoder->block, delta & low_bits(encoder->rice_bits), encoder->rice_bits);
-            bits = (unsigned)quotient + 1 + encoder->rice_bits;
-        } else {
-            put_bits(&encoder->block, 0, RICE_ESCAPE);
-            put_bits(&encoder->block, delta, 64);
-            bits = RICE_ESCAPE + 64;
-        }
-    } else {
-        put_bits(&encoder->block, key, 64);
-        bits = 64;
-    }
-    encoder->block_bits += bits;
-}
-
-#define KERNEL(name) name##_portable
-#include "encode_body.h"
-#undef KERNEL
-
-#if FPSTORE_X86
-FAST_BEGIN
-#define KERNEL(name) name##_fast
-#include "encode_body.h"
-#undef KERNEL
-FAST_END
-WIDE_BEGIN
-#include "encode_wide.h"
-WIDE_END
-#endif
-
-typedef uint64_t (*PushGroup)(Encoder *, const uint64_t *, uint64_t);
-typedef int (*CountDeltas)(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *);
-
-static PushGroup encoder_push_group = push_group_portable;
-static CountDeltas count_gaps = count_gaps_portable, count_xors = count_xors_portable;
-
-static void encode_choose(int fast, int wide) {
-#if FPSTORE_X86
-    encoder_push_group = wide ? push_group_wide : fast ? push_group_fast : push_group_portable;
-    count_gaps = wide ? count_gaps_wide : fast ? count_gaps_fast : count_gaps_portable;
-    count_xors = wide ? count_xors_wide : fast ? count_xors_fast : count_xors_portable;
-#else
-    (void)fast, (void)wide;
-#endif
-}
-
-ALWAYS_INLINE Status encoder_push_as(Encoder *encoder, const uint64_t *keys, uint64_t count, int codec) {
-    unsigned slot_bits = encoder->slot_bits;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t key = keys[i], slot = slot_of(key, slot_bits);
-        if (UNLIKELY(encoder->key_count > 0 && key <= encoder->last_key)) return NOT_SORTED;
-        while (encoder->slot < slot) {
-            Status status = encoder_close_slot(encoder);
-            if (UNLIKELY(status != OK)) return status;
-            encoder->slot_keys = 0;
-        }
-        if (codec <= CODEC_XOR && encoder->group_slot == 0 && encoder->block_keys == 0 && !encoder->slot_is_large) {
-            uint64_t taken = encoder_push_group(encoder, keys + i, count - i);
-            if (taken > 0) {
-                i += taken - 1; /* the loop adds one */
-                continue;
-            }
-        }
-        if (UNLIKELY(encoder->block_keys == BLOCK_KEYS)) {
-            Status status = encoder_emit_fenced(encoder);
-            if (status != OK) return status;
-        }
-        encoder_put_key(encoder, key, encoder->slot_keys == 0 ? slot_start(slot, slot_bits) : encoder->last_key, codec);
-        encoder->slot_keys++;
-        encoder->block_keys++;
-        encoder->key_count++;
-        encoder->last_key = key;
-    }
-    return OK;
-}
+void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
+                  const uint16_t *code_words, uint8_t *directory, uint64_t *ranks);
+void encoder_free(Encoder *encoder);
 
 /* Push sorted keys; *written = the payload bytes stored at out, which has room for
    count * MAX_CODE_BYTES_PER_KEY + PAYLOAD_SLACK. */
-static Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written) {
-    Status status;
-    encoder->payload.at = out;
-    switch (encoder->codec) { /* a constant in each call, so that each codec gets a loop of its own */
-    case CODEC_GAP: status = encoder_push_as(encoder, keys, count, CODEC_GAP); break;
-    case CODEC_XOR: status = encoder_push_as(encoder, keys, count, CODEC_XOR); break;
-    case CODEC_RICE: status = encoder_push_as(encoder, keys, count, CODEC_RICE); break;
-    default: status = encoder_push_as(encoder, keys, count, CODEC_RAW); break;
-    }
-    *written = (uint64_t)(encoder->payload.at - out);
-    return status;
-}
+Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written);
 
 /* Close every slot that is left and store the last bits; out has room for PAYLOAD_SLACK. */
-static Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written) {
-    encoder->payload.at = out;
-    uint64_t slots = (uint64_t)1 << encoder->slot_bits;
-    while (encoder->slot < slots) {
-        Status status = encoder_close_slot(encoder);
-        if (status != OK) return status;
-        encoder->slot_keys = 0;
-    }
-    if (encoder->group_slot > 0) {
-        for (unsigned slot = encoder->group_slot; slot < GROUP_SLOTS; slot++)
-            encoder->group_ends[slot] = (uint16_t)encoder->group_bits;
-        encoder_close_group(encoder, (slots - 1) / GROUP_SLOTS);
-    }
-    store64(encoder->payload.at, encoder->payload.pending);
-    *written = (uint64_t)(encoder->payload.at - out) + (encoder->payload.fill + 7) / 8;
-    return OK;
-}
+Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written);
 
 /* What a table's code is chosen from: how often each bit length of a delta occurs. */
 typedef struct {
@@ -303,52 +90,22 @@ typedef struct {
     uint64_t gap[SYMBOLS], xor_[SYMBOLS];
 } Histogram;
 
-static int sum_gaps(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *sum) {
-    int increase = 1;
-    for (uint64_t i = 0; i < count; last = keys[i++]) {
-        uint64_t start = keys[i] & top_bits(slot_bits);
-        increase &= keys[i] > last;
-        *sum += keys[i] - (last > start ? last : start);
-    }
-    return increase;
-}
-
 /* Count keys for one codec, or for a negative one what any of them needs. */
-static Status histogram_add(Histogram *histogram, const uint64_t *keys, uint64_t count, int codec) {
-    const unsigned slot_bits = histogram->slot_bits;
-    uint64_t last = histogram->last_key;
-    int increase = 1;
-    if (histogram->count == 0 && count > 0) { /* no key is before the first, which may be 0 */
-        uint64_t delta = keys[0] & ~top_bits(slot_bits);
-        histogram->gap[bit_length(delta)]++;
-        histogram->xor_[bit_length(delta)]++;
-        histogram->gap_sum += delta;
-        histogram->count = 1;
-        last = *keys++;
-        count--;
-    }
-    if (codec < 0 || codec == CODEC_GAP) increase &= count_gaps(keys, count, last, slot_bits, histogram->gap);
-    if (codec < 0 || codec == CODEC_XOR) increase &= count_xors(keys, count, last, slot_bits, histogram->xor_);
-    if (codec < 0 || codec >= CODEC_RICE) increase &= sum_gaps(keys, count, last, slot_bits, &histogram->gap_sum);
-    histogram->last_key = count > 0 ? keys[count - 1] : last;
-    histogram->count += count;
-    return increase ? OK : NOT_SORTED;
-}
+Status histogram_add(Histogram *histogram, const uint64_t *keys, uint64_t count, int codec);
 
 /* Bits that Rice coding with parameter rice_bits takes for these deltas: *bits is added to. */
-static void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
-                      unsigned rice_bits, uint64_t *bits) {
-    uint64_t last = *last_key, total = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t start = slot_start(slot_of(keys[i], slot_bits), slot_bits);
-        uint64_t delta = keys[i] - (*started && last >= start ? last : start);
-        uint64_t quotient = delta >> rice_bits;
-        total += quotient < RICE_ESCAPE ? quotient + 1 + rice_bits : RICE_ESCAPE + 64;
-        last = keys[i];
-        *started = 1;
-    }
-    *last_key = last;
-    *bits += total;
-}
+void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
+               unsigned rice_bits, uint64_t *bits);
+
+void encode_choose(InstructionSet set);
+
+#define ENCODE_KERNELS(set)                                                               \
+    uint64_t push_group_##set(Encoder *, const uint64_t *, uint64_t);                     \
+    int count_gaps_##set(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *);     \
+    int count_xors_##set(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *);
+ENCODE_KERNELS(portable)
+ENCODE_KERNELS(fast)
+ENCODE_KERNELS(wide)
+#undef ENCODE_KERNELS
 
 #endif

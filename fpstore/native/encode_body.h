@@ -1,4 +1,5 @@
 /* The two loops that every key of a table passes. Included once for each instruction set; see platform.h. */
+#include "encode.h"
 
 /* Encode the directory group that starts at keys[0] straight into the payload, if all of its keys are among these and
    no slot of it is large. Returns the number of keys taken; 0, and nothing is changed, where that does not hold. */
@@ -66,7 +67,7 @@ ALWAYS_INLINE uint64_t KERNEL(push_group_as)(Encoder *encoder, const uint64_t *k
     return taken;
 }
 
-static uint64_t KERNEL(push_group)(Encoder *encoder, const uint64_t *keys, uint64_t count) {
+uint64_t KERNEL(push_group)(Encoder *encoder, const uint64_t *keys, uint64_t count) {
     return encoder->codec == CODEC_XOR ? KERNEL(push_group_as)(encoder, keys, count, CODEC_XOR)
                                        : KERNEL(push_group_as)(encoder, keys, count, CODEC_GAP);
 }
@@ -89,10 +90,10 @@ ALWAYS_INLINE int KERNEL(count_deltas)(const uint64_t *keys, uint64_t count, uin
     return increase;
 }
 
-static int KERNEL(count_gaps)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
+int KERNEL(count_gaps)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
     return KERNEL(count_deltas)(keys, count, last, slot_bits, CODEC_GAP, counts);
 }
 
-static int KERNEL(count_xors)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
+int KERNEL(count_xors)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
     return KERNEL(count_deltas)(keys, count, last, slot_bits, CODEC_XOR, counts);
 }

@@ -82,17 +82,6 @@ typedef struct {
     unsigned low_bit;
 } Flip;
 
-/* Tiles number their rows by as many bits as fit: those above the row's, or a later run where the highest flipped bit is. */
-static Flip flip_of(uint64_t mask) {
-    const unsigned rows = TILE_BITS - ROW_BITS, highest = bit_length(mask) - 1;
-    Flip flip = {.low_bit = highest < TILE_BITS ? ROW_BITS : highest - (highest - ROW_BITS) % rows};
-    uint64_t upper = mask >> flip.low_bit & low_bits(rows), row = mask & low_bits(ROW_BITS);
-    flip.inside = (uint32_t)(upper << ROW_BITS | row);
-    flip.highest = (uint32_t)1 << (bit_length(flip.inside) - 1);
-    flip.outside = mask ^ upper << flip.low_bit ^ row;
-    return flip;
-}
-
 /* Pairs of keys whose windows differ by one of the flips. */
 typedef struct {
     Found found;
@@ -111,29 +100,14 @@ typedef struct {
     uint64_t slot, partner_slot;
 } FlipJoin;
 
-/* Continue the starts of windows with those of `count` keys, the first of which has `position`. *last: the window of the key
-   before; starts[*last + 1 .. *last + QUAD] hold `position`. */
-static void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
-                          unsigned window_bits, uint64_t first_window) {
-    uint64_t before = *last;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t window = window_of(keys[i], window_bits) - first_window;
-        uint32_t here = (uint32_t)(position + i), next[QUAD] = {here + 1, here + 1, here + 1, here + 1};
-        for (uint64_t empty = before + 1 + QUAD; UNLIKELY(empty <= window); empty++) starts[empty] = here;
-        memcpy(starts + window + 1, next, sizeof next); /* a larger gap than this is rare: no branch on its length */
-        before = window;
-    }
-    *last = before;
-}
-
 /* How many bits number the rows of the tile under way. */
-static unsigned tile_row_bits(const FlipJoin *join) {
+ALWAYS_INLINE unsigned tile_row_bits(const FlipJoin *join) {
     unsigned left = join->index_bits - join->flips[join->group].low_bit;
     return left < TILE_BITS - ROW_BITS ? left : TILE_BITS - ROW_BITS;
 }
 
 /* The window with which a tile begins: the bits of its number are those that are the same in the whole tile. */
-static uint64_t tile_base(const FlipJoin *join) {
+ALWAYS_INLINE uint64_t tile_base(const FlipJoin *join) {
     unsigned low_bit = join->flips[join->group].low_bit;
     uint64_t low = join->tile_number & low_bits(low_bit - ROW_BITS), high = join->tile_number >> (low_bit - ROW_BITS);
     return low << ROW_BITS | high << (low_bit + tile_row_bits(join));
@@ -144,48 +118,30 @@ ALWAYS_INLINE uint64_t tile_window(uint64_t base, unsigned low_bit, uint64_t at)
     return (base + ((at >> ROW_BITS) << low_bit)) | (at & low_bits(ROW_BITS));
 }
 
-#define KERNEL(name) name##_portable
-#define KERNEL_BITS(name) name##_portable
-#define KERNEL_LANES 4
-#include "pairs_body.h"
-#undef KERNEL
-#undef KERNEL_BITS
-#undef KERNEL_LANES
+Flip flip_of(uint64_t mask);
 
-#if FPSTORE_X86
-FAST_BEGIN
-#define KERNEL(name) name##_fast
-#define KERNEL_BITS(name) name##_fast
-#define KERNEL_LANES 8
-#include "pairs_body.h"
-#undef KERNEL
-#undef KERNEL_LANES
-FAST_END
-WIDE_BEGIN
-#define KERNEL(name) name##_wide
-#define KERNEL_LANES 16
-#include "pairs_body.h"
-#undef KERNEL
-#undef KERNEL_BITS
-#undef KERNEL_LANES
-WIDE_END
-#endif
+/* Continue the starts of windows with those of `count` keys, the first of which has `position`. *last: the window of the key
+   before; starts[*last + 1 .. *last + QUAD] hold `position`. */
+void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
+                   unsigned window_bits, uint64_t first_window);
 
-static void (*fold_keys)(const uint64_t *, uint64_t, uint32_t *) = fold_keys_portable;
-static void (*neighbour_join_run)(NeighbourJoin *) = neighbour_join_run_portable;
-static void (*query_join_run)(QueryJoin *) = query_join_run_portable;
-static void (*flip_join_run)(FlipJoin *) = flip_join_run_portable;
+void fold_keys(const uint64_t *keys, uint64_t count, uint32_t *folds);
 
-static void join_choose(int fast) {
-#if FPSTORE_X86
-    int wide = fast && fpstore_is_wide();
-    fold_keys = wide ? fold_keys_wide : fast ? fold_keys_fast : fold_keys_portable;
-    neighbour_join_run = wide ? neighbour_join_run_wide : fast ? neighbour_join_run_fast : neighbour_join_run_portable;
-    query_join_run = wide ? query_join_run_wide : fast ? query_join_run_fast : query_join_run_portable;
-    flip_join_run = wide ? flip_join_run_wide : fast ? flip_join_run_fast : flip_join_run_portable;
-#else
-    (void)fast;
-#endif
-}
+/* Go on with a join until it is done, its room is filled, or it has done JOIN_WORK. */
+void neighbour_join_run(NeighbourJoin *join);
+void query_join_run(QueryJoin *join);
+void flip_join_run(FlipJoin *join);
+
+void join_choose(InstructionSet set);
+
+#define JOIN_KERNELS(set)                                          \
+    void fold_keys_##set(const uint64_t *, uint64_t, uint32_t *);  \
+    void neighbour_join_run_##set(NeighbourJoin *);                \
+    void query_join_run_##set(QueryJoin *);                        \
+    void flip_join_run_##set(FlipJoin *);
+JOIN_KERNELS(portable)
+JOIN_KERNELS(fast)
+JOIN_KERNELS(wide)
+#undef JOIN_KERNELS
 
 #endif

@@ -1,4 +1,15 @@
 /* Joining sorted runs of keys. Included once for each instruction set; see platform.h. */
+#include "pairs.h"
+
+#include "bits_body.h"
+
+#if defined(KERNEL_IS_WIDE)
+#define KERNEL_LANES 16
+#elif defined(KERNEL_IS_FAST)
+#define KERNEL_LANES 8
+#else
+#define KERNEL_LANES 4
+#endif
 
 typedef uint32_t KERNEL(Lanes) __attribute__((vector_size(4 * KERNEL_LANES)));
 typedef uint32_t KERNEL(LanesAnywhere) __attribute__((vector_size(4 * KERNEL_LANES), aligned(4)));
@@ -109,21 +120,21 @@ ALWAYS_INLINE unsigned KERNEL(near_lanes)(const Lanes *difference, unsigned dist
     return KERNEL(noted_lanes)(&noted, distance);
 }
 
-static void KERNEL(fold_keys)(const uint64_t *keys, uint64_t count, uint32_t *folds) {
+void KERNEL(fold_keys)(const uint64_t *keys, uint64_t count, uint32_t *folds) {
     for (uint64_t i = 0; i < count; i++) folds[i] = fold(keys[i]);
 }
 
 /* Report the pair if it is wanted, near, and this table's to report, without a branch that would have to be guessed. */
 static __attribute__((noinline)) void KERNEL(add_pair)(Found *found, uint64_t left, uint64_t right, unsigned wanted) {
     const Table *table = found->tables[found->table];
-    uint64_t difference = left ^ right, bits = KERNEL_BITS(invert)(&table->permutation, difference);
-    unsigned distance = KERNEL_BITS(ones)(difference);
+    uint64_t difference = left ^ right, bits = KERNEL(invert)(&table->permutation, difference);
+    unsigned distance = KERNEL(ones)(difference);
     wanted &= distance <= found->distance;
-    wanted &= KERNEL_BITS(ones)(bits & table->permutation.prefix_mask) <= table->flips;
+    wanted &= KERNEL(ones)(bits & table->permutation.prefix_mask) <= table->flips;
     for (unsigned earlier = 0; earlier < found->table; earlier++)
-        wanted &= KERNEL_BITS(ones)(bits & found->tables[earlier]->permutation.prefix_mask) > found->tables[earlier]->flips;
+        wanted &= KERNEL(ones)(bits & found->tables[earlier]->permutation.prefix_mask) > found->tables[earlier]->flips;
     if (found->first != NULL) {
-        uint64_t first = KERNEL_BITS(invert)(&table->permutation, left), second = first ^ bits;
+        uint64_t first = KERNEL(invert)(&table->permutation, left), second = first ^ bits;
         int swap = !found->is_query && second < first;
         found->first[found->found] = swap ? second : first;
         found->second[found->found] = swap ? first : second;
@@ -169,7 +180,7 @@ static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join
 
 /* Each key is compared with those behind it, a vector of keys at a time with the next NEIGHBOUR_STEP of each, which is further
    than most windows go: so there is hardly a branch on where they end. */
-static void KERNEL(neighbour_join_run)(NeighbourJoin *join) {
+void KERNEL(neighbour_join_run)(NeighbourJoin *join) {
     Found *found = &join->found;
     const unsigned distance = found->distance;
     for (; join->i < join->count; join->i += KERNEL_LANES, join->step = 1) {
@@ -191,7 +202,7 @@ static void KERNEL(neighbour_join_run)(NeighbourJoin *join) {
     found->done = 1;
 }
 
-static void KERNEL(query_join_run)(QueryJoin *join) {
+void KERNEL(query_join_run)(QueryJoin *join) {
     Found *found = &join->found;
     const unsigned distance = found->distance;
     for (; join->i < join->query_count; join->i++, join->slot = 0) {
@@ -220,7 +231,7 @@ static void KERNEL(tile_load)(const FlipJoin *join, uint64_t base, Tile *tile) {
     for (uint64_t row = 0; row < (uint64_t)1 << tile_row_bits(join); row++) {
         const uint32_t *starts = join->starts + base + (row << low_bit);
         uint32_t *folds = tile->folds + (row << ROW_BITS) * QUAD;
-        uint64_t crowded = 0, odd = ODD_ONES ^ (0 - (KERNEL_BITS(ones)(row) & 1));
+        uint64_t crowded = 0, odd = ODD_ONES ^ (0 - (KERNEL(ones)(row) & 1));
         for (unsigned i = 0; i < 1u << ROW_BITS; i++) {
             uint32_t count = starts[i + 1] - starts[i];
             KERNEL(fold_quad)(join->keys + starts[i], count, odd >> i & 1 ? ODD_PAD : EVEN_PAD, folds + i * QUAD);
@@ -402,7 +413,7 @@ static int KERNEL(join_crowded)(FlipJoin *join, uint64_t base, const Tile *partn
     return 1;
 }
 
-static void KERNEL(flip_join_run)(FlipJoin *join) {
+void KERNEL(flip_join_run)(FlipJoin *join) {
     for (; join->group < join->flip_count; join->group = join->group_end, join->tile_number = 0) {
         const Flip *flip = &join->flips[join->group], *next = flip;
         const Tile *partners = flip->outside ? join->partner : join->tile;
@@ -431,10 +442,3 @@ static void KERNEL(flip_join_run)(FlipJoin *join) {
     }
     join->found.done = 1;
 }
-
-#undef Lanes
-#undef LanesAnywhere
-#undef LANE_QUADS
-#undef LANES_AT
-#undef LANES_OF
-#undef NOTED_NONE

@@ -62,7 +62,7 @@ typedef struct {
     const void *at; /* a bucket's head, then an entry */
     uint64_t query;
     uint32_t query_index, table;
-} Cursor;
+} PendingCursor;
 
 typedef struct {
     const Pending *pending;
@@ -70,7 +70,7 @@ typedef struct {
     uint32_t end; /* rows numbered up to it belong to the answer */
     PendingMatch *matches;
     uint64_t match_count, match_room, row_count;
-    Cursor cursors[2 * PENDING_CURSORS];
+    PendingCursor cursors[2 * PENDING_CURSORS];
     unsigned live; /* cursors[0..live) stand at entries */
 } PendingSearch;
 
@@ -86,221 +86,62 @@ ALWAYS_INLINE uint32_t *pending_hash_head(const Pending *pending, uint64_t key) 
     return &pending->hash_heads[key * pending->secret >> (64 - pending->hash_bits)];
 }
 
-/* How many of the numbers below 2^bits have exactly `ones` bits set; bits is at most 31. */
-static uint32_t choose(unsigned bits, unsigned ones) {
-    uint64_t result = 1;
-    if (ones > bits) return 0;
-    for (unsigned i = 0; i < ones; i++) result = result * (bits - i) / (i + 1);
-    return (uint32_t)result;
-}
-
-/* The level of patterns for this many flips: how many bits its widest table needs; 0 when no table flips so many. */
-static unsigned pending_level_bits(const Pending *pending, unsigned flips) {
-    unsigned widest = 0;
-    for (unsigned t = 0; t < pending->table_count; t++) {
-        const PendingTable *table = &pending->tables[t];
-        if (table->flips >= flips && table->bucket_bits > widest) widest = table->bucket_bits;
-    }
-    return widest;
-}
-
-static void pending_fill_patterns(Pending *pending) {
-    for (unsigned level = 0; level < pending->levels; level++) {
-        uint64_t pattern = low_bits(level);
-        uint32_t count = choose(pending_level_bits(pending, level), level);
-        for (uint32_t i = 0; i < count; i++) {
-            pending->patterns[pending->pattern_level[level] + i] = (uint32_t)pattern;
-            /* The next larger number with as many bits set. */
-            uint64_t lowest = pattern & -pattern, carried = pattern + lowest;
-            if (lowest != 0) pattern = carried | ((pattern ^ carried) >> 2) / lowest;
-        }
-    }
-}
-
-typedef struct {
-    uintptr_t base;
-    uint64_t used;
-} Arena;
-
-static void *arena_take(Arena *arena, uint64_t count, uint64_t bytes) {
-    void *at = (void *)(arena->base + arena->used);
-    arena->used += (count * bytes + 63) & ~(uint64_t)63;
-    return at;
-}
-
-/* Lay everything out from base on; how many bytes it takes. */
-static uint64_t pending_lay_out(Pending *pending, uintptr_t base, uint32_t pattern_count) {
-    Arena arena = {base, 0};
-    uint64_t numbers = (uint64_t)pending->capacity + 1;
-    pending->entries = arena_take(&arena, numbers, pending->entry_bytes);
-    pending->rows = arena_take(&arena, numbers, pending->row_bytes);
-    pending->patterns = arena_take(&arena, pattern_count, sizeof *pending->patterns);
-    pending->hash_heads = arena_take(&arena, (uint64_t)1 << pending->hash_bits, sizeof *pending->hash_heads);
-    for (unsigned t = 0; t < pending->table_count; t++) {
-        PendingTable *table = &pending->tables[t];
-        table->heads = arena_take(&arena, (uint64_t)1 << table->bucket_bits, sizeof *table->heads);
-    }
-    return arena.used;
-}
-
-static void pending_free(Pending *pending) {
-    free(pending->tables);
-    free(pending->arena);
-}
-
-/* masks, flips: of 1..1024 tables, no mask 0. capacity is below 2^31, so the bytes are below 2^45. pending is all zero. */
-static Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
-                           int with_ids, uint32_t capacity, uint64_t secret) {
-    unsigned bits = capacity > 2 ? bit_length(capacity - 1) : 1; /* so that a bucket has a key or less on average */
-    uint32_t pattern_count = 0;
-    pending->tables = calloc(table_count, sizeof *pending->tables);
-    if (pending->tables == NULL) return NO_MEMORY;
-    pending->table_count = table_count;
-    pending->capacity = capacity;
-    pending->hash_bits = bits;
-    pending->secret = secret | 1;
-    pending->with_ids = with_ids;
-    pending->row_bytes = with_ids ? sizeof(Row) + sizeof(uint64_t) : sizeof(Row);
-    pending->entry_bytes = (offsetof(Entry, next) + (table_count + 1) * sizeof(uint32_t) + 7) & ~(size_t)7;
-    for (unsigned t = 0; t < table_count; t++) {
-        PendingTable *table = &pending->tables[t];
-        permutation_init(&table->permutation, masks[t]);
-        table->bucket_bits = table->permutation.prefix_bits < bits ? table->permutation.prefix_bits : bits;
-        table->flips = flips[t];
-        for (unsigned level = 0; level < PENDING_LEVELS; level++) table->patterns[level] = choose(table->bucket_bits, level);
-    }
-    for (; pending->levels < PENDING_LEVELS; pending->levels++) {
-        uint32_t count = choose(pending_level_bits(pending, pending->levels), pending->levels);
-        if (count > capacity - pattern_count) break;
-        pending->pattern_level[pending->levels] = pattern_count;
-        pattern_count += count;
-    }
-    uint64_t bytes = pending_lay_out(pending, 0, pattern_count) + 63;
-    if (bytes > SIZE_MAX) return NO_MEMORY;
-    pending->arena = calloc(1, (size_t)bytes);
-    if (pending->arena == NULL) return NO_MEMORY;
-    pending_lay_out(pending, ((uintptr_t)pending->arena + 63) & ~(uintptr_t)63, pattern_count);
-    pending_fill_patterns(pending);
-    return OK;
-}
-
 /* The entry of a fingerprint, or 0. For the one who appends. */
-static uint32_t pending_find(const Pending *pending, uint64_t key) {
+ALWAYS_INLINE uint32_t pending_find(const Pending *pending, uint64_t key) {
     uint32_t entry = *pending_hash_head(pending, key);
     while (entry != 0 && pending_entry(pending, entry)->key != key)
         entry = pending_entry(pending, entry)->next[pending->table_count];
     return entry;
 }
 
-static int pending_has(const Pending *pending, uint32_t entry, uint64_t id, uint64_t live_since) {
+ALWAYS_INLINE int pending_has(const Pending *pending, uint32_t entry, uint64_t id, uint64_t live_since) {
     if (entry == 0) return 0;
     const Row *newest = pending_row(pending, pending_entry(pending, entry)->newest_row);
     return newest->position >= live_since && (!pending->with_ids || newest->id[0] == id);
 }
 
-static Status pending_add_match(PendingSearch *search, uint32_t query, const Entry *entry, unsigned distance) {
-    if (search->match_count == search->match_room) {
-        uint64_t room = search->match_room ? 2 * search->match_room : 16;
-        PendingMatch *matches = realloc(search->matches, room * sizeof *matches);
-        if (matches == NULL) return NO_MEMORY;
-        search->matches = matches;
-        search->match_room = room;
-    }
-    __builtin_prefetch(pending_row(search->pending, __atomic_load_n(&entry->newest_row, __ATOMIC_RELAXED)));
-    search->matches[search->match_count++] = (PendingMatch){{entry->key, query, distance}, entry};
-    return OK;
-}
+/* masks, flips: of 1..1024 tables, no mask 0. capacity is below 2^31, so the bytes are below 2^45. pending is all zero. */
+Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
+                    uint32_t capacity, uint64_t secret);
+void pending_free(Pending *pending);
 
-/* The newest row of an entry that belongs to the answer; 0 where the entry is younger than that. */
-static uint32_t pending_first_row(const PendingSearch *search, const Entry *entry) {
-    uint32_t number = __atomic_load_n(&entry->newest_row, __ATOMIC_ACQUIRE);
-    while (number > search->end) number = pending_row(search->pending, number)->next;
-    return number;
-}
+uint32_t pending_count(const Pending *pending);
+/* The position of the row added last, 0 without any. */
+uint64_t pending_last_position(const Pending *pending);
 
-static void pending_count_rows(PendingSearch *search) {
-    for (uint64_t i = 0; i < search->match_count; i++) {
-        uint32_t number = pending_first_row(search, search->matches[i].entry);
-        for (; number != 0; number = pending_row(search->pending, number)->next) search->row_count++;
-    }
-}
+/* There is room for `count` rows; ids is NULL without. Returns how many were not there already. */
+uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
+                        uint64_t live_since);
 
-/* ids is NULL without. */
-static void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance,
-                         uint64_t *ids, uint64_t *positions) {
-    uint64_t filled = 0;
-    for (uint64_t i = 0; i < search->match_count; i++) {
-        const PendingMatch *found = &search->matches[i];
-        for (uint32_t number = pending_first_row(search, found->entry); number != 0; filled++) {
-            const Row *row = pending_row(search->pending, number);
-            query[filled] = found->match.query;
-            fingerprint[filled] = found->match.fingerprint;
-            distance[filled] = (uint8_t)found->match.distance;
-            positions[filled] = row->position;
-            if (ids != NULL) ids[filled] = row->id[0];
-            number = row->next;
-        }
-    }
-}
+/* The first `count` rows of source, which has the same tables, in a pending that has none. */
+void pending_copy(Pending *pending, const Pending *source, uint32_t count);
+
+/* Search for queries[0..count). Matches go to search->matches in the order of answers. */
+Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count);
+
+/* The rows of what a search has found; ids is NULL without. */
+void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
+                  uint64_t *positions);
 
 /* Rows [first, end), counted from 0. */
-static void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
-                         uint64_t *positions) {
-    for (uint32_t i = 0; i < end - first; i++) {
-        const Row *row = pending_row(pending, first + i + 1);
-        keys[i] = pending_entry(pending, row->entry)->key;
-        positions[i] = row->position;
-        if (ids != NULL) ids[i] = row->id[0];
-    }
-}
+void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
+                  uint64_t *positions);
 
-/* The position of the row added last, 0 without any. */
-static uint64_t pending_last_position(const Pending *pending) {
-    return pending->count > 0 ? pending_row(pending, pending->count)->position : 0;
-}
+/* For the kernels: one match more, and how many rows the matches have. */
+Status pending_add_match(PendingSearch *search, uint32_t query, const Entry *entry, unsigned distance);
+void pending_count_rows(PendingSearch *search);
 
 /* How many buckets a query looks into; 2^32 where the patterns were left out. */
-static uint64_t pending_probes(const Pending *pending, unsigned distance) {
-    uint64_t probes = 0;
-    for (unsigned t = 0; t < pending->table_count; t++) {
-        const PendingTable *table = &pending->tables[t];
-        for (unsigned flips = 0; flips <= table->flips && flips <= distance && table->patterns[flips] != 0; flips++) {
-            if (flips >= pending->levels) return (uint64_t)1 << 32;
-            probes += table->patterns[flips];
-        }
-    }
-    return probes;
-}
+uint64_t pending_probes(const Pending *pending, unsigned distance);
 
-static uint32_t pending_count(const Pending *pending) { return __atomic_load_n(&pending->count, __ATOMIC_ACQUIRE); }
+void pending_choose(InstructionSet set);
 
-#define KERNEL(name) name##_portable
-#include "pending_body.h"
-#undef KERNEL
-
-#if FPSTORE_X86
-FAST_BEGIN
-#define KERNEL(name) name##_fast
-#define KERNEL_IS_FAST
-#include "pending_body.h"
-#undef KERNEL_IS_FAST
-#undef KERNEL
-FAST_END
-#endif
-
-static uint32_t (*pending_append)(Pending *, const uint64_t *, const uint64_t *, uint32_t, uint64_t,
-                                  uint64_t) = pending_append_portable;
-static void (*pending_copy)(Pending *, const Pending *, uint32_t) = pending_copy_portable;
-static Status (*pending_search)(PendingSearch *, const uint64_t *, uint64_t) = pending_search_portable;
-
-static void pending_choose(int fast) {
-#if FPSTORE_X86
-    pending_append = fast ? pending_append_fast : pending_append_portable;
-    pending_copy = fast ? pending_copy_fast : pending_copy_portable;
-    pending_search = fast ? pending_search_fast : pending_search_portable;
-#else
-    (void)fast;
-#endif
-}
+#define PENDING_KERNELS(set)                                                                                               \
+    uint32_t pending_append_##set(Pending *, const uint64_t *, const uint64_t *, uint32_t, uint64_t, uint64_t);            \
+    void pending_copy_##set(Pending *, const Pending *, uint32_t);                                                         \
+    Status pending_search_##set(PendingSearch *, const uint64_t *, uint64_t);
+PENDING_KERNELS(portable)
+PENDING_KERNELS(fast)
+#undef PENDING_KERNELS
 
 #endif

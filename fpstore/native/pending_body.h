@@ -1,4 +1,7 @@
-/* Adding pending fingerprints, searching them. Included once for each instruction set; see platform.h, pending.h. */
+/* Adding pending fingerprints, searching them. Included once for each instruction set; see platform.h. */
+#include "pending.h"
+
+#include "bits_body.h"
 
 ALWAYS_INLINE uint32_t *KERNEL(pending_head)(const PendingTable *table, uint64_t key) {
     return &table->heads[KERNEL(apply)(&table->permutation, key) >> (64 - table->bucket_bits)];
@@ -34,7 +37,7 @@ static void KERNEL(pending_insert)(Pending *pending, uint32_t row_number, uint32
 }
 
 /* There is room for `count` rows; ids is NULL without. Returns how many were not there already. */
-static uint32_t KERNEL(pending_append)(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count,
+uint32_t KERNEL(pending_append)(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count,
                                        uint64_t position, uint64_t live_since) {
     uint32_t before = pending->count, row = before;
     for (uint32_t i = 0; i < count && i < 2 * PENDING_AHEAD; i++) KERNEL(pending_ask)(pending, keys[i]);
@@ -52,7 +55,7 @@ static uint32_t KERNEL(pending_append)(Pending *pending, const uint64_t *keys, c
 }
 
 /* The first `count` rows of source, which has the same tables, in a pending that has none. */
-static void KERNEL(pending_copy)(Pending *pending, const Pending *source, uint32_t count) {
+void KERNEL(pending_copy)(Pending *pending, const Pending *source, uint32_t count) {
     for (uint32_t number = 1; number <= count; number++) {
         if (count - number >= PENDING_AHEAD)
             KERNEL(pending_ask)(pending, pending_entry(source, pending_row(source, number + PENDING_AHEAD)->entry)->key);
@@ -65,7 +68,7 @@ static void KERNEL(pending_copy)(Pending *pending, const Pending *source, uint32
 
 /* An entry within the distance, met in a bucket of `table`: a match, unless this table's probe does not catch it or an
    earlier one's does. So each is reported once. */
-static __attribute__((noinline)) Status KERNEL(pending_report)(PendingSearch *search, const Cursor *cursor) {
+static __attribute__((noinline)) Status KERNEL(pending_report)(PendingSearch *search, const PendingCursor *cursor) {
     const PendingTable *tables = search->pending->tables;
     const Entry *entry = cursor->at;
     uint64_t difference = entry->key ^ cursor->query;
@@ -79,7 +82,7 @@ static __attribute__((noinline)) Status KERNEL(pending_report)(PendingSearch *se
    most `left` remain, which have had no time to arrive. */
 static Status KERNEL(pending_walk)(PendingSearch *search, unsigned count, unsigned left) {
     const Pending *pending = search->pending;
-    Cursor *cursors = search->cursors;
+    PendingCursor *cursors = search->cursors;
     unsigned live = search->live;
     for (unsigned i = live; i < count; i++) {
         uint32_t number = __atomic_load_n((const uint32_t *)cursors[i].at, __ATOMIC_ACQUIRE);
@@ -121,7 +124,7 @@ static Status KERNEL(pending_probe)(PendingSearch *search, const uint64_t *queri
                 for (uint32_t j = 0; j < table->patterns[flips]; j++) {
                     const uint32_t *head = &table->heads[bucket ^ patterns[j]];
                     __builtin_prefetch(head);
-                    search->cursors[used++] = (Cursor){head, queries[i], (uint32_t)i, t};
+                    search->cursors[used++] = (PendingCursor){head, queries[i], (uint32_t)i, t};
                     if (used == 2 * PENDING_CURSORS) {
                         Status status = KERNEL(pending_walk)(search, used, PENDING_CURSORS);
                         if (status != OK) return status;
@@ -147,7 +150,7 @@ static Status KERNEL(pending_scan)(PendingSearch *search, const uint64_t *querie
 }
 
 /* Search for queries[0..count). Matches go to search->matches in the order of answers. */
-static Status KERNEL(pending_search)(PendingSearch *search, const uint64_t *queries, uint64_t count) {
+Status KERNEL(pending_search)(PendingSearch *search, const uint64_t *queries, uint64_t count) {
     uint32_t entry_count = __atomic_load_n(&search->pending->entry_count, __ATOMIC_ACQUIRE);
     Status status = pending_probes(search->pending, search->distance) * PENDING_SCAN_ENTRIES > entry_count
                         ? KERNEL(pending_scan)(search, queries, count, entry_count)

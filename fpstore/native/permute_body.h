@@ -1,41 +1,10 @@
-/* Population count and permutations. Included once for each instruction set; see platform.h. */
+/* Permuting arrays. Included once for each instruction set; see platform.h. */
+#include "bits_body.h"
 
-ALWAYS_INLINE unsigned KERNEL(ones)(uint64_t word) {
-#ifdef KERNEL_IS_FAST
-    return (unsigned)__builtin_popcountll(word);
-#else
-    word -= (word >> 1) & 0x5555555555555555u;
-    word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u);
-    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
-    return (unsigned)((word * 0x0101010101010101u) >> 56);
-#endif
-}
-
-ALWAYS_INLINE uint64_t KERNEL(apply)(const Permutation *permutation, uint64_t fingerprint) {
-#ifdef KERNEL_IS_FAST
-    uint64_t mask = permutation->prefix_mask;
-    unsigned below = 64 - permutation->prefix_bits;
-    uint64_t top = below < 64 ? _pext_u64(fingerprint, mask) << below : 0;
-    return top | _pext_u64(fingerprint, ~mask);
-#else
-    return permute_bytes(permutation->apply, fingerprint);
-#endif
-}
-
-static void KERNEL(permute)(const Permutation *permutation, const uint64_t *in, uint64_t count, uint64_t *out) {
+void KERNEL(permute)(const Permutation *permutation, const uint64_t *in, uint64_t count, uint64_t *out) {
     for (uint64_t i = 0; i < count; i++) out[i] = KERNEL(apply)(permutation, in[i]);
 }
 
-ALWAYS_INLINE uint64_t KERNEL(invert)(const Permutation *permutation, uint64_t key) {
-#ifdef KERNEL_IS_FAST
-    uint64_t mask = permutation->prefix_mask;
-    unsigned below = 64 - permutation->prefix_bits;
-    return (below < 64 ? _pdep_u64(key >> below, mask) : 0) | _pdep_u64(key, ~mask);
-#else
-    return permute_bytes(permutation->invert, key);
-#endif
-}
-
-static void KERNEL(unpermute)(const Permutation *permutation, const uint64_t *in, uint64_t count, uint64_t *out) {
+void KERNEL(unpermute)(const Permutation *permutation, const uint64_t *in, uint64_t count, uint64_t *out) {
     for (uint64_t i = 0; i < count; i++) out[i] = KERNEL(invert)(permutation, in[i]);
 }

@@ -1,9 +1,11 @@
-/* What the C kernels share: fixed-width loads, statuses, and the choice of instruction set.
+/* What all of the kernels share: fixed-width loads, statuses, and which instructions this process may use.
 
-   A kernel body (a *_body.h file) is included once for each instruction set, between FAST_BEGIN and
-   FAST_END for the fast one, with KERNEL(name) giving each copy its own names. Which copy runs is decided
-   once, at import, by fpstore_is_fast(); FPSTORE_PORTABLE=1 in the environment turns the fast copies off,
-   FPSTORE_NARROW=1 only those for AVX-512. */
+   Every .c file here is compiled once. What its name ends in says for which processor: name_fast.c and name_wide.c are
+   compiled for the instructions of instruction_sets.h, name_arm64.c for those of 64-bit ARM, all others for any machine.
+   A kernel that is there more than once is a *_body.h, which name_portable.c, name_fast.c and name_wide.c include;
+   KERNEL(name), of portable.h, fast.h or wide.h, gives each copy names of its own. name.c holds which copy is in use, and
+   CHOSEN_AT_LOAD chooses it before anything else of the library can run. Functions in headers are inlined or static, so
+   that none compiled for one processor is linked for another. */
 #ifndef FPSTORE_PLATFORM_H
 #define FPSTORE_PLATFORM_H
 
@@ -20,25 +22,20 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HIDDEN __attribute__((visibility("hidden"))) /* of data: read without a detour */
 
 #if defined(__x86_64__)
 #define FPSTORE_X86 1
-#include <immintrin.h>
-#if defined(__clang__)
-#define WIDE_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512bw,avx512cd,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq\"))), apply_to = function)")
-#define FAST_BEGIN _Pragma("clang attribute push(__attribute__((target(\"popcnt,lzcnt,bmi,bmi2,avx2\"))), apply_to = function)")
-#define FAST_END _Pragma("clang attribute pop")
-#else
-#define WIDE_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2,avx512f,avx512bw,avx512cd,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq\")")
-#define FAST_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"popcnt,lzcnt,bmi,bmi2,avx2\")")
-#define FAST_END _Pragma("GCC pop_options")
-#endif
-#define WIDE_END FAST_END
 #else
 #define FPSTORE_X86 0
 #endif
+#if defined(__aarch64__) && defined(__linux__)
+#define FPSTORE_ARM64 1
+#else
+#define FPSTORE_ARM64 0
+#endif
 
-/* Statuses of every kernel; _codec.pyx turns them into exceptions. */
+/* Statuses of every kernel; the .pyx that calls it turns them into exceptions. */
 typedef enum {
     OK = 0,
     NO_MEMORY = 1,
@@ -48,6 +45,20 @@ typedef enum {
     NOT_SORTED = 5,    /* the caller's keys are not strictly increasing */
     TOO_LARGE = 6      /* beyond what the format can address */
 } Status;
+
+/* Each has all that those before it have. */
+typedef enum { SET_PORTABLE = 0, SET_FAST = 1, SET_WIDE = 2 } InstructionSet;
+
+/* The best that this machine has, unless the environment says otherwise: FPSTORE_PORTABLE=1 leaves the portable set only,
+   FPSTORE_NARROW=1 all but the wide one. The same for as long as the process lives. */
+InstructionSet fpstore_instruction_set(void);
+
+/* The instructions that a set, the fast or the wide one, asks for besides those of the one below it; NULL at the end. */
+const char *const *instruction_set_features(InstructionSet set);
+
+/* Which of the copies of a kernel runs, by one function of the file that holds the choice. */
+#define CHOSEN_AT_LOAD(choose) \
+    __attribute__((constructor)) static void choose##_at_load(void) { choose(fpstore_instruction_set()); }
 
 ALWAYS_INLINE uint64_t load64(const uint8_t *at) {
     uint64_t word;
@@ -66,33 +77,5 @@ ALWAYS_INLINE uint64_t top_bits(unsigned count) { /* count is 0..64 */
 }
 
 ALWAYS_INLINE unsigned bit_length(uint64_t value) { return value == 0 ? 0 : 64 - (unsigned)__builtin_clzll(value); }
-
-static int environment_says(const char *name) {
-    const char *value = getenv(name);
-    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
-}
-
-static int fpstore_is_fast(void) {
-    if (environment_says("FPSTORE_PORTABLE")) return 0;
-#if FPSTORE_X86
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-           __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("sse4.2");
-#else
-    return 0;
-#endif
-}
-
-/* Whether eight keys go at once as well, with the instructions of WIDE_BEGIN. */
-static int fpstore_is_wide(void) {
-#if FPSTORE_X86
-    return fpstore_is_fast() && !environment_says("FPSTORE_NARROW") && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
-           __builtin_cpu_supports("avx512vpopcntdq");
-#else
-    return 0;
-#endif
-}
 
 #endif

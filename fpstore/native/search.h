@@ -40,61 +40,23 @@ typedef struct {
     unsigned waiting_count;
 } Search;
 
-static Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned distance) {
-    if (search->match_count == search->match_limit) return BAD_BLOCK;
-    if (search->match_count == search->match_room) {
-        uint64_t room = search->match_room ? 2 * search->match_room : 16;
-        Match *matches = realloc(search->matches, room * sizeof *matches);
-        if (matches == NULL) return NO_MEMORY;
-        search->matches = matches;
-        search->match_room = room;
-    }
-    search->matches[search->match_count++] = (Match){fingerprint, query, distance};
-    search->done = search->first_only;
-    return OK;
-}
+/* Search for queries[0..count), which are numbered from first_index on. Matches go to search->matches in no order. */
+Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index);
 
-#define KERNEL(name) name##_portable
-#include "search_body.h"
-#undef KERNEL
+/* How many of keys are within `distance` of query. */
+uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance);
 
-#if FPSTORE_X86
-FAST_BEGIN
-#define KERNEL(name) name##_fast
-#define KERNEL_IS_FAST
-#include "search_body.h"
-#undef KERNEL_IS_FAST
-#undef KERNEL
-FAST_END
-#endif
+/* For the kernels: one match more. */
+Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned distance);
 
-#if FPSTORE_X86
-__attribute__((target("avx512f,avx512vpopcntdq"))) static uint64_t scan_keys_avx512(const uint64_t *keys, uint64_t count,
-                                                                                     uint64_t query, unsigned distance) {
-    uint64_t found = 0, i = 0;
-    const __m512i wanted = _mm512_set1_epi64((long long)query), limit = _mm512_set1_epi64(distance);
-    for (; i + 8 <= count; i += 8) {
-        __m512i ones = _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_loadu_si512(keys + i), wanted));
-        found += (uint64_t)__builtin_popcount(_mm512_cmple_epu64_mask(ones, limit));
-    }
-    return found + scan_keys_portable(keys + i, count - i, query, distance);
-}
-#endif
+void search_choose(InstructionSet set);
 
-typedef Status (*SearchRun)(Search *, const uint64_t *, uint64_t, uint64_t);
-typedef uint64_t (*ScanKeys)(const uint64_t *, uint64_t, uint64_t, unsigned);
-
-static SearchRun search_run = search_portable;
-static ScanKeys scan_keys = scan_keys_portable;
-
-static void search_choose(int fast) {
-#if FPSTORE_X86
-    search_run = fast ? search_fast : search_portable;
-    scan_keys = fast ? scan_keys_fast : scan_keys_portable;
-    if (fpstore_is_wide()) scan_keys = scan_keys_avx512;
-#else
-    (void)fast;
-#endif
-}
+#define SEARCH_KERNELS(set)                                            \
+    Status search_##set(Search *, const uint64_t *, uint64_t, uint64_t); \
+    uint64_t scan_keys_##set(const uint64_t *, uint64_t, uint64_t, unsigned);
+SEARCH_KERNELS(portable)
+SEARCH_KERNELS(fast)
+#undef SEARCH_KERNELS
+uint64_t scan_keys_wide(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance);
 
 #endif

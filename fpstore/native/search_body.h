@@ -1,4 +1,8 @@
-/* The Hamming search over tables. Included once for each instruction set; see platform.h, search.h. */
+/* The Hamming search over tables. Included once for each instruction set; see platform.h. */
+#include "search.h"
+
+#include "bits_body.h"
+#include "step_body.h"
 
 /* A key within k of the query was decoded: a match, unless this table's probe would not have looked at it (its block
    was read for a neighbour's sake) or an earlier table's probe reports it. So each match is reported once. */
@@ -212,7 +216,7 @@ static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query
 }
 
 /* Search for queries[0..count). Matches go to search->matches in no order. */
-static Status KERNEL(search)(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
+Status KERNEL(search)(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
     Status status = OK;
     search->slot_count = search->resolved_count = search->waiting_count = 0;
     for (uint64_t i = 0; i < count && status == OK && !search->done; i++) {
@@ -230,7 +234,7 @@ static Status KERNEL(search)(Search *search, const uint64_t *queries, uint64_t c
     return status;
 }
 
-static uint64_t KERNEL(scan_keys)(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance) {
+uint64_t KERNEL(scan_keys)(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance) {
     uint64_t found = 0;
     for (uint64_t i = 0; i < count; i++) found += KERNEL(ones)(keys[i] ^ query) <= distance;
     return found;

@@ -1,8 +1,11 @@
 /* Permuting and dealing out keys in one go. Included once for each instruction set; see platform.h. */
+#include "sort.h"
+
+#include "bits_body.h"
 
 /* Fill keys with those of fingerprints, by their top SPLIT_DIGIT_BITS bits, otherwise in the order in which they come.
    ends, all zero before: where each group ends. */
-static void KERNEL(deal_permuted)(const Permutation *restrict permutation, const uint64_t *fingerprints, uint64_t count,
+void KERNEL(deal_permuted)(const Permutation *restrict permutation, const uint64_t *fingerprints, uint64_t count,
                                   uint64_t *keys, uint64_t *ends) {
     const unsigned shift = 64 - SPLIT_DIGIT_BITS;
     uint64_t total = 0;

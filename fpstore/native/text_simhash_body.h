@@ -1,4 +1,7 @@
 /* Hashing and counting. Included once for each instruction set; see platform.h. */
+#include "text_simhash.h"
+
+#include "text_tokens_body.h"
 
 #ifdef KERNEL_IS_WIDE
 /* Add the bits of hashes to ones: 64 bytes count 255 at a time. */
@@ -31,7 +34,7 @@ static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t cou
 
 /* Add what the shingles weigh. Most occur once, and unless a model says otherwise these weigh the same: their bits are
    counted together. */
-static void KERNEL(add_shingles)(Document *document, const Steps *steps) {
+void KERNEL(add_shingles)(Document *document, const Steps *steps) {
     const uint64_t alike = steps->weights == IDF ? 0 : steps->weights == PRESENCE ? UINT64_MAX : 1;
     const size_t size = document->shingles.size;
     int64_t ones[64] = {0};
@@ -81,7 +84,7 @@ static Status KERNEL(take_shingles)(Document *document, const Steps *steps, int 
     return OK;
 }
 
-static Status KERNEL(document_read)(Document *document, const Steps *steps, int counted, const uint8_t *text, size_t size) {
+Status KERNEL(document_read)(Document *document, const Steps *steps, int counted, const uint8_t *text, size_t size) {
     const uint8_t *end = text + size;
     tokens_begin(&document->tokens);
     memset(&document->sums, 0, sizeof document->sums);

@@ -1,4 +1,5 @@
 /* The simple runs among the tokens: ASCII, and Chinese. Included once for each instruction set; see platform.h. */
+#include "text_tokens.h"
 
 /* Where the ASCII that begins at `at` ends. */
 ALWAYS_INLINE const uint8_t *KERNEL(ascii_end)(const uint8_t *at, const uint8_t *stop) {
@@ -230,7 +231,7 @@ static const uint8_t *KERNEL(put_simple)(Tokens *tokens, const TokenSteps *steps
 }
 
 /* Read the document from *at to stop, or a bit over. Nothing before *at joins what is there. */
-static Status KERNEL(put_piece)(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, const uint8_t *stop,
+Status KERNEL(put_piece)(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, const uint8_t *stop,
                                 const uint8_t *end) {
     const size_t size = (size_t)(stop - *at);
     if (tokens_reserve(tokens, 3 * size, 2 * size) != OK) return NO_MEMORY;

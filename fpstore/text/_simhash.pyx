@@ -5,6 +5,7 @@ by the longest shingle, and for weights other than frequency by the distinct shi
 means is said once, in `recipe.py`; what Unicode says is pinned, in `unicode.py`.
 """
 
+import os
 import secrets
 from threading import Thread
 
@@ -14,6 +15,53 @@ from libc.math cimport llrint
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 
+from fpstore._native cimport (
+    CAPPED,
+    CHARACTERS,
+    FOLD_CHANGES,
+    FREQUENCY,
+    IDF,
+    JOINS,
+    LOGARITHM,
+    MD5,
+    MOST_SHINGLE,
+    NFKC_CHANGES,
+    OK,
+    PRESENCE,
+    SEPARATED,
+    SHA256,
+    WEIGHT_ONE,
+    WHOLE,
+    WORDS,
+    XXH3,
+    XXH64,
+    Document,
+    Given,
+    Slot,
+    SlotTable,
+    Status,
+    Steps,
+    Sums,
+    TokenSteps,
+    UnicodeColumn,
+    UnicodeColumns,
+    add_weighted,
+    c_xxh3,
+    c_xxh64,
+    document_count,
+    document_free,
+    document_tokens,
+    documents_measure,
+    hash_slice,
+    shingle_slot,
+    signs,
+    slot_secret,
+    slots_clear,
+    text_load,
+    weight_of,
+)
+
+from fpstore._native import refuse
 from fpstore.text.unicode import pinned
 
 cdef extern from "Python.h":
@@ -25,76 +73,6 @@ cdef extern from "Python.h":
     unsigned PyUnicode_KIND(object text)
     void* PyUnicode_DATA(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
-
-cdef extern from "text_simhash.h" nogil:
-    ctypedef enum Status:
-        OK
-    enum:
-        IS_WORD, IS_SPACE, JOINS, NFKC_CHANGES, FOLD_CHANGES
-        MOST_SHINGLE, WEIGHT_ONE
-        WORDS, CHARACTERS, SEPARATED, WHOLE
-        FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
-        XXH3, XXH64, MD5, SHA256
-    ctypedef struct Mapping:
-        pass
-    ctypedef struct TokenSteps:
-        int kind
-        uint8_t flags
-    ctypedef struct Tokens:
-        uint8_t* bytes
-        uint32_t* starts
-        size_t used
-        size_t count
-    ctypedef struct Slot:
-        uint64_t hash
-        uint64_t value
-    ctypedef struct SlotTable:
-        Slot* slots
-        size_t size
-        size_t count
-    ctypedef struct Steps:
-        TokenSteps tokens
-        unsigned shingle
-        int hash
-        int weights
-        const SlotTable* idf
-        uint64_t idf_unseen
-    ctypedef struct Sums:
-        int64_t ones[64]
-        int64_t total
-    ctypedef struct Given:
-        const void* data
-        size_t size
-        unsigned width
-    ctypedef struct Document:
-        Tokens tokens
-        SlotTable shingles
-    Mapping decomposed
-    Mapping folded
-    uint64_t slot_secret
-    int fpstore_is_fast()
-    int fpstore_is_wide()
-    void text_choose(int fast, int wide)
-    void set_flag(const uint32_t* ranges, size_t count, uint8_t flag)
-    void mapping_load(Mapping* mapping, const uint32_t* codes, size_t count, const uint32_t* starts,
-                      const uint32_t* points)
-    void combining_load(const uint32_t* ranges, const uint32_t* classes, size_t count)
-    void composed_load(const uint32_t* firsts, const uint32_t* seconds, const uint32_t* composed, size_t count)
-    void unicode_finish(const uint32_t* seconds, size_t count)
-    void ascii_load()
-    Slot* slot_of(const SlotTable* table, uint64_t hash)
-    Status slots_clear(SlotTable* table, size_t size)
-    uint64_t hash_slice(const Steps* steps, const uint8_t* at, size_t size)
-    int64_t weight_of(const Steps* steps, uint64_t hash, uint64_t count)
-    void add_weighted(Sums* sums, uint64_t hash, int64_t weight)
-    uint64_t signs(const Sums* sums)
-    void document_free(Document* document)
-    Status document_count(Document* document, const Steps* steps, const Given* given)
-    Status documents_measure(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at,
-                             uint64_t* fingerprints, uint32_t* token_counts)
-    Status document_tokens(Document* document, const TokenSteps* steps, const Given* given)
-    uint64_t c_xxh3 "xxh3" (const uint8_t* data, size_t size)
-    uint64_t c_xxh64 "xxh64" (const uint8_t* data, size_t size)
 
 _NORMALISATIONS = {
     "nfkc-casefold": JOINS | NFKC_CHANGES | FOLD_CHANGES,
@@ -113,6 +91,11 @@ _MOST_IDF = 1024.0
 # Sums stay below 2^63 as long as those of the weights' sizes stay below 2^46.
 _MOST_WEIGHT = float(1 << 46)
 
+# The fingerprints that check_known_answer finds where all is well.
+_KNOWN_ANSWER = [
+    "0xbe951e3d11fe0310", "0x9a5fca2b588437f5", "0x6f0d9f24c4343791", "0x212507c3717aff0d", "0x70e649f91279b288",
+    "0x9a5fca2b588437f5", "0xbe951e3d11fe0310", "0x9a5fca2b588437f5",
+]
 
 cdef list _columns_in_use = []
 
@@ -124,29 +107,37 @@ cdef const uint32_t* address_of(column) except NULL:
     return &view[0]
 
 
-cdef load_mapping(Mapping* mapping, columns, name):
-    codes = columns[f"{name}_codes"]
-    starts = numpy.zeros(len(codes) + 1, dtype=numpy.uint32)
-    starts[1:] = numpy.cumsum(columns[f"{name}_counts"])
-    mapping_load(mapping, address_of(codes), len(codes), address_of(starts), address_of(columns[f"{name}_points"]))
+cdef UnicodeColumn column_of(column) except *:
+    cdef UnicodeColumn found
+    found.items, found.count = address_of(column), len(column)
+    return found
+
+
+cdef UnicodeColumn starts_of(counts) except *:
+    starts = numpy.zeros(len(counts) + 1, dtype=numpy.uint32)
+    starts[1:] = numpy.cumsum(counts)
+    return column_of(starts)
 
 
 cdef load_unicode():
-    cdef object columns = pinned()
-    for name, flag in (("word_ranges", IS_WORD), ("space_ranges", IS_SPACE)):
-        set_flag(address_of(columns[name]), len(columns[name]), flag)
-    combining_load(address_of(columns["combining_ranges"]), address_of(columns["combining_classes"]),
-                   len(columns["combining_classes"]))
-    load_mapping(&decomposed, columns, "decomposed")
-    load_mapping(&folded, columns, "folded")
-    seconds = columns["composed_seconds"]
-    composed_load(address_of(columns["composed_firsts"]), address_of(seconds), address_of(columns["composed_points"]),
-                  len(seconds))
-    unicode_finish(address_of(seconds), len(seconds))
-    ascii_load()
+    cdef object pins = pinned()
+    cdef UnicodeColumns columns
+    columns.word_ranges = column_of(pins["word_ranges"])
+    columns.space_ranges = column_of(pins["space_ranges"])
+    columns.combining_ranges = column_of(pins["combining_ranges"])
+    columns.combining_classes = column_of(pins["combining_classes"])
+    columns.decomposed_codes = column_of(pins["decomposed_codes"])
+    columns.decomposed_starts = starts_of(pins["decomposed_counts"])
+    columns.decomposed_points = column_of(pins["decomposed_points"])
+    columns.folded_codes = column_of(pins["folded_codes"])
+    columns.folded_starts = starts_of(pins["folded_counts"])
+    columns.folded_points = column_of(pins["folded_points"])
+    columns.composed_firsts = column_of(pins["composed_firsts"])
+    columns.composed_seconds = column_of(pins["composed_seconds"])
+    columns.composed_points = column_of(pins["composed_points"])
+    text_load(&columns)
 
 
-text_choose(fpstore_is_fast(), fpstore_is_wide())
 load_unicode()
 slot_secret = secrets.randbits(64) | 1
 
@@ -172,7 +163,7 @@ cdef class Idf:
         if slots_clear(&self.table, size) != OK:
             raise MemoryError(f"idf: no memory for {len(hashes)} shingles")
         for i in range(len(hashes)):
-            slot = slot_of(&self.table, hashes[i])
+            slot = shingle_slot(&self.table, hashes[i])
             if slot.value != 0:
                 raise ValueError(f"idf: found hash {hashes[i]:016x} twice, expected distinct ones")
             slot.hash = hashes[i]
@@ -444,3 +435,15 @@ def hash_of(const uint8_t[::1] data not None, hash="xxh3"):
     cdef Steps steps
     steps.hash = chosen(_HASHES, "hash", hash)
     return hash_slice(&steps, &data[0] if len(data) else NULL, len(data))
+
+
+cdef check_known_answer():
+    """The text kernels need the tables of this module, so their answer is asked for here, not in _native."""
+    texts = ["Caf\u00e9 no. 5: 1,000 \u4e2d\u6587 words " * 9, "\ufb01ne \uac00\u11a8"]
+    found = [hex(each) for kind in _TOKENS for each in measure(texts, tokens=kind, weights="capped")[0]]
+    found += [hex(each) for each in measure(texts)[0]]
+    if found != _KNOWN_ANSWER or os.environ.get("FPSTORE_WRONG_ANSWER") == "text":
+        refuse("text")
+
+
+check_known_answer()

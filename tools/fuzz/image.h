@@ -7,14 +7,6 @@
 
 #include "platform.h"
 
-/* Their loops, thousands of turns for each input, have nothing to find. */
-static void decode_init(uint16_t *decode, const uint8_t *code_lengths) __attribute__((no_sanitize_coverage));
-static uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t bytes) __attribute__((no_sanitize_coverage));
-
-/* A hint, which takes longer than the rest, about memory that is no mapping here. */
-#include <sys/mman.h>
-#define madvise(address, bytes, advice) ((void)(address), 0)
-
 #include "decode.h"
 #include "ids.h"
 
@@ -25,7 +17,6 @@ static uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t bytes) __attrib
 #define MOST_PAYLOAD_BITS 65536
 #define MOST_IDS 2048
 #define MOST_REGIONS (3 * MOST_TABLES + 4)
-#define FOOTER_BYTES 64
 
 typedef struct __attribute__((packed)) {
     uint8_t table_count, codec, id_kind, id_width;

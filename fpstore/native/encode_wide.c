@@ -1,14 +1,24 @@
 /* The loops of encode_body.h with eight keys at a time, for AVX-512. */
+#include "encode.h"
+
+#include "wide.h"
 
 ALWAYS_INLINE __m512i wide_deltas(__m512i keys, __m512i before, __m512i in_slot, int codec) {
     __m512i previous = _mm512_max_epu64(before, _mm512_and_si512(keys, in_slot));
     return codec == CODEC_XOR ? _mm512_xor_si512(keys, previous) : _mm512_sub_epi64(keys, previous);
 }
 
+/* What is left over of eights. */
+ALWAYS_INLINE int few_deltas(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, int codec,
+                             uint64_t *counts) {
+    return codec == CODEC_XOR ? count_xors_fast(keys, count, last, slot_bits, counts)
+                              : count_gaps_fast(keys, count, last, slot_bits, counts);
+}
+
 ALWAYS_INLINE int count_deltas_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, int codec,
                                     uint64_t *counts) {
-    if (count <= 8) return count_deltas_fast(keys, count, last, slot_bits, codec, counts);
-    int increase = count_deltas_fast(keys, 1, last, slot_bits, codec, counts);
+    if (count <= 8) return few_deltas(keys, count, last, slot_bits, codec, counts);
+    int increase = few_deltas(keys, 1, last, slot_bits, codec, counts);
     /* By leading zeros, and every fourth key in its own column: a counter just stored cannot be loaded at once. */
     uint64_t columns[4][SYMBOLS] = {{0}}, i = 1;
     const __m512i in_slot = _mm512_set1_epi64((long long)top_bits(slot_bits));
@@ -22,14 +32,14 @@ ALWAYS_INLINE int count_deltas_wide(const uint64_t *keys, uint64_t count, uint64
     }
     for (unsigned symbol = 0; symbol < SYMBOLS; symbol++)
         for (unsigned j = 0; j < 4; j++) counts[symbol] += columns[j][64 - symbol];
-    return count_deltas_fast(keys + i, count - i, keys[i - 1], slot_bits, codec, counts) && increase && !disorder;
+    return few_deltas(keys + i, count - i, keys[i - 1], slot_bits, codec, counts) && increase && !disorder;
 }
 
-static int count_gaps_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
+int count_gaps_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
     return count_deltas_wide(keys, count, last, slot_bits, CODEC_GAP, counts);
 }
 
-static int count_xors_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
+int count_xors_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
     return count_deltas_wide(keys, count, last, slot_bits, CODEC_XOR, counts);
 }
 
@@ -119,7 +129,7 @@ ALWAYS_INLINE uint64_t push_group_wide_as(Encoder *encoder, const uint64_t *keys
     return taken;
 }
 
-static uint64_t push_group_wide(Encoder *encoder, const uint64_t *keys, uint64_t count) {
+uint64_t push_group_wide(Encoder *encoder, const uint64_t *keys, uint64_t count) {
     return encoder->codec == CODEC_XOR ? push_group_wide_as(encoder, keys, count, CODEC_XOR)
                                        : push_group_wide_as(encoder, keys, count, CODEC_GAP);
 }

@@ -1,0 +1,353 @@
+# All that the compiled modules know of the C kernels (fpstore/native): no other file declares any of it. A module that takes
+# anything from here imports fpstore._native first, which fails where the kernels do not compute what they should.
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from "platform.h" nogil:
+    ctypedef enum Status:
+        OK
+        NO_MEMORY
+        BAD_PAGE
+        BAD_DIRECTORY
+        BAD_BLOCK
+        NOT_SORTED
+        TOO_LARGE
+    ctypedef enum InstructionSet:
+        SET_PORTABLE
+        SET_FAST
+        SET_WIDE
+    InstructionSet fpstore_instruction_set()
+    const char *const *instruction_set_features(InstructionSet set)
+    void store64(uint8_t *at, uint64_t word)
+
+cdef extern from "layout.h" nogil:
+    enum: CODEC_GAP, CODEC_XOR, CODEC_RICE, CODEC_RAW
+    enum: IDS_NONE, IDS_ONE, IDS_MANY
+    enum: SYMBOLS, CODE_LIMIT, RICE_ESCAPE, GROUP_SLOTS, LINE_BYTES, FENCE_BYTES, OFFSET_BITS, BLOCK_KEYS, BLOCK_BITS
+    enum: PAGE_BYTES, CRC_BYTES, FOOTER_BYTES, MAX_SLOT_BITS, MAX_RICE_BITS, SAMPLE_BITS, SAMPLE_BYTES
+    enum: MAX_CODE_BYTES_PER_KEY
+
+cdef extern from "known_answer.h" nogil:
+    const char *known_answer_wrong()
+
+cdef extern from "crc32c.h" nogil:
+    uint32_t c_crc32c "crc32c"(uint32_t crc, const uint8_t *data, size_t size)
+    void crc32c_pages(const uint8_t *data, size_t size, size_t page_bytes, uint32_t *out)
+
+cdef extern from "permute.h" nogil:
+    ctypedef struct Permutation:
+        uint64_t prefix_mask
+        unsigned prefix_bits
+    void permutation_init(Permutation *permutation, uint64_t prefix_mask)
+    void permute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
+    void unpermute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
+
+cdef extern from "encode.h" nogil:
+    enum: PAYLOAD_SLACK
+    ctypedef struct BitWriter:
+        uint8_t *at
+        uint64_t pending
+        unsigned fill
+    void put_bits(BitWriter *writer, uint64_t value, unsigned count)
+    ctypedef struct Encoder:
+        uint64_t key_count
+        uint64_t payload_bits
+        uint8_t *fences
+        uint64_t fence_count
+    void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
+                      const uint16_t *code_words, uint8_t *directory, uint64_t *ranks)
+    void encoder_free(Encoder *encoder)
+    Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written)
+    Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written)
+    ctypedef struct HistogramState "Histogram":
+        unsigned slot_bits
+        uint64_t count
+        uint64_t last_key
+        uint64_t gap_sum
+        uint64_t gap[65]
+        uint64_t xor_[65]
+    Status histogram_add(HistogramState *histogram, const uint64_t *keys, uint64_t count, int codec)
+    void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
+                   unsigned rice_bits, uint64_t *bits)
+
+cdef extern from "guard.h" nogil:
+    ctypedef struct Guard:
+        pass
+    Guard *guard_add(const void *base, size_t bytes)
+    void guard_remove(Guard *guard)
+    int guard_changed(const Guard *guard)
+    uint64_t guard_lost(const Guard *guard)
+
+cdef extern from "view.h" nogil:
+    ctypedef struct Pages:
+        const uint8_t *base
+        uint64_t checked_bytes
+        const uint8_t *checksums
+        uint64_t checksums_bytes
+        const uint8_t *roots
+        uint64_t *seen
+        uint64_t pages
+        uint64_t bad_page_offset
+    ctypedef struct Table:
+        Permutation permutation
+        int codec
+        unsigned slot_bits
+        unsigned rice_bits
+        unsigned flips
+        uint64_t payload_offset
+        uint64_t payload_bits
+        uint64_t directory_offset
+        uint64_t fences_offset
+        uint64_t fence_count
+        uint16_t decode[4096]
+    ctypedef struct Block:
+        uint64_t start
+        uint64_t end
+        uint64_t previous
+        uint16_t first_of_slot
+    Status pages_check(Pages *pages, uint64_t first, uint64_t last)
+    void decode_init(uint16_t *decode, const uint8_t *code_lengths)
+
+cdef extern from "decode.h" nogil:
+    enum: CHUNK_ROOM
+    ctypedef struct Chunk:
+        pass
+    ctypedef struct Cursor:
+        uint64_t slot
+        uint64_t end_slot
+        int alone
+        Chunk *chunk
+    void chunk_init(Chunk *chunk, const uint16_t *decode)
+    Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room, uint64_t *count)
+
+cdef extern from "match.h" nogil:
+    ctypedef struct Match:
+        uint64_t fingerprint
+        uint32_t query
+        uint32_t distance
+    int match_order(const void *a, const void *b)
+
+cdef extern from "search.h" nogil:
+    ctypedef struct Search:
+        Pages *pages
+        Table **tables
+        unsigned table_count
+        unsigned distance
+        int first_only
+        int done
+        Match *matches
+        uint64_t match_count
+        uint64_t match_room
+        uint64_t match_limit
+        uint64_t blocks_scanned
+    Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
+    uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
+
+cdef extern from "ids.h" nogil:
+    ctypedef struct Ids:
+        uint64_t ranks_offset
+        uint64_t groups_offset
+        uint64_t samples_offset
+        uint64_t values_offset
+        unsigned rank_width
+        unsigned width
+        unsigned kind
+        uint64_t base
+        uint64_t key_count
+        uint64_t id_count
+    ctypedef struct IdWalk:
+        uint64_t rank
+    Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found)
+    Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count)
+    Status packed_get(Pages *pages, uint64_t offset, unsigned width, uint64_t index, uint64_t *value)
+    Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
+                    uint64_t *values, uint64_t *count)
+
+cdef extern from "merge.h" nogil:
+    ctypedef struct Items:
+        const uint64_t *keys
+        const uint64_t *ids
+        uint64_t count
+    uint64_t c_merge_keys "merge_keys"(const Items *a, const Items *b, uint64_t *keys)
+    uint64_t c_merge_pairs "merge_pairs"(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids)
+    void c_mark_at_least "mark_at_least"(const Items *run, const uint64_t *keys, const uint64_t *least, uint64_t count,
+                                         uint8_t *marks)
+
+cdef extern from "sort.h" nogil:
+    enum: SORT_ROOM_KEYS
+    ctypedef struct SortRoom:
+        uint64_t *keys
+        uint64_t room_keys
+    ctypedef struct SortedOut:
+        uint64_t *keys
+        uint64_t count
+    void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out)
+    uint64_t c_sort_permuted "sort_permuted"(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
+                                             uint64_t *keys, SortRoom *room)
+
+cdef extern from "pairs.h" nogil:
+    enum: MOST_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS
+    uint64_t window_of(uint64_t key, unsigned bits)
+    ctypedef struct Found:
+        Table **tables
+        unsigned table
+        unsigned distance
+        int is_query
+        uint64_t *first
+        uint64_t *second
+        uint8_t *bits
+        uint64_t room
+        uint64_t found
+        uint64_t work
+        int done
+    ctypedef struct NeighbourJoin:
+        Found found
+        const uint64_t *keys
+        const uint32_t *folds
+        uint64_t count
+        unsigned window_bits
+        uint64_t step
+    ctypedef struct QueryJoinState "QueryJoin":
+        Found found
+        const uint64_t *queries
+        const uint64_t *keys
+        const uint32_t *starts
+        uint64_t query_count
+        uint64_t first_window
+        uint64_t flips
+        unsigned window_bits
+    ctypedef struct Tile:
+        pass
+    ctypedef struct Flip:
+        uint32_t inside
+        uint32_t highest
+        uint64_t outside
+        unsigned low_bit
+    ctypedef struct FlipJoinState "FlipJoin":
+        Found found
+        const uint64_t *keys
+        const uint32_t *starts
+        unsigned index_bits
+        const Flip *flips
+        unsigned flip_count
+        Tile *tile
+        Tile *partner
+    Flip flip_of(uint64_t mask)
+    void fold_keys(const uint64_t *keys, uint64_t count, uint32_t *folds)
+    void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
+                       unsigned window_bits, uint64_t first_window)
+    void neighbour_join_run(NeighbourJoin *join)
+    void query_join_run(QueryJoinState *join)
+    void flip_join_run(FlipJoinState *join)
+
+cdef extern from "pending.h" nogil:
+    ctypedef struct Pending:
+        uint32_t capacity
+    ctypedef struct PendingMatch:
+        pass
+    ctypedef struct PendingSearch:
+        const Pending *pending
+        unsigned distance
+        uint32_t end
+        PendingMatch *matches
+        uint64_t match_count
+        uint64_t match_room
+        uint64_t row_count
+        unsigned live
+    Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
+                        uint32_t capacity, uint64_t secret)
+    void pending_free(Pending *pending)
+    uint32_t pending_count(const Pending *pending)
+    uint64_t pending_last_position(const Pending *pending)
+    uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
+                            uint64_t live_since)
+    void pending_copy(Pending *pending, const Pending *source, uint32_t count)
+    Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)
+    void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
+                      uint64_t *positions)
+    void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
+                      uint64_t *positions)
+
+cdef extern from "text_unicode.h" nogil:
+    enum: IS_WORD, IS_SPACE, JOINS, NFKC_CHANGES, FOLD_CHANGES
+    ctypedef struct UnicodeColumn:
+        const uint32_t *items
+        size_t count
+    ctypedef struct UnicodeColumns:
+        UnicodeColumn word_ranges
+        UnicodeColumn space_ranges
+        UnicodeColumn combining_ranges
+        UnicodeColumn combining_classes
+        UnicodeColumn decomposed_codes
+        UnicodeColumn decomposed_starts
+        UnicodeColumn decomposed_points
+        UnicodeColumn folded_codes
+        UnicodeColumn folded_starts
+        UnicodeColumn folded_points
+        UnicodeColumn composed_firsts
+        UnicodeColumn composed_seconds
+        UnicodeColumn composed_points
+
+cdef extern from "text_tokens.h" nogil:
+    enum: MOST_SHINGLE
+    enum: WORDS, CHARACTERS, SEPARATED, WHOLE
+    ctypedef struct TokenSteps:
+        int kind
+        uint8_t flags
+    ctypedef struct Tokens:
+        uint8_t *bytes
+        uint32_t *starts
+        size_t used
+        size_t count
+    void text_load(const UnicodeColumns *columns)
+
+cdef extern from "text_given.h" nogil:
+    ctypedef struct Given:
+        const void *data
+        size_t size
+        unsigned width
+
+cdef extern from "text_hash.h" nogil:
+    uint64_t c_xxh3 "xxh3"(const uint8_t *data, size_t size)
+    uint64_t c_xxh64 "xxh64"(const uint8_t *data, size_t size)
+
+cdef extern from "text_simhash.h" nogil:
+    enum: WEIGHT_ONE
+    enum: FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
+    enum: XXH3, XXH64, MD5, SHA256
+    ctypedef struct Slot:
+        uint64_t hash
+        uint64_t value
+    ctypedef struct SlotTable:
+        Slot *slots
+        size_t size
+        size_t count
+    ctypedef struct Steps:
+        TokenSteps tokens
+        unsigned shingle
+        int hash
+        int weights
+        const SlotTable *idf
+        uint64_t idf_unseen
+    ctypedef struct Sums:
+        int64_t ones[64]
+        int64_t total
+    ctypedef struct Document:
+        Tokens tokens
+        SlotTable shingles
+    uint64_t slot_secret
+    Slot *shingle_slot(const SlotTable *table, uint64_t hash)
+    Status slots_clear(SlotTable *table, size_t size)
+    uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size)
+    int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count)
+    void add_weighted(Sums *sums, uint64_t hash, int64_t weight)
+    uint64_t signs(const Sums *sums)
+    void document_free(Document *document)
+    Status document_count(Document *document, const Steps *steps, const Given *given)
+    Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
+                             uint64_t *fingerprints, uint32_t *token_counts)
+    Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
+
+
+# Cython imports the modules of the extension types that a cimported module declares, used or not: this one is there for that.
+cdef class KernelsAreRight:
+    pass

@@ -1,0 +1,23 @@
+/* CRC-32C by the instruction of SSE4.2. */
+#include "crc32c.h"
+
+#include "fast.h"
+
+uint32_t KERNEL(crc32c)(uint32_t crc, const uint8_t *data, size_t size) {
+    uint64_t sum = ~crc;
+    for (; size >= 8; data += 8, size -= 8) sum = _mm_crc32_u64(sum, load64(data));
+    for (; size > 0; data++, size--) sum = _mm_crc32_u8((uint32_t)sum, *data);
+    return ~(uint32_t)sum;
+}
+
+void KERNEL(crc32c_three)(const uint8_t *data, size_t page_bytes, uint32_t *out) {
+    uint64_t a = 0xFFFFFFFFu, b = a, c = a;
+    for (size_t i = 0; i < page_bytes; i += 8) {
+        a = _mm_crc32_u64(a, load64(data + i));
+        b = _mm_crc32_u64(b, load64(data + page_bytes + i));
+        c = _mm_crc32_u64(c, load64(data + 2 * page_bytes + i));
+    }
+    out[0] = ~(uint32_t)a;
+    out[1] = ~(uint32_t)b;
+    out[2] = ~(uint32_t)c;
+}

@@ -1,0 +1,174 @@
+/* Which ids belong to which fingerprint. */
+#include "ids.h"
+
+#include "decode.h"
+
+/* A word of the groups; bits past their end read as zero. */
+ALWAYS_INLINE Status groups_word(Pages *pages, const Ids *ids, uint64_t index, uint64_t *word) {
+    uint64_t bits = ids->key_count + ids->id_count, from = index * 64, offset = ids->groups_offset + index * 8;
+    Status status = pages_check(pages, offset, offset + 7);
+    if (status != OK) return status;
+    *word = load64(pages->base + offset);
+    if (bits - from < 64) *word &= low_bits((unsigned)(bits - from));
+    return OK;
+}
+
+/* Position of one number `rank` (from 0) in the groups. */
+static Status groups_select(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *position) {
+    uint64_t bits = ids->key_count + ids->id_count, samples = (bits + SAMPLE_BITS - 1) / SAMPLE_BITS;
+    uint64_t low = 0, high = samples, before = 0; /* the last sample block with at most `rank` ones before it */
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2, offset = ids->samples_offset + SAMPLE_BYTES * middle;
+        Status status = pages_check(pages, offset, offset + 7);
+        if (status != OK) return status;
+        if (load64(pages->base + offset) <= rank) low = middle;
+        else high = middle;
+    }
+    uint64_t offset = ids->samples_offset + SAMPLE_BYTES * low, words = (bits + 63) / 64;
+    Status status = pages_check(pages, offset, offset + 7);
+    if (status != OK) return status;
+    before = load64(pages->base + offset);
+    if (before > rank) return BAD_DIRECTORY;
+    for (uint64_t index = low * (SAMPLE_BITS / 64), end = index + SAMPLE_BITS / 64; index < end && index < words; index++) {
+        uint64_t word, ones;
+        status = groups_word(pages, ids, index, &word);
+        if (status != OK) return status;
+        ones = (uint64_t)__builtin_popcountll(word);
+        if (rank - before < ones) {
+            for (; before < rank; before++) word &= word - 1;
+            *position = index * 64 + (uint64_t)__builtin_ctzll(word);
+            return OK;
+        }
+        before += ones;
+    }
+    return BAD_DIRECTORY;
+}
+
+Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count) {
+    if (rank >= ids->key_count) return BAD_DIRECTORY;
+    if (ids->kind == IDS_ONE) {
+        *first = rank;
+        *count = 1;
+        return OK;
+    }
+    uint64_t begin, end = ids->key_count + ids->id_count;
+    Status status = groups_select(pages, ids, rank, &begin);
+    if (status == OK && rank + 1 < ids->key_count) status = groups_select(pages, ids, rank + 1, &end);
+    if (status != OK) return status;
+    if (begin < rank || end <= begin) return BAD_DIRECTORY;
+    *first = begin - rank;
+    *count = end - begin - 1;
+    if (*first > ids->id_count || *count > ids->id_count - *first) return BAD_DIRECTORY;
+    return OK;
+}
+
+/* Fields [first, first + count) of a packed stream, each more than base; the caller knows that they lie in the region. */
+static Status packed_read(Pages *pages, uint64_t offset, unsigned width, uint64_t first, uint64_t count, uint64_t base, uint64_t *out) {
+    uint64_t bit = offset * 8 + first * width, mask = low_bits(width), wrapped = 0;
+    if (width == 0 || count == 0) {
+        for (uint64_t i = 0; i < count; i++) out[i] = base;
+        return OK;
+    }
+    Status status = pages_check(pages, bit >> 3, (bit + count * width - 1) >> 3);
+    if (status != OK) return status;
+    for (uint64_t i = 0; i < count; i++, bit += width) {
+        const uint8_t *at = pages->base + (bit >> 3);
+        unsigned shift = bit & 7;
+        uint64_t word = load64(at) >> shift | (uint64_t)at[8] << 1 << (63 - shift);
+        out[i] = base + (word & mask);
+        wrapped |= out[i] < base;
+    }
+    return wrapped ? BAD_DIRECTORY : OK;
+}
+
+Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
+                       uint64_t *values, uint64_t *count) {
+    uint64_t bit = walk->bit, rank = walk->rank, bits = ids->key_count + ids->id_count, filled = 0, disorder = 0;
+    Status status = OK;
+    if (ids->kind == IDS_ONE) {
+        for (; filled < room && rank < end_rank; filled++) ranks[filled] = rank++;
+    } else {
+        for (int done = 0; !done;) {
+            uint64_t word, left = bits - bit;
+            if (left == 0) {
+                if (rank != end_rank || rank != ids->key_count) return BAD_DIRECTORY;
+                break;
+            }
+            status = groups_word(pages, ids, bit >> 6, &word);
+            if (status != OK) return status;
+            word >>= bit & 63;
+            if (left > 64 - (bit & 63)) left = 64 - (bit & 63);
+            if (rank > 0 && room - filled > left && end_rank - rank >= left) {
+                for (uint64_t i = 0; i < left; i++, word >>= 1) { /* no branch on the data */
+                    uint64_t one = word & 1;
+                    rank += one;
+                    ranks[filled] = rank - 1;
+                    filled += 1 - one;
+                }
+                bit += left;
+                continue;
+            }
+            for (uint64_t i = 0; i < left && !done; i++, word >>= 1) {
+                if (word & 1) {
+                    done = rank == end_rank;
+                    if (done && rank == ids->key_count) return BAD_DIRECTORY; /* more groups than fingerprints */
+                    rank += !done;
+                } else {
+                    if (rank == 0) return BAD_DIRECTORY;
+                    done = filled == room;
+                    if (!done) ranks[filled++] = rank - 1;
+                }
+                bit += !done;
+            }
+        }
+    }
+    if (filled > ids->id_count - walk->value) return BAD_DIRECTORY;
+    status = packed_read(pages, ids->values_offset, ids->width, walk->value, filled, ids->base, values);
+    if (status != OK) return status;
+    for (uint64_t i = 1; i < filled; i++) disorder |= (values[i] <= values[i - 1]) & (ranks[i] == ranks[i - 1]);
+    if (filled > 0) {
+        disorder |= walk->value > 0 && ranks[0] == walk->last_rank && values[0] <= walk->last;
+        walk->last_rank = ranks[filled - 1];
+        walk->last = values[filled - 1];
+    }
+    if (disorder) return BAD_DIRECTORY;
+    walk->bit = bit;
+    walk->rank = rank;
+    walk->value += filled;
+    *count = filled;
+    return OK;
+}
+
+Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found) {
+    Block block;
+    uint64_t scratch[BLOCK_KEYS];
+    int large;
+    uint64_t slot = slot_of(key, table->slot_bits), last_key = slot_end(slot, table->slot_bits), skipped = 0, got, before;
+    Status status = slot_read(pages, table, slot, &block.start, &block.end, &large);
+    *found = 0;
+    if (status != OK) return status;
+    block.previous = slot_start(slot, table->slot_bits);
+    block.first_of_slot = 1;
+    if (large) {
+        uint64_t index, first;
+        status = fence_find(pages, table, key, &index);
+        if (status == OK) status = fence_find(pages, table, block.previous, &first);
+        if (status != OK || index == table->fence_count) return status;
+        uint64_t top = last_key;
+        status = fence_block(pages, table, slot, index, &block, &last_key);
+        if (status != OK || last_key > top) return status;
+        if (index < first) return BAD_DIRECTORY;
+        skipped = (index - first) * BLOCK_KEYS;
+    }
+    if (block.end == block.start) return OK;
+    status = pages_check(pages, block.start >> 3, (block.end - 1) >> 3);
+    if (status == OK) status = decode_block(pages, table, &block, last_key, scratch, &got);
+    if (status == OK) status = packed_get(pages, ids->ranks_offset, ids->rank_width, slot, &before);
+    if (status != OK) return status;
+    for (uint64_t i = 0; i < got; i++)
+        if (scratch[i] == key) {
+            *found = 1;
+            *rank = before + skipped + i;
+        }
+    return OK;
+}

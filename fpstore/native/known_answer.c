@@ -1,0 +1,235 @@
+/* One known answer for every kind of kernel, from tables of a few keys that need no file.
+
+   The answers are those of the portable kernels, which the tests hold against plain twins. */
+#include "known_answer.h"
+
+#include "crc32c.h"
+#include "decode.h"
+#include "encode.h"
+#include "pairs.h"
+#include "pending.h"
+#include "search.h"
+#include "sort.h"
+#include "text_digest.h"
+#include "text_hash.h"
+
+enum {
+    KEYS = 640,
+    FIRST_CLOSE = 300, /* these lie in one slot, and are more than a block of it */
+    END_CLOSE = 460,
+    QUERIES = 4,
+    IMAGE_PAGES = 4,
+    IMAGE_BYTES = IMAGE_PAGES * PAGE_BYTES,
+    DIRECTORY_AT = 2 * PAGE_BYTES,
+    FENCES_AT = 3 * PAGE_BYTES
+};
+
+/* All memory that the answers need: zeros at first, and most of it never touched. */
+typedef struct {
+    uint64_t keys[KEYS], fingerprints[KEYS], queries[QUERIES], out[CHUNK_ROOM];
+    uint32_t folds[KEYS + MOST_LANES + NEIGHBOUR_STEP];
+    uint8_t payload[KEYS * MAX_CODE_BYTES_PER_KEY + 2 * PAYLOAD_SLACK], image[IMAGE_BYTES];
+    uint64_t seen, scratch[KEYS];
+    Encoder encoder;
+    Table table;
+    Pages pages;
+    Chunk chunk;
+    SortRoom sort_room;
+    Search search;
+    PendingSearch pending_search;
+    uint64_t first[KEYS], second[KEYS];
+    uint8_t bits[KEYS];
+} Room;
+
+static uint64_t mixed(uint64_t digest, uint64_t value) { return (digest ^ value) * 0x9E3779B97F4A7C15u + (digest >> 29); }
+
+static uint64_t digest_of(const uint64_t *words, uint64_t count) {
+    uint64_t digest = count;
+    for (uint64_t i = 0; i < count; i++) digest = mixed(digest, words[i]);
+    return digest;
+}
+
+static void fill_room(Room *room) {
+    uint64_t word = 1, before = 0;
+    for (uint64_t i = 0; i < KEYS; i++) {
+        word = mixed(word, i);
+        const uint64_t even = ~(uint64_t)0 / KEYS * i + (word >> 8);
+        const int close = (i > FIRST_CLOSE && i < END_CLOSE) || i % 8 == 7;
+        room->keys[i] = before = close ? before + 1 + (word >> 60) : even;
+    }
+    for (uint64_t i = 0; i < IMAGE_BYTES; i++) room->image[i] = (uint8_t)(i * 167 >> 3);
+    permutation_init(&room->table.permutation, 0xFF00FF000000F000u);
+    unpermute_keys(&room->table.permutation, room->keys, KEYS, room->fingerprints);
+    for (uint64_t i = 0; i < QUERIES; i++) room->queries[i] = room->fingerprints[150 * i] ^ (uint64_t)1 << 5 * i;
+    room->table.slot_bits = 6;
+    room->table.flips = 1;
+    room->table.directory_offset = DIRECTORY_AT;
+    room->table.fences_offset = FENCES_AT;
+    room->pages = (Pages){.base = room->image, .checked_bytes = IMAGE_BYTES, .seen = &room->seen, .pages = IMAGE_PAGES};
+    room->seen = ~(uint64_t)0;
+}
+
+static uint64_t crc_answer(Room *room) {
+    uint32_t sums[IMAGE_PAGES];
+    crc32c_pages(room->image, IMAGE_BYTES - 5, PAGE_BYTES, sums);
+    uint64_t digest = crc32c(0, room->image, 123);
+    for (unsigned i = 0; i < IMAGE_PAGES; i++) digest = mixed(digest, sums[i]);
+    return digest;
+}
+
+static uint64_t hash_answer(Room *room) {
+    static const size_t sizes[] = {0, 3, 7, 12, 30, 100, 200, 700, 3000};
+    uint64_t digest = 0;
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        digest = mixed(digest, xxh3(room->image, sizes[i]));
+        digest = mixed(digest, xxh64(room->image, sizes[i]));
+    }
+    return mixed(mixed(digest, md5_tail(room->image, 100)), sha256_tail(room->image, 100));
+}
+
+static uint64_t permute_answer(Room *room) {
+    permute_keys(&room->table.permutation, room->fingerprints, KEYS, room->out);
+    return mixed(digest_of(room->fingerprints, KEYS), digest_of(room->out, KEYS));
+}
+
+static uint64_t sort_answer(Room *room) {
+    for (uint64_t i = 0; i < KEYS; i++) room->out[i] = room->fingerprints[i * 37 % KEYS];
+    room->sort_room.keys = room->scratch;
+    room->sort_room.room_keys = KEYS;
+    return sort_permuted(&room->table.permutation, room->out, KEYS, room->out + KEYS, &room->sort_room) +
+           digest_of(room->out + KEYS, KEYS);
+}
+
+/* Code words of 4, 6 and 7 bits: short ones for the most frequent deltas. */
+static void fill_code(uint8_t *lengths, uint16_t *words) {
+    uint16_t next = 0;
+    unsigned before = 0;
+    for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) lengths[symbol] = symbol < 7 ? 6 : symbol - 50 < 8 ? 4 : 7;
+    for (unsigned length = 4; length <= 7; length++)
+        for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
+            if (lengths[symbol] != length) continue;
+            next = (uint16_t)(next << (before ? length - before : 0));
+            before = length;
+            words[symbol] = next++;
+        }
+}
+
+/* Encode the keys by a codec and decode them again; what the image holds then is for searches. */
+static uint64_t codec_answer(Room *room, int codec) {
+    uint8_t lengths[SYMBOLS];
+    uint16_t words[SYMBOLS];
+    uint64_t written, more, count = 0;
+    Encoder *encoder = &room->encoder;
+    Table *table = &room->table;
+    fill_code(lengths, words);
+    memset(room->image, 0, IMAGE_BYTES);
+    table->codec = codec;
+    table->rice_bits = codec == CODEC_RICE ? 50 : 0;
+    encoder_init(encoder, codec, table->slot_bits, table->rice_bits, lengths, words, room->image + DIRECTORY_AT, NULL);
+    Status status = encoder_push(encoder, room->keys, KEYS, room->payload, &written);
+    if (status == OK) status = encoder_finish(encoder, room->payload + written, &more);
+    const uint64_t fences = encoder->fence_count;
+    if (status == OK && written + more <= DIRECTORY_AT && fences * FENCE_BYTES <= PAGE_BYTES) {
+        memcpy(room->image, room->payload, written + more);
+        if (fences > 0) memcpy(room->image + FENCES_AT, encoder->fences, fences * FENCE_BYTES);
+        table->payload_bits = encoder->payload_bits;
+        table->fence_count = fences;
+        decode_init(table->decode, lengths);
+        chunk_init(&room->chunk, table->decode);
+        Cursor cursor = {.end_slot = (uint64_t)1 << table->slot_bits, .chunk = &room->chunk};
+        status = cursor_decode(&room->pages, table, &cursor, room->out, CHUNK_ROOM, &count);
+    }
+    encoder_free(encoder);
+    if (status != OK) return status;
+    return mixed(crc32c(0, room->image, IMAGE_BYTES), digest_of(room->out, count < KEYS ? count : KEYS));
+}
+
+static uint64_t decode_answer(Room *room) {
+    uint64_t digest = codec_answer(room, CODEC_RAW);
+    digest = mixed(digest, codec_answer(room, CODEC_RICE));
+    digest = mixed(digest, codec_answer(room, CODEC_XOR));
+    return mixed(digest, codec_answer(room, CODEC_GAP));
+}
+
+static uint64_t search_answer(Room *room) {
+    Table *tables[] = {&room->table};
+    Search *search = &room->search;
+    search->pages = &room->pages;
+    search->tables = tables;
+    search->table_count = 1;
+    search->distance = 3;
+    search->match_limit = KEYS * QUERIES;
+    Status status = search_run(search, room->queries, QUERIES, 0);
+    uint64_t digest = mixed((uint64_t)status, scan_keys(room->keys, KEYS, room->keys[77], 25));
+    if (search->match_count > 1) qsort(search->matches, search->match_count, sizeof(Match), match_order);
+    for (uint64_t i = 0; i < search->match_count; i++) {
+        const Match *match = &search->matches[i];
+        digest = mixed(mixed(digest, match->fingerprint), match->query * 64 + match->distance);
+    }
+    free(search->matches);
+    return digest;
+}
+
+static uint64_t join_answer(Room *room) {
+    Table *tables[] = {&room->table};
+    NeighbourJoin join = {.found = {.tables = tables, .distance = 3, .first = room->first, .second = room->second,
+                                    .bits = room->bits, .room = KEYS},
+                          .keys = room->keys, .folds = room->folds, .count = KEYS, .window_bits = 20, .step = 1};
+    uint64_t digest = 0;
+    fold_keys(room->keys, KEYS, room->folds);
+    while (!join.found.done) {
+        join.found.found = join.found.work = 0;
+        neighbour_join_run(&join);
+        for (uint64_t i = 0; i < join.found.found; i++) /* whatever order they come in */
+            digest += mixed(mixed(room->first[i], room->second[i]), room->bits[i]);
+    }
+    return digest;
+}
+
+static uint64_t pending_answer(Room *room) {
+    Pending pending = {0};
+    PendingSearch *search = &room->pending_search;
+    const uint64_t mask = room->table.permutation.prefix_mask;
+    const unsigned flips = 1;
+    uint64_t digest = 0;
+    Status status = pending_init(&pending, &mask, &flips, 1, 0, KEYS, 12345);
+    if (status == OK) {
+        digest = pending_append(&pending, room->fingerprints, NULL, KEYS, 1, 0);
+        *search = (PendingSearch){.pending = &pending, .distance = 3, .end = KEYS};
+        status = pending_search(search, room->queries, QUERIES);
+        for (uint64_t i = 0; i < search->match_count; i++)
+            digest = mixed(digest, search->matches[i].match.fingerprint + search->matches[i].match.query);
+        free(search->matches);
+    }
+    pending_free(&pending);
+    return mixed(digest, (uint64_t)status);
+}
+
+/* In an order: a search needs the table that was encoded last. */
+static const struct {
+    const char *part;
+    uint64_t (*answer)(Room *);
+    uint64_t known;
+} parts[] = {
+    {"checksum", crc_answer, 0x7FD4DAAA79D6620Au},
+    {"hash", hash_answer, 0x893516CE294E1973u},
+    {"permutation", permute_answer, 0x1AD26CB6F0BBA6C8u},
+    {"sort", sort_answer, 0x112E029BE4ACF1C4u},
+    {"codec", decode_answer, 0x36FB4EDB3DF439D7u},
+    {"search", search_answer, 0x913C9902BA83800Au},
+    {"join", join_answer, 0x90402F908E389F65u},
+    {"pending", pending_answer, 0x0F50D0E42E05F6A0u},
+};
+
+const char *known_answer_wrong(void) {
+    const char *forced = getenv("FPSTORE_WRONG_ANSWER"), *wrong = NULL;
+    Room *room = calloc(1, sizeof *room);
+    if (room == NULL) return "memory";
+    fill_room(room);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && wrong == NULL; i++) {
+        const uint64_t asked = forced != NULL && strcmp(forced, parts[i].part) == 0;
+        if (parts[i].answer(room) + asked != parts[i].known) wrong = parts[i].part;
+    }
+    free(room);
+    return wrong;
+}

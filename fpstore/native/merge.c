@@ -1,0 +1,102 @@
+/* Merging by several lanes at once, and searching likewise. */
+#include "merge.h"
+
+/* Items [i, i_end) of one run and [j, j_end) of the other, and where what they merge into goes. */
+typedef struct {
+    uint64_t i, i_end, j, j_end, out;
+} Lane;
+
+/* A step waits for the one before it, about 8 cycles; so many lanes, cut from the runs beforehand, fill the time. */
+enum { MERGE_LANES = 4 };
+
+typedef unsigned __int128 Item; /* (key, id): orders as pairs do */
+
+ALWAYS_INLINE Item run_item(const Items *run, uint64_t index, int pairs) {
+    return pairs ? (Item)run->keys[index] << 64 | run->ids[index] : run->keys[index];
+}
+
+ALWAYS_INLINE void out_item(uint64_t *keys, uint64_t *ids, uint64_t index, Item item, int pairs) {
+    keys[index] = (uint64_t)(pairs ? item >> 64 : item);
+    if (pairs) ids[index] = (uint64_t)item;
+}
+
+/* The smaller of the next two, past which both runs move: no branch on the data. */
+ALWAYS_INLINE void lane_step(Lane *lane, const Items *a, const Items *b, uint64_t *keys, uint64_t *ids, int pairs) {
+    Item x = run_item(a, lane->i, pairs), y = run_item(b, lane->j, pairs);
+    out_item(keys, ids, lane->out, x < y ? x : y, pairs);
+    lane->i += x <= y;
+    lane->j += y <= x;
+    lane->out++;
+}
+
+ALWAYS_INLINE uint64_t least(uint64_t x, uint64_t y) { return x < y ? x : y; }
+
+/* Steps that need not ask whether a run of the lane has ended. */
+ALWAYS_INLINE uint64_t lane_sure(const Lane *lane) { return least(lane->i_end - lane->i, lane->j_end - lane->j); }
+
+static uint64_t run_lower_bound(const Items *run, Item item, int pairs) {
+    uint64_t low = 0, high = run->count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (run_item(run, middle, pairs) < item) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* merge_keys() and merge_pairs(), in one loop for each. */
+ALWAYS_INLINE uint64_t merge_runs(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids, int pairs) {
+    Lane lanes[MERGE_LANES];
+    uint64_t starts[MERGE_LANES], i = 0, j = 0, end = 0, sure;
+    for (int lane = 0; lane < MERGE_LANES; lane++) {
+        lanes[lane].i = i;
+        lanes[lane].j = j;
+        lanes[lane].out = starts[lane] = i + j;
+        /* Equal items go to the same lane. */
+        i = lane + 1 < MERGE_LANES ? a->count * (uint64_t)(lane + 1) / MERGE_LANES : a->count;
+        j = i < a->count ? run_lower_bound(b, run_item(a, i, pairs), pairs) : b->count;
+        lanes[lane].i_end = i;
+        lanes[lane].j_end = j;
+    }
+    do {
+        sure = lane_sure(&lanes[0]);
+        for (int lane = 1; lane < MERGE_LANES; lane++) sure = least(sure, lane_sure(&lanes[lane]));
+        for (uint64_t step = 0; step < sure; step++)
+            for (int lane = 0; lane < MERGE_LANES; lane++) lane_step(&lanes[lane], a, b, keys, ids, pairs);
+    } while (sure > 0);
+    for (int index = 0; index < MERGE_LANES; index++) {
+        Lane *lane = &lanes[index];
+        while (lane_sure(lane) > 0) lane_step(lane, a, b, keys, ids, pairs);
+        const Items *rest = lane->i < lane->i_end ? a : b;
+        uint64_t from = rest == a ? lane->i : lane->j, count = rest == a ? lane->i_end - from : lane->j_end - from;
+        memcpy(keys + lane->out, rest->keys + from, count * sizeof *keys);
+        if (pairs) memcpy(ids + lane->out, rest->ids + from, count * sizeof *ids);
+        count += lane->out - starts[index];
+        if (end != starts[index]) {
+            memmove(keys + end, keys + starts[index], count * sizeof *keys);
+            if (pairs) memmove(ids + end, ids + starts[index], count * sizeof *ids);
+        }
+        end += count;
+    }
+    return end;
+}
+
+uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys) { return merge_runs(a, b, keys, NULL, 0); }
+
+uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids) {
+    return merge_runs(a, b, keys, ids, 1);
+}
+
+/* A search waits for memory at every step; so many side by side wait at once. */
+enum { SEARCH_LANES = 16 };
+
+void mark_at_least(const Items *items, const uint64_t *keys, const uint64_t *least_ids, uint64_t count, uint8_t *marks) {
+    for (uint64_t first = 0; first < count; first += SEARCH_LANES) {
+        uint64_t lanes = least(count - first, SEARCH_LANES), at[SEARCH_LANES] = {0};
+        for (uint64_t left = items->count; left > 1; left -= left / 2) /* to the last key not above, or the first */
+            for (uint64_t lane = 0; lane < lanes; lane++)
+                at[lane] += -(uint64_t)(items->keys[at[lane] + left / 2] <= keys[first + lane]) & (left / 2);
+        for (uint64_t lane = 0; lane < lanes; lane++)
+            marks[first + lane] |= (items->keys[at[lane]] == keys[first + lane]) & (items->ids[at[lane]] >= least_ids[first + lane]);
+    }
+}

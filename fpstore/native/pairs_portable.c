@@ -1,0 +1,6 @@
+/* Joins, for any machine. */
+#include "pairs.h"
+
+#include "portable.h"
+
+#include "pairs_body.h"

@@ -1,0 +1,6 @@
+/* Joins with AVX-512. */
+#include "pairs.h"
+
+#include "wide.h"
+
+#include "pairs_body.h"

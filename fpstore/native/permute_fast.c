@@ -1,0 +1,6 @@
+/* Permuting keys by PEXT and PDEP. */
+#include "permute.h"
+
+#include "fast.h"
+
+#include "permute_body.h"

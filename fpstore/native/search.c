@@ -1,0 +1,43 @@
+/* What a search has found, and the choice of how it searches. */
+#include "search.h"
+
+typedef struct {
+    Status (*run)(Search *, const uint64_t *, uint64_t, uint64_t);
+    uint64_t (*scan)(const uint64_t *, uint64_t, uint64_t, unsigned);
+} Kernels;
+
+static Kernels kernels = {search_portable, scan_keys_portable};
+
+void search_choose(InstructionSet set) {
+    kernels = (Kernels){search_portable, scan_keys_portable};
+#if FPSTORE_X86
+    if (set == SET_FAST) kernels = (Kernels){search_fast, scan_keys_fast};
+    if (set == SET_WIDE) kernels = (Kernels){search_fast, scan_keys_wide};
+#else
+    (void)set;
+#endif
+}
+
+CHOSEN_AT_LOAD(search_choose)
+
+Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned distance) {
+    if (search->match_count == search->match_limit) return BAD_BLOCK;
+    if (search->match_count == search->match_room) {
+        uint64_t room = search->match_room ? 2 * search->match_room : 16;
+        Match *matches = realloc(search->matches, room * sizeof *matches);
+        if (matches == NULL) return NO_MEMORY;
+        search->matches = matches;
+        search->match_room = room;
+    }
+    search->matches[search->match_count++] = (Match){fingerprint, query, distance};
+    search->done = search->first_only;
+    return OK;
+}
+
+Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
+    return kernels.run(search, queries, count, first_index);
+}
+
+uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance) {
+    return kernels.scan(keys, count, query, distance);
+}

@@ -1,0 +1,141 @@
+/* What a document's shingles weigh, its fingerprint, and the choice of how texts are read. */
+#include "text_simhash.h"
+
+#include <math.h>
+
+uint64_t slot_secret = P64_1;
+
+#define FEW_LOGARITHMS 256
+static int64_t logarithms[FEW_LOGARITHMS];
+
+static int64_t logarithm(uint64_t count) { return (int64_t)floor(WEIGHT_ONE * (1 + log((double)count)) + 0.5); }
+
+typedef struct {
+    Status (*read)(Document *, const Steps *, int, const uint8_t *, size_t); /* into its sums, or if counted its shingles */
+    void (*add_shingles)(Document *, const Steps *);
+    Status (*put_piece)(Tokens *, const TokenSteps *, const uint8_t **, const uint8_t *, const uint8_t *);
+} Kernels;
+
+#define KERNELS_OF(set) (Kernels){document_read_##set, add_shingles_##set, put_piece_##set}
+
+static Kernels kernels = {document_read_portable, add_shingles_portable, put_piece_portable};
+
+void text_choose(InstructionSet set) {
+    for (int count = 1; count < FEW_LOGARITHMS; count++) logarithms[count] = logarithm(count);
+    kernels = KERNELS_OF(portable);
+#if FPSTORE_X86
+    if (set == SET_FAST) kernels = KERNELS_OF(fast);
+    if (set == SET_WIDE) kernels = KERNELS_OF(wide);
+#else
+    (void)set;
+#endif
+}
+
+CHOSEN_AT_LOAD(text_choose)
+
+Status slots_clear(SlotTable *table, size_t size) {
+    if (size > table->room) {
+        free(table->slots);
+        table->room = 0;
+        table->slots = malloc(size * sizeof *table->slots);
+        if (table->slots == NULL) return NO_MEMORY;
+        table->room = size;
+    }
+    memset(table->slots, 0, size * sizeof *table->slots);
+    table->size = size;
+    table->count = 0;
+    return OK;
+}
+
+static Status slots_grow(SlotTable *table) {
+    SlotTable larger = {0};
+    if (slots_clear(&larger, 4 * table->size) != OK) return NO_MEMORY;
+    for (size_t i = 0; i < table->size; i++)
+        if (table->slots[i].value != 0) *shingle_slot(&larger, table->slots[i].hash) = table->slots[i];
+    larger.count = table->count;
+    free(table->slots);
+    *table = larger;
+    return OK;
+}
+
+Status count_shingles(SlotTable *table, const uint64_t *hashes, size_t count) {
+    while (2 * (table->count + count) > table->size)
+        if (slots_grow(table) != OK) return NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        Slot *slot = shingle_slot(table, hashes[i]);
+        table->count += slot->value == 0;
+        slot->hash = hashes[i];
+        slot->value++;
+    }
+    return OK;
+}
+
+int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count) {
+    switch (steps->weights) {
+    case PRESENCE: return WEIGHT_ONE;
+    case CAPPED: return WEIGHT_ONE * (int64_t)(count < CAP ? count : CAP);
+    case LOGARITHM: return count < FEW_LOGARITHMS ? logarithms[count] : logarithm(count);
+    case IDF: {
+        const uint64_t found = shingle_slot(steps->idf, hash)->value;
+        return (int64_t)(count * (found ? found - 1 : steps->idf_unseen));
+    }
+    default: return WEIGHT_ONE * (int64_t)count;
+    }
+}
+
+uint64_t signs(const Sums *sums) {
+    uint64_t fingerprint = 0;
+    for (int bit = 0; bit < 64; bit++) fingerprint |= (uint64_t)(sums->ones[bit] > sums->total - sums->ones[bit]) << bit;
+    return fingerprint;
+}
+
+uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size) {
+    switch (steps->hash) {
+    case XXH3: return xxh3(at, size);
+    case XXH64: return xxh64(at, size);
+    case MD5: return md5_tail(at, size);
+    default: return sha256_tail(at, size);
+    }
+}
+
+void document_free(Document *document) {
+    free(document->utf8.bytes);
+    tokens_free(&document->tokens);
+    free(document->shingles.slots);
+}
+
+Status document_count(Document *document, const Steps *steps, const Given *given) {
+    const uint8_t *text;
+    size_t size;
+    if (given_utf8(given, &document->utf8, &text, &size) != OK) return NO_MEMORY;
+    return kernels.read(document, steps, 1, text, size);
+}
+
+Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
+                                uint64_t *fingerprints, uint32_t *token_counts) {
+    const int counted = steps->weights != FREQUENCY;
+    for (*at = 0; *at < count; ++*at) {
+        const uint8_t *text;
+        size_t size;
+        if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
+        if (kernels.read(document, steps, counted, text, size) != OK) return NO_MEMORY;
+        if (counted) kernels.add_shingles(document, steps);
+        fingerprints[*at] = signs(&document->sums);
+        token_counts[*at] = document->token_count < UINT32_MAX ? (uint32_t)document->token_count : UINT32_MAX;
+    }
+    return OK;
+}
+
+Status document_tokens(Document *document, const TokenSteps *steps, const Given *given) {
+    const uint8_t *text, *end;
+    size_t size;
+    if (given_utf8(given, &document->utf8, &text, &size) != OK) return NO_MEMORY;
+    end = text + size;
+    tokens_begin(&document->tokens);
+    while (text < end) {
+        const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;
+        if (kernels.put_piece(&document->tokens, steps, &text, stop, end) != OK) return NO_MEMORY;
+    }
+    if (size > 0 && steps->kind != CHARACTERS) end_token(&document->tokens);
+    return OK;
+}

@@ -1,0 +1,104 @@
+/* What is done once for a page, a table or a fence. */
+#include "view.h"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+static void page_mark(Pages *pages, uint64_t page) {
+    __atomic_fetch_or(&pages->seen[page >> 6], (uint64_t)1 << (page & 63), __ATOMIC_RELEASE);
+}
+
+Status page_check(Pages *pages, uint64_t page) {
+    uint64_t sum_offset = CRC_BYTES * page, sum_page = sum_offset / PAGE_BYTES, offset, left;
+    uint32_t expected, found;
+    if (!page_seen(pages, pages->pages + sum_page)) {
+        offset = sum_page * PAGE_BYTES;
+        left = pages->checksums_bytes - offset;
+        found = crc32c(0, pages->checksums + offset, left < PAGE_BYTES ? left : PAGE_BYTES);
+        memcpy(&expected, pages->roots + CRC_BYTES * sum_page, CRC_BYTES);
+        if (found != expected) {
+            __atomic_store_n(&pages->bad_page_offset, (uint64_t)(pages->checksums - pages->base) + offset, __ATOMIC_RELAXED);
+            return BAD_PAGE;
+        }
+        page_mark(pages, pages->pages + sum_page);
+    }
+    offset = page * PAGE_BYTES;
+    left = pages->checked_bytes - offset;
+    found = crc32c(0, pages->base + offset, left < PAGE_BYTES ? left : PAGE_BYTES);
+    memcpy(&expected, pages->checksums + sum_offset, CRC_BYTES);
+    if (found != expected) {
+        __atomic_store_n(&pages->bad_page_offset, offset, __ATOMIC_RELAXED);
+        return BAD_PAGE;
+    }
+    page_mark(pages, page);
+    return OK;
+}
+
+void page_ask(const Pages *pages, uint64_t page) {
+#if defined(__linux__)
+    uint64_t sum_page = CRC_BYTES * page / PAGE_BYTES;
+    (void)madvise((void *)(pages->base + page * PAGE_BYTES), PAGE_BYTES, MADV_WILLNEED);
+    if (!page_seen(pages, pages->pages + sum_page)) {
+        uintptr_t sum = (uintptr_t)pages->checksums + sum_page * PAGE_BYTES;
+        (void)madvise((void *)(sum & ~(uintptr_t)(PAGE_BYTES - 1)), 2 * PAGE_BYTES, MADV_WILLNEED);
+    }
+#else
+    (void)pages, (void)page;
+#endif
+}
+
+void decode_init(DecodeEntry *decode, const uint8_t *code_lengths) {
+    for (int index = 0; index < 1 << CODE_LIMIT; index++) decode[index] = SLOW_BAD;
+    unsigned code = 0, previous = 0;
+    for (unsigned length = 1; length <= CODE_LIMIT; length++)
+        for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
+            if (code_lengths[symbol] != length) continue;
+            code <<= length - previous;
+            previous = length;
+            unsigned reversed = 0;
+            for (unsigned bit = 0; bit < length; bit++) reversed |= ((code >> bit) & 1) << (length - 1 - bit);
+            unsigned advance = symbol > 0 ? length + symbol - 1 : SLOW_ZERO;
+            for (unsigned rest = 0; rest < 1u << (CODE_LIMIT - length); rest++)
+                decode[reversed | rest << length] = (DecodeEntry)(advance | length << 8);
+            code++;
+        }
+}
+
+Status fence_find(Pages *pages, const Table *table, uint64_t key, uint64_t *found) {
+    uint64_t low = 0, high = table->fence_count, last_key, word;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        Status status = fence_read(pages, table, middle, &last_key, &word);
+        if (status != OK) return status;
+        if (last_key < key) low = middle + 1;
+        else high = middle;
+    }
+    *found = low;
+    return OK;
+}
+
+Status fence_block(Pages *pages, const Table *table, uint64_t slot, uint64_t index, Block *block, uint64_t *last_key) {
+    uint64_t word, before_key = 0, before_word, begin = slot_start(slot, table->slot_bits);
+    Status status = fence_read(pages, table, index, last_key, &word);
+    if (status != OK) return status;
+    block->previous = begin;
+    block->first_of_slot = 1;
+    if (index > 0) {
+        status = fence_read(pages, table, index - 1, &before_key, &before_word);
+        if (status != OK) return status;
+        if (before_key >= *last_key) return BAD_DIRECTORY;
+        /* Blocks lie one after another, so that a walk over fences decodes no bit twice. */
+        if ((word & low_bits(OFFSET_BITS)) < (before_word & low_bits(OFFSET_BITS)) + (before_word >> OFFSET_BITS))
+            return BAD_DIRECTORY;
+        if (before_key >= begin) {
+            block->previous = before_key;
+            block->first_of_slot = 0;
+        }
+    }
+    uint64_t start = word & low_bits(OFFSET_BITS), bits = word >> OFFSET_BITS;
+    if (bits == 0 || start > table->payload_bits || bits > table->payload_bits - start) return BAD_DIRECTORY;
+    block->start = table->payload_offset * 8 + start;
+    block->end = block->start + bits;
+    return OK;
+}

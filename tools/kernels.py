@@ -1,0 +1,46 @@
+"""With which flags each C kernel (fpstore/native/*.c) is compiled: for setup.py, the fuzzer and the tests in C."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+NATIVE = Path(__file__).parent.parent / "fpstore" / "native"
+FLAGS = ["-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wno-unused-function"]
+
+
+def features(instruction_set: str) -> list[str]:
+    """What the kernels of a set, FAST or WIDE, are compiled for: the list by which the processor is asked, too."""
+    header = (NATIVE / "instruction_sets.h").read_text()
+    (listed,) = re.findall(rf"#define {instruction_set}_FEATURES\(FEATURE\)((?:.*\\\n)*.*)", header)
+    return re.findall(r'FEATURE\("([^"]+)"', listed)
+
+
+def arm64_feature() -> str:
+    """What the kernels for 64-bit ARM are compiled for."""
+    return re.findall(r'#define ARM64_FEATURE "(\w+)"', (NATIVE / "instruction_sets.h").read_text())[0]
+
+
+def machine_of(compiler: str) -> str:
+    """The kind of processor that a compiler compiles for, x86_64 or aarch64 or another."""
+    asked = subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True, check=False).stdout
+    return (asked or os.uname().machine).partition("-")[0].strip().replace("arm64", "aarch64")
+
+
+def flags_of(source: Path, machine: str) -> list[str] | None:
+    """The flags for the processor that the ending of a kernel's name asks for; None where it is of another kind."""
+    fast = [f"-m{feature}" for feature in features("FAST")]
+    wanted = {
+        "fast": ("x86_64", fast),
+        "wide": ("x86_64", fast + [f"-m{feature}" for feature in features("WIDE")]),
+        "arm64": ("aarch64", [f"-march=armv8-a+{arm64_feature()}"]),
+    }
+    kind, flags = wanted.get(source.stem.rpartition("_")[2], (machine, []))
+    return flags if kind == machine else None
+
+
+def sources(machine: str, native: Path = NATIVE) -> dict[Path, list[str]]:
+    """Every file to compile for this kind of machine, and its flags; first what takes longest."""
+    found = {source: flags_of(source, machine) for source in sorted(native.glob("*.c"))}
+    ordered = sorted(found.items(), key=lambda item: item[1] or [], reverse=True)
+    return {source: flags for source, flags in ordered if flags is not None}
