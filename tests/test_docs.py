@@ -30,12 +30,6 @@ FORMAT = "docs/format.md"
 # Every claim of these is shown by a test or by a tool that prints it.
 BOUND = ("README.md", DESIGN, FORMAT, "docs/reliability.md")
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-# Sections that are being rewritten together with the code that makes them true; they are bound when both are in.
-UNBOUND = {
-    (DESIGN, "Slots instead of a directory of last keys"),
-    (DESIGN, "Keys aimed at a prefix"),
-    ("README.md", "Limits"),
-}
 MAX_WORDS = 40
 NAMES = dict(enumerate(["none", "one", "two", "three", "four", "five", "six", "seven", "eight"]))
 SOURCES = ("fpstore", "tests", "tools")
@@ -73,7 +67,7 @@ def test_what_shows_a_claim_is_there(page: str) -> None:
 
 @pytest.mark.parametrize("page", BOUND)
 def test_every_claim_is_shown_by_a_test_or_a_tool(page: str) -> None:
-    claims = [block for block in blocks(page) if block.claims and (page, block.section) not in UNBOUND]
+    claims = [block for block in blocks(page) if block.claims]
     bare = [f"{block.where}: {block.text:.100}" for block in claims if not block.shown_by]
     assert not bare, "\n".join(bare)
 
@@ -86,10 +80,6 @@ def test_a_name_that_shows_nothing_is_told() -> None:
     assert fault_of("tests/test_probe.py") == "tests/test_probe.py has no "
     moved = "tests/test_store.py has no test_streaming_is_exact (it is in test_batch.py)"
     assert fault_of("tests/test_store.py::test_streaming_is_exact") == moved
-
-
-def test_what_is_not_bound_is_there() -> None:
-    assert {(page, block.section) for page in BOUND for block in blocks(page)} >= UNBOUND
 
 
 def test_a_claim_is_told_from_what_is_none() -> None:
@@ -108,7 +98,7 @@ def test_no_sentence_is_over_40_words(page: str) -> None:
         f"{block.where}: {word_count(sentence)} words: {sentence}"
         for block in blocks(page)
         for sentence in block.sentences()
-        if word_count(sentence) > MAX_WORDS and (page, block.section) not in UNBOUND
+        if word_count(sentence) > MAX_WORDS
     ]
     assert not long, "\n".join(long)
 

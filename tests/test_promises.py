@@ -1,6 +1,8 @@
 """What the pages promise of the store as a whole, and no other test shows."""
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from helpers import uniform, write_segment
 
 import fpstore
 from fpstore import CorruptStore
+from fpstore.living.removals import Removals
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.segment.reader import Segment
@@ -100,3 +103,31 @@ def test_an_unused_writer_lock_is_empty(tmp_path: Path) -> None:
 
 def test_the_default_plan_for_a_distance_of_three_has_two_or_three_tables() -> None:
     assert [len(planner.choose(10**n, 3, "balanced").tables) for n in range(13)] == [3] * 9 + [2] * 4
+
+
+MEASURE_PENDING = """
+import numpy as np
+from fpstore.living.removals import Removals
+from fpstore._pending import PendingIndex
+from fpstore.plans import families as plans
+
+def resident():
+    with open("/proc/self/smaps_rollup") as lines:
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("Rss:"))
+
+count = 1 << 20
+keys, ids = np.random.default_rng(1).integers(0, 1 << 64, count, dtype=np.uint64), np.arange(count, dtype=np.uint64)
+tables = plans.flips(3, (1, 0, 0), 3).tables
+before = resident()
+index = PendingIndex([t.prefix_mask for t in tables], [t.flips for t in tables], with_ids=True, capacity=count)
+index.append(keys, ids, 1, 0)
+print((resident() - before) / count)
+"""
+
+
+def test_what_pending_rows_take_is_what_the_readme_says() -> None:
+    done = subprocess.run([sys.executable, "-c", MEASURE_PENDING], capture_output=True, text=True, check=True)
+    assert 71 < float(done.stdout) < 80  # 72 bytes a row, in pages, and what is the same for any number of rows
+    removed = Removals.of(()).with_ids(SOME, 5).with_fingerprints(SOME[:100], 6)
+    blocks = removed.records_before(7)
+    assert sum(block.values.nbytes + block.numbers.nbytes for block in blocks) == 16 * (len(SOME) + 100)
