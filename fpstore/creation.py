@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fpstore.building.rows import Build
+from fpstore.disk import sync_folder, write_all
 from fpstore.errors import CorruptStore
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog, Log, create_catalog
@@ -24,7 +25,7 @@ from fpstore.living.sweep import sweep_segments
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.segment.entry import segment_name
-from fpstore.segment.files import check_file, sync_folder, write_all
+from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 from fpstore.types import Progress
 

@@ -18,6 +18,7 @@ CORE = (
     "threads",
     "forks",
     "checks",
+    "disk",
     "_native",
     "_codec",
     "_view",
@@ -60,7 +61,7 @@ FOLDERS = {
 WINGS = {
     "text": {"errors", "types", "_native"},
     "inputs": {"errors", "types", "text"},
-    "jobs": {"", "errors", "types", "text", "inputs"},
+    "jobs": {"", "disk", "errors", "types", "text", "inputs"},
     "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs"},
 }
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fpstore.disk import sync_folder
 from fpstore.errors import Error
 
 _JOURNAL = "journal.json"
@@ -223,15 +224,6 @@ def write_durably(path: Path, text: str) -> None:
         os.fsync(out.fileno())
     new.replace(path)
     sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """What was created and renamed in folder is on the disk when this returns."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def part_of(path: Path) -> Path:

@@ -11,7 +11,8 @@ from struct import Struct
 
 import numpy as np
 
-from fpstore.jobs.journal import AppendFile, JobError, sync_folder, write_durably
+from fpstore.disk import sync_folder
+from fpstore.jobs.journal import AppendFile, JobError, write_durably
 from fpstore.types import Array, Counts, Ids
 
 _ENTRY = Struct("<QQQ")

@@ -15,8 +15,9 @@ import numpy as np
 
 import fpstore
 from fpstore import Store
+from fpstore.disk import sync_folder
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
-from fpstore.jobs.journal import Job, JobError, has_journal, sync_folder, write_durably
+from fpstore.jobs.journal import Job, JobError, has_journal, write_durably
 from fpstore.jobs.spool import Spool
 from fpstore.text import DEFAULT, Recipe
 from fpstore.types import Ids

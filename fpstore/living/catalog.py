@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 
 from fpstore import forks
 from fpstore.checks import expect
+from fpstore.disk import sync_folder
 from fpstore.errors import CorruptStore, Naming, StoreClosed
 from fpstore.living import changes
 from fpstore.living import environment as environments
@@ -25,7 +26,6 @@ from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Transaction
 from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode
 from fpstore.segment.entry import SegmentEntry
-from fpstore.segment.files import sync_folder
 
 FILE_NAME = "catalog.mdb"
 CHANGES = b"changes"

@@ -8,6 +8,7 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
+from fpstore.disk import write_all
 from fpstore.errors import CorruptStore, Naming
 from fpstore.format import Footer
 from fpstore.types import Array, Buffer, Bytes
@@ -101,15 +102,6 @@ def check_file(path: Path) -> None:
                 raise CorruptStore(f"the page at byte {at} does not have the checksum recorded for it")
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def read_footer(fd: int, file_bytes: int) -> Footer:
     """The footer, and the roots checked against it."""
     if file_bytes < layout.HEADER_BYTES + layout.FOOTER_BYTES:
@@ -140,9 +132,3 @@ def _read_at(fd: int, offset: int, length: int) -> bytes:
 
 def _bytes_of(data: Buffer | Bytes) -> memoryview:
     return data.data.cast("B") if isinstance(data, np.ndarray) else memoryview(data)
-
-
-def write_all(fd: int, data: memoryview) -> None:
-    """Write all of data, however many calls that takes."""
-    while len(data):
-        data = data[os.write(fd, data) :]

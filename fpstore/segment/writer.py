@@ -12,10 +12,11 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import PackedWriter, crc32c, page_checksums
+from fpstore.disk import sync_folder
 from fpstore.format import CRC_BYTES, Footer, Header, SegmentRecord, Summary, TableRecord
 from fpstore.plans.plan import TablePlan
 from fpstore.segment.entry import SegmentEntry
-from fpstore.segment.files import ChecksummedFile, check_file, sync_folder
+from fpstore.segment.files import ChecksummedFile, check_file
 from fpstore.segment.table import encode_table
 from fpstore.types import Array, Ids, Keys, SortedKeys
 
