@@ -11,7 +11,7 @@ import xxhash
 from plain_unicode import characters, normalise, words
 
 from fpstore.text import Recipe
-from fpstore.text.idf import Model
+from fpstore.text.model import Model
 
 ONE = 1 << 16
 

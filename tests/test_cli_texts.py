@@ -8,7 +8,7 @@ from outcome import Command, Outcome
 
 import fpstore
 from fpstore.text import DEFAULT, PRESETS, Recipe
-from fpstore.text.idf import read_model
+from fpstore.text.model import read_model
 
 LONG = " ".join(f"word{number}" for number in range(400))
 TEXTS = (f"{LONG} one", f"{LONG} two", f"three {LONG}")

@@ -23,7 +23,7 @@ from fpstore.living.state import RECORD_VERSION, decode, encode
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
-from fpstore.text import cleaning, idf
+from fpstore.text import cleaning, idf, model
 
 DESIGN = "docs/design.md"
 FORMAT = "docs/format.md"
@@ -174,7 +174,7 @@ NUMBERS = (
     (DESIGN, "each at least {} times the next", NAMES[removals.RUN_RATIO]),
     (DESIGN, "nests deeper than {} elements", cleaning.MAX_DEPTH),
     (DESIGN, "in at most 2^{} places", idf.MAX_SHINGLES.bit_length() - 1),
-    (DESIGN, "weights in units of 2^-{}", idf.UNIT.bit_length() - 1),
+    (DESIGN, "weights in units of 2^-{}", model.UNIT.bit_length() - 1),
     ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
     ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
     ("README.md", "shared by up to {:,} reading processes", environment.MAX_READERS),

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from fpstore.errors import CorruptStore
 from fpstore.text import DEFAULT, Recipe
 from fpstore.text import idf as module
-from fpstore.text.idf import UNIT, Learner, Model, read_model
+from fpstore.text.idf import Learner
+from fpstore.text.model import UNIT, Model, read_model
 
 WORDS = Recipe("words", shingle=1)
 

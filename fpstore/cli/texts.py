@@ -67,7 +67,7 @@ def recipe_asked(name: str | None, idf_path: str | None) -> "Recipe":
 
 def with_model_at(recipe: "Recipe", idf_path: str | None) -> "Recipe":
     """The recipe with the model of --idf. UsageError where it has weights idf and there is none."""
-    from fpstore.text.idf import read_model
+    from fpstore.text.model import read_model
 
     if idf_path is not None:
         return recipe.with_model(read_model(idf_path))

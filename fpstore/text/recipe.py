@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,10 +42,8 @@ import numpy.typing as npt
 from fpstore.errors import UnsupportedVersion
 from fpstore.text import _simhash
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
+from fpstore.text.model import Model
 from fpstore.text.tokens import Prepare, preparation
-
-if TYPE_CHECKING:
-    from fpstore.text.idf import Model
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
 VERSION = 2
