@@ -47,8 +47,8 @@ def test_fingerprints_join_as_in_the_model(
 ) -> None:
     folder = tmp_path_factory.mktemp("cluster")
     with pytest.MonkeyPatch.context() as patch, fpstore.create(folder / "s.fps", k=6) as store:
-        for module in (centers, leaders):
-            patch.setattr(module, "SLICE", slice_size)
+        patch.setattr(centers, "SLICE", slice_size)
+        patch.setattr(leaders, "PIECE_ROWS", slice_size)
         patch.setattr(centers, "_FIRST_CAPACITY", 1)
         found = Centers(store, Votes(folder / "votes"), k, 0) if update_center else Leaders(store, k, 0)
         verdicts = found.decide(np.array(keys, dtype=np.uint64))

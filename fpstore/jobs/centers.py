@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore import Store
-from fpstore.jobs.leaders import VERDICT, nearest_rows
+from fpstore.jobs.leaders import VERDICT, nearest_matches
 from fpstore.types import Array, Ids, Keys
 
 # How many documents are looked up at once. Centers that moved meanwhile are compared one by one.
@@ -86,7 +86,9 @@ class Centers:
         return verdicts
 
     def _decide_slice(self, keys: Keys, verdicts: Array) -> None:
-        ends, near_rows = nearest_rows(self._store, keys, self._k)
+        query, bits, found_ids = nearest_matches(self._store, keys, self._k)
+        ends = np.searchsorted(query, np.arange(len(keys) + 1)).tolist()
+        near_rows = list(zip(bits.tolist(), found_ids.tolist(), strict=True))
         first_new = self.next_id
         # Clusters whose center the store does not have, or not where it is now, and where it is.
         moved: dict[int, int] = {}

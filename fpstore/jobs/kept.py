@@ -1,13 +1,15 @@
 """Owns what is kept: the leaders of a corpus, with their names, and their texts where matches are confirmed."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from fpstore.jobs.confirm import Checker, Confirm
 from fpstore.jobs.journal import JobError
-from fpstore.jobs.leaders import Leaders, Near
+from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.standing import Workplace
+from fpstore.query.additions import NEW
 from fpstore.text import Recipe
 from fpstore.types import Array, Ids, Keys
 
@@ -38,17 +40,17 @@ class Kept(Leaders):
         found = zip(ids.tolist(), self._spool.names(ids), strict=True)
         return [f"{self._store.path}#{document_id}" if name is None else name for document_id, name in found]
 
-    def _choose(self, index: int, near: Sequence[Near]) -> tuple[Near, float] | None:
+    def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         if self._checker is None:
-            return super()._choose(index, near)
+            return super()._choose(index, near, ids)
         features = self._checker.features(self._texts[index])
-        for each in near:
-            measure, alike = self._checker.measure(features, each[1])
+        for row in near:
+            measure, alike = self._checker.measure(features, int(ids[row]))
             if alike:
-                return each, measure
+                return row, measure
             self.refused += 1
         self._unspooled[self.next_id] = self._texts[index]
-        return None
+        return NEW, math.nan
 
     def _stored(self, indexes: list[int], ids: list[int]) -> None:
         self._spool.append(ids, [self._names[i] for i in indexes], [self._texts[i] for i in indexes])

@@ -9,17 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from fpstore import Store
-from fpstore.types import Array, Keys
-
-# How many documents are looked up at once, and compared with each other.
-SLICE = 256
+from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
+from fpstore.types import Array, Counts, Ids, Keys
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to
 # that. measure: how alike the two are, where that was checked, else NaN.
 VERDICT = np.dtype([("id", "<u8"), ("measure", "<f8"), ("distance", "u1"), ("leads", "?")])
 
-# A leader that a document is near: its distance, its id.
-Near = tuple[int, int]
+_LATER = np.uint64((1 << 64) - 1)
 
 
 class Leaders:
@@ -33,52 +30,47 @@ class Leaders:
     def decide(self, fingerprints: Keys) -> Array:
         """What becomes of documents, each seen as coming after those before it: VERDICT[n]; leaders are stored."""
         verdicts = np.zeros(len(fingerprints), dtype=VERDICT)
-        for start in range(0, len(fingerprints), SLICE):
-            own = slice(start, start + SLICE)
-            self._decide_slice(fingerprints[own], start, verdicts[own])
+        for start in range(0, len(fingerprints), PIECE_ROWS):
+            own = slice(start, start + PIECE_ROWS)
+            self._decide_piece(fingerprints[own], start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
             self._store.add(fingerprints[leads], verdicts["id"][leads])
             self._stored(leads.tolist(), verdicts["id"][leads].tolist())
         return verdicts
 
-    def _choose(self, index: int, near: Sequence[Near]) -> tuple[Near, float] | None:
+    def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         """The leader of a document among those it is near, the nearest first, and how alike they are.
 
-        None where it becomes one itself, with the next id.
+        near: rows of ids, which has their ids. NEW where the document becomes a leader itself, with the next id.
         """
-        return (near[0], np.nan) if near else None
+        return near[0] if near else NEW, np.nan
 
     def _stored(self, indexes: list[int], ids: list[int]) -> None:
         """These documents have become leaders."""
 
-    def _decide_slice(self, keys: Keys, start: int, verdicts: Array) -> None:
+    def _decide_piece(self, keys: Keys, start: int, verdicts: Array) -> None:
         """Fill in the verdicts of documents of which none is stored yet; start: the index of the first."""
-        count = len(keys)
-        ends, near_rows = nearest_rows(self._store, keys, self._k)
-        apart = np.bitwise_count(keys[:, None] ^ keys[None, :])
-        one, other = np.nonzero(np.tril(apart <= self._k, -1))
-        neighbours = np.searchsorted(one, np.arange(count + 1)).tolist()
-        leads, ids = verdicts["leads"], verdicts["id"]
-        for i in range(count):
-            near = near_rows[ends[i] : ends[i + 1]]
-            if neighbours[i] < neighbours[i + 1]:
-                earlier = other[neighbours[i] : neighbours[i + 1]]
-                earlier = earlier[leads[earlier]]
-                if len(earlier):
-                    near = sorted([*near, *zip(apart[i, earlier].tolist(), ids[earlier].tolist(), strict=True)])
-            found = self._choose(start + i, near)
-            if found is None:
-                verdicts[i] = (self.next_id, np.nan, 0, True)
+        query, bits, found_ids = nearest_matches(self._store, keys, self._k)
+        # Of the matches, then of the documents that become leaders: later than all that are stored, in their own order.
+        ids = np.concatenate([found_ids, np.full(len(keys), _LATER)])
+        ties = ids.copy()
+
+        def choose(i: int, near: Sequence[int]) -> int:
+            row, verdicts["measure"][i] = self._choose(start + i, near, ids)
+            if row == NEW:
+                ids[len(query) + i] = self.next_id
                 self.next_id += 1
-            else:
-                (distance, leader), measure = found
-                verdicts[i] = (leader, measure, distance, False)
+            return row
+
+        rows, verdicts["distance"] = in_turn(keys, self._k, query, bits, [ties], choose)
+        leads = rows == NEW
+        verdicts["leads"] = leads
+        verdicts["id"] = ids[np.where(leads, len(query) + np.arange(len(keys)), rows)]
 
 
-def nearest_rows(store: Store, keys: Keys, k: int) -> tuple[list[int], list[Near]]:
-    """What is stored near each of keys: (distance, id), in that order, those of key i from ends[i] to ends[i + 1]."""
+def nearest_matches(store: Store, keys: Keys, k: int) -> tuple[Counts, Array, Ids]:
+    """What is stored near each of keys: the index of the key, distance and id, in that order."""
     found = store.probe_many(keys, k, threads=1)
     ids = np.empty(0, dtype=np.uint64) if found.id is None else found.id
     order = np.lexsort((ids, found.distance, found.query))
-    ends = np.searchsorted(found.query, np.arange(len(keys) + 1)).tolist()
-    return ends, list(zip(found.distance[order].tolist(), ids[order].tolist(), strict=True))
+    return found.query[order], found.distance[order], ids[order]
