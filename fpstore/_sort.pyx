@@ -7,6 +7,9 @@ input. Keys are sorted by native/sort.c, in place.
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
 
+from cpython.buffer cimport PyBUF_FORMAT
+from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
+
 import numpy
 
 from fpstore._native cimport SORT_ROOM_KEYS, Permutation, SortedOut, SortRoom, c_sort_permuted, permutation_init, sort_range
@@ -26,7 +29,12 @@ cdef extern from *:
     """
     void fps_use_large_pages(void *start, size_t bytes) nogil
 
+cdef extern from "Python.h":
+    const Py_ssize_t PY_SSIZE_T_MAX
+
 cdef enum:
+    # Smaller blocks lie among others, which are none of ours to have large pages for.
+    LARGE_BYTES = 4 << 20
     # Below this many pairs insertion sort wins over another round of counting.
     INSERTION_PAIRS = 24
     # 8 bits a round keeps the 2 x 256 write streams inside the first-level cache and TLB.
@@ -223,10 +231,60 @@ def sort_permuted(uint64_t prefix_mask, const uint64_t[::1] fingerprints not Non
     return count
 
 
-def use_large_pages(uint64_t[::1] keys not None):
-    """Ask for large pages under keys where the system has them on demand, as numpy does for what it allocates anew."""
-    if keys.shape[0] > 0:
-        fps_use_large_pages(&keys[0], <size_t>keys.shape[0] * sizeof(uint64_t))
+cdef char* KEY_FORMAT = "Q"
+
+
+cdef class GrowingKeys:
+    """Room for keys (uint64[count], not set at first) that grows and shrinks where it lies if the system can do that.
+
+    numpy.asarray(room) is a view of it; while there is a view the room has to stay as it is, else BufferError. Where
+    the system has large pages on demand they are asked for, as numpy does for what it allocates.
+    """
+
+    cdef uint64_t* _keys
+    cdef Py_ssize_t _count, _stride, _views
+
+    def __cinit__(self, size_t count):
+        self._stride = sizeof(uint64_t)
+        self.resize(count)
+
+    def __dealloc__(self):
+        PyMem_RawFree(self._keys)
+
+    def resize(self, size_t count):
+        """Have room for count keys; those that were there and for which there still is room stay."""
+        cdef uint64_t* keys
+        if self._views:
+            raise BufferError(f"room for {self._count} keys is in use by {self._views} views")
+        if count > <size_t>PY_SSIZE_T_MAX // sizeof(uint64_t):
+            raise MemoryError(f"room for {count} keys")
+        # Through Python's allocator, which tracemalloc sees; a large block is moved by remapping its pages.
+        keys = <uint64_t*>PyMem_RawRealloc(self._keys, count * sizeof(uint64_t))
+        if keys == NULL:
+            raise MemoryError(f"room for {count} keys")
+        self._keys, self._count = keys, <Py_ssize_t>count
+        if count * sizeof(uint64_t) >= LARGE_BYTES:
+            fps_use_large_pages(keys, count * sizeof(uint64_t))
+
+    def __len__(self):
+        return self._count
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        buffer.obj = self
+        buffer.buf = self._keys
+        buffer.itemsize = self._stride
+        buffer.len = self._count * self._stride
+        buffer.format = KEY_FORMAT if flags & PyBUF_FORMAT else NULL
+        buffer.ndim = 1
+        buffer.shape = &self._count
+        buffer.strides = &self._stride
+        buffer.suboffsets = NULL
+        buffer.internal = NULL
+        buffer.readonly = 0
+        self._views += 1
+
+    def __releasebuffer__(self, Py_buffer* buffer):
+        self._views -= 1
 
 
 def unique_sorted(uint64_t[::1] keys not None):

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fpstore._sort import (
+    GrowingKeys,
     group_pairs,
     sort_keys,
     sort_pairs,
     sort_permuted,
     unique_sorted,
     unique_sorted_pairs,
-    use_large_pages,
 )
 from fpstore.plans.permutation import Permutation
 
@@ -120,11 +120,45 @@ def test_keys_need_room_of_their_own_number():
         sort_permuted(0, u64([1, 2, 3]), u64([0, 0]))
 
 
-def test_asking_for_large_pages_changes_nothing():
-    keys = np.arange(3_000_000, dtype=np.uint64)
-    for part in (keys, keys[1:], keys[:0], keys[5:6]):
-        use_large_pages(part)
-    np.testing.assert_array_equal(keys, np.arange(3_000_000))
+@pytest.mark.parametrize("counts", [(0, 5, 0, 7), (10, 3), (1000, 600_000, 3_000_000, 100), (600_000, 0)])
+def test_a_room_keeps_the_keys_for_which_it_has_room(counts: tuple[int, ...]) -> None:
+    room = GrowingKeys(0)
+    kept = u64([])
+    for count in counts:
+        room.resize(count)
+        keys = np.asarray(room)
+        assert (len(room), keys.dtype, keys.shape) == (count, np.uint64, (count,))
+        np.testing.assert_array_equal(keys[: len(kept)], kept[:count])
+        keys[:] = np.arange(count)
+        kept = keys.copy()
+        del keys
+
+
+def test_a_room_that_is_in_use_stays_as_it_is() -> None:
+    room = GrowingKeys(3)
+    keys = np.asarray(room)[1:]
+    with pytest.raises(BufferError, match="room for 3 keys is in use by 1 views"):
+        room.resize(4)
+    keys[:] = 5
+    del keys
+    room.resize(4)
+    assert np.asarray(room)[1:3].tolist() == [5, 5]
+
+
+def test_a_room_outlives_its_owner_while_it_is_in_use() -> None:
+    keys = np.asarray(GrowingKeys(600_000))
+    keys[:] = 7
+    assert int(keys.sum()) == 7 * 600_000
+
+
+@pytest.mark.parametrize("count", [1 << 62, (1 << 64) - 1])
+def test_a_room_that_is_too_large_for_memory_is_refused_and_the_old_one_stays(count: int) -> None:
+    with pytest.raises(MemoryError, match=f"room for {count} keys"):
+        GrowingKeys(count)
+    room = GrowingKeys(2)
+    with pytest.raises(MemoryError, match="room for 576460752303423488 keys"):
+        room.resize(1 << 59)
+    assert len(room) == 2
 
 
 def test_nothing_and_a_single_pair_are_already_sorted():

@@ -57,6 +57,12 @@ def unsynced_lmdb() -> None:
     environment.lmdb.open = lambda *args, **kwargs: lmdb_open(*args, **{**kwargs, "sync": False})
 
 
+def unsynced_creation(left_out: Callable[[Path], bool]) -> None:
+    """Of the folders that the making of a store syncs some are not: the one it is renamed in, or that of a copy."""
+    sync_folder = creation.sync_folder
+    setattr(creation, "sync_folder", lambda folder: None if left_out(folder) else sync_folder(folder))  # noqa: B010
+
+
 def ignored_errors() -> None:
     """A change that could not be written counts as written."""
     append = Catalog.append
@@ -69,17 +75,6 @@ def ignored_errors() -> None:
             return dataclasses.replace(state, next_change=state.next_change + len(records))
 
     setattr(Catalog, "append", ignoring)  # noqa: B010
-
-
-def unsynced_folders(skipped: Callable[[Path], bool]) -> None:
-    """In the creation of a store: of the folder where it appears, or of its segments."""
-    really = creation.sync_folder
-
-    def sync(folder: Path) -> None:
-        if not skipped(folder):
-            really(folder)
-
-    setattr(creation, "sync_folder", sync)  # noqa: B010
 
 
 def write_once(fd: int, data: memoryview) -> None:
@@ -95,8 +90,8 @@ PLANTS: dict[str, Callable[[], None]] = {
     "write-once": lambda: setattr(files, "write_all", write_once),
     "no-segment-sync": lambda: setattr(files.ChecksummedFile, "sync", nothing),
     "no-folder-sync": lambda: setattr(segment_writer, "sync_folder", nothing),
-    "no-rename-sync": lambda: unsynced_folders(lambda folder: folder.name != "segments"),
-    "no-copy-sync": lambda: unsynced_folders(lambda folder: folder.name == "segments"),
+    "no-rename-sync": lambda: unsynced_creation(lambda folder: folder.name != "segments"),
+    "no-copy-sync": lambda: unsynced_creation(lambda folder: folder.name == "segments"),
     "no-catalog-sync": lambda: setattr(catalog, "sync_folder", nothing),
     "no-lmdb-sync": unsynced_lmdb,
 }

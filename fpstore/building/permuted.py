@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fpstore._sort import sort_permuted
+from fpstore._sort import GrowingKeys, sort_permuted
 from fpstore.building.spill import CHUNK_BYTES, KEY_BYTES, Background, KeySorter, SortedKeys, interruptible
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import TablePlan
@@ -57,10 +57,11 @@ def permuted_tables(
 
 def sorted_permuted(fingerprints: Keys, permutation: Permutation) -> SortedKeys:
     """The keys of fingerprints (uint64[n], in any order), sorted and distinct, in memory: 8 bytes for each."""
-    room = np.empty(len(fingerprints), dtype=np.uint64)
-    count = interruptible(partial(sort_permuted, permutation.prefix_mask, fingerprints, room), len(room))
-    room.resize(count, refcheck=False)
-    return SortedKeys([room], None, count, CHUNK_BYTES // KEY_BYTES)
+    room = GrowingKeys(len(fingerprints))
+    work = partial(sort_permuted, permutation.prefix_mask, fingerprints)
+    count = interruptible(lambda: work(np.asarray(room)), len(room))
+    room.resize(count)
+    return SortedKeys([np.asarray(room)], None, count, CHUNK_BYTES // KEY_BYTES)
 
 
 def _through_sorter(

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fpstore._sort import group_pairs, sort_keys, sort_pairs, unique_sorted_pairs, use_large_pages
+from fpstore._sort import GrowingKeys, group_pairs, sort_keys, sort_pairs, unique_sorted_pairs
 from fpstore.merging import Columns, merged
 from fpstore.threads import wait_for
 from fpstore.types import Keys
@@ -274,7 +274,7 @@ class _Sorter:
         # A merge holds its pieces beside what it has taken from them.
         self._merge_room = (memory_bytes - RESERVE_BYTES) // (self._item_bytes * (scratch + 1))
         self._chunk_items = min(memory_bytes // 8, CHUNK_BYTES) // self._item_bytes
-        self._columns = [np.empty(min(expected_count, self._limit), np.uint64) for _ in range(column_count)]
+        self._rooms = [GrowingKeys(min(expected_count, self._limit)) for _ in range(column_count)]
         self._size = 0
         self._runs: _Spill | None = None
         self._bounds = [0]
@@ -289,22 +289,25 @@ class _Sorter:
                 self._make_room()
             count = min(total - added, self._limit - self._size)
             self._reserve(self._size + count)
-            for buffer, column in zip(self._columns, columns, strict=True):
-                buffer[self._size : self._size + count] = column[added : added + count]
-            self._size += count
+            end = self._size + count
+            for room, column in zip(self._rooms, columns, strict=True):
+                np.asarray(room)[self._size : end] = column[added : added + count]
+            self._size = end
             added += count
 
     def _reserve(self, size: int) -> None:
-        # realloc moves a large buffer by remapping its pages, so that growing needs no second copy, and
-        # steps of an eighth waste no more than that.
-        if size > len(self._columns[0]):
-            capacity = min(self._limit, max(size, len(self._columns[0]) * 9 // 8))
-            for buffer in self._columns:
-                buffer.resize(capacity, refcheck=False)
-                use_large_pages(buffer)
+        # Growing needs no second copy of a large room, and steps of an eighth waste no more than that.
+        if size > len(self._rooms[0]):
+            capacity = min(self._limit, max(size, len(self._rooms[0]) * 9 // 8))
+            for room in self._rooms:
+                room.resize(capacity)
+
+    def _items(self) -> list[Keys]:
+        """Views of what was gathered, for a moment: while there are any, the rooms cannot grow."""
+        return [np.asarray(room)[: self._size] for room in self._rooms]
 
     def _sort(self) -> None:
-        self._size = _sort_distinct([buffer[: self._size] for buffer in self._columns])
+        self._size = _sort_distinct(self._items())
 
     def _make_room(self) -> None:
         self._sort()
@@ -314,8 +317,8 @@ class _Sorter:
 
     def _spill_run(self) -> None:
         if self._runs is None:
-            self._runs = _Spill(self._directory, len(self._columns))
-        self._runs.append([buffer[: self._size] for buffer in self._columns])
+            self._runs = _Spill(self._directory, len(self._rooms))
+        self._runs.append(self._items())
         self._bounds.append(self._runs.count)
         self._size = 0
 
@@ -324,10 +327,11 @@ class _Sorter:
         self._sort()
         if self._runs is not None and self._size:
             self._spill_run()
-        columns, count = self._columns, self._size
-        self._columns, self._size = [np.empty(0, np.uint64) for _ in columns], 0
-        for buffer in columns:
-            buffer.resize(count, refcheck=False)
+        rooms, count = self._rooms, self._size
+        self._rooms, self._size = [GrowingKeys(0) for _ in rooms], 0
+        for room in rooms:
+            room.resize(count)
+        columns: list[Keys] = [np.asarray(room) for room in rooms]
         if self._runs is None:
             return columns, None, count, self._chunk_items
         merged = self._merge_all(self._runs)
@@ -338,11 +342,11 @@ class _Sorter:
         bounds = np.array(self._bounds, np.int64)
         fan_in = self._merge_room * self._item_bytes // MIN_PIECE_BYTES
         while len(bounds) > 2:
-            merged = _Spill(self._directory, len(self._columns))
+            merged = _Spill(self._directory, len(self._rooms))
             new_bounds = [0]
             for first in range(0, len(bounds) - 1, fan_in):
                 group = bounds[first : first + fan_in + 1]
-                _merge(runs, group, merged, len(self._columns), self._merge_room)
+                _merge(runs, group, merged, len(self._rooms), self._merge_room)
                 new_bounds.append(merged.count)
             runs.close()
             runs, bounds = merged, np.array(new_bounds, np.int64)
