@@ -17,7 +17,7 @@ from fpstore.huffman import code_lengths
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
-from fpstore.plans.plan import Plan, TablePlan
+from fpstore.plans.plan import Plan
 from fpstore.segment import crowding, report
 from fpstore.segment.reader import Segment
 from fpstore.types import Keys
@@ -338,125 +338,11 @@ def test_stats_decode_nothing(tmp_path: Path) -> None:
     segment.close()
 
 
-# Crowded slots.
-
-
-def brute_slots(fingerprints: Keys, table: TablePlan, slot_bits: int) -> dict[int, int]:
-    """How many keys each slot of a table has."""
-    keys = Permutation(table.prefix_mask).apply(fingerprints).tolist()
-    slots = [key >> (64 - slot_bits) for key in keys]
-    return {slot: slots.count(slot) for slot in set(slots)}
-
-
-@pytest.mark.parametrize("codec", layout.CODECS)
-@pytest.mark.parametrize("slot_bits", [0, 2, 5])
-@pytest.mark.parametrize("table", [0, 1])
-def test_the_largest_slots_have_as_many_keys_as_they_say(table: int, slot_bits: int, codec: str) -> None:
-    counts = brute_slots(CLUSTERED, PLAN.tables[table], slot_bits)
-    with helpers.segment_of(CLUSTERED, PLAN, codec=codec, slot_bits=slot_bits) as segment:
-        found = crowding.largest_slots(segment, table, 3)
-        assert len(found) == min(3, len(counts))
-        assert [slot.keys for slot in found] == [counts[slot.slot] for slot in found]
-        assert [slot.keys for slot in found] == sorted((slot.keys for slot in found), reverse=True)
-        for slot in found:
-            inside = CLUSTERED & np.uint64(slot.mask) == slot.value
-            assert int(inside.sum()) == slot.keys
-
-
-def test_a_crowded_prefix_is_found_first_over_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpstore.segment.crowding.PIECE_RECORDS", 2)
-    rng = np.random.default_rng(33)
-    crowds = [
-        np.uint64(slot << 58) | rng.integers(0, 1 << 58, size, dtype=np.uint64)
-        for slot, size in ((5, 2000), (40, 900), (63, 1500))
-    ]
-    fingerprints = helpers.distinct(np.concatenate([*crowds, helpers.uniform(2000, rng)]))
-    counts = brute_slots(fingerprints, PLAN.tables[0], 6)
-    with helpers.segment_of(fingerprints, PLAN, slot_bits=6) as segment:
-        found = crowding.largest_slots(segment, 0, 3)
-    assert [(slot.slot, slot.keys) for slot in found] == [(slot, counts[slot]) for slot in (5, 63, 40)]
-
-
-def test_inline_slots_come_by_their_size_in_raw_code() -> None:
-    # Every key takes 64 bits, so that the order by code is the order by keys, ties by slot.
-    counts = brute_slots(UNIFORM, PLAN.tables[0], 7)
-    assert max(counts.values()) <= 85
-    ranked = sorted(counts, key=lambda slot: (-counts[slot], slot))
-    with helpers.segment_of(UNIFORM, PLAN, codec="raw", slot_bits=7) as segment:
-        assert [slot.slot for slot in crowding.largest_slots(segment, 0, 10)] == ranked[:10]
-        assert [slot.slot for slot in crowding.largest_slots(segment, 0, 1000)] == ranked
-        assert crowding.largest_slots(segment, 0, 0) == ()
-
-
-def test_no_keys_have_no_largest_slot() -> None:
-    with helpers.segment_of(UNIFORM[:0], PLAN) as segment:
-        assert crowding.largest_slots(segment, 1, 5) == ()
-
-
-def test_a_negative_number_of_slots_is_refused() -> None:
-    with (
-        helpers.segment_of(UNIFORM, PLAN) as segment,
-        pytest.raises(ValueError, match="count is -1, expected 0 or more"),
-    ):
-        crowding.largest_slots(segment, 0, -1)
-
-
-def test_a_damaged_directory_is_an_error_and_no_ranking(tmp_path: Path) -> None:
-    path = helpers.write_segment(tmp_path / "x.fpseg", UNIFORM, PLAN)
-    data = bytearray(path.read_bytes())
-    segment = Segment(path)
-    data[segment.tables[0].directory_offset + 9] ^= 1
-    segment.close()
-    path.write_bytes(data)
-    segment = Segment(path)
-    with pytest.raises(CorruptStore, match=r"x\.fpseg: table 0 directory: the page at byte \d+ "):
-        crowding.largest_slots(segment, 0, 5)
-    segment.close()
-
-
-def test_a_block_past_the_last_slot_is_no_slot(tmp_path: Path) -> None:
-    path = helpers.write_segment(tmp_path / "x.fpseg", UNIFORM, PLAN, slot_bits=4)
-    data = bytearray(path.read_bytes())
-    segment = Segment(path)
-    data[segment.tables[0].directory_offset + 32 + 8 + 2 * 11 + 1] ^= 0x40  # the end of slot 23, of 16
-    segment.close()
-    path.write_bytes(helpers.resealed(data))
-    segment = Segment(path)
-    assert all(slot.slot < 16 for slot in crowding.largest_slots(segment, 0, 100))
-    segment.close()
-
-
-def test_a_crowded_prefix_is_warned_of_with_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpstore.segment.crowding.CROWDED_KEYS", 149)
+def test_what_crowding_warns_of_is_in_the_report_and_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowding, "CROWDED_KEYS", 149)
     aimed = np.arange(150, dtype=np.uint64) + np.uint64(0xABCD << 48)
-    keys = np.unique(np.concatenate([aimed, UNIFORM[:50]]))
-    mask = PLAN.tables[0].prefix_mask
-    with helpers.segment_of(keys, PLAN, slot_bits=4) as segment:
+    with helpers.segment_of(np.unique(np.concatenate([aimed, UNIFORM[:50]])), PLAN, slot_bits=4) as segment:
         found = report.report_segment(segment)
-        assert crowding.fullest_prefix(segment, 0) == ((0xABCD << 48) & mask, 150)
-        monkeypatch.setattr("fpstore.segment.crowding.CROWDED_KEYS", 150)
-        assert not crowding.crowding_warnings(segment)
-    share = f"150 of {len(keys)} fingerprints ({150 / len(keys):.0%})"
-    assert found.warnings[0].startswith(f"table 0: {share} have x & {mask:016x} == {(0xABCD << 48) & mask:016x}; ")
+        assert found.warnings == crowding.crowding_warnings(segment) != ()
     text = report.combine([found]).to_text()
     assert all(f"warning: {warning}" in text for warning in found.warnings)
-
-
-def test_the_fullest_prefix_of_no_keys_has_none() -> None:
-    with helpers.segment_of(UNIFORM[:0], PLAN) as segment:
-        assert crowding.fullest_prefix(segment, 0) == (0, 0)
-
-
-@pytest.mark.parametrize("table", range(len(PLAN.tables)))
-def test_the_fullest_prefix_is_the_one_that_brute_force_finds(table: int) -> None:
-    mask = PLAN.tables[table].prefix_mask
-    values, counts = np.unique(CLUSTERED & np.uint64(mask), return_counts=True)
-    with helpers.segment_of(CLUSTERED, PLAN, slot_bits=2) as segment:
-        value, keys = crowding.fullest_prefix(segment, table)
-    assert keys == counts.max()
-    assert value in values[counts == keys].tolist()
-
-
-def test_an_even_table_gives_no_warning() -> None:
-    with helpers.segment_of(UNIFORM, PLAN) as segment:
-        assert crowding.crowding_warnings(segment) == ()
