@@ -2,11 +2,13 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from outcome import Command, Outcome
 
+import fpstore
 from fpstore.cli import main
 
 # By default the examples are the same each time, so that a failure is the change's and not the day's.
@@ -15,6 +17,11 @@ settings.register_profile("ci", derandomize=True, database=None, deadline=None, 
 settings.register_profile("explore", max_examples=1000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+
+# Processes that tests start import the build that is under test, also where another one is installed.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [os.fspath(Path(fpstore.__file__).parent.parent), os.environ.get("PYTHONPATH")])
+)
 
 # Shells start what runs in the background deaf to Ctrl-C, and so would be the processes that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

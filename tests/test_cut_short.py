@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers import uniform, write_segment
 
-from fpstore import CorruptStore
+from fpstore import CorruptStore, _probe
 from fpstore.plans import families as plans
 from fpstore.segment import reader as segments
 from fpstore.segment.reader import Segment
@@ -21,6 +21,12 @@ SECONDS = 300
 def run(what: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(Path(__file__).parent / "cut_short.py"), what, str(folder)]
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def test_the_process_that_these_tests_start_imports_the_build_under_test() -> None:
+    code = "import fpstore._probe; print(fpstore._probe.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", check=True)
+    assert done.stdout.strip() == _probe.__file__
 
 
 @pytest.mark.slow
