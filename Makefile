@@ -5,6 +5,7 @@
 #   make lint    ruff and mypy
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
+#   make gate    what is compiled and the store, built by gcc and clang at -O0 to -O3, for arm64 under emulation, and asan
 #   make fuzz    hostile segment files, a million of them, under the same sanitizers (FUZZ_ARGS="--inputs 1e7" for more)
 #   make clean   remove whatever was generated, the virtual environment too
 
@@ -20,7 +21,7 @@ SANITIZERS := -fsanitize=address,undefined
 
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.[ch] tools/kernels.py)
 
-.PHONY: demo test test-fast lint bench asan fuzz clean
+.PHONY: demo test test-fast lint bench asan gate gate-reduced fuzz clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python tools/demo.py
@@ -41,16 +42,24 @@ lint: $(VENV)/.linters
 bench: $(VENV)/.installed
 	set -e; for script in $(wildcard tools/bench_*.py); do echo "== $$script"; $(VENV)/bin/python $$script --small; done
 
-asan: $(VENV)/.installed
-	$(VENV)/bin/python -m pip install --quiet 'setuptools>=77' 'Cython>=3.1'
+# -O1, as frames stay readable; through FPSTORE_OPTIMIZE, as setup.py's own level comes after CFLAGS.
+asan: $(VENV)/.builders
 	rm -rf build/asan && mkdir -p build/asan
-	cp -r fpstore tests tools setup.py pyproject.toml build/asan
+	cp -r --preserve=timestamps fpstore tests tools setup.py pyproject.toml README.md LICENSE build/asan
 	find build/asan -name '*.so' -exec rm {} +
-	cd build/asan && CFLAGS="-O1 -g $(SANITIZERS) -fno-sanitize-recover=undefined" LDFLAGS="$(SANITIZERS)" \
+	cd build/asan && CFLAGS="-g $(SANITIZERS) -fno-sanitize-recover=undefined" LDFLAGS="$(SANITIZERS)" FPSTORE_OPTIMIZE=-O1 \
 		$(abspath $(VENV))/bin/python setup.py --quiet build_ext --inplace
-	cd build/asan && ASAN_OPTIONS=detect_leaks=0:handle_sigbus=0 PYTHONMALLOC=malloc \
+	cd build/asan && ASAN_OPTIONS=detect_leaks=0:handle_sigbus=0 PYTHONMALLOC=malloc PYTHONPATH=$(abspath build/asan) \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 		$(abspath $(VENV))/bin/python -m pytest -k "not for_memory" $(ASAN_TESTS)
+
+gate: $(VENV)/.builders
+	$(VENV)/bin/python tools/gate.py
+	tools/gate_arm64.sh $(VENV)/bin/python
+	$(MAKE) asan
+
+gate-reduced: $(VENV)/.builders
+	$(VENV)/bin/python tools/gate.py --reduced
 
 fuzz: $(VENV)/.installed
 	$(VENV)/bin/python tools/fuzz.py $(FUZZ_ARGS)
@@ -66,6 +75,11 @@ $(VENV)/bin/python:
 # The compiled core is built by the install, so whatever it is made of calls for another one.
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml setup.py $(SOURCES)
 	$(VENV)/bin/python -m pip install --quiet -e '.[test]'
+	touch $@
+
+# What compiles the core in the source tree, as pip does in a place of its own.
+$(VENV)/.builders: $(VENV)/.installed
+	$(VENV)/bin/python -m pip install --quiet 'setuptools>=77' 'Cython>=3.1'
 	touch $@
 
 $(VENV)/.linters: $(VENV)/.installed
