@@ -20,8 +20,8 @@ from fpstore.arrays import as_integer, as_key, as_keys, parse_memory
 from fpstore.creation import build_store, copy_store, create_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
 from fpstore.living import changes
-from fpstore.living.catalog import Catalog
-from fpstore.living.opening import open_snapshot
+from fpstore.living.reader import Reader
+from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
 from fpstore.living.writer import Writer
@@ -131,23 +131,19 @@ class Store:
     Each call answers from the state of its beginning, which is the newest; an iterator keeps its state to its end.
     """
 
-    def __init__(self, path: Path, mode: str = "r", durability: str = "commit") -> None:
-        """For open, which see."""
+    def __init__(
+        self, path: Path, mode: str = "r", durability: str = "commit", sizes: LivingSizes | None = None
+    ) -> None:
+        """For open, which see. sizes: for tests and tools, of a store that is open for writing."""
         self.path = path
         self.mode = mode
         self._fork = forks.generation
         self._closed = True
         self._threads: dict[int, Threads] = {}
         self._lock = threading.Lock()
-        self._writer = Writer(path, deferred=durability == "batch") if mode == "w" else None
-        if self._writer is None:
-            self._catalog = Catalog.open(path)
-            try:
-                self._stamp: tuple[int, int] | None = None  # of the snapshot, once that is sure
-                self._snapshot = open_snapshot(path, self._catalog)
-            except BaseException:
-                self._catalog.close()
-                raise
+        self._living: Reader | Writer = (
+            Writer(path, deferred=durability == "batch", sizes=sizes) if mode == "w" else Reader(path)
+        )
         self._closed = False
 
     def __len__(self) -> int:
@@ -174,7 +170,7 @@ class Store:
                 self.close()
 
     def __repr__(self) -> str:
-        purpose = "writing" if self._writer else "reading"
+        purpose = "writing" if self.mode == "w" else "reading"
         state = "closed" if self._closed else f"open for {purpose}, k {self.k}, plan {self.plan.name}"
         return f"<fpstore.Store {os.fspath(self.path)!r}: {state}>"
 
@@ -192,10 +188,7 @@ class Store:
             for threads in self._threads.values():
                 threads.close()
             try:
-                if self._writer is not None:
-                    self._writer.close()
-                else:
-                    self._catalog.close()
+                self._living.close()
             finally:
                 for segment in self.segments:
                     segment.close()
@@ -239,7 +232,7 @@ class Store:
 
     @property
     def _latest(self) -> Snapshot:
-        return self._writer.snapshot if self._writer is not None else self._snapshot
+        return self._living.snapshot
 
     # --- Searching ---
 
@@ -392,9 +385,9 @@ class Store:
 
     def _expect_writer(self) -> Writer:
         self._expect_usable()
-        if self._writer is None:
+        if not isinstance(self._living, Writer):
             raise ValueError(f'{self.path}: opened for reading; open it with mode "w"')
-        return self._writer
+        return self._living
 
     # --- About it ---
 
@@ -445,21 +438,6 @@ class Store:
         if self._fork != forks.generation:
             raise StoreClosed(f"{self.path}: the store was opened before a fork; open it again here")
 
-    def _newest(self) -> Snapshot:
-        """The snapshot of what the catalog says now."""
-        self._expect_usable()
-        if self._writer is not None:
-            return self._writer.snapshot
-        stamp = self._catalog.stamp()
-        if stamp is None or stamp != self._stamp:
-            with self._lock:
-                self._expect_usable()
-                self._snapshot = open_snapshot(self.path, self._catalog, self._snapshot)
-                # The file may show a commit that is not through yet: then LMDB still reads the state before it.
-                arrived = stamp is not None and self._snapshot.state.transaction >= max(stamp)
-                self._stamp = stamp if arrived else None
-        return self._snapshot
-
     def _team(self, count: int) -> Threads:
         """Threads for this store's batches, kept: starting them takes as long as thousands of queries."""
         self._expect_usable()
@@ -486,7 +464,8 @@ class _Reading:
         self._store = store
 
     def __enter__(self) -> Snapshot:
-        return self._store._newest()
+        self._store._expect_usable()
+        return self._store._living.newest()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

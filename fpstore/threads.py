@@ -1,13 +1,15 @@
-"""Threads that share the work of a call, the caller's own among them.
+"""Threads: those that share the work of a call, the caller's own among them, and one that works beside its caller.
 
 Owns who does which item. The answers come in the order of the items, and no item is begun after one has failed.
 """
 
 import os
 import threading
+import weakref
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from fpstore.arrays import as_integer
 
@@ -68,6 +70,67 @@ def thread_count(threads: int | None) -> int:
     return count
 
 
+class Background(Generic[_Result]):
+    """Work under way in a thread of its own. The end of the process does not wait for it.
+
+    Where the system has no thread to give, that is what the work failed with.
+    """
+
+    def __init__(self, work: Callable[[], _Result]) -> None:
+        self._work = work
+        self._outcome: list[_Result] = []
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        alive = _Alive()
+        self._alive = weakref.ref(alive)
+        try:
+            # Thread.start would wait for ever for a thread that had too little memory to begin.
+            start_new_thread(self._run, (alive,))
+        except (RuntimeError, MemoryError) as error:
+            self._error = MemoryError(f"for a thread: {error}")
+            self._ended.set()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        if self._alive() is None and not self._ended.is_set():
+            self._error = MemoryError("for a thread, which ended before it began")
+            self._ended.set()
+        return self._ended.is_set()
+
+    def wait(self) -> None:
+        """Until it has ended. A KeyboardInterrupt ends the waiting, not the work."""
+        # A signal that comes just before the main thread falls asleep does not wake it: so it sleeps for moments.
+        while not self.done:
+            self._ended.wait(HEARING_SECONDS)
+
+    def result(self) -> _Result:
+        """Wait for it; what it returns or raises."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._outcome[0]
+
+    def take_error(self) -> BaseException | None:
+        """What it has raised, if anything; told once."""
+        error, self._error = self._error, None
+        return error
+
+    def _run(self, alive: "_Alive") -> None:
+        try:
+            self._outcome.append(self._work())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+
+class _Alive:
+    """Held by a thread as long as there is one, and by nothing else."""
+
+    __slots__ = ("__weakref__",)
+
+
 def slices(count: int, threads: int, most: int, least: int) -> list[slice]:
     """range(count) cut for so many threads: no slice longer than most, nor (but for the last) shorter than least.
 
@@ -80,14 +143,6 @@ def slices(count: int, threads: int, most: int, least: int) -> list[slice]:
         cut.append(slice(first, min(first + size, count)))
         first += size
     return cut
-
-
-def wait_for(thread: threading.Thread) -> None:
-    """Wait until the thread has ended; Ctrl-C is noticed meanwhile."""
-    # A signal that comes just before the main thread falls asleep does not wake it, so it sleeps for a moment at a
-    # time.
-    while thread.is_alive():
-        thread.join(HEARING_SECONDS)
 
 
 def _drop(waiting: Iterator[int]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from helpers import uniform
 
 import fpstore
+from fpstore.living.sizes import LivingSizes
 
 SOME = uniform(300, np.random.default_rng(1))
 MORE = uniform(300, np.random.default_rng(2))
@@ -23,6 +24,11 @@ def store_without_ids(path):
     """An empty one."""
     fpstore.create(path, ids=False, plan="paper-4").close()
     return path
+
+
+def writer_of(path, durability="commit", **sizes):
+    """The store at path, open for writing, with other sizes than a store has."""
+    return fpstore.Store(path, "w", durability, LivingSizes(**sizes))
 
 
 def rows_of(store):

@@ -18,7 +18,7 @@ from fpstore.cli import add as cli_add
 from fpstore.inputs import compressed
 from fpstore.inputs import text as documents
 from fpstore.living import changes, environment, removals
-from fpstore.living import writer as writers
+from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import RECORD_VERSION, decode, encode
 from fpstore.plans import families as plans
 from fpstore.plans import planner
@@ -31,6 +31,7 @@ FORMAT = "docs/format.md"
 BOUND = ("README.md", DESIGN, FORMAT, "docs/reliability.md")
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 MAX_WORDS = 40
+SIZES = LivingSizes()
 NAMES = dict(enumerate(["none", "one", "two", "three", "four", "five", "six", "seven", "eight"]))
 SOURCES = ("fpstore", "tests", "tools")
 SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".h", ".c"}
@@ -166,11 +167,11 @@ NUMBERS = (
     (DESIGN, "Every page of {:,} bytes has a CRC-32C", layout.PAGE_BYTES),
     (DESIGN, "canonical Huffman code of at most {} bits", layout.MAX_CODE_BITS),
     (DESIGN, "A block has at most {} keys", layout.MAX_BLOCK_KEYS),
-    (DESIGN, "slices of {} rows", writers.SLICE_ROWS),
-    (DESIGN, "From {:,} rows on the log becomes a segment", writers.FLUSH_ROWS),
-    (DESIGN, "at {} times that, additions wait", NAMES[writers.MAX_PENDING_ROWS // writers.FLUSH_ROWS]),
-    (DESIGN, "more than a {} of it", {3: "third"}[writers.GROWTH]),
-    (DESIGN, "wait in memory, up to {:,} rows", writers.DEFERRED_ROWS),
+    (DESIGN, "slices of {} rows", SIZES.piece_rows),
+    (DESIGN, "From {:,} rows on the log becomes a segment", SIZES.flush_rows),
+    (DESIGN, "at {} times that, additions wait", NAMES[SIZES.max_pending_rows // SIZES.flush_rows]),
+    (DESIGN, "more than a {} of it", {3: "third"}[SIZES.growth]),
+    (DESIGN, "wait in memory, up to {:,} rows", SIZES.deferred_rows),
     (DESIGN, "each at least {} times the next", NAMES[removals.RUN_RATIO]),
     (DESIGN, "nests deeper than {} elements", cleaning.MAX_DEPTH),
     (DESIGN, "in at most 2^{} places", idf.MAX_SHINGLES.bit_length() - 1),
@@ -178,11 +179,11 @@ NUMBERS = (
     ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
     ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
     ("README.md", "shared by up to {:,} reading processes", environment.MAX_READERS),
-    ("README.md", "up to {:,} rows as a rule", writers.FLUSH_ROWS),
-    ("README.md", "{} times that at most", NAMES[1 + writers.MAX_PENDING_ROWS // writers.FLUSH_ROWS]),
-    ("README.md", "one for {} fingerprints", writers.KEYS_PER_REMOVAL),
-    ("README.md", "if these are {:,} removals or more", writers.MIN_REMOVALS),
-    ("README.md", "and at {:,} in any case", writers.MAX_REMOVALS),
+    ("README.md", "up to {:,} rows as a rule", SIZES.flush_rows),
+    ("README.md", "{} times that at most", NAMES[1 + SIZES.max_pending_rows // SIZES.flush_rows]),
+    ("README.md", "one for {} fingerprints", SIZES.keys_per_removal),
+    ("README.md", "if these are {:,} removals or more", SIZES.min_removals),
+    ("README.md", "and at {:,} in any case", SIZES.max_removals),
     ("README.md", "A line of input has at most {} MiB", compressed.MAX_LINE_BYTES >> 20),
     ("README.md", "a document {} MiB", documents.MAX_DOCUMENT_BYTES >> 20),
     ("README.md", "a page {} MiB", cleaning.MAX_HTML_BYTES >> 20),

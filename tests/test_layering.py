@@ -54,6 +54,8 @@ FOLDERS = {
         "sweep",
         "snapshot",
         "opening",
+        "reader",
+        "sizes",
         "writer",
     ),
 }

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from living import MORE, SOME, ids_from, keys_of, rows_of, run_python, store_of_some, store_without_ids
+from living import MORE, SOME, ids_from, keys_of, rows_of, run_python, store_of_some, store_without_ids, writer_of
 
 import fpstore
 from fpstore import StoreClosed, StoreLocked
@@ -119,8 +119,7 @@ def test_the_distance_of_a_test_is_at_most_the_plans(folder):
 
 
 def test_more_than_can_be_tested_at_once_is_refused(bare, monkeypatch):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 10)
-    with fpstore.open(bare, "w") as store:
+    with writer_of(bare, flush_rows=10) as store:
         with pytest.raises(ValueError, match=r"^11 fingerprints to test and add at once, expected at most 10$"):
             store.add_if_new(MORE[:11])
         assert len(store) == 0
@@ -188,13 +187,13 @@ def test_a_reader_moves_on_when_asked_or_refreshed(folder):
 def test_a_commit_that_the_file_shows_before_it_is_through_is_not_taken_for_seen(folder, monkeypatch):
     with fpstore.open(folder, "w") as writer, fpstore.open(folder) as reader:
         assert not reader.contains_near(2**63, k=0)
-        before = reader._catalog.stamp()
+        before = reader._living._catalog.stamp()
         during = tuple(max(before) + 1 if number == min(before) else number for number in before)
         with monkeypatch.context() as patch:
-            patch.setattr(reader._catalog, "stamp", lambda: during)
+            patch.setattr(reader._living._catalog, "stamp", lambda: during)
             assert not reader.contains_near(2**63, k=0)
         writer.add([2**63], [7])
-        assert reader._catalog.stamp() == during
+        assert reader._living._catalog.stamp() == during
         assert reader.contains_near(2**63, k=0)
 
 
@@ -233,8 +232,7 @@ def test_a_batch_is_seen_by_others_when_it_is_ended(bare, end):
 
 
 def test_a_batch_holds_back_so_many_rows_and_no_more(bare, monkeypatch):
-    monkeypatch.setattr(writers, "DEFERRED_ROWS", 500)
-    with fpstore.open(bare, "w", durability="batch") as store, fpstore.open(bare) as reader:
+    with writer_of(bare, durability="batch", deferred_rows=500) as store, fpstore.open(bare) as reader:
         store.add(SOME)
         assert keys_of(reader) == []
         store.add(MORE)
@@ -302,9 +300,7 @@ def test_no_rows_change_nothing(folder):
 
 
 def test_an_addition_larger_than_a_flush_becomes_a_segment_at_once(folder, monkeypatch):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 100)
-    monkeypatch.setattr(writers, "GROWTH", 0)  # nothing is merged
-    with fpstore.open(folder, "w") as store, fpstore.open(folder) as reader:
+    with writer_of(folder, flush_rows=100, growth=0) as store, fpstore.open(folder) as reader:
         store.remove(fingerprints=MORE)
         store.add(MORE, ids_from(1000, 300))
         for each in (store, reader):
@@ -315,8 +311,7 @@ def test_an_addition_larger_than_a_flush_becomes_a_segment_at_once(folder, monke
 
 
 def test_what_is_pending_is_flushed_when_there_is_enough(bare, monkeypatch):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 50)
-    with fpstore.open(bare, "w") as store:
+    with writer_of(bare, flush_rows=50) as store:
         for key in SOME.tolist():
             store.add([key])
         store.settle()
@@ -326,8 +321,6 @@ def test_what_is_pending_is_flushed_when_there_is_enough(bare, monkeypatch):
 
 
 def test_additions_wait_for_a_flush_when_too_much_is_pending(bare, monkeypatch):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 10)
-    monkeypatch.setattr(writers, "MAX_PENDING_ROWS", 20)
     begin, flushed = threading.Event(), writers.write_rows
 
     def slow(*arguments):
@@ -335,7 +328,7 @@ def test_additions_wait_for_a_flush_when_too_much_is_pending(bare, monkeypatch):
         return flushed(*arguments)
 
     monkeypatch.setattr(writers, "write_rows", slow)
-    with fpstore.open(bare, "w") as store:
+    with writer_of(bare, flush_rows=10, max_pending_rows=20) as store:
         for key in SOME[:20].tolist():
             store.add([key])
         waiting = threading.Thread(target=store.add, args=(MORE[:1],))
@@ -353,7 +346,6 @@ def test_additions_wait_for_a_flush_when_too_much_is_pending(bare, monkeypatch):
 
 
 def test_a_flush_takes_in_what_came_while_another_was_under_way(bare, monkeypatch):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 10)
     begin, flushed = threading.Event(), writers.write_rows
 
     def slow(*arguments):
@@ -361,7 +353,7 @@ def test_a_flush_takes_in_what_came_while_another_was_under_way(bare, monkeypatc
         return flushed(*arguments)
 
     monkeypatch.setattr(writers, "write_rows", slow)
-    with fpstore.open(bare, "w") as store:
+    with writer_of(bare, flush_rows=10) as store:
         for key in SOME[:15].tolist():
             store.add([key])
         threading.Timer(0.1, begin.set).start()
@@ -386,8 +378,7 @@ def test_compacting_forgets_the_removals(folder, removed):
 
 
 def test_many_small_removals_leave_the_log_without_being_asked(folder, monkeypatch):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 20)
-    with fpstore.open(folder, "w") as store:
+    with writer_of(folder, flush_rows=20) as store:
         for key in SOME[:30].tolist():
             store.remove(fingerprints=[key])
         store.settle()
@@ -398,9 +389,8 @@ def test_many_small_removals_leave_the_log_without_being_asked(folder, monkeypat
 
 @pytest.mark.parametrize("by", ["fingerprints", "ids"])
 def test_removals_alone_are_merged_away_when_there_are_enough(folder, monkeypatch, by):
-    monkeypatch.setattr(writers, "MIN_REMOVALS", 50)
     values = SOME if by == "fingerprints" else np.arange(300, dtype=np.uint64)
-    with fpstore.open(folder, "w") as store:
+    with writer_of(folder, min_removals=50) as store:
         for first in range(0, 240, 10):
             store.remove(**{by: values[first : first + 10]})
         store.settle()
@@ -446,7 +436,7 @@ def test_closing_ends_a_merge_where_it_is(folder, monkeypatch):
     assert begun.wait(60)
     closing = threading.Thread(target=store.close)
     closing.start()
-    while not store._writer._closing:
+    while not store._living._closing:
         pass
     go_on.set()
     closing.join(60)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 from helpers import fingerprint_array
-from living import MORE, SOME, ids_from, keys_of, no_space, rows_of, store_of_some, store_without_ids
+from living import MORE, SOME, ids_from, keys_of, no_space, rows_of, store_of_some, store_without_ids, writer_of
 
 import fpstore
 from fpstore.living import writer as writers
@@ -24,13 +24,12 @@ def bare(tmp_path):
 
 @pytest.mark.parametrize("end", ["flush", "add", "sync", "settle", "compact"])
 def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(bare, monkeypatch, end):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 200)
-    with fpstore.open(bare, "w") as store:
+    with writer_of(bare, flush_rows=200) as store:
         with monkeypatch.context() as failing:
             failing.setattr(writers, "write_rows", no_space)
             store.add(SOME[:100])
             store.add(SOME[100:200])
-            store._writer._flush_job.wait()
+            store._living._flush_job.wait()
             with pytest.raises(OSError, match="No space left"):
                 store.add([1]) if end == "add" else getattr(store, end)()
         assert keys_of(store) == sorted(SOME[:200].tolist())
@@ -56,8 +55,7 @@ def test_a_merge_that_fails_leaves_the_segments_as_they_were(folder, monkeypatch
 
 
 def test_an_addition_that_cannot_become_a_segment_is_not_there(bare, monkeypatch):
-    monkeypatch.setattr(writers, "FLUSH_ROWS", 100)
-    with fpstore.open(bare, "w") as store:
+    with writer_of(bare, flush_rows=100) as store:
         with monkeypatch.context() as failing:
             failing.setattr(writers, "write_rows", no_space)
             with pytest.raises(OSError, match="No space left"):

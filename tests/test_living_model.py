@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 import fpstore
-from fpstore.living import writer as writers
+from fpstore.living.sizes import LivingSizes
 
 STEPS = int(os.environ.get("FPSTORE_MODEL_STEPS", "30"))
 RUNS = int(os.environ.get("FPSTORE_MODEL_RUNS", "30"))
@@ -50,15 +50,19 @@ class LivingStore(RuleBasedStateMachine):
     )
     def begin(self, ids, plan, built, codec, flush_rows):
         self.ids = ids
-        self.flush_rows, writers.FLUSH_ROWS = writers.FLUSH_ROWS, flush_rows
+        self.sizes = LivingSizes(flush_rows=flush_rows)
         if built:
             keys = array(key for key, _ in built)
             fpstore.build(self.path, keys, array(i for _, i in built) if ids else None, plan=plan, codec=codec).close()
             self.model = self.rows_of(built)
-            self.writer = fpstore.open(self.path, "w")
+            self.writer = self.opened()
         else:
-            self.writer = fpstore.create(self.path, ids=ids, plan=plan, codec=codec)
+            fpstore.create(self.path, ids=ids, plan=plan, codec=codec).close()
+            self.writer = self.opened()
         self.reader = fpstore.open(self.path)
+
+    def opened(self, durability="commit"):
+        return fpstore.Store(self.path, "w", durability, self.sizes)
 
     @property
     def path(self) -> Path:
@@ -77,8 +81,8 @@ class LivingStore(RuleBasedStateMachine):
 
     @rule(given=rows, k=st.integers(0, 3))
     def add_if_new(self, given, k):
-        if len(given) > writers.FLUSH_ROWS:
-            given = given[: writers.FLUSH_ROWS]
+        if len(given) > self.sizes.flush_rows:
+            given = given[: self.sizes.flush_rows]
         found = list(self.writer.add_if_new(*self.columns(given), k=k))
         for (key, number), match in zip(given, found, strict=True):
             row = (key, number if self.ids else None)
@@ -116,7 +120,7 @@ class LivingStore(RuleBasedStateMachine):
     @rule(durability=st.sampled_from(["commit", "batch"]))
     def reopen(self, durability):
         self.writer.close()
-        self.writer = fpstore.open(self.path, "w", durability=durability)
+        self.writer = self.opened(durability)
 
     @rule()
     def reopen_reader(self):
@@ -199,8 +203,6 @@ class LivingStore(RuleBasedStateMachine):
         for store in (self.writer, self.reader):
             if store is not None:
                 store.close()
-        if self.writer is not None:
-            writers.FLUSH_ROWS = self.flush_rows
         shutil.rmtree(self.folder)
 
 

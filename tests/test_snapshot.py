@@ -67,7 +67,7 @@ def test_after_a_merge_the_pending_rows_are_shared(folder: Path, monkeypatch: py
         writer.add(SOME[400:500], IDS[400:500])
         writer.remove(ids=IDS[:50])
         before = open_snapshot(folder, catalog)
-        writer._writer._merge_parts(writer._writer.snapshot.parts)
+        writer._living._merge_parts(writer._living.snapshot.parts)
         writer.add(SOME[500:], IDS[500:])
         after = open_snapshot(folder, catalog, before)
         assert (len(before.parts), len(after.parts)) == (2, 1)
@@ -77,7 +77,7 @@ def test_after_a_merge_the_pending_rows_are_shared(folder: Path, monkeypatch: py
 
 def test_after_a_flush_only_later_rows_are_pending(folder: Path) -> None:
     with fpstore.open(folder, "w") as writer:
-        kept = writer._writer
+        kept = writer._living
         writer.add(SOME[300:400], IDS[300:400])
         flushed = kept.snapshot.state.next_change
         writer.add(SOME[400:450], IDS[400:450])

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.threads import Threads, slices
+from fpstore import threads as threads_module
+from fpstore.threads import Background, Threads, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -93,3 +94,62 @@ def test_slices_are_the_range_cut(count: int, threads: int, least: int, longer: 
 
 def test_one_thread_gets_slices_as_long_as_may_be() -> None:
     assert slices(2500, 1, 1000, 10) == [slice(0, 1000), slice(1000, 2000), slice(2000, 2500)]
+
+
+# --- Work beside its caller ---
+
+
+def test_work_in_the_background_returns_or_raises_what_it_came_to() -> None:
+    caller = threading.get_ident()
+    assert Background(threading.get_ident).result() != caller
+    work = Background(lambda: [][0])
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            work.result()
+    assert isinstance(work.take_error(), IndexError)
+    assert work.take_error() is None
+    assert work.done
+
+
+def test_work_in_the_background_is_waited_for_by_any_number() -> None:
+    go_on = threading.Event()
+    work = Background(lambda: go_on.wait(60))
+    assert not work.done
+    waiting = [threading.Thread(target=work.wait) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    go_on.set()
+    for thread in waiting:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert work.done
+    assert work.result() is True
+
+
+def test_a_keyboard_interrupt_in_the_background_is_the_works_own() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Background(interrupted).result()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+def test_where_no_thread_can_be_started_the_work_has_failed(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(threads_module, "start_new_thread", refuse)
+    work = Background(lambda: 1)
+    assert work.done
+    work.wait()
+    with pytest.raises(MemoryError, match=r"^for a thread: "):
+        work.result()
+
+
+def test_a_thread_that_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is left where the memory goes out between the system's thread and the first step of ours.
+    monkeypatch.setattr(threads_module, "start_new_thread", lambda run, arguments: None)
+    work = Background(lambda: 1)
+    with pytest.raises(MemoryError, match=r"^for a thread, which ended before it began$"):
+        work.result()

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import fpstore
-from fpstore.living import writer as writers
+from fpstore.living.sizes import LivingSizes
 
 DISTANCE = 3
 CLUSTERS = 40
@@ -48,8 +48,7 @@ SHARES = {
     "bulk": 3,
 }
 # In place of a million, so that the writer flushes and forgets by itself too.
-FLUSH_ROWS = 5_000
-MIN_REMOVALS = 2_000
+SIZES = LivingSizes(flush_rows=5_000, min_removals=2_000)
 # Answers are checked so many at a time, after the writer has had time to note what it did.
 CALLS = 40
 HELD_OPERATIONS = 3
@@ -164,7 +163,6 @@ class History:
 
 def write(path: Path, history: Path, seed: int, seconds: float) -> dict[str, Any]:
     """Change the store until the time is up; what was done."""
-    writers.FLUSH_ROWS, writers.MIN_REMOVALS = FLUSH_ROWS, MIN_REMOVALS
     rng, universe = random.Random(seed + 1), Universe(seed)
     random_keys = np.random.default_rng(seed)
     fillers: list[Any] = []
@@ -173,7 +171,7 @@ def write(path: Path, history: Path, seed: int, seconds: float) -> dict[str, Any
     done: Counter[str] = Counter()
     problems: list[str] = []
     deadline = time.monotonic() + seconds
-    with fpstore.open(path, "w") as store, history.open("ab", buffering=0) as notes:
+    with fpstore.Store(path, "w", sizes=SIZES) as store, history.open("ab", buffering=0) as notes:
 
         def note(kind: str, values: list[Any]) -> float:
             moment = time.monotonic()

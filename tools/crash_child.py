@@ -26,20 +26,16 @@ from fpstore import creation
 from fpstore.living import catalog, environment, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
+from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import State
 from fpstore.segment import files
 from fpstore.segment import writer as segment_writer
 
 ACTIONS = {"none": 0, "fail": 1, "short": 2, "kill-before": 3, "kill-after": 4, "late": 5}
 # So small that flushes, merges and additions that wait for a flush happen all the time.
-SIZES = {
-    "FLUSH_ROWS": 40,
-    "MAX_PENDING_ROWS": 120,
-    "DEFERRED_ROWS": 60,
-    "SLICE_ROWS": 16,
-    "MIN_REMOVALS": 20,
-    "KEYS_PER_REMOVAL": 8,
-}
+SIZES = LivingSizes(
+    flush_rows=40, max_pending_rows=120, deferred_rows=60, piece_rows=16, min_removals=20, keys_per_removal=8
+)
 PLAN = "flips-2:1,1"
 # Before one goes well, two may raise the errors of a flush and of a merge, and one its own.
 ATTEMPTS = 4
@@ -132,8 +128,6 @@ class Doer:
 
     def run(self) -> None:
         request = self.request
-        for name, value in SIZES.items():
-            setattr(writer, name, value)
         if request["plant"]:
             PLANTS[request["plant"]]()
         if request["watched"]:
@@ -192,7 +186,7 @@ class Doer:
 
     def writer(self, name: str) -> fpstore.Store:
         if name not in self.stores:
-            self.stores[name] = fpstore.open(self.folder / name, "w", durability=self.request["durability"])
+            self.stores[name] = fpstore.Store(self.folder / name, "w", self.request["durability"], SIZES)
         return self.stores[name]
 
     def do(self, operation: dict[str, Any]) -> list[bool] | None:
@@ -203,7 +197,8 @@ class Doer:
         stored = None
         if kind == "create":
             if not path.exists():  # an error may have come after the store was there
-                self.stores[name] = fpstore.create(path, plan=PLAN)
+                fpstore.create(path, plan=PLAN).close()
+                self.stores[name] = fpstore.Store(path, "w", sizes=SIZES)
         elif kind == "build":
             if name in self.stores:
                 self.stores.pop(name).close()
@@ -229,11 +224,11 @@ class Doer:
     def settle(self) -> None:
         """Wait for flushes and merges, so that the calls have one order."""
         for store in self.stores.values():
-            assert store._writer is not None
+            assert store._living is not None
             # A flush ends by beginning a merge.
             for job in (lambda one: one._flush_job, lambda one: one._merge_job):
-                if job(store._writer) is not None:
-                    job(store._writer).wait()
+                if job(store._living) is not None:
+                    job(store._living).wait()
 
 
 def serve() -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from fpstore._sort import GrowingKeys, sort_permuted
-from fpstore.building.spill import CHUNK_BYTES, KEY_BYTES, Background, KeySorter, SortedKeys, interruptible
+from fpstore.building.spill import CHUNK_BYTES, KEY_BYTES, KeySorter, SortedKeys, interruptible
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import TablePlan
+from fpstore.threads import Background
 from fpstore.types import Keys
 from fpstore.types import SortedKeys as AnyKeys
 
@@ -44,7 +45,7 @@ def permuted_tables(
     ahead = threads > 1 and 2 * in_memory.nbytes <= memory_bytes
     rooms = [np.empty(len(in_memory), dtype=np.uint64) for _ in range(min(1 + ahead, len(others)))]
     works = [partial(sort_permuted, permutation.prefix_mask, in_memory) for permutation in others]
-    running: Background | None = Background(partial(works[0], rooms[0])) if ahead and others else None
+    running: Background[int] | None = Background(partial(works[0], rooms[0])) if ahead and others else None
     yield keys0
     for index, work in enumerate(works):
         room = rooms[index % len(rooms)]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fpstore._sort import GrowingKeys, group_pairs, sort_keys, sort_pairs, unique_sorted_pairs
 from fpstore.merging import Columns, merged
-from fpstore.threads import wait_for
+from fpstore.threads import Background
 from fpstore.types import Keys
 
 MIN_MEMORY_BYTES = 1 << 20
@@ -78,36 +78,12 @@ def _close_all(files: list[io.FileIO]) -> None:
         file.close()
 
 
-class Background:
-    """Work under way in a thread of its own. The end of the process does not wait for it."""
-
-    def __init__(self, work: Callable[[], int]) -> None:
-        self._work = work
-        self._outcome: list[int | BaseException] = []
-        self._thread = threading.Thread(target=self._run, name="fpstore sort", daemon=True)
-        self._thread.start()
-
-    def result(self) -> int:
-        """Wait for the work; what it returns or raises. A KeyboardInterrupt ends the waiting, not the work."""
-        wait_for(self._thread)
-        (result,) = self._outcome
-        if isinstance(result, BaseException):
-            raise result
-        return result
-
-    def _run(self) -> None:
-        try:
-            self._outcome.append(self._work())
-        except BaseException as error:
-            self._outcome.append(error)
-
-
 def interruptible(work: Callable[[], int], items: int) -> int:
     """What work on so many items returns or raises; a KeyboardInterrupt does not wait for it.
 
     The main thread, which handles signals, cannot do so inside a compiled call, only while it waits for another thread.
     """
-    if items <= QUICK_ITEMS or threading.current_thread() is not threading.main_thread():
+    if items <= QUICK_ITEMS or threading.get_ident() != threading.main_thread().ident:
         return work()
     return Background(work).result()
 

@@ -20,75 +20,35 @@ from fpstore.living.changes import Change
 from fpstore.living.live import Live
 from fpstore.living.merge import merge_segments, pass_count
 from fpstore.living.opening import open_part, open_snapshot
+from fpstore.living.sizes import LivingSizes
+from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.sweep import sweep_segments
 from fpstore.query import additions
 from fpstore.query.additions import Additions
 from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.reader import Segment
-from fpstore.threads import wait_for
+from fpstore.threads import Background
 from fpstore.types import Array, Ids, Keys, Progress
-
-# Pending rows that are worth a segment, and those at which additions wait for it.
-FLUSH_ROWS = 1 << 20
-MAX_PENDING_ROWS = 4 * FLUSH_ROWS
-# Rows that additions with deferred durability hold back at most.
-DEFERRED_ROWS = 1 << 16
-# A batch is tested and added in pieces of this many rows, each of which is compared with itself.
-SLICE_ROWS = 256
-# A segment is merged with all that are smaller as soon as these together are a third of it: so there are few, and
-# a fingerprint is written again only when its segment grows by that much.
-GROWTH = 3
-# Everything is merged when there is a removal for so many fingerprints, but not for fewer removals than the least, and
-# always for the most: every process holds them in memory.
-KEYS_PER_REMOVAL = 8
-MIN_REMOVALS = 1 << 16
-MAX_REMOVALS = 1 << 22
 
 
 class _Cancelled(BaseException):
     """Ends a flush or a merge when the writer closes."""
 
 
-class _Job:
-    """Work in a thread of its own: a daemon's, as a process that ends need not wait for a merge."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self.error: BaseException | None = None
-        self._work = work
-        self._thread = threading.Thread(target=self._run, name="fpstore-writer", daemon=True)
-        self._thread.start()
-
-    @property
-    def done(self) -> bool:
-        """Whether it has ended."""
-        return not self._thread.is_alive()
-
-    def wait(self) -> None:
-        """Until it has ended; Ctrl-C is heard meanwhile."""
-        wait_for(self._thread)
-
-    def _run(self) -> None:
-        try:
-            self._work()
-        except _Cancelled:
-            pass
-        except BaseException as error:
-            self.error = error
-
-
 class Writer:
     """Writes to the store in folder; nobody else does as long as it is open. Safe to use from several threads."""
 
-    def __init__(self, folder: Path, *, deferred: bool = False) -> None:
+    def __init__(self, folder: Path, *, deferred: bool = False, sizes: LivingSizes | None = None) -> None:
         """Become the writer. deferred: additions may wait for sync. Raises StoreLocked, CorruptStore."""
         self.folder = folder
+        self.sizes = sizes or LivingSizes()
         self._defers = deferred
         self._deferred: list[Change] = []
         self._lock = threading.RLock()
         self._closing = False
-        self._flush_job: _Job | None = None
-        self._merge_job: _Job | None = None
+        self._flush_job: Background[None] | None = None
+        self._merge_job: Background[None] | None = None
         self._merge_progress: Progress | None = None
         # Files of flushes and merges under way, which no sweep may take.
         self._unpublished: set[str] = set()
@@ -103,13 +63,17 @@ class Writer:
             raise
         self._next_segment = self.snapshot.state.next_segment
 
+    def newest(self) -> Snapshot:
+        """What the store is now."""
+        return self.snapshot
+
     # --- Changes ---
 
     def add(self, keys: Keys, ids: Ids | None) -> None:
         """Store fingerprints, each with its id in a store with ids."""
         columns = (keys,) if ids is None else (keys, ids)
         with self._ready():
-            if len(keys) >= FLUSH_ROWS:
+            if len(keys) >= self.sizes.flush_rows:
                 self._add_segment(keys, ids)
             elif len(keys):
                 self._log(changes.ADDED, columns, self._defers)
@@ -117,20 +81,21 @@ class Writer:
     def add_if_new(self, keys: Keys, ids: Ids | None, distance: int) -> Additions:
         """Store those that are near none which is stored, nor near an earlier one of them which now is.
 
-        ValueError for more than FLUSH_ROWS of them.
+        ValueError for more than flush_rows of them.
         """
-        if len(keys) > FLUSH_ROWS:
-            raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {FLUSH_ROWS}")
+        most, size = self.sizes.flush_rows, self.sizes.piece_rows
+        if len(keys) > most:
+            raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
         with self._ready():
             snapshot = self.snapshot
             parts: list[Additions] = []
             new = np.zeros(len(keys), dtype=bool)
             change: Change | None = None
             with self._uncertain():  # the pending index gets rows of all pieces but the last before the log has them
-                for start in range(0, len(keys), SLICE_ROWS):
+                for start in range(0, len(keys), size):
                     if change is not None:
                         snapshot = snapshot.extended([change], snapshot.state)
-                    piece = slice(start, min(start + SLICE_ROWS, len(keys)))
+                    piece = slice(start, min(start + size, len(keys)))
                     piece_ids = None if ids is None else ids[piece]
                     found = snapshot.search(keys[piece], distance)
                     parts.append(additions.decide(keys[piece], piece_ids, found, distance))
@@ -168,7 +133,7 @@ class Writer:
             columns = tuple(column.copy() for column in columns)  # the caller may go on to use the arrays
         records = list(changes.split(kind, columns, state.next_change))
         waiting = self._deferred + records
-        if not deferred or sum(len(change.columns[0]) for change in waiting) >= DEFERRED_ROWS:
+        if not deferred or sum(len(change.columns[0]) for change in waiting) >= self.sizes.deferred_rows:
             return self._write(waiting)
         self._deferred = waiting
         return state.after(len(records))
@@ -186,14 +151,13 @@ class Writer:
     def _ready(self) -> Iterator[None]:
         """The lock, when there is room for more and everything before is known to have gone well."""
         job = self._flush_job
-        if job is not None and self.snapshot.pending_end >= MAX_PENDING_ROWS:
+        if job is not None and self.snapshot.pending_end >= self.sizes.max_pending_rows:
             job.wait()
         with self._lock:
             if self._closing:
                 raise StoreClosed(f"{self.folder}: the store is closed")
             for job in (self._flush_job, self._merge_job):
-                if job is not None and job.error is not None:
-                    error, job.error = job.error, None
+                if job is not None and job.done and (error := job.take_error()) is not None:
                     raise error
             self._find_out()
             yield
@@ -270,7 +234,9 @@ class Writer:
         """In the background, if there is enough to flush. The caller holds the lock."""
         merging = self._merge_job is not None and not self._merge_job.done
         many = not merging and len(self.snapshot.removals) > self._removal_limit(self.snapshot.parts)
-        self._start_flush(1 if many else FLUSH_ROWS)  # everything is merged after it where there are many removals
+        self._start_flush(
+            1 if many else self.sizes.flush_rows
+        )  # everything is merged after it where there are many removals
 
     def _start_flush(self, least: int) -> None:
         """In the background, if so many rows or changes are logged and none is under way. The caller holds the lock."""
@@ -288,7 +254,7 @@ class Writer:
             with self._lock:
                 self._start_merge(self._due())
 
-        self._flush_job = _Job(work)
+        self._flush_job = _until_closed(work)
 
     def _add_segment(self, keys: Keys, ids: Ids | None) -> None:
         self._write(self._deferred)
@@ -306,18 +272,12 @@ class Writer:
     def _due(self) -> tuple[Live, ...]:
         """The segments that are to be merged now."""
         parts = sorted(self.snapshot.parts, key=lambda part: -part.segment.key_count)
-        sizes = [part.segment.key_count for part in parts]
         if self._removal_count(parts) > self._removal_limit(parts):
             return tuple(parts)
-        for i in range(len(parts) - 1):
-            if sizes[i] < GROWTH * sum(sizes[i + 1 :]):
-                return tuple(parts[i:])
-        return ()
+        return tuple(parts[self.sizes.first_due([part.segment.key_count for part in parts]) :])
 
     def _removal_limit(self, parts: Sequence[Live]) -> int:
-        """More removals than that are worth a merge of all segments."""
-        keys = sum(part.segment.key_count for part in parts)
-        return min(max(MIN_REMOVALS, keys // KEYS_PER_REMOVAL), MAX_REMOVALS)
+        return self.sizes.removal_limit(sum(part.segment.key_count for part in parts))
 
     def _removal_count(self, parts: Sequence[Live]) -> int:
         """How many removals a merge of all segments would be rid of."""
@@ -335,7 +295,7 @@ class Writer:
                 with self._lock:
                     parts = self._due()
 
-        self._merge_job = _Job(work)
+        self._merge_job = _until_closed(work)
 
     def _merge_parts(self, parts: Sequence[Live]) -> None:
         with self._lock:
@@ -420,6 +380,16 @@ class Writer:
             self._find_out()
             self._write(self._deferred)
             sweep_segments(self.folder, self._catalog)
+
+
+def _until_closed(work: Callable[[], None]) -> Background[None]:
+    """Work beside the writer, which ends without an error when that closes."""
+
+    def run() -> None:
+        with contextlib.suppress(_Cancelled):
+            work()
+
+    return Background(run)
 
 
 def _columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:

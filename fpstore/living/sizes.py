@@ -1,0 +1,49 @@
+"""The sizes by which a living store decides: when rows become a segment, which segments are merged, who has to wait."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from fpstore.checks import expect, expect_integer
+from fpstore.query.additions import PIECE_ROWS
+
+
+@dataclass(frozen=True)
+class LivingSizes:
+    """What a Writer goes by; the defaults are those of every store. ValueError for what cannot be.
+
+    flush_rows: pending rows that are worth a segment, and the most that are tested and added at once.
+    max_pending_rows: those at which additions wait for it.
+    deferred_rows: what additions with deferred durability hold back at most.
+    piece_rows: a batch is tested and added in pieces of so many.
+    growth: a segment is merged with all that are smaller as soon as these together, so many times, are as large. So
+    there are few, and a fingerprint is written again only when its segment grows by a third. 0: never.
+    keys_per_removal: everything is merged when there is a removal for so many fingerprints, but not for fewer than
+    min_removals, and always for max_removals: every process holds them in memory.
+    """
+
+    flush_rows: int = 1 << 20
+    max_pending_rows: int = 1 << 22
+    deferred_rows: int = 1 << 16
+    piece_rows: int = PIECE_ROWS
+    growth: int = 3
+    keys_per_removal: int = 8
+    min_removals: int = 1 << 16
+    max_removals: int = 1 << 22
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            least = 0 if field.name in ("growth", "min_removals") else 1
+            expect_integer(field.name, getattr(self, field.name), least, 2**31 - 1)
+        waits = self.max_pending_rows
+        expect("max_pending_rows", waits, waits >= self.flush_rows, f"flush_rows, {self.flush_rows}, or more")
+
+    def first_due(self, key_counts: Sequence[int]) -> int:
+        """Of segments from the largest on: the first to be merged with all smaller ones; their number for none."""
+        for index in range(len(key_counts) - 1):
+            if key_counts[index] < self.growth * sum(key_counts[index + 1 :]):
+                return index
+        return len(key_counts)
+
+    def removal_limit(self, key_count: int) -> int:
+        """More removals than that are worth a merge of all segments, with so many keys."""
+        return min(max(self.min_removals, key_count // self.keys_per_removal), self.max_removals)
