@@ -90,20 +90,19 @@ def test_at_most_one_other_table_is_held_and_with_threads_two(tmp_path, threads,
 
 def test_the_next_table_is_sorted_while_the_caller_has_one(tmp_path, monkeypatch):
     keys = some()
-    sorters = []
+    sorters, begun = [], threading.Event()
 
     def sort(*arguments):
-        sorters.append(threading.current_thread())
+        sorters.append(threading.get_ident())
+        begun.set()
         return original(*arguments)
 
     original = permuted.sort_permuted
     monkeypatch.setattr(permuted, "sort_permuted", sort)
     found = permuted_tables(ArrayKeys(keys), keys, PLAN.tables, tmp_path, PLENTY, 2)
     next(found)
-    for thread in sorters:
-        thread.join()
-    assert len(sorters) == 1
-    assert threading.main_thread() not in sorters
+    assert begun.wait(60)
+    assert threading.get_ident() not in sorters
     found.close()
     assert len(sorters) == 1
 
