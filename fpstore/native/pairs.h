@@ -63,6 +63,36 @@ typedef struct {
     uint64_t i, slot; /* where the join stands: the query, the key in its window */
 } QueryJoin;
 
+/* One example of what follows, as AVX2 does it (8 lanes: the quads of two windows). Rows are drawn with 4 windows, not 64.
+
+   Tiles. The flip is of one bit inside a tile (its row, or the place in the row) and one outside:
+
+       tile at base                            partner tile at base ^ outside
+       row 0  [quad][quad][quad][quad]         row 0  [quad][quad][quad][quad]
+       row 1  [quad][ W  ][quad][quad]         row 1  [quad][quad][quad][ P  ]     P's place = W's place ^ inside
+
+   W and P are partners: their windows' numbers differ by the flip. Without a bit outside, both lie in one tile, and the one
+   of the two that lacks the highest flipped bit looks for the other, so that a pair is met once.
+
+   Turns. A quad is the folds of the first four keys of a window. All four of W must meet all four of P, so W's vector is
+   turned within its quads, and each turn is compared with P's:
+
+       turn 0   w0 w1 w2 w3 | v0 v1 v2 v3      V is the window beside W
+       turn 1   w1 w2 w3 w0 | v1 v2 v3 v0
+       turn 2   w2 w3 w0 w1 | v2 v3 v0 v1
+       turn 3   w3 w0 w1 w2 | v3 v0 v1 v2
+       partners p0 p1 p2 p3 | q0 q1 q2 q3      near in turn 1, lane 2: key (2 + 1) % 4 = 3 of W with key 2 of P
+
+   A window of two keys has the quad [w0 w1 x x], where x is the fold of a key behind it XOR a pad: most likely far from all,
+   and where it is near, add_slots() sees that the window has no such key.
+
+   Crowded quads. A window of six keys has w0..w3 in the tile, and w4 w5 only among the keys:
+
+       w0..w3 with p0..p3               join_quads(), as for every window
+       w4 w5  with p0..p3               join_crowded_quad(): w4 w5 in all lanes, the first quads of two flips' partners
+       w0..w3 with p4 p5                the same from P, where P is crowded too
+       w4 w5  with p4 p5                join_crowded_quad(), P's further keys, from the one without the highest bit */
+
 /* Windows whose indexes differ in ROW_BITS low bits and some from low_bit on: the first QUAD folds of each. Where a window has
    fewer keys, folds of the keys behind it fill its place, XOR a pad, lest they be near themselves as keys of their own
    window, or as the filling of a partner: which, where one bit is flipped, has the other pad. */
