@@ -1,7 +1,7 @@
 # Everything from a fresh machine: each target makes its own virtual environment first.
 #   make demo    near-duplicate files in Python's own library, found through the command line
 #   make test    every test            (PYTEST_ARGS="-k probe" for some)
-#   make lint    ruff and mypy
+#   make lint    ruff and mypy, and clang-format where it is installed
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
 #   make fuzz    hostile segment files, a million of them, under the same sanitizers (FUZZ_ARGS="--inputs 1e7" for more)
@@ -19,6 +19,8 @@ SANITIZERS := -fsanitize=address,undefined
 
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.[ch] tools/kernels.py)
 
+C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz,$(folder)/*.c $(folder)/*.h))
+
 .PHONY: demo test lint bench asan fuzz clean
 
 demo: $(VENV)/.installed
@@ -31,6 +33,8 @@ lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	@if command -v clang-format >/dev/null; then clang-format --dry-run --Werror $(C_SOURCES); \
+	else echo "clang-format is not installed: the C sources are not checked"; fi
 
 bench: $(VENV)/.installed
 	set -e; for script in $(wildcard tools/bench_*.py); do echo "== $$script"; $(VENV)/bin/python $$script --small; done

@@ -72,10 +72,11 @@ typedef struct {
     uint8_t group_buffer[GROUP_BYTES];
 } Encoder;
 
-/* The steps of a kernel that encodes a whole directory group straight into the payload. Their writer holds back less than a
-   byte between two codes (fill is 0..7), so that a code of WORD_CODE_BITS always fits the word. */
+/* The steps of a kernel that encodes a whole directory group straight into the payload. Their writer holds back less
+   than a byte between two codes (fill is 0..7), so that a code of WORD_CODE_BITS always fits the word. */
 
-/* Whether the group that starts at the encoder's slot has all its slots, and all its keys are among these: one lies beyond. */
+/* Whether the group that starts at the encoder's slot has all its slots, and all its keys are among these: one lies
+ * beyond. */
 ALWAYS_INLINE int group_is_whole(const Encoder *encoder, const uint64_t *keys, uint64_t count) {
     const uint64_t slots = (uint64_t)1 << encoder->slot_bits;
     return slots - encoder->slot >= GROUP_SLOTS &&
@@ -139,9 +140,9 @@ void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *st
 
 void encode_choose(InstructionSet set);
 
-#define ENCODE_KERNELS(set)                                                               \
-    uint64_t push_group_##set(Encoder *, const uint64_t *, uint64_t);                     \
-    int count_gaps_##set(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *);     \
+#define ENCODE_KERNELS(set)                                                           \
+    uint64_t push_group_##set(Encoder *, const uint64_t *, uint64_t);                 \
+    int count_gaps_##set(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *); \
     int count_xors_##set(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *);
 ENCODE_KERNELS(portable)
 ENCODE_KERNELS(fast)

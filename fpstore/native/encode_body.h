@@ -15,15 +15,16 @@ ALWAYS_INLINE void KERNEL(put_delta)(BitWriter *writer, uint64_t delta, GroupCod
 }
 
 /* Encode the directory group that starts at keys[0] straight into the payload, if all of its keys are among these and
-   no slot of it is large. Returns the number of keys taken; 0, and nothing is changed, where that does not hold: what was
-   written lies behind the payload's end. */
+   no slot of it is large. Returns the number of keys taken; 0, and nothing is changed, where that does not hold: what
+   was written lies behind the payload's end. */
 ALWAYS_INLINE uint64_t KERNEL(push_group_as)(Encoder *encoder, const uint64_t *keys, uint64_t count, int codec) {
     if (!group_is_whole(encoder, keys, count)) return 0;
     const unsigned slot_bits = encoder->slot_bits;
     const uint64_t first_slot = encoder->slot;
     const GroupCode *codes = encoder->group_codes;
     BitWriter writer = group_writer(&encoder->payload);
-    uint64_t bits = 0, taken = 0, least = 0; /* the next key is no smaller than `least`; the caller has seen to the first */
+    uint64_t bits = 0, taken = 0,
+             least = 0; /* the next key is no smaller than `least`; the caller has seen to the first */
     int disorder = 0;
     uint16_t ends[GROUP_SLOTS];
     for (unsigned i = 0; i < GROUP_SLOTS; i++) {
@@ -53,8 +54,8 @@ uint64_t KERNEL(push_group)(Encoder *encoder, const uint64_t *keys, uint64_t cou
 }
 
 /* Count the bit lengths of the deltas of keys after last; whether all of them are larger than the one before. */
-ALWAYS_INLINE int KERNEL(count_deltas)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, int codec,
-                                       uint64_t *counts) {
+ALWAYS_INLINE int KERNEL(count_deltas)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits,
+                                       int codec, uint64_t *counts) {
     /* Every fourth key counts in its own column: a counter just stored cannot be loaded at once. */
     uint64_t columns[4][SYMBOLS] = {{0}};
     uint64_t in_slot = top_bits(slot_bits);

@@ -95,7 +95,8 @@ ALWAYS_INLINE void code_keys(const WideGroup *group, const uint64_t *keys, uint6
         __m512i low = _mm512_andnot_si512(_mm512_sllv_epi64(one, tail), delta), all = _mm512_add_epi64(length, tail);
         codes->long_codes |= _mm512_mask_cmpgt_epu64_mask(ours, all, _mm512_set1_epi64(64)) |
                              _mm512_mask_cmpeq_epu64_mask(ours, zeros, _mm512_setzero_si512());
-        __m512i value = _mm512_or_si512(_mm512_sllv_epi64(low, length), _mm512_and_si512(word, _mm512_set1_epi64(4095)));
+        __m512i value =
+            _mm512_or_si512(_mm512_sllv_epi64(low, length), _mm512_and_si512(word, _mm512_set1_epi64(4095)));
         slots = _mm512_slli_epi64(_mm512_min_epu64(slots, _mm512_set1_epi64(15)), 8);
         _mm512_storeu_si512(codes->values + held, value);
         _mm256_storeu_si256((__m256i *)(codes->infos + held), _mm512_cvtepi64_epi32(_mm512_or_si512(all, slots)));
@@ -104,7 +105,8 @@ ALWAYS_INLINE void code_keys(const WideGroup *group, const uint64_t *keys, uint6
     codes->held = held;
 }
 
-/* Append the codes. *sum: of all codes so far the bits, and 2^32 for each; sums: the same after the last key of each slot. */
+/* Append the codes. *sum: of all codes so far the bits, and 2^32 for each; sums: the same after the last key of each
+ * slot. */
 ALWAYS_INLINE void pack_codes(const WideCodes *codes, BitWriter *writer, uint64_t *sum, uint64_t sums[16]) {
     for (unsigned i = 0; i < codes->held; i++) {
         uint64_t value = codes->values[i];

@@ -21,15 +21,18 @@ static Status groups_select(Pages *pages, const Ids *ids, uint64_t rank, uint64_
         uint64_t middle = low + (high - low) / 2, offset = ids->samples_offset + SAMPLE_BYTES * middle;
         Status status = pages_check(pages, offset, offset + 7);
         if (status != OK) return status;
-        if (load64(pages->base + offset) <= rank) low = middle;
-        else high = middle;
+        if (load64(pages->base + offset) <= rank)
+            low = middle;
+        else
+            high = middle;
     }
     uint64_t offset = ids->samples_offset + SAMPLE_BYTES * low, words = (bits + 63) / 64;
     Status status = pages_check(pages, offset, offset + 7);
     if (status != OK) return status;
     before = load64(pages->base + offset);
     if (before > rank) return BAD_DIRECTORY;
-    for (uint64_t index = low * (SAMPLE_BITS / 64), end = index + SAMPLE_BITS / 64; index < end && index < words; index++) {
+    for (uint64_t index = low * (SAMPLE_BITS / 64), end = index + SAMPLE_BITS / 64; index < end && index < words;
+         index++) {
         uint64_t word, ones;
         status = groups_word(pages, ids, index, &word);
         if (status != OK) return status;
@@ -62,8 +65,10 @@ Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, u
     return OK;
 }
 
-/* Fields [first, first + count) of a packed stream, each more than base; the caller knows that they lie in the region. */
-static Status packed_read(Pages *pages, uint64_t offset, unsigned width, uint64_t first, uint64_t count, uint64_t base, uint64_t *out) {
+/* Fields [first, first + count) of a packed stream, each more than base; the caller knows that they lie in the region.
+ */
+static Status packed_read(Pages *pages, uint64_t offset, unsigned width, uint64_t first, uint64_t count, uint64_t base,
+                          uint64_t *out) {
     uint64_t bit = offset * 8 + first * width, mask = low_bits(width), wrapped = 0;
     if (width == 0 || count == 0) {
         for (uint64_t i = 0; i < count; i++) out[i] = base;
@@ -87,8 +92,8 @@ typedef struct {
     int done;
 } Step;
 
-/* Pass `count` bits that surely fit: for each there is room, should it be an id, and a rank, should it begin a group. No
-   branch on the data. */
+/* Pass `count` bits that surely fit: for each there is room, should it be an id, and a rank, should it begin a group.
+   No branch on the data. */
 ALWAYS_INLINE void step_many(Step *step, uint64_t word, uint64_t count, uint64_t *ranks) {
     uint64_t rank = step->rank, filled = step->filled;
     for (uint64_t i = 0; i < count; i++, word >>= 1) {
@@ -176,7 +181,8 @@ Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key
     Block block;
     uint64_t scratch[BLOCK_KEYS];
     int large;
-    uint64_t slot = slot_of(key, table->slot_bits), last_key = slot_end(slot, table->slot_bits), skipped = 0, got, before;
+    uint64_t slot = slot_of(key, table->slot_bits), last_key = slot_end(slot, table->slot_bits), skipped = 0, got,
+             before;
     Status status = slot_read(pages, table, slot, &block.start, &block.end, &large);
     *found = 0;
     if (status != OK) return status;

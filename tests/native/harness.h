@@ -13,13 +13,13 @@ extern const char *test_name;
 extern uint64_t test_seed, random_state;
 extern InstructionSet machine_set; /* the best there is */
 
-#define EXPECT(held, ...)                                                                                          \
-    do {                                                                                                           \
-        if (held) break;                                                                                           \
-        fprintf(stderr, "%s, seed %llu: %s does not hold: ", test_name, (unsigned long long)test_seed, #held);     \
-        fprintf(stderr, __VA_ARGS__);                                                                              \
-        fprintf(stderr, "\n");                                                                                     \
-        exit(1);                                                                                                   \
+#define EXPECT(held, ...)                                                                                      \
+    do {                                                                                                       \
+        if (held) break;                                                                                       \
+        fprintf(stderr, "%s, seed %llu: %s does not hold: ", test_name, (unsigned long long)test_seed, #held); \
+        fprintf(stderr, __VA_ARGS__);                                                                          \
+        fprintf(stderr, "\n");                                                                                 \
+        exit(1);                                                                                               \
     } while (0)
 
 static uint64_t draw(void) { /* splitmix64 */
@@ -128,7 +128,8 @@ static void image_make(Image *image, const uint64_t *keys, uint64_t count, int c
     encoder_init(&encoder, codec, slot_bits, table->rice_bits, lengths, words, directory, NULL);
     for (uint64_t done = 0; done < count; pushes++) {
         uint64_t some = pushes > 32 ? count - done : 1 + below(count - done);
-        EXPECT(encoder_push(&encoder, keys + done, some, payload + filled, &written) == OK, "%llu keys", (unsigned long long)some);
+        EXPECT(encoder_push(&encoder, keys + done, some, payload + filled, &written) == OK, "%llu keys",
+               (unsigned long long)some);
         filled += written;
         done += some;
     }
@@ -142,7 +143,8 @@ static void image_make(Image *image, const uint64_t *keys, uint64_t count, int c
     image->bytes = room(image->size, 1);
     memcpy(image->bytes, payload, filled);
     memcpy(image->bytes + table->directory_offset, directory, lines * LINE_BYTES);
-    if (encoder.fence_count > 0) memcpy(image->bytes + table->fences_offset, encoder.fences, encoder.fence_count * FENCE_BYTES);
+    if (encoder.fence_count > 0)
+        memcpy(image->bytes + table->fences_offset, encoder.fences, encoder.fence_count * FENCE_BYTES);
     decode_init(table->decode, lengths);
     image->pages.base = image->bytes;
     image->pages.checked_bytes = image->size;

@@ -28,7 +28,8 @@ static int next_value(const Image *image, Bits *bits, uint64_t *value) {
     if (table->codec == CODEC_RICE) {
         uint64_t quotient = 0;
         while (quotient < RICE_ESCAPE && !next_bit(bits)) quotient++;
-        *value = quotient < RICE_ESCAPE ? next_bits(bits, table->rice_bits) | quotient << table->rice_bits : next_bits(bits, 64);
+        *value = quotient < RICE_ESCAPE ? next_bits(bits, table->rice_bits) | quotient << table->rice_bits
+                                        : next_bits(bits, 64);
         return 1;
     }
     Bits look = *bits; /* a code word is at most so long; the table says what it is */
@@ -41,13 +42,16 @@ static int next_value(const Image *image, Bits *bits, uint64_t *value) {
 }
 
 /* The keys of bits [start, end) after `previous`; -1 where they break a rule. */
-static int64_t plain_block(const Image *image, uint64_t start, uint64_t end, uint64_t previous, int first_of_slot, uint64_t *out) {
+static int64_t plain_block(const Image *image, uint64_t start, uint64_t end, uint64_t previous, int first_of_slot,
+                           uint64_t *out) {
     Bits bits = {image->bytes, start};
     int64_t count = 0;
     while (bits.at < end) {
         uint64_t value, key;
         if (count == BLOCK_KEYS || bits.at > end || !next_value(image, &bits, &value)) return -1;
-        key = image->table.codec == CODEC_RAW ? value : image->table.codec == CODEC_XOR ? previous ^ value : previous + value;
+        key = image->table.codec == CODEC_RAW   ? value
+              : image->table.codec == CODEC_XOR ? previous ^ value
+                                                : previous + value;
         if (key < previous || (key == previous && !(count == 0 && first_of_slot))) return -1;
         out[count++] = previous = key;
     }
@@ -65,7 +69,8 @@ static int64_t plain_table(const Image *image, uint64_t *out, uint64_t most) {
         uint16_t ends[GROUP_SLOTS];
         memcpy(ends, line + 8, sizeof ends);
         const uint64_t from = index ? ends[index - 1] : 0, to = ends[index];
-        if (to < from || to - from > BLOCK_BITS || base > table->payload_bits || to > table->payload_bits - base) return -1;
+        if (to < from || to - from > BLOCK_BITS || base > table->payload_bits || to > table->payload_bits - base)
+            return -1;
         if (count + BLOCK_KEYS > most) return -1;
         if (word >> OFFSET_BITS >> index & 1) {
             uint64_t before = low;
@@ -73,19 +78,20 @@ static int64_t plain_table(const Image *image, uint64_t *out, uint64_t most) {
             if (to != from) return -1;
             for (; fence < table->fence_count; fence++, first = 0) {
                 const uint8_t *at = image->bytes + table->fences_offset + fence * FENCE_BYTES;
-                const uint64_t last = load64(at), start = load64(at + 8) & low_bits(OFFSET_BITS), bits = load64(at + 8) >> OFFSET_BITS;
+                const uint64_t last = load64(at), start = load64(at + 8) & low_bits(OFFSET_BITS),
+                               bits = load64(at + 8) >> OFFSET_BITS;
                 if (last > top) break;
                 if (count + BLOCK_KEYS > most || bits == 0 || start + bits > table->payload_bits) return -1;
-                const int64_t found = plain_block(image, table->payload_offset * 8 + start, table->payload_offset * 8 + start + bits,
-                                                  before, first, out + count);
+                const int64_t found = plain_block(image, table->payload_offset * 8 + start,
+                                                  table->payload_offset * 8 + start + bits, before, first, out + count);
                 if (found <= 0 || out[count + (uint64_t)found - 1] != last) return -1;
                 count += (uint64_t)found;
                 before = last;
             }
             if (first) return -1;
         } else if (to > from) {
-            const int64_t found = plain_block(image, table->payload_offset * 8 + base + from, table->payload_offset * 8 + base + to,
-                                              low, 1, out + count);
+            const int64_t found = plain_block(image, table->payload_offset * 8 + base + from,
+                                              table->payload_offset * 8 + base + to, low, 1, out + count);
             if (found <= 0 || out[count + (uint64_t)found - 1] > top) return -1;
             count += (uint64_t)found;
         }
@@ -113,8 +119,8 @@ static void compare(Image *image, const uint64_t *expected, int64_t expected_cou
         choose_all((InstructionSet)set);
         for (int alone = 0; alone < 2; alone++) {
             const int64_t found = decoded(image, alone, out, most);
-            EXPECT(found == expected_count, "set %d alone %d codec %d: %lld of %lld keys", set, alone, image->table.codec,
-                   (long long)found, (long long)expected_count);
+            EXPECT(found == expected_count, "set %d alone %d codec %d: %lld of %lld keys", set, alone,
+                   image->table.codec, (long long)found, (long long)expected_count);
             EXPECT(found <= 0 || memcmp(out, expected, (size_t)found * 8) == 0, "set %d alone %d", set, alone);
         }
     }
@@ -140,9 +146,11 @@ void test_decode(void) {
         }
         if (set < (int)machine_set) image_free(&image);
     }
-    EXPECT(plain_table(&image, plain, most) == (int64_t)held && memcmp(plain, keys, held * 8) == 0, "the plain decoder");
+    EXPECT(plain_table(&image, plain, most) == (int64_t)held && memcmp(plain, keys, held * 8) == 0,
+           "the plain decoder");
     compare(&image, keys, (int64_t)held, out, most);
-    for (unsigned damage = 0; damage < 20; damage++) { /* of the payload: of the rest other rules know more than this twin */
+    for (unsigned damage = 0; damage < 20;
+         damage++) { /* of the payload: of the rest other rules know more than this twin */
         const uint64_t bit = below(image.table.payload_bits ? image.table.payload_bits : 1);
         image.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         const int64_t found = plain_table(&image, plain, most);

@@ -62,15 +62,18 @@ static void add_expected(const Case *test, Pairs *pairs, uint64_t left, uint64_t
     add(pairs, fingerprints[swap], fingerprints[!swap], ones(left ^ right));
 }
 
-static uint64_t window(const Case *test, uint64_t key) { return test->window_bits ? key >> (64 - test->window_bits) : 0; }
+static uint64_t window(const Case *test, uint64_t key) {
+    return test->window_bits ? key >> (64 - test->window_bits) : 0;
+}
 
 static void compare(const char *what, int set, Pairs *found, Pairs *expected) {
     qsort(found->pairs, found->count, sizeof(Pair), pair_order);
     qsort(expected->pairs, expected->count, sizeof(Pair), pair_order);
-    EXPECT(found->count == expected->count, "%s, set %d: %llu of %llu pairs", what, set, (unsigned long long)found->count,
-           (unsigned long long)expected->count);
+    EXPECT(found->count == expected->count, "%s, set %d: %llu of %llu pairs", what, set,
+           (unsigned long long)found->count, (unsigned long long)expected->count);
     for (uint64_t i = 0; i < found->count; i++)
-        EXPECT(pair_order(&found->pairs[i], &expected->pairs[i]) == 0, "%s, set %d, pair %llu", what, set, (unsigned long long)i);
+        EXPECT(pair_order(&found->pairs[i], &expected->pairs[i]) == 0, "%s, set %d, pair %llu", what, set,
+               (unsigned long long)i);
     found->count = 0;
 }
 
@@ -78,23 +81,33 @@ static uint64_t first[JOIN_ROOM + 7], second[JOIN_ROOM + 7];
 static uint8_t bits[JOIN_ROOM + 7];
 
 static Found found_of(const Case *test, int is_query) {
-    return (Found){.tables = test->tables, .table = test->count - 1, .distance = test->distance, .is_query = is_query,
-                   .first = first, .second = second, .bits = bits, .room = JOIN_ROOM + below(8)};
+    return (Found){.tables = test->tables,
+                   .table = test->count - 1,
+                   .distance = test->distance,
+                   .is_query = is_query,
+                   .first = first,
+                   .second = second,
+                   .bits = bits,
+                   .room = JOIN_ROOM + below(8)};
 }
 
-#define JOIN(join, run, pairs)                                                            \
-    while (!(join).found.done) {                                                          \
-        (join).found.found = (join).found.work = 0;                                       \
-        run(&(join));                                                                     \
-        EXPECT((join).found.found <= (join).found.room, "room");                          \
+#define JOIN(join, run, pairs)                                                                      \
+    while (!(join).found.done) {                                                                    \
+        (join).found.found = (join).found.work = 0;                                                 \
+        run(&(join));                                                                               \
+        EXPECT((join).found.found <= (join).found.room, "room");                                    \
         for (uint64_t i = 0; i < (join).found.found; i++) add(pairs, first[i], second[i], bits[i]); \
     }
 
 static void test_neighbours(const Case *test, int set, Pairs *found, Pairs *expected) {
     uint32_t *folds = room(test->key_count + MOST_LANES + NEIGHBOUR_STEP, sizeof *folds);
     fold_keys(test->keys, test->key_count, folds);
-    NeighbourJoin join = {.found = found_of(test, 0), .keys = test->keys, .folds = folds, .count = test->key_count,
-                          .window_bits = test->window_bits, .step = 1};
+    NeighbourJoin join = {.found = found_of(test, 0),
+                          .keys = test->keys,
+                          .folds = folds,
+                          .count = test->key_count,
+                          .window_bits = test->window_bits,
+                          .step = 1};
     JOIN(join, neighbour_join_run, found);
     expected->count = 0;
     for (uint64_t i = 0; i < test->key_count; i++)
@@ -109,10 +122,16 @@ static void test_queries(const Case *test, int set, const uint32_t *starts, Pair
     uint64_t queries[40], count = 1 + below(40);
     const uint64_t mask = test->window_bits ? below((uint64_t)1 << test->window_bits) : 0;
     const uint64_t flips = test->window_bits ? mask << (64 - test->window_bits) : 0;
-    for (uint64_t i = 0; i < count; i++) queries[i] = test->keys[below(test->key_count)] ^ flips ^ (uint64_t)1 << below(20);
+    for (uint64_t i = 0; i < count; i++)
+        queries[i] = test->keys[below(test->key_count)] ^ flips ^ (uint64_t)1 << below(20);
     qsort(queries, count, 8, key_order);
-    QueryJoin join = {.found = found_of(test, 1), .queries = queries, .keys = test->keys, .starts = starts, .query_count = count,
-                      .flips = flips, .window_bits = test->window_bits};
+    QueryJoin join = {.found = found_of(test, 1),
+                      .queries = queries,
+                      .keys = test->keys,
+                      .starts = starts,
+                      .query_count = count,
+                      .flips = flips,
+                      .window_bits = test->window_bits};
     JOIN(join, query_join_run, found);
     expected->count = 0;
     for (uint64_t i = 0; i < count; i++)
@@ -136,7 +155,8 @@ static void test_flips(const Case *test, int set, const uint32_t *starts, Pairs 
     if (windows == 1) return;
     if (tiles == NULL) tiles = aligned_alloc(64, 2 * sizeof *tiles);
     for (uint64_t asked = 1 + below(MOST_FLIPS); asked > 0; asked--) {
-        const uint64_t mask = (uint64_t)1 << below(test->window_bits) | (below(2) ? (uint64_t)1 << below(test->window_bits) : 0);
+        const uint64_t mask =
+            (uint64_t)1 << below(test->window_bits) | (below(2) ? (uint64_t)1 << below(test->window_bits) : 0);
         int is_there = 0;
         for (unsigned i = 0; i < count; i++) is_there |= masks[i] == mask;
         if (is_there) continue;
@@ -144,8 +164,14 @@ static void test_flips(const Case *test, int set, const uint32_t *starts, Pairs 
         flips[count++] = flip_of(mask);
     }
     qsort(flips, count, sizeof *flips, flip_order);
-    FlipJoin join = {.found = found_of(test, 0), .keys = test->keys, .starts = starts, .flips = flips, .flip_count = count,
-                     .index_bits = test->window_bits > ROW_BITS ? test->window_bits : ROW_BITS, .tile = tiles, .partner = tiles + 1};
+    FlipJoin join = {.found = found_of(test, 0),
+                     .keys = test->keys,
+                     .starts = starts,
+                     .flips = flips,
+                     .flip_count = count,
+                     .index_bits = test->window_bits > ROW_BITS ? test->window_bits : ROW_BITS,
+                     .tile = tiles,
+                     .partner = tiles + 1};
     JOIN(join, flip_join_run, found);
     expected->count = 0;
     for (uint64_t i = 0; i < test->key_count; i++)
@@ -162,7 +188,8 @@ static uint64_t draw_near(uint64_t *keys, uint64_t count, unsigned window_bits) 
     for (uint64_t i = 0; i < count; i++) {
         if (below(40) == 0) center = draw();
         keys[i] = center;
-        for (uint64_t flips = below(5); flips > 0; flips--) keys[i] ^= (uint64_t)1 << (below(2) ? below(64) : 63 - below(window_bits + 1));
+        for (uint64_t flips = below(5); flips > 0; flips--)
+            keys[i] ^= (uint64_t)1 << (below(2) ? below(64) : 63 - below(window_bits + 1));
     }
     return distinct(keys, count);
 }
@@ -170,7 +197,8 @@ static uint64_t draw_near(uint64_t *keys, uint64_t count, unsigned window_bits) 
 void test_pairs(void) {
     static Table tables[TABLES];
     const uint64_t count = 2 + below(600);
-    Case test = {.count = 1 + (unsigned)below(TABLES), .distance = (unsigned)below(9), .window_bits = (unsigned)below(17)};
+    Case test = {
+        .count = 1 + (unsigned)below(TABLES), .distance = (unsigned)below(9), .window_bits = (unsigned)below(17)};
     Pairs found = {0}, expected = {0};
     test.keys = room(count + KEYS_PAD, 8);
     test.key_count = draw_near(test.keys, count, test.window_bits);

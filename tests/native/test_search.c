@@ -17,8 +17,8 @@ static int is_caught(const Image *images, unsigned count, uint64_t difference) {
 }
 
 static void compare(Search *search, const Match *expected, uint64_t expected_count, int set) {
-    EXPECT(search->match_count == expected_count, "set %d: %llu of %llu matches", set, (unsigned long long)search->match_count,
-           (unsigned long long)expected_count);
+    EXPECT(search->match_count == expected_count, "set %d: %llu of %llu matches", set,
+           (unsigned long long)search->match_count, (unsigned long long)expected_count);
     qsort(search->matches, search->match_count, sizeof(Match), match_order);
     for (uint64_t i = 0; i < expected_count; i++)
         EXPECT(match_order(&search->matches[i], &expected[i]) == 0, "set %d, match %llu", set, (unsigned long long)i);
@@ -71,7 +71,10 @@ void test_search(void) {
     }
     qsort(expected, matches, sizeof *expected, match_order);
     for (int set = SET_PORTABLE; set <= (int)machine_set; set++) {
-        Search search = {.pages = &pages, .tables = tables, .table_count = table_count, .distance = distance,
+        Search search = {.pages = &pages,
+                         .tables = tables,
+                         .table_count = table_count,
+                         .distance = distance,
                          .match_limit = held * query_count};
         uint64_t near = 0;
         choose_all((InstructionSet)set);
