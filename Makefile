@@ -2,7 +2,7 @@
 #   make demo    near-duplicate files in Python's own library, found through the command line
 #   make test    every test            (PYTEST_ARGS="-k probe" for some)
 #   make test-fast  without those marked slow, which every file of tests but a few has
-#   make lint    ruff and mypy
+#   make lint    ruff and mypy, and clang-format where it is installed
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
 #   make gate    what is compiled and the store, built by gcc and clang at -O0 to -O3, for arm64 under emulation, and asan
@@ -22,6 +22,8 @@ SANITIZERS := -fsanitize=address,undefined
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.[ch] tools/kernels.py)
 
 .PHONY: demo test test-fast lint bench asan gate gate-reduced fuzz clean
+C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz,$(folder)/*.c $(folder)/*.h))
+
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python tools/demo.py
@@ -38,6 +40,8 @@ lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	@if clang-format --version 2>/dev/null | grep -q "version 14\."; then clang-format --dry-run --Werror $(C_SOURCES); \
+	else echo "clang-format 14 is not installed: the form of the C sources is not checked"; fi
 
 bench: $(VENV)/.installed
 	set -e; for script in $(wildcard tools/bench_*.py); do echo "== $$script"; $(VENV)/bin/python $$script --small; done

@@ -49,7 +49,7 @@ PLANTS = {
     "group-outside-payload": ("decode.c", "ends[GROUP_SLOTS - 1] > table->payload_bits - base", "0"),
     "block-of-any-keys": ("decode_body.h", "if (UNLIKELY(stored == BLOCK_KEYS)) return BAD_BLOCK;", ""),
     "ids-outside-values": ("ids.c", "*count > ids->id_count - *first", "0"),
-    "walk-outside-output": ("ids.c", "room - filled > left && ", ""),
+    "walk-outside-output": ("ids.c", "room - step->filled > left && ", ""),
 }
 
 

@@ -1,4 +1,5 @@
-/* The population count of a word and the permutation of a key, for the kernels of every instruction set; see platform.h. */
+/* The population count of a word and the permutation of a key, for the kernels of every instruction set; see
+ * platform.h. */
 #ifndef FPSTORE_BITS_BODY_H
 #define FPSTORE_BITS_BODY_H
 

@@ -13,10 +13,10 @@ void crc32c_pages(const uint8_t *data, size_t size, size_t page_bytes, uint32_t 
 
 void crc32c_choose(InstructionSet set);
 
-/* crc32c_three: three pages side by side, each of a multiple of 8 bytes. The instruction takes three cycles, but one can
-   start every cycle. */
-#define CRC_KERNELS(set)                                                    \
-    uint32_t crc32c_##set(uint32_t crc, const uint8_t *data, size_t size);  \
+/* crc32c_three: three pages side by side, each of a multiple of 8 bytes. The instruction takes three cycles, but one
+   can start every cycle. */
+#define CRC_KERNELS(set)                                                   \
+    uint32_t crc32c_##set(uint32_t crc, const uint8_t *data, size_t size); \
     void crc32c_three_##set(const uint8_t *data, size_t page_bytes, uint32_t *out);
 CRC_KERNELS(fast)
 CRC_KERNELS(arm64)

@@ -40,7 +40,8 @@ void chunk_init(Chunk *chunk, const DecodeEntry *decode) {
         unsigned advance = decode[i] & 255, length = decode[i] >> 8, ones = (unsigned)__builtin_ctz(~i);
         int known = advance <= FAST_BITS && length <= NEAR_BITS;
         if (i < 1 << NEAR_BITS)
-            chunk->near[i] = known ? (NearEntry){(uint8_t)length, (uint8_t)(advance - length), advance} : (NearEntry){0, 0, FAR};
+            chunk->near[i] =
+                known ? (NearEntry){(uint8_t)length, (uint8_t)(advance - length), advance} : (NearEntry){0, 0, FAR};
         if ((advance == SLOW_BAD || length > 6) && ones < wide->far_ones) wide->far_ones = ones;
     }
     for (unsigned i = 0; i < 128; i++) {
@@ -50,7 +51,8 @@ void chunk_init(Chunk *chunk, const DecodeEntry *decode) {
     }
 }
 
-/* A new block of the chunk, for the caller to fill; NULL where that is full or the block does not lie where the last one ends. */
+/* A new block of the chunk, for the caller to fill; NULL where that is full or the block does not lie where the last
+ * one ends. */
 ALWAYS_INLINE ChunkBlock *chunk_add(Chunk *chunk, uint64_t start, uint64_t end) {
     const unsigned count = chunk->block_count;
     if (count == CHUNK_BLOCKS || (count > 0 && chunk->blocks[count - 1].end != start)) return NULL;
@@ -61,7 +63,8 @@ ALWAYS_INLINE ChunkBlock *chunk_add(Chunk *chunk, uint64_t start, uint64_t end) 
     return &chunk->blocks[count];
 }
 
-/* Add the blocks of the cursor's slot, which is large, from fence cursor->fence on; in_slot tells whether some are left. */
+/* Add the blocks of the cursor's slot, which is large, from fence cursor->fence on; in_slot tells whether some are
+ * left. */
 static Status chunk_add_large(Pages *pages, const Table *table, Cursor *cursor) {
     uint64_t top = slot_end(cursor->slot, table->slot_bits), last_key, following = top, word;
     for (cursor->in_slot = 1; cursor->in_slot;) {
@@ -95,8 +98,8 @@ ALWAYS_INLINE int chunk_add_inline(Chunk *chunk, const Table *table, uint64_t sl
     return 1;
 }
 
-/* Add the blocks of the group that starts at `slot`; *fits: all of them. In the payload those of its large slots come before
-   the others. The cursor's slot is the one under way. */
+/* Add the blocks of the group that starts at `slot`; *fits: all of them. In the payload those of its large slots come
+   before the others. The cursor's slot is the one under way. */
 static Status chunk_add_blocks(Pages *pages, const Table *table, Cursor *cursor, uint64_t slot, int *fits) {
     Chunk *chunk = cursor->chunk;
     const uint64_t offset = line_offset(table, slot);
@@ -135,8 +138,8 @@ static Status chunk_add_blocks(Pages *pages, const Table *table, Cursor *cursor,
     return OK;
 }
 
-/* Add the whole group that starts at the cursor's slot and move past it, or add nothing: where it does not fit the cursor
-   stays, after an error it is at the slot to blame. */
+/* Add the whole group that starts at the cursor's slot and move past it, or add nothing: where it does not fit the
+   cursor stays, after an error it is at the slot to blame. */
 static Status chunk_add_group(Pages *pages, const Table *table, Cursor *cursor) {
     const uint64_t slot = cursor->slot;
     const unsigned count = cursor->chunk->block_count;
@@ -155,7 +158,8 @@ static Status chunk_add_slot(Pages *pages, const Table *table, Cursor *cursor) {
     Status status = OK;
     if (!cursor->in_slot) {
         status = slot_read(pages, table, cursor->slot, &start, &end, &large);
-        if (status == OK && large) status = fence_find(pages, table, slot_start(cursor->slot, table->slot_bits), &cursor->fence);
+        if (status == OK && large)
+            status = fence_find(pages, table, slot_start(cursor->slot, table->slot_bits), &cursor->fence);
         if (status != OK) return status;
     }
     if (large) {
@@ -171,8 +175,8 @@ static Status chunk_add_slot(Pages *pages, const Table *table, Cursor *cursor) {
     return OK;
 }
 
-/* Fill the chunk with blocks from the cursor on, which moves past them: with at least one, unless no key is left. An error
-   waits until the blocks before it are decoded. */
+/* Fill the chunk with blocks from the cursor on, which moves past them: with at least one, unless no key is left. An
+   error waits until the blocks before it are decoded. */
 static Status chunk_fill(Pages *pages, const Table *table, Cursor *cursor) {
     const unsigned *count = &cursor->chunk->block_count;
     cursor->chunk->block_count = 0;
@@ -197,7 +201,8 @@ static Status chunk_fill(Pages *pages, const Table *table, Cursor *cursor) {
 
 /* Cut the chunk into at most `streams` stretches of about as many bits. */
 static void chunk_split(Chunk *chunk, unsigned streams) {
-    uint64_t start = chunk->blocks[0].end - chunk->blocks[0].bits, bits = chunk->blocks[chunk->block_count - 1].end - start;
+    uint64_t start = chunk->blocks[0].end - chunk->blocks[0].bits,
+             bits = chunk->blocks[chunk->block_count - 1].end - start;
     uint64_t first_row = DECODE_LANES - 1; /* so that the sums of full rows start at a multiple of DECODE_LANES */
     unsigned block = 0;
     chunk->count = 0;
@@ -207,8 +212,12 @@ static void chunk_split(Chunk *chunk, unsigned streams) {
         while (block < chunk->block_count && chunk->blocks[block].end <= start + bits * (i + 1) / streams) block++;
         if (block == first) continue;
         Stretch *stretch = &chunk->stretches[chunk->count++];
-        *stretch = (Stretch){.start = chunk->blocks[first].end - chunk->blocks[first].bits, .end = chunk->blocks[block - 1].end,
-                             .first_row = first_row, .rows = CHUNK_KEYS, .first_block = first, .end_block = block};
+        *stretch = (Stretch){.start = chunk->blocks[first].end - chunk->blocks[first].bits,
+                             .end = chunk->blocks[block - 1].end,
+                             .first_row = first_row,
+                             .rows = CHUNK_KEYS,
+                             .first_block = first,
+                             .end_block = block};
         chunk->sums[first_row] = 0;
         first_row += streams == WIDE_STREAMS ? (block - first) * BLOCK_KEYS + ROWS_SLACK : STREAM_ROWS;
     }
@@ -221,7 +230,8 @@ Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t 
         Status status = chunk_fill(pages, table, cursor);
         if (status != OK) return status;
         if (chunk->block_count == 0) break;
-        unsigned streams = table->codec <= CODEC_XOR && chunk->block_count >= WIDE_LEAST ? kernels.streams : DECODE_STREAMS;
+        unsigned streams =
+            table->codec <= CODEC_XOR && chunk->block_count >= WIDE_LEAST ? kernels.streams : DECODE_STREAMS;
         chunk_split(chunk, cursor->alone ? 1 : streams);
         status = kernels.chunk(pages->base, table, chunk, out + stored, &got);
         if (status != OK) {

@@ -6,17 +6,19 @@
 
 #define DECODE_STREAMS 4
 #define WIDE_STREAMS 16
-#define DECODE_LANES 8  /* of a vector */
+#define DECODE_LANES 8 /* of a vector */
 #define WIDE_LEAST 32  /* blocks that are worth so many streams */
-#define CHUNK_BLOCKS 512 /* enough that the streams end at nearly the same time, few enough for the second-level cache */
+/* Enough that the streams end at nearly the same time, few enough for the second-level cache. */
+#define CHUNK_BLOCKS 512
 #define CHUNK_KEYS (CHUNK_BLOCKS * BLOCK_KEYS)
-#define STORE_KEYS 16 /* keys are stored so many at once */
+#define STORE_KEYS 16        /* keys are stored so many at once */
 #define OUT_SLACK BLOCK_KEYS /* and as many in all as most blocks have */
 #define CHUNK_ROOM (CHUNK_KEYS + OUT_SLACK)
-#define CUT_KEYS 64   /* ends of codes that are compared at once */
+#define CUT_KEYS 64    /* ends of codes that are compared at once */
 #define ROWS_SLACK 144 /* after the rows of a stretch: CUT_KEYS or OUT_SLACK, and what is stored at once */
 #define STREAM_ROWS (CHUNK_KEYS + ROWS_SLACK)
-#define NEAR_BITS 10 /* of a code that the fast path knows: its table leaves most of the first-level cache to the rest */
+/* Of a code that the fast path knows: its table leaves most of the first-level cache to the rest. */
+#define NEAR_BITS 10
 
 /* How a code of at most NEAR_BITS decodes. An advance of FAR leaves the fast path: no stretch is so long. */
 typedef struct {
@@ -50,7 +52,8 @@ typedef struct {
     int doubtful; /* has a delta of 0, or of 2^57 or more */
 } Stretch;
 
-/* What a cursor decodes at once. The inner loop reaches everything from one address, and so keeps the streams in registers. */
+/* What a cursor decodes at once. The inner loop reaches everything from one address, and so keeps the streams in
+ * registers. */
 typedef struct {
     uint64_t at[DECODE_STREAMS], sum[DECODE_STREAMS], end[DECODE_STREAMS];
     NearEntry near[1 << NEAR_BITS];
@@ -87,8 +90,8 @@ Status decode_block(const Pages *pages, const Table *table, const Block *block, 
 
 void decode_choose(InstructionSet set);
 
-#define DECODE_KERNELS(set)                                                                                            \
-    Status decode_block_##set(const Pages *, const Table *, const Block *, uint64_t, uint64_t *, uint64_t *);          \
+#define DECODE_KERNELS(set)                                                                                   \
+    Status decode_block_##set(const Pages *, const Table *, const Block *, uint64_t, uint64_t *, uint64_t *); \
     Status decode_chunk_##set(const uint8_t *, const Table *, Chunk *, uint64_t *, uint64_t *);
 DECODE_KERNELS(portable)
 DECODE_KERNELS(fast)

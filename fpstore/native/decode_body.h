@@ -22,7 +22,7 @@ ALWAYS_INLINE Status KERNEL(block_as)(const Pages *pages, const Table *table, co
 }
 
 Status KERNEL(decode_block)(const Pages *pages, const Table *table, const Block *block, uint64_t last_key,
-                                   uint64_t *out, uint64_t *count) {
+                            uint64_t *out, uint64_t *count) {
     switch (table->codec) {
     case CODEC_GAP: return KERNEL(block_as)(pages, table, block, last_key, CODEC_GAP, out, count);
     case CODEC_XOR: return KERNEL(block_as)(pages, table, block, last_key, CODEC_XOR, out, count);
@@ -32,22 +32,23 @@ Status KERNEL(decode_block)(const Pages *pages, const Table *table, const Block 
 }
 
 /* step() for nearly all codes; an advance past every end says that this one takes step() itself. */
-ALWAYS_INLINE void KERNEL(near_step)(const uint8_t *base, const Chunk *chunk, unsigned rice_bits, int codec, uint64_t *at,
-                                     uint64_t *sum) {
+ALWAYS_INLINE void KERNEL(near_step)(const uint8_t *base, const Chunk *chunk, unsigned rice_bits, int codec,
+                                     uint64_t *at, uint64_t *sum) {
     if (codec == CODEC_RICE || codec == CODEC_RAW) {
         (void)KERNEL(step)(base, NULL, rice_bits, codec, at, sum);
         return;
     }
     uint64_t word = load64(base + (*at >> 3)) >> (*at & 7);
     const NearEntry *entry = &chunk->near[word & ((1 << NEAR_BITS) - 1)];
-    uint64_t tail = (word >> (entry->length & 63)) & (((uint64_t)1 << entry->tail) - 1), top = (uint64_t)1 << entry->tail;
+    uint64_t tail = (word >> (entry->length & 63)) & (((uint64_t)1 << entry->tail) - 1),
+             top = (uint64_t)1 << entry->tail;
     *sum = codec == CODEC_XOR ? *sum ^ (tail | top) : *sum + tail + top;
     *at += entry->advance;
 }
 
 /* step() where a stretch ends, or for a rare code. Returns whether the stretch goes on. */
-static __attribute__((noinline)) int KERNEL(careful_step)(const uint8_t *base, const Table *table, Stretch *stretch, uint64_t row,
-                                                          uint64_t *at, uint64_t *sum) {
+static __attribute__((noinline)) int KERNEL(careful_step)(const uint8_t *base, const Table *table, Stretch *stretch,
+                                                          uint64_t row, uint64_t *at, uint64_t *sum) {
     uint64_t before = *sum;
     Status status = KERNEL(step)(base, table->decode, table->rice_bits, table->codec, at, sum);
     stretch->doubtful |= *sum - before - 1 >= ((uint64_t)1 << FAST_BITS) - 1;
@@ -60,8 +61,8 @@ static __attribute__((noinline)) int KERNEL(careful_step)(const uint8_t *base, c
 #include "decode_many.h"
 #endif
 
-/* Decode the stretches side by side from `*row` on until one of them needs careful_step(): which one, and in which row. A step
-   of a stream waits for the one before it (load, look-up, shift), so several of them keep the processor busy. */
+/* Decode the stretches side by side from `*row` on until one of them needs careful_step(): which one, and in which row.
+   A step of a stream waits for the one before it (load, look-up, shift), so several of them keep the processor busy. */
 ALWAYS_INLINE unsigned KERNEL(rows_until)(const uint8_t *base, Chunk *chunk, unsigned rice_bits, int codec,
                                           const unsigned width, uint64_t *row) {
     uint64_t at[DECODE_STREAMS], sum[DECODE_STREAMS], r = *row; /* constant indexes only: they stay in registers */
@@ -90,10 +91,10 @@ leave:
 }
 
 /* rows_until() for each codec and width, out of line: what surrounds the loop must not take its registers. */
-#define ROWS(name, codec, width)                                                                                    \
+#define ROWS(name, codec, width)                                                                                  \
     static __attribute__((noinline)) unsigned KERNEL(name)(const uint8_t *base, Chunk *chunk, unsigned rice_bits, \
-                                                           uint64_t *row) {                                         \
-        return KERNEL(rows_until)(base, chunk, rice_bits, codec, width, row);                                         \
+                                                           uint64_t *row) {                                       \
+        return KERNEL(rows_until)(base, chunk, rice_bits, codec, width, row);                                     \
     }
 ROWS(rows_gap, CODEC_GAP, DECODE_STREAMS)
 ROWS(rows_xor, CODEC_XOR, DECODE_STREAMS)
@@ -111,7 +112,7 @@ static void KERNEL(rows)(const uint8_t *base, const Table *table, Chunk *chunk) 
         {KERNEL(lone_rows_gap), KERNEL(lone_rows_xor), KERNEL(lone_rows_rice), KERNEL(lone_rows_raw)},
         {KERNEL(rows_gap), KERNEL(rows_xor), KERNEL(rows_rice), KERNEL(rows_raw)}};
     const unsigned width = chunk->count > 1 ? DECODE_STREAMS : 1;
-    uint64_t again[DECODE_STREAMS]; /* where a stream that has ended goes on, to no purpose, until the others have too */
+    uint64_t again[DECODE_STREAMS]; /* where one that has ended goes on, to no purpose, until the others have too */
     int ended[DECODE_STREAMS];
     unsigned running = chunk->count;
     for (unsigned i = 0; i < width; i++) {
@@ -122,7 +123,8 @@ static void KERNEL(rows)(const uint8_t *base, const Table *table, Chunk *chunk) 
     for (uint64_t row = 0; running > 0 && row < CHUNK_KEYS; row++) {
         unsigned stopped = loops[width > 1][table->codec](base, chunk, table->rice_bits, &row);
         for (unsigned i = stopped; i < width; i++) {
-            int on = !ended[i] && KERNEL(careful_step)(base, table, &chunk->stretches[i], row, &chunk->at[i], &chunk->sum[i]);
+            int on = !ended[i] &&
+                     KERNEL(careful_step)(base, table, &chunk->stretches[i], row, &chunk->at[i], &chunk->sum[i]);
             chunk->sums[DECODE_LANES + i * STREAM_ROWS + row] = chunk->sum[i];
             chunk->ends[DECODE_LANES - 1 + i * STREAM_ROWS + row] = (uint16_t)chunk->at[i];
             if (on) continue;
@@ -137,8 +139,10 @@ static void KERNEL(rows)(const uint8_t *base, const Table *table, Chunk *chunk) 
 ALWAYS_INLINE unsigned KERNEL(ends_within)(const uint16_t *ends, uint16_t start, uint16_t bits) {
 #ifdef KERNEL_IS_WIDE
     const __m512i from = _mm512_set1_epi16((short)start), most = _mm512_set1_epi16((short)bits);
-    return (unsigned)__builtin_popcount(_mm512_cmple_epu16_mask(_mm512_sub_epi16(_mm512_loadu_si512(ends), from), most)) +
-           (unsigned)__builtin_popcount(_mm512_cmple_epu16_mask(_mm512_sub_epi16(_mm512_loadu_si512(ends + 32), from), most));
+    return (unsigned)__builtin_popcount(
+               _mm512_cmple_epu16_mask(_mm512_sub_epi16(_mm512_loadu_si512(ends), from), most)) +
+           (unsigned)__builtin_popcount(
+               _mm512_cmple_epu16_mask(_mm512_sub_epi16(_mm512_loadu_si512(ends + 32), from), most));
 #else
     uint16_t count = 0; /* narrow, so that it is counted in lanes as narrow as the ends */
     for (unsigned i = 0; i < CUT_KEYS; i++) count += (uint16_t)(ends[i] - start) <= bits;
@@ -162,16 +166,18 @@ ALWAYS_INLINE Status KERNEL(cut)(Chunk *chunk, const Stretch *stretch, uint64_t 
     return OK;
 }
 
-/* The keys of a block from the sums of its deltas; `out` and the sums have room for OUT_SLACK. Blocks of at most `usual` keys
-   store as many, whatever they hold, so that the processor foresees where the loop ends. Deltas that no stretch doubts lie
-   in 1 .. 2^57 - 1, so that 128 of them cannot come back to where they began: the last key tells that all is well. */
+/* The keys of a block from the sums of its deltas; `out` and the sums have room for OUT_SLACK. Blocks of at most
+   `usual` keys store as many, whatever they hold, so that the processor foresees where the loop ends. Deltas that no
+   stretch doubts lie in 1 .. 2^57 - 1, so that 128 of them cannot come back to where they began: the last key tells
+   that all is well. */
 ALWAYS_INLINE Status KERNEL(emit)(const ChunkBlock *block, const uint64_t *restrict sums, unsigned usual, int codec,
                                   uint64_t *restrict out) {
     const unsigned count = block->count, stored = count > usual ? count : usual;
     uint64_t from = codec == CODEC_XOR ? block->previous ^ sums[0] : codec == CODEC_RAW ? 0 : block->previous - sums[0];
     uint64_t bad = 0; /* as wide as a key, so that lanes of keys set it */
     for (unsigned i = 0; i < stored; i += STORE_KEYS)
-        for (unsigned j = i; j < i + STORE_KEYS; j++) out[j] = codec == CODEC_XOR ? from ^ sums[j + 1] : from + sums[j + 1];
+        for (unsigned j = i; j < i + STORE_KEYS; j++)
+            out[j] = codec == CODEC_XOR ? from ^ sums[j + 1] : from + sums[j + 1];
     if (codec != CODEC_GAP || block->checked) {
         bad = out[0] <= block->previous && !(out[0] == block->previous && block->first_of_slot);
         for (unsigned i = 1; i < count; i++) bad |= out[i] <= out[i - 1];
@@ -210,7 +216,8 @@ ALWAYS_INLINE Status KERNEL(keys_of)(Chunk *chunk, int codec, uint64_t *out, uin
         for (unsigned i = first; i < end; i++) {
             const ChunkBlock *block = &chunk->blocks[chunk->in_key_order[i]];
             chunk->bad_block = chunk->in_key_order[i];
-            if (UNLIKELY(KERNEL(emit)(block, chunk->sums + block->row, usual, codec, out + stored) != OK)) return BAD_BLOCK;
+            if (UNLIKELY(KERNEL(emit)(block, chunk->sums + block->row, usual, codec, out + stored) != OK))
+                return BAD_BLOCK;
             stored += block->count;
         }
     }
@@ -221,7 +228,8 @@ ALWAYS_INLINE Status KERNEL(keys_of)(Chunk *chunk, int codec, uint64_t *out, uin
 /* Decode the chunk, cut into stretches already, with the checks of block_as; chunk->bad_block is the one that fails. */
 Status KERNEL(decode_chunk)(const uint8_t *base, const Table *table, Chunk *chunk, uint64_t *out, uint64_t *count) {
 #ifdef KERNEL_IS_WIDE
-    if (chunk->streams == WIDE_STREAMS) KERNEL(rows_many)(base, table, chunk);
+    if (chunk->streams == WIDE_STREAMS)
+        KERNEL(rows_many)(base, table, chunk);
     else
 #endif
         KERNEL(rows)(base, table, chunk);

@@ -1,4 +1,5 @@
-/* The encoder slot by slot, what a code is chosen from, and the choice of the kernels for whole groups and many keys. */
+/* The encoder slot by slot, what a code is chosen from, and the choice of the kernels for whole groups and many keys.
+ */
 #include "encode.h"
 
 typedef struct {
@@ -27,8 +28,8 @@ static void put_stream(BitWriter *writer, const uint8_t *bits, uint64_t bit_coun
     if (bit_count > 0) put_bits(writer, load64(bits) & low_bits((unsigned)bit_count), (unsigned)bit_count);
 }
 
-void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits,
-                         const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory, uint64_t *ranks) {
+void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
+                  const uint16_t *code_words, uint8_t *directory, uint64_t *ranks) {
     memset(encoder, 0, sizeof *encoder);
     encoder->codec = codec;
     encoder->slot_bits = slot_bits;
@@ -242,7 +243,7 @@ Status histogram_add(Histogram *histogram, const uint64_t *keys, uint64_t count,
 }
 
 void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
-                      unsigned rice_bits, uint64_t *bits) {
+               unsigned rice_bits, uint64_t *bits) {
     uint64_t last = *last_key, total = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t start = slot_start(slot_of(keys[i], slot_bits), slot_bits);

@@ -72,6 +72,47 @@ typedef struct {
     uint8_t group_buffer[GROUP_BYTES];
 } Encoder;
 
+/* The steps of a kernel that encodes a whole directory group straight into the payload. Their writer holds back less
+   than a byte between two codes (fill is 0..7), so that a code of WORD_CODE_BITS always fits the word. */
+
+/* Whether the group that starts at the encoder's slot has all its slots, and all its keys are among these: one lies
+ * beyond. */
+ALWAYS_INLINE int group_is_whole(const Encoder *encoder, const uint64_t *keys, uint64_t count) {
+    const uint64_t slots = (uint64_t)1 << encoder->slot_bits;
+    return slots - encoder->slot >= GROUP_SLOTS &&
+           keys[count - 1] > slot_end(encoder->slot + GROUP_SLOTS - 1, encoder->slot_bits);
+}
+
+/* A writer that goes on where the payload's stands, which itself stays as it is. */
+ALWAYS_INLINE BitWriter group_writer(const BitWriter *payload) {
+    store64(payload->at, payload->pending);
+    return (BitWriter){payload->at + (payload->fill >> 3), payload->pending >> (payload->fill & 56), payload->fill & 7};
+}
+
+/* Append a code of at most WORD_CODE_BITS. */
+ALWAYS_INLINE void put_code(BitWriter *writer, uint64_t code, unsigned bits) {
+    writer->pending |= code << writer->fill;
+    store64(writer->at, writer->pending);
+    writer->fill += bits;
+    writer->at += writer->fill >> 3;
+    writer->pending >>= writer->fill & 56;
+    writer->fill &= 7;
+}
+
+/* The group is in the payload: note where its slots end, counted in bits from its start, and move past it. */
+ALWAYS_INLINE void group_done(Encoder *encoder, const BitWriter *writer, const uint16_t *ends, uint64_t bits,
+                              const uint64_t *keys, uint64_t taken) {
+    uint8_t *line = encoder->directory + encoder->slot / GROUP_SLOTS * LINE_BYTES;
+    store64(line, encoder->payload_bits);
+    memcpy(line + 8, ends, GROUP_SLOTS * sizeof *ends);
+    encoder->payload = *writer;
+    encoder->payload_bits += bits;
+    encoder->slot += GROUP_SLOTS;
+    encoder->slot_keys = 0;
+    encoder->key_count += taken;
+    encoder->last_key = keys[taken - 1];
+}
+
 void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
                   const uint16_t *code_words, uint8_t *directory, uint64_t *ranks);
 void encoder_free(Encoder *encoder);
@@ -99,9 +140,9 @@ void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *st
 
 void encode_choose(InstructionSet set);
 
-#define ENCODE_KERNELS(set)                                                               \
-    uint64_t push_group_##set(Encoder *, const uint64_t *, uint64_t);                     \
-    int count_gaps_##set(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *);     \
+#define ENCODE_KERNELS(set)                                                           \
+    uint64_t push_group_##set(Encoder *, const uint64_t *, uint64_t);                 \
+    int count_gaps_##set(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *); \
     int count_xors_##set(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *);
 ENCODE_KERNELS(portable)
 ENCODE_KERNELS(fast)

@@ -1,53 +1,42 @@
 /* The two loops that every key of a table passes. Included once for each instruction set; see platform.h. */
 #include "encode.h"
 
+/* Append the code of a delta. */
+ALWAYS_INLINE void KERNEL(put_delta)(BitWriter *writer, uint64_t delta, GroupCode code) {
+    if (LIKELY(code.all <= WORD_CODE_BITS)) {
+        put_code(writer, delta << code.length ^ code.mask, code.all);
+        return;
+    }
+    unsigned tail = code.all - code.length; /* 32 bits or more */
+    delta &= low_bits(tail);
+    put_code(writer, code.mask, code.length);
+    put_code(writer, delta & low_bits(32), 32);
+    put_code(writer, delta >> 32, tail - 32);
+}
+
 /* Encode the directory group that starts at keys[0] straight into the payload, if all of its keys are among these and
-   no slot of it is large. Returns the number of keys taken; 0, and nothing is changed, where that does not hold. */
+   no slot of it is large. Returns the number of keys taken; 0, and nothing is changed, where that does not hold: what
+   was written lies behind the payload's end. */
 ALWAYS_INLINE uint64_t KERNEL(push_group_as)(Encoder *encoder, const uint64_t *keys, uint64_t count, int codec) {
+    if (!group_is_whole(encoder, keys, count)) return 0;
     const unsigned slot_bits = encoder->slot_bits;
     const uint64_t first_slot = encoder->slot;
-    if (((uint64_t)1 << slot_bits) - first_slot < GROUP_SLOTS || keys[count - 1] <= slot_end(first_slot + GROUP_SLOTS - 1, slot_bits))
-        return 0;
     const GroupCode *codes = encoder->group_codes;
-    uint8_t *at = encoder->payload.at + (encoder->payload.fill >> 3);
-    unsigned fill = encoder->payload.fill & 7;
-    uint64_t pending = encoder->payload.pending >> (encoder->payload.fill & 56), bits = 0, taken = 0;
-    uint64_t least = 0; /* the next key is no smaller; the caller has seen to the first */
+    BitWriter writer = group_writer(&encoder->payload);
+    uint64_t bits = 0, taken = 0,
+             least = 0; /* the next key is no smaller than `least`; the caller has seen to the first */
     int disorder = 0;
     uint16_t ends[GROUP_SLOTS];
-    store64(encoder->payload.at, encoder->payload.pending);
     for (unsigned i = 0; i < GROUP_SLOTS; i++) {
         uint64_t previous = slot_start(first_slot + i, slot_bits), top = slot_end(first_slot + i, slot_bits);
         uint64_t first_bit = bits, first = taken, key;
-        for (; (key = keys[taken]) <= top; taken++) {
+        for (; (key = keys[taken]) <= top; taken++) { /* some key is beyond the group, so this ends */
             uint64_t delta = codec == CODEC_XOR ? key ^ previous : key - previous;
             GroupCode code = codes[bit_length(delta)];
-            unsigned all = code.all;
             disorder |= key < least;
             least = key + 1; /* below the top of the group, which is not the last */
-            if (UNLIKELY(all > WORD_CODE_BITS)) {
-                unsigned length = code.length;
-                pending |= code.mask << fill;
-                store64(at, pending);
-                fill += length;
-                at += fill >> 3;
-                delta &= low_bits(all - length);
-                pending = pending >> (fill & 56) | (delta & low_bits(32)) << (fill & 7);
-                fill &= 7;
-                store64(at, pending);
-                at += 4;
-                pending = pending >> 32 | delta >> 32 << fill;
-                store64(at, pending);
-                fill += all - length - 32;
-            } else {
-                pending |= (delta << code.length ^ code.mask) << fill;
-                store64(at, pending);
-                fill += all;
-            }
-            at += fill >> 3;
-            pending >>= fill & 56;
-            fill &= 7;
-            bits += all;
+            KERNEL(put_delta)(&writer, delta, code);
+            bits += code.all;
             previous = key;
         }
         if (taken - first > BLOCK_KEYS || bits - first_bit > BLOCK_BITS) return 0;
@@ -55,15 +44,7 @@ ALWAYS_INLINE uint64_t KERNEL(push_group_as)(Encoder *encoder, const uint64_t *k
         if (encoder->ranks != NULL) encoder->ranks[first_slot + i + 1] = encoder->key_count + taken;
     }
     if (taken == 0 || disorder) return 0; /* the careful path refuses keys out of order */
-    uint8_t *line = encoder->directory + first_slot / GROUP_SLOTS * LINE_BYTES;
-    store64(line, encoder->payload_bits);
-    memcpy(line + 8, ends, sizeof ends);
-    encoder->payload = (BitWriter){at, pending, fill};
-    encoder->payload_bits += bits;
-    encoder->slot += GROUP_SLOTS;
-    encoder->slot_keys = 0;
-    encoder->key_count += taken;
-    encoder->last_key = keys[taken - 1];
+    group_done(encoder, &writer, ends, bits, keys, taken);
     return taken;
 }
 
@@ -73,8 +54,8 @@ uint64_t KERNEL(push_group)(Encoder *encoder, const uint64_t *keys, uint64_t cou
 }
 
 /* Count the bit lengths of the deltas of keys after last; whether all of them are larger than the one before. */
-ALWAYS_INLINE int KERNEL(count_deltas)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, int codec,
-                                       uint64_t *counts) {
+ALWAYS_INLINE int KERNEL(count_deltas)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits,
+                                       int codec, uint64_t *counts) {
     /* Every fourth key counts in its own column: a counter just stored cannot be loaded at once. */
     uint64_t columns[4][SYMBOLS] = {{0}};
     uint64_t in_slot = top_bits(slot_bits);

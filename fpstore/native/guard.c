@@ -25,7 +25,9 @@ static int guard_replace(uintptr_t address) {
         size_t bytes = __atomic_load_n(&guard->bytes, __ATOMIC_ACQUIRE);
         uint64_t none = 0;
         /* The second look: bytes may be those of the guard's next use. */
-        if (base == 0 || address < base || address - base >= bytes || __atomic_load_n(&guard->base, __ATOMIC_ACQUIRE) != base) continue;
+        if (base == 0 || address < base || address - base >= bytes ||
+            __atomic_load_n(&guard->base, __ATOMIC_ACQUIRE) != base)
+            continue;
         /* Marked first, so that whoever reads a zero finds the mark. */
         __atomic_compare_exchange_n(&guard->lost, &none, address - base + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
         replaced |= mmap((void *)base, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
@@ -65,7 +67,8 @@ static void guard_install(void) {
     __atomic_store_n(&guard_depth, depth + 1, __ATOMIC_SEQ_CST);
     memset(&ours, 0, sizeof ours);
     ours.sa_sigaction = guard_signal;
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER; /* no deferring: a handler below may end by raising it again */
+    ours.sa_flags =
+        SA_SIGINFO | SA_ONSTACK | SA_NODEFER; /* no deferring: a handler below may end by raising it again */
     sigemptyset(&ours.sa_mask);
     sigaction(SIGBUS, &ours, NULL);
 }

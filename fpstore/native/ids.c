@@ -21,15 +21,18 @@ static Status groups_select(Pages *pages, const Ids *ids, uint64_t rank, uint64_
         uint64_t middle = low + (high - low) / 2, offset = ids->samples_offset + SAMPLE_BYTES * middle;
         Status status = pages_check(pages, offset, offset + 7);
         if (status != OK) return status;
-        if (load64(pages->base + offset) <= rank) low = middle;
-        else high = middle;
+        if (load64(pages->base + offset) <= rank)
+            low = middle;
+        else
+            high = middle;
     }
     uint64_t offset = ids->samples_offset + SAMPLE_BYTES * low, words = (bits + 63) / 64;
     Status status = pages_check(pages, offset, offset + 7);
     if (status != OK) return status;
     before = load64(pages->base + offset);
     if (before > rank) return BAD_DIRECTORY;
-    for (uint64_t index = low * (SAMPLE_BITS / 64), end = index + SAMPLE_BITS / 64; index < end && index < words; index++) {
+    for (uint64_t index = low * (SAMPLE_BITS / 64), end = index + SAMPLE_BITS / 64; index < end && index < words;
+         index++) {
         uint64_t word, ones;
         status = groups_word(pages, ids, index, &word);
         if (status != OK) return status;
@@ -62,8 +65,10 @@ Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, u
     return OK;
 }
 
-/* Fields [first, first + count) of a packed stream, each more than base; the caller knows that they lie in the region. */
-static Status packed_read(Pages *pages, uint64_t offset, unsigned width, uint64_t first, uint64_t count, uint64_t base, uint64_t *out) {
+/* Fields [first, first + count) of a packed stream, each more than base; the caller knows that they lie in the region.
+ */
+static Status packed_read(Pages *pages, uint64_t offset, unsigned width, uint64_t first, uint64_t count, uint64_t base,
+                          uint64_t *out) {
     uint64_t bit = offset * 8 + first * width, mask = low_bits(width), wrapped = 0;
     if (width == 0 || count == 0) {
         for (uint64_t i = 0; i < count; i++) out[i] = base;
@@ -81,61 +86,94 @@ static Status packed_read(Pages *pages, uint64_t offset, unsigned width, uint64_
     return wrapped ? BAD_DIRECTORY : OK;
 }
 
-Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
-                       uint64_t *values, uint64_t *count) {
-    uint64_t bit = walk->bit, rank = walk->rank, bits = ids->key_count + ids->id_count, filled = 0, disorder = 0;
-    Status status = OK;
-    if (ids->kind == IDS_ONE) {
-        for (; filled < room && rank < end_rank; filled++) ranks[filled] = rank++;
-    } else {
-        for (int done = 0; !done;) {
-            uint64_t word, left = bits - bit;
-            if (left == 0) {
-                if (rank != end_rank || rank != ids->key_count) return BAD_DIRECTORY;
-                break;
-            }
-            status = groups_word(pages, ids, bit >> 6, &word);
+/* Where a walk over group bits has come to, and how many ids it has found. */
+typedef struct {
+    uint64_t bit, rank, filled;
+    int done;
+} Step;
+
+/* Pass `count` bits that surely fit: for each there is room, should it be an id, and a rank, should it begin a group.
+   No branch on the data. */
+ALWAYS_INLINE void step_many(Step *step, uint64_t word, uint64_t count, uint64_t *ranks) {
+    uint64_t rank = step->rank, filled = step->filled;
+    for (uint64_t i = 0; i < count; i++, word >>= 1) {
+        uint64_t one = word & 1;
+        rank += one;
+        ranks[filled] = rank - 1;
+        filled += 1 - one;
+    }
+    step->rank = rank;
+    step->filled = filled;
+    step->bit += count;
+}
+
+/* Pass `count` bits one at a time, up to the first that does not fit: that is where the walk goes on another time. */
+static Status step_each(Step *step, uint64_t word, uint64_t count, uint64_t key_count, uint64_t end_rank, uint64_t room,
+                        uint64_t *ranks) {
+    for (uint64_t i = 0; i < count && !step->done; i++, word >>= 1) {
+        if (word & 1) {
+            step->done = step->rank == end_rank;
+            if (step->done && step->rank == key_count) return BAD_DIRECTORY; /* more groups than fingerprints */
+            step->rank += !step->done;
+        } else {
+            if (step->rank == 0) return BAD_DIRECTORY;
+            step->done = step->filled == room;
+            if (!step->done) ranks[step->filled++] = step->rank - 1;
+        }
+        step->bit += !step->done;
+    }
+    return OK;
+}
+
+/* Walk over the group bits, a word at a time: the ranks of the ids that come next. */
+static Status walk_groups(Pages *pages, const Ids *ids, Step *step, uint64_t end_rank, uint64_t room, uint64_t *ranks) {
+    const uint64_t bits = ids->key_count + ids->id_count;
+    while (!step->done) {
+        uint64_t word, left = bits - step->bit;
+        if (left == 0) return step->rank != end_rank || step->rank != ids->key_count ? BAD_DIRECTORY : OK;
+        Status status = groups_word(pages, ids, step->bit >> 6, &word);
+        if (status != OK) return status;
+        word >>= step->bit & 63;
+        if (left > 64 - (step->bit & 63)) left = 64 - (step->bit & 63);
+        if (step->rank > 0 && room - step->filled > left && end_rank - step->rank >= left) {
+            step_many(step, word, left, ranks);
+        } else {
+            status = step_each(step, word, left, ids->key_count, end_rank, room, ranks);
             if (status != OK) return status;
-            word >>= bit & 63;
-            if (left > 64 - (bit & 63)) left = 64 - (bit & 63);
-            if (rank > 0 && room - filled > left && end_rank - rank >= left) {
-                for (uint64_t i = 0; i < left; i++, word >>= 1) { /* no branch on the data */
-                    uint64_t one = word & 1;
-                    rank += one;
-                    ranks[filled] = rank - 1;
-                    filled += 1 - one;
-                }
-                bit += left;
-                continue;
-            }
-            for (uint64_t i = 0; i < left && !done; i++, word >>= 1) {
-                if (word & 1) {
-                    done = rank == end_rank;
-                    if (done && rank == ids->key_count) return BAD_DIRECTORY; /* more groups than fingerprints */
-                    rank += !done;
-                } else {
-                    if (rank == 0) return BAD_DIRECTORY;
-                    done = filled == room;
-                    if (!done) ranks[filled++] = rank - 1;
-                }
-                bit += !done;
-            }
         }
     }
-    if (filled > ids->id_count - walk->value) return BAD_DIRECTORY;
-    status = packed_read(pages, ids->values_offset, ids->width, walk->value, filled, ids->base, values);
-    if (status != OK) return status;
-    for (uint64_t i = 1; i < filled; i++) disorder |= (values[i] <= values[i - 1]) & (ranks[i] == ranks[i - 1]);
-    if (filled > 0) {
+    return OK;
+}
+
+/* Whether the ids of each group increase, those of a group that the walk began before too; remembers the last. */
+static int values_increase(IdWalk *walk, const uint64_t *ranks, const uint64_t *values, uint64_t count) {
+    uint64_t disorder = 0;
+    for (uint64_t i = 1; i < count; i++) disorder |= (values[i] <= values[i - 1]) & (ranks[i] == ranks[i - 1]);
+    if (count > 0) {
         disorder |= walk->value > 0 && ranks[0] == walk->last_rank && values[0] <= walk->last;
-        walk->last_rank = ranks[filled - 1];
-        walk->last = values[filled - 1];
+        walk->last_rank = ranks[count - 1];
+        walk->last = values[count - 1];
     }
-    if (disorder) return BAD_DIRECTORY;
-    walk->bit = bit;
-    walk->rank = rank;
-    walk->value += filled;
-    *count = filled;
+    return !disorder;
+}
+
+Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
+                uint64_t *values, uint64_t *count) {
+    Step step = {.bit = walk->bit, .rank = walk->rank};
+    Status status = OK;
+    if (ids->kind == IDS_ONE)
+        for (; step.filled < room && step.rank < end_rank; step.filled++) ranks[step.filled] = step.rank++;
+    else
+        status = walk_groups(pages, ids, &step, end_rank, room, ranks);
+    if (status != OK) return status;
+    if (step.filled > ids->id_count - walk->value) return BAD_DIRECTORY;
+    status = packed_read(pages, ids->values_offset, ids->width, walk->value, step.filled, ids->base, values);
+    if (status != OK) return status;
+    if (!values_increase(walk, ranks, values, step.filled)) return BAD_DIRECTORY;
+    walk->bit = step.bit;
+    walk->rank = step.rank;
+    walk->value += step.filled;
+    *count = step.filled;
     return OK;
 }
 
@@ -143,7 +181,8 @@ Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key
     Block block;
     uint64_t scratch[BLOCK_KEYS];
     int large;
-    uint64_t slot = slot_of(key, table->slot_bits), last_key = slot_end(slot, table->slot_bits), skipped = 0, got, before;
+    uint64_t slot = slot_of(key, table->slot_bits), last_key = slot_end(slot, table->slot_bits), skipped = 0, got,
+             before;
     Status status = slot_read(pages, table, slot, &block.start, &block.end, &large);
     *found = 0;
     if (status != OK) return status;

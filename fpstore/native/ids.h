@@ -30,14 +30,14 @@ Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, u
 
 /* A walk over all ids in order of rank: group bits and values read one after the other. */
 typedef struct {
-    uint64_t bit;   /* of the groups, the next one */
-    uint64_t rank;  /* ones before it: the group it continues is that of rank - 1 */
-    uint64_t value; /* zeros before it: the next id's index */
+    uint64_t bit;             /* of the groups, the next one */
+    uint64_t rank;            /* ones before it: the group it continues is that of rank - 1 */
+    uint64_t value;           /* zeros before it: the next id's index */
     uint64_t last_rank, last; /* where the id before that belongs, and what it is */
 } IdWalk;
 
-/* Up to `room` ids of ranks below end_rank, and their ranks, from the walk on; *count is less than room only where those
-   have all been read. The ids of a group increase. end_rank is at most key_count, room not 0. */
+/* Up to `room` ids of ranks below end_rank, and their ranks, from the walk on; *count is less than room only where
+   those have all been read. The ids of a group increase. end_rank is at most key_count, room not 0. */
 Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
                 uint64_t *values, uint64_t *count);
 

@@ -41,7 +41,9 @@ typedef struct {
     uint8_t bits[KEYS];
 } Room;
 
-static uint64_t mixed(uint64_t digest, uint64_t value) { return (digest ^ value) * 0x9E3779B97F4A7C15u + (digest >> 29); }
+static uint64_t mixed(uint64_t digest, uint64_t value) {
+    return (digest ^ value) * 0x9E3779B97F4A7C15u + (digest >> 29);
+}
 
 static uint64_t digest_of(const uint64_t *words, uint64_t count) {
     uint64_t digest = count;
@@ -172,9 +174,17 @@ static uint64_t search_answer(Room *room) {
 
 static uint64_t join_answer(Room *room) {
     Table *tables[] = {&room->table};
-    NeighbourJoin join = {.found = {.tables = tables, .distance = 3, .first = room->first, .second = room->second,
-                                    .bits = room->bits, .room = KEYS},
-                          .keys = room->keys, .folds = room->folds, .count = KEYS, .window_bits = 20, .step = 1};
+    NeighbourJoin join = {.found = {.tables = tables,
+                                    .distance = 3,
+                                    .first = room->first,
+                                    .second = room->second,
+                                    .bits = room->bits,
+                                    .room = KEYS},
+                          .keys = room->keys,
+                          .folds = room->folds,
+                          .count = KEYS,
+                          .window_bits = 20,
+                          .step = 1};
     uint64_t digest = 0;
     fold_keys(room->keys, KEYS, room->folds);
     while (!join.found.done) {
@@ -211,14 +221,10 @@ static const struct {
     uint64_t (*answer)(Room *);
     uint64_t known;
 } parts[] = {
-    {"checksum", crc_answer, 0x7FD4DAAA79D6620Au},
-    {"hash", hash_answer, 0x893516CE294E1973u},
-    {"permutation", permute_answer, 0x1AD26CB6F0BBA6C8u},
-    {"sort", sort_answer, 0x112E029BE4ACF1C4u},
-    {"codec", decode_answer, 0x36FB4EDB3DF439D7u},
-    {"search", search_answer, 0x913C9902BA83800Au},
-    {"join", join_answer, 0x90402F908E389F65u},
-    {"pending", pending_answer, 0x0F50D0E42E05F6A0u},
+    {"checksum", crc_answer, 0x7FD4DAAA79D6620Au},        {"hash", hash_answer, 0x893516CE294E1973u},
+    {"permutation", permute_answer, 0x1AD26CB6F0BBA6C8u}, {"sort", sort_answer, 0x112E029BE4ACF1C4u},
+    {"codec", decode_answer, 0x36FB4EDB3DF439D7u},        {"search", search_answer, 0x913C9902BA83800Au},
+    {"join", join_answer, 0x90402F908E389F65u},           {"pending", pending_answer, 0x0F50D0E42E05F6A0u},
 };
 
 const char *known_answer_wrong(void) {

@@ -4,8 +4,9 @@
 
 #include "platform.h"
 
-/* The part of the kernels that computes something wrong, the first of them, or has no memory to compute it; NULL where all
-   is well. Takes 0.2 ms. For the tests, FPSTORE_WRONG_ANSWER in the environment names a part that is found wrong anyhow. */
+/* The part of the kernels that computes something wrong, the first of them, or has no memory to compute it; NULL where
+   all is well. Takes 0.2 ms. For the tests, FPSTORE_WRONG_ANSWER in the environment names a part that is found wrong
+   anyhow. */
 const char *known_answer_wrong(void);
 
 #endif

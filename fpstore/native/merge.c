@@ -38,8 +38,10 @@ static uint64_t run_lower_bound(const Items *run, Item item, int pairs) {
     uint64_t low = 0, high = run->count;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (run_item(run, middle, pairs) < item) low = middle + 1;
-        else high = middle;
+        if (run_item(run, middle, pairs) < item)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
@@ -90,13 +92,15 @@ uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *i
 /* A search waits for memory at every step; so many side by side wait at once. */
 enum { SEARCH_LANES = 16 };
 
-void mark_at_least(const Items *items, const uint64_t *keys, const uint64_t *least_ids, uint64_t count, uint8_t *marks) {
+void mark_at_least(const Items *items, const uint64_t *keys, const uint64_t *least_ids, uint64_t count,
+                   uint8_t *marks) {
     for (uint64_t first = 0; first < count; first += SEARCH_LANES) {
         uint64_t lanes = least(count - first, SEARCH_LANES), at[SEARCH_LANES] = {0};
         for (uint64_t left = items->count; left > 1; left -= left / 2) /* to the last key not above, or the first */
             for (uint64_t lane = 0; lane < lanes; lane++)
                 at[lane] += -(uint64_t)(items->keys[at[lane] + left / 2] <= keys[first + lane]) & (left / 2);
         for (uint64_t lane = 0; lane < lanes; lane++)
-            marks[first + lane] |= (items->keys[at[lane]] == keys[first + lane]) & (items->ids[at[lane]] >= least_ids[first + lane]);
+            marks[first + lane] |=
+                (items->keys[at[lane]] == keys[first + lane]) & (items->ids[at[lane]] >= least_ids[first + lane]);
     }
 }

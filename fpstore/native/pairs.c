@@ -8,9 +8,11 @@ typedef struct {
     void (*flips)(FlipJoin *);
 } Kernels;
 
-#define KERNELS_OF(set) (Kernels){fold_keys_##set, neighbour_join_run_##set, query_join_run_##set, flip_join_run_##set}
+#define KERNELS_OF(set) \
+    (Kernels) { fold_keys_##set, neighbour_join_run_##set, query_join_run_##set, flip_join_run_##set }
 
-static Kernels kernels = {fold_keys_portable, neighbour_join_run_portable, query_join_run_portable, flip_join_run_portable};
+static Kernels kernels = {fold_keys_portable, neighbour_join_run_portable, query_join_run_portable,
+                          flip_join_run_portable};
 
 void join_choose(InstructionSet set) {
     kernels = KERNELS_OF(portable);
@@ -24,7 +26,8 @@ void join_choose(InstructionSet set) {
 
 CHOSEN_AT_LOAD(join_choose)
 
-/* Tiles number their rows by as many bits as fit: those above the row's, or a later run where the highest flipped bit is. */
+/* Tiles number their rows by as many bits as fit: those above the row's, or a later run where the highest flipped bit
+ * is. */
 Flip flip_of(uint64_t mask) {
     const unsigned rows = TILE_BITS - ROW_BITS, highest = bit_length(mask) - 1;
     Flip flip = {.low_bit = highest < TILE_BITS ? ROW_BITS : highest - (highest - ROW_BITS) % rows};
@@ -36,7 +39,7 @@ Flip flip_of(uint64_t mask) {
 }
 
 void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
-                          unsigned window_bits, uint64_t first_window) {
+                   unsigned window_bits, uint64_t first_window) {
     uint64_t before = *last;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t window = window_of(keys[i], window_bits) - first_window;

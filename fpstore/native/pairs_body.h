@@ -11,10 +11,8 @@
 #define KERNEL_LANES 4
 #endif
 
-typedef uint32_t KERNEL(Lanes) __attribute__((vector_size(4 * KERNEL_LANES)));
-typedef uint32_t KERNEL(LanesAnywhere) __attribute__((vector_size(4 * KERNEL_LANES), aligned(4)));
-#define Lanes KERNEL(Lanes)
-#define LanesAnywhere KERNEL(LanesAnywhere)
+typedef uint32_t Lanes __attribute__((vector_size(4 * KERNEL_LANES)));
+typedef uint32_t LanesAnywhere __attribute__((vector_size(4 * KERNEL_LANES), aligned(4)));
 #define LANE_QUADS (KERNEL_LANES / QUAD)
 
 #if defined(__clang__)
@@ -23,8 +21,8 @@ typedef uint32_t KERNEL(LanesAnywhere) __attribute__((vector_size(4 * KERNEL_LAN
 #define LANES_AT(lanes, ...) __builtin_shuffle(lanes, (Lanes){__VA_ARGS__})
 #endif
 
-/* Lanes of differences are noted, and asked once for all whether one of them was near. Lanes lie in memory when they are
-   passed, as no calling convention is common to all their widths. */
+/* Lanes of differences are noted, and asked once for all whether one of them was near. Lanes lie in memory when they
+   are passed, as no calling convention is common to all their widths. */
 #if KERNEL_LANES == 16
 #define LANES_OF(a, b, c, d) \
     a, b, c, d, a + 4, b + 4, c + 4, d + 4, a + 8, b + 8, c + 8, d + 8, a + 12, b + 12, c + 12, d + 12
@@ -38,7 +36,8 @@ ALWAYS_INLINE void KERNEL(note)(Lanes *noted, const Lanes *difference, unsigned 
 ALWAYS_INLINE unsigned KERNEL(noted_lanes)(const Lanes *noted, unsigned distance) {
     __mmask16 near = _mm512_cmple_epu32_mask((__m512i)*noted, _mm512_set1_epi32((int)distance));
     unsigned lanes;
-    /* A conversion in C is compiled wrong by gcc 12.2: its combine pass makes one instruction of comparison and extension
+    /* A conversion in C is compiled wrong by gcc 12.2: its combine pass makes one instruction of comparison and
+       extension
        (*avx512f_ucmpv16si3_zero_extendsi), and splits it again without the extension. As long as the number stays in
        registers nobody notices; on the stack it has 16 bits that nobody wrote, so that lanes 16..31 look near. */
     __asm__("kmovw %1, %0" : "=r"(lanes) : "k"(near));
@@ -50,10 +49,11 @@ ALWAYS_INLINE __m256i KERNEL(fold_eight)(const uint64_t *keys) {
     return _mm512_cvtepi64_epi32(_mm512_xor_si512(eight, _mm512_srli_epi64(eight, 32)));
 }
 
-/* In every width: the folds of as many keys as there are lanes, or of QUAD keys, those from the count-th on XOR pad; quads
-   from several places. */
+/* In every width: the folds of as many keys as there are lanes, or of QUAD keys, those from the count-th on XOR pad;
+   quads from several places. */
 ALWAYS_INLINE void KERNEL(fold_lanes)(const uint64_t *keys, Lanes *lanes) {
-    *lanes = (Lanes)_mm512_inserti64x4(_mm512_castsi256_si512(KERNEL(fold_eight)(keys)), KERNEL(fold_eight)(keys + 8), 1);
+    *lanes =
+        (Lanes)_mm512_inserti64x4(_mm512_castsi256_si512(KERNEL(fold_eight)(keys)), KERNEL(fold_eight)(keys + 8), 1);
 }
 
 ALWAYS_INLINE void KERNEL(fold_quad)(const uint64_t *keys, uint32_t count, uint32_t pad, uint32_t *out) {
@@ -178,8 +178,8 @@ static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join
     }
 }
 
-/* Each key is compared with those behind it, a vector of keys at a time with the next NEIGHBOUR_STEP of each, which is further
-   than most windows go: so there is hardly a branch on where they end. */
+/* Each key is compared with those behind it, a vector of keys at a time with the next NEIGHBOUR_STEP of each, which is
+   further than most windows go: so there is hardly a branch on where they end. */
 void KERNEL(neighbour_join_run)(NeighbourJoin *join) {
     Found *found = &join->found;
     const unsigned distance = found->distance;
@@ -207,7 +207,8 @@ void KERNEL(query_join_run)(QueryJoin *join) {
     const unsigned distance = found->distance;
     for (; join->i < join->query_count; join->i++, join->slot = 0) {
         if (KERNEL(must_stop)(found)) return;
-        uint64_t query = join->queries[join->i], window = window_of(query ^ join->flips, join->window_bits) - join->first_window;
+        uint64_t query = join->queries[join->i],
+                 window = window_of(query ^ join->flips, join->window_bits) - join->first_window;
         uint64_t start = join->starts[window], count = join->starts[window + 1] - start;
         const Lanes left = (Lanes){0} + fold(query);
         for (; join->slot < count; join->slot += KERNEL_LANES) {
@@ -241,8 +242,8 @@ static void KERNEL(tile_load)(const FlipJoin *join, uint64_t base, Tile *tile) {
     }
 }
 
-/* The pair of the keys with these places in a window of the tile and in its partner, if the windows have so many; they are
-   KEYS_PAD at most behind the last. */
+/* The pair of the keys with these places in a window of the tile and in its partner, if the windows have so many; they
+   are KEYS_PAD at most behind the last. */
 ALWAYS_INLINE void KERNEL(add_slots)(FlipJoin *join, uint64_t base, const Flip *flip, uint64_t at, uint64_t slot,
                                      uint64_t partner_slot) {
     const uint32_t *starts = join->starts + tile_window(base, flip->low_bit, at);
@@ -251,19 +252,20 @@ ALWAYS_INLINE void KERNEL(add_slots)(FlipJoin *join, uint64_t base, const Flip *
     KERNEL(add_pair)(&join->found, join->keys[starts[0] + slot], join->keys[partner_starts[0] + partner_slot], both);
 }
 
-/* A quad of each window, turned in every way, so that all its keys meet all of another. Lane i of turn r is of place i + r. */
+/* A quad of each window, turned in every way, so that all its keys meet all of another. Lane i of turn r is of place i
+ * + r. */
 typedef struct {
     Lanes by[QUAD];
-} KERNEL(Turns);
+} Turns;
 
-ALWAYS_INLINE void KERNEL(turn)(const Lanes *lanes, KERNEL(Turns) *turns) {
+ALWAYS_INLINE void KERNEL(turn)(const Lanes *lanes, Turns *turns) {
     turns->by[0] = *lanes;
     turns->by[1] = LANES_AT(*lanes, LANES_OF(1, 2, 3, 0));
     turns->by[2] = LANES_AT(*lanes, LANES_OF(2, 3, 0, 1));
     turns->by[3] = LANES_AT(*lanes, LANES_OF(3, 0, 1, 2));
 }
 
-ALWAYS_INLINE unsigned KERNEL(turns_near)(const KERNEL(Turns) *turns, const Lanes *others, unsigned distance) {
+ALWAYS_INLINE unsigned KERNEL(turns_near)(const Turns *turns, const Lanes *others, unsigned distance) {
     Lanes noted = NOTED_NONE;
 #pragma GCC unroll 4
     for (unsigned i = 0; i < QUAD; i++) {
@@ -274,7 +276,7 @@ ALWAYS_INLINE unsigned KERNEL(turns_near)(const KERNEL(Turns) *turns, const Lane
 }
 
 /* Which lanes are near: for each turn KERNEL_LANES bits. */
-ALWAYS_INLINE uint64_t KERNEL(near_by_turn)(const KERNEL(Turns) *turns, const Lanes *others, unsigned distance) {
+ALWAYS_INLINE uint64_t KERNEL(near_by_turn)(const Turns *turns, const Lanes *others, unsigned distance) {
     uint64_t near = 0;
     for (unsigned turn = 0; turn < QUAD; turn++) {
         Lanes difference = turns->by[turn] ^ *others;
@@ -298,7 +300,7 @@ ALWAYS_INLINE void KERNEL(load_vector)(const FlipJoin *join, const Tile *partner
 static __attribute__((noinline)) void KERNEL(add_quads)(FlipJoin *join, const Tile *partners, const Flip *flip,
                                                         uint64_t base, uint64_t vector) {
     Lanes left, right;
-    KERNEL(Turns) turns;
+    Turns turns;
     KERNEL(load_vector)(join, partners, flip, vector, &left, &right);
     KERNEL(turn)(&left, &turns);
     for (uint64_t near = KERNEL(near_by_turn)(&turns, &right, join->found.distance); near != 0; near &= near - 1) {
@@ -308,8 +310,8 @@ static __attribute__((noinline)) void KERNEL(add_quads)(FlipJoin *join, const Ti
     }
 }
 
-/* The first QUAD keys of each window with those of its partners, as many windows at a time as a vector holds. 0: stopped before
-   the end. */
+/* The first QUAD keys of each window with those of its partners, as many windows at a time as a vector holds. 0:
+   stopped before the end. */
 static int KERNEL(join_quads)(FlipJoin *join, uint64_t base, const Tile *partners) {
     Found *found = &join->found;
     const unsigned distance = found->distance;
@@ -323,7 +325,7 @@ static int KERNEL(join_quads)(FlipJoin *join, uint64_t base, const Tile *partner
         for (; join->at < end; join->at++) {
             uint64_t vector = join->at + (join->at & above);
             Lanes left, right;
-            KERNEL(Turns) turns;
+            Turns turns;
             KERNEL(load_vector)(join, partners, flip, vector, &left, &right);
             KERNEL(turn)(&left, &turns);
             if (UNLIKELY(KERNEL(turns_near)(&turns, &right, distance))) {
@@ -338,21 +340,23 @@ static int KERNEL(join_quads)(FlipJoin *join, uint64_t base, const Tile *partner
     return 1;
 }
 
-/* The quad at join->slot, turned, with others: the first quads of the flips' partners, or one's keys from partner_slot on.
-   lane_count: how many lanes have partners. */
+/* The quad at join->slot, turned, with others: the first quads of the flips' partners, or one's keys from partner_slot
+   on. lane_count: how many lanes have partners. */
 static __attribute__((noinline)) void KERNEL(add_crowded)(FlipJoin *join, uint64_t base, const Flip *flips,
-                                                          const KERNEL(Turns) *turns, const Lanes *others,
-                                                          unsigned lane_count, uint64_t partner_slot) {
+                                                          const Turns *turns, const Lanes *others, unsigned lane_count,
+                                                          uint64_t partner_slot) {
     for (uint64_t near = KERNEL(near_by_turn)(turns, others, join->found.distance); near != 0; near &= near - 1) {
         unsigned bit = (unsigned)__builtin_ctzll(near), lane = bit % KERNEL_LANES, turn = bit / KERNEL_LANES;
         uint64_t slot = join->slot + (lane + turn) % QUAD;
-        if (partner_slot) KERNEL(add_slots)(join, base, flips, join->at, slot, partner_slot + lane);
-        else if (lane < lane_count) KERNEL(add_slots)(join, base, flips + lane / QUAD, join->at, slot, lane % QUAD);
+        if (partner_slot)
+            KERNEL(add_slots)(join, base, flips, join->at, slot, partner_slot + lane);
+        else if (lane < lane_count)
+            KERNEL(add_slots)(join, base, flips + lane / QUAD, join->at, slot, lane % QUAD);
     }
 }
 
-/* Join the quad at join->slot of the crowded window join->at with its partners: first quads, LANE_QUADS of them in one step;
-   then what else crowded partners have, one partner in a step. */
+/* Join the quad at join->slot of the crowded window join->at with its partners: first quads, LANE_QUADS of them in one
+   step; then what else crowded partners have, one partner in a step. */
 ALWAYS_INLINE int KERNEL(join_crowded_quad)(FlipJoin *join, uint64_t base, const Tile *partners, const uint64_t *keys) {
     Found *found = &join->found;
     const Flip *flips = join->flips + join->group;
@@ -361,7 +365,7 @@ ALWAYS_INLINE int KERNEL(join_crowded_quad)(FlipJoin *join, uint64_t base, const
     uint32_t folds[QUAD];
     const uint32_t *quads[LANE_QUADS];
     Lanes quad, others;
-    KERNEL(Turns) turns;
+    Turns turns;
     KERNEL(fold_quad)(keys, QUAD, 0, folds);
     for (unsigned i = 0; i < LANE_QUADS; i++) quads[i] = folds;
     KERNEL(load_quads)(quads, &quad);
@@ -418,7 +422,9 @@ void KERNEL(flip_join_run)(FlipJoin *join) {
         const Flip *flip = &join->flips[join->group], *next = flip;
         const Tile *partners = flip->outside ? join->partner : join->tile;
         const uint64_t tiles = (uint64_t)1 << (join->index_bits - ROW_BITS - tile_row_bits(join));
-        while (next < join->flips + join->flip_count && next->low_bit == flip->low_bit && next->outside == flip->outside) next++;
+        while (next < join->flips + join->flip_count && next->low_bit == flip->low_bit &&
+               next->outside == flip->outside)
+            next++;
         join->group_end = (unsigned)(next - join->flips);
         for (; join->tile_number < tiles; join->tile_number++, join->stage = TILE_LOAD) {
             uint64_t base = tile_base(join);

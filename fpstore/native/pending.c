@@ -93,8 +93,8 @@ void pending_free(Pending *pending) {
     free(pending->arena);
 }
 
-Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
-                           int with_ids, uint32_t capacity, uint64_t secret) {
+Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
+                    uint32_t capacity, uint64_t secret) {
     unsigned bits = capacity > 2 ? bit_length(capacity - 1) : 1; /* so that a bucket has a key or less on average */
     uint32_t pattern_count = 0;
     pending->tables = calloc(table_count, sizeof *pending->tables);
@@ -111,7 +111,8 @@ Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *fli
         permutation_init(&table->permutation, masks[t]);
         table->bucket_bits = table->permutation.prefix_bits < bits ? table->permutation.prefix_bits : bits;
         table->flips = flips[t];
-        for (unsigned level = 0; level < PENDING_LEVELS; level++) table->patterns[level] = choose(table->bucket_bits, level);
+        for (unsigned level = 0; level < PENDING_LEVELS; level++)
+            table->patterns[level] = choose(table->bucket_bits, level);
     }
     for (; pending->levels < PENDING_LEVELS; pending->levels++) {
         uint32_t count = choose(pending_level_bits(pending, pending->levels), pending->levels);
@@ -155,8 +156,8 @@ void pending_count_rows(PendingSearch *search) {
     }
 }
 
-void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance,
-                         uint64_t *ids, uint64_t *positions) {
+void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
+                  uint64_t *positions) {
     uint64_t filled = 0;
     for (uint64_t i = 0; i < search->match_count; i++) {
         const PendingMatch *found = &search->matches[i];
@@ -173,7 +174,7 @@ void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerp
 }
 
 void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
-                         uint64_t *positions) {
+                  uint64_t *positions) {
     for (uint32_t i = 0; i < end - first; i++) {
         const Row *row = pending_row(pending, first + i + 1);
         keys[i] = pending_entry(pending, row->entry)->key;

@@ -1,6 +1,6 @@
-/* Fingerprints added lately, indexed in memory: distinct fingerprints are *entries*, each with a chain of *rows* (an id and
-   a position), newest first. For each table, an entry lies in the bucket of the top bits of its permuted key; one more
-   set of buckets, by a hash of the key, finds the entry of a fingerprint that is appended again.
+/* Fingerprints added lately, indexed in memory: distinct fingerprints are *entries*, each with a chain of *rows* (an id
+   and a position), newest first. For each table, an entry lies in the bucket of the top bits of its permuted key; one
+   more set of buckets, by a hash of the key, finds the entry of a fingerprint that is appended again.
 
    Entries and rows are numbered from 1, and 0 ends a chain. Nothing is ever moved or taken out: what is new is written
    first and then published by a release store (of a bucket's head, an entry's newest row, a count), so a search in
@@ -46,8 +46,8 @@ typedef struct {
     char *entries, *rows;
     size_t entry_bytes, row_bytes;
     uint32_t *hash_heads;
-    /* Bucket numbers with few bits set, by how many: those below 2^b of each level are the flips of b bits. Levels are left
-       out from where they are more than capacity, as scanning is faster then. */
+    /* Bucket numbers with few bits set, by how many: those below 2^b of each level are the flips of b bits. Levels are
+       left out from where they are more than capacity, as scanning is faster then. */
     uint32_t *patterns;
     uint32_t pattern_level[PENDING_LEVELS];
     unsigned levels;
@@ -100,7 +100,8 @@ ALWAYS_INLINE int pending_has(const Pending *pending, uint32_t entry, uint64_t i
     return newest->position >= live_since && (!pending->with_ids || newest->id[0] == id);
 }
 
-/* masks, flips: of 1..1024 tables, no mask 0. capacity is below 2^31, so the bytes are below 2^45. pending is all zero. */
+/* masks, flips: of 1..1024 tables, no mask 0. capacity is below 2^31, so the bytes are below 2^45. pending is all zero.
+ */
 Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
                     uint32_t capacity, uint64_t secret);
 void pending_free(Pending *pending);
@@ -136,9 +137,9 @@ uint64_t pending_probes(const Pending *pending, unsigned distance);
 
 void pending_choose(InstructionSet set);
 
-#define PENDING_KERNELS(set)                                                                                               \
-    uint32_t pending_append_##set(Pending *, const uint64_t *, const uint64_t *, uint32_t, uint64_t, uint64_t);            \
-    void pending_copy_##set(Pending *, const Pending *, uint32_t);                                                         \
+#define PENDING_KERNELS(set)                                                                                    \
+    uint32_t pending_append_##set(Pending *, const uint64_t *, const uint64_t *, uint32_t, uint64_t, uint64_t); \
+    void pending_copy_##set(Pending *, const Pending *, uint32_t);                                              \
     Status pending_search_##set(PendingSearch *, const uint64_t *, uint64_t);
 PENDING_KERNELS(portable)
 PENDING_KERNELS(fast)

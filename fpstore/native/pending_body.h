@@ -38,7 +38,7 @@ static void KERNEL(pending_insert)(Pending *pending, uint32_t row_number, uint32
 
 /* There is room for `count` rows; ids is NULL without. Returns how many were not there already. */
 uint32_t KERNEL(pending_append)(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count,
-                                       uint64_t position, uint64_t live_since) {
+                                uint64_t position, uint64_t live_since) {
     uint32_t before = pending->count, row = before;
     for (uint32_t i = 0; i < count && i < 2 * PENDING_AHEAD; i++) KERNEL(pending_ask)(pending, keys[i]);
     for (uint32_t i = 0; i < count; i++) {
@@ -47,8 +47,8 @@ uint32_t KERNEL(pending_append)(Pending *pending, const uint64_t *keys, const ui
             __builtin_prefetch(pending_entry(pending, *pending_hash_head(pending, keys[i + PENDING_AHEAD])));
         uint32_t number = pending_find(pending, keys[i]);
         uint64_t id = ids != NULL ? ids[i] : 0;
-        if (!pending_has(pending, number, id, live_since))
-            KERNEL(pending_insert)(pending, ++row, number != 0 ? number : pending->entry_count + 1, keys[i], id, position);
+        if (!pending_has(pending, number, id, live_since)) KERNEL(pending_insert)
+        (pending, ++row, number != 0 ? number : pending->entry_count + 1, keys[i], id, position);
     }
     __atomic_store_n(&pending->count, row, __ATOMIC_RELEASE);
     return row - before;
@@ -57,11 +57,12 @@ uint32_t KERNEL(pending_append)(Pending *pending, const uint64_t *keys, const ui
 /* The first `count` rows of source, which has the same tables, in a pending that has none. */
 void KERNEL(pending_copy)(Pending *pending, const Pending *source, uint32_t count) {
     for (uint32_t number = 1; number <= count; number++) {
-        if (count - number >= PENDING_AHEAD)
-            KERNEL(pending_ask)(pending, pending_entry(source, pending_row(source, number + PENDING_AHEAD)->entry)->key);
+        if (count - number >= PENDING_AHEAD) KERNEL(pending_ask)
+        (pending, pending_entry(source, pending_row(source, number + PENDING_AHEAD)->entry)->key);
         const Row *row = pending_row(source, number);
-        KERNEL(pending_insert)(pending, number, row->entry, pending_entry(source, row->entry)->key,
-                               source->with_ids ? row->id[0] : 0, row->position);
+        KERNEL(pending_insert)
+        (pending, number, row->entry, pending_entry(source, row->entry)->key, source->with_ids ? row->id[0] : 0,
+         row->position);
     }
     __atomic_store_n(&pending->count, count, __ATOMIC_RELEASE);
 }
@@ -72,14 +73,15 @@ static __attribute__((noinline)) Status KERNEL(pending_report)(PendingSearch *se
     const PendingTable *tables = search->pending->tables;
     const Entry *entry = cursor->at;
     uint64_t difference = entry->key ^ cursor->query;
-    if (KERNEL(ones)(difference & tables[cursor->table].permutation.prefix_mask) > tables[cursor->table].flips) return OK;
+    if (KERNEL(ones)(difference & tables[cursor->table].permutation.prefix_mask) > tables[cursor->table].flips)
+        return OK;
     for (uint32_t earlier = 0; earlier < cursor->table; earlier++)
         if (KERNEL(ones)(difference & tables[earlier].permutation.prefix_mask) <= tables[earlier].flips) return OK;
     return pending_add_match(search, cursor->query_index, entry, KERNEL(ones)(difference));
 }
 
-/* Go from cursors[live..count), which stand at heads, to their entries; compare entries and go on to the next ones until at
-   most `left` remain, which have had no time to arrive. */
+/* Go from cursors[live..count), which stand at heads, to their entries; compare entries and go on to the next ones
+   until at most `left` remain, which have had no time to arrive. */
 static Status KERNEL(pending_walk)(PendingSearch *search, unsigned count, unsigned left) {
     const Pending *pending = search->pending;
     PendingCursor *cursors = search->cursors;
@@ -136,7 +138,8 @@ static Status KERNEL(pending_probe)(PendingSearch *search, const uint64_t *queri
     return used > 0 ? KERNEL(pending_walk)(search, used, 0) : OK;
 }
 
-static Status KERNEL(pending_scan)(PendingSearch *search, const uint64_t *queries, uint64_t count, uint32_t entry_count) {
+static Status KERNEL(pending_scan)(PendingSearch *search, const uint64_t *queries, uint64_t count,
+                                   uint32_t entry_count) {
     for (uint32_t first = 1; first <= entry_count; first += PENDING_TILE)
         for (uint64_t i = 0; i < count; i++)
             for (uint32_t number = first; number <= entry_count && number - first < PENDING_TILE; number++) {

@@ -29,7 +29,7 @@ void unpermute_keys(const Permutation *permutation, const uint64_t *values, uint
 
 void permute_choose(InstructionSet set);
 
-#define PERMUTE_KERNELS(set)                                                        \
+#define PERMUTE_KERNELS(set)                                                         \
     void permute_##set(const Permutation *, const uint64_t *, uint64_t, uint64_t *); \
     void unpermute_##set(const Permutation *, const uint64_t *, uint64_t, uint64_t *);
 PERMUTE_KERNELS(portable)

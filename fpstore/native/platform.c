@@ -7,7 +7,8 @@
 #if FPSTORE_ARM64
 static const char *const fast_features[] = {ARM64_FEATURE, NULL}, *const wide_features[] = {NULL};
 #else
-static const char *const fast_features[] = {FAST_FEATURES(NAME) NULL}, *const wide_features[] = {WIDE_FEATURES(NAME) NULL};
+static const char *const fast_features[] = {FAST_FEATURES(NAME) NULL}, *const wide_features[] = {WIDE_FEATURES(NAME)
+                                                                                                     NULL};
 #endif
 
 const char *const *instruction_set_features(InstructionSet set) {
@@ -31,8 +32,8 @@ static const Feature fast_asked[] = {FAST_FEATURES(ASKED)}, wide_asked[] = {WIDE
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const Feature osxsave = {1, 0, ECX, 27}; /* the system says what it saves */
-#define SAVED_FAST 0x06u /* XMM, YMM */
-#define SAVED_WIDE 0xE6u /* and the masks, and both halves of ZMM */
+#define SAVED_FAST 0x06u                        /* XMM, YMM */
+#define SAVED_WIDE 0xE6u                        /* and the masks, and both halves of ZMM */
 
 static int cpu_has(const Feature *feature) {
     unsigned out[4] = {0};

@@ -1,11 +1,11 @@
 /* What all of the kernels share: fixed-width loads, statuses, and which instructions this process may use.
 
    Every .c file here is compiled once. What its name ends in says for which processor: name_fast.c and name_wide.c are
-   compiled for the instructions of instruction_sets.h, name_arm64.c for those of 64-bit ARM, all others for any machine.
-   A kernel that is there more than once is a *_body.h, which name_portable.c, name_fast.c and name_wide.c include;
-   KERNEL(name), of portable.h, fast.h or wide.h, gives each copy names of its own. name.c holds which copy is in use, and
-   CHOSEN_AT_LOAD chooses it before anything else of the library can run. Functions in headers are inlined or static, so
-   that none compiled for one processor is linked for another. */
+   compiled for the instructions of instruction_sets.h, name_arm64.c for those of 64-bit ARM, all others for any
+   machine. A kernel that is there more than once is a *_body.h, which name_portable.c, name_fast.c and name_wide.c
+   include; KERNEL(name), of portable.h, fast.h or wide.h, gives each copy names of its own. name.c holds which copy is
+   in use, and CHOSEN_AT_LOAD chooses it before anything else of the library can run. Functions in headers are inlined
+   or static, so that none compiled for one processor is linked for another. */
 #ifndef FPSTORE_PLATFORM_H
 #define FPSTORE_PLATFORM_H
 
@@ -49,11 +49,12 @@ typedef enum {
 /* Each has all that those before it have. */
 typedef enum { SET_PORTABLE = 0, SET_FAST = 1, SET_WIDE = 2 } InstructionSet;
 
-/* The best that this machine has, unless the environment says otherwise: FPSTORE_PORTABLE=1 leaves the portable set only,
-   FPSTORE_NARROW=1 all but the wide one. The same for as long as the process lives. */
+/* The best that this machine has, unless the environment says otherwise: FPSTORE_PORTABLE=1 leaves the portable set
+   only, FPSTORE_NARROW=1 all but the wide one. The same for as long as the process lives. */
 InstructionSet fpstore_instruction_set(void);
 
-/* The instructions that a set, the fast or the wide one, asks for besides those of the one below it; NULL at the end. */
+/* The instructions that a set, the fast or the wide one, asks for besides those of the one below it; NULL at the end.
+ */
 const char *const *instruction_set_features(InstructionSet set);
 
 /* Which of the copies of a kernel runs, by one function of the file that holds the choice. */

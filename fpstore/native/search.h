@@ -51,7 +51,7 @@ Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned
 
 void search_choose(InstructionSet set);
 
-#define SEARCH_KERNELS(set)                                            \
+#define SEARCH_KERNELS(set)                                              \
     Status search_##set(Search *, const uint64_t *, uint64_t, uint64_t); \
     uint64_t scan_keys_##set(const uint64_t *, uint64_t, uint64_t, unsigned);
 SEARCH_KERNELS(portable)

@@ -12,15 +12,17 @@ static __attribute__((noinline)) Status KERNEL(report)(Search *search, const Blo
     if (KERNEL(ones)(difference & top_bits(table->permutation.prefix_bits)) > table->flips) return OK;
     uint64_t bits = permute_bytes(table->permutation.invert, difference);
     for (unsigned earlier = 0; earlier < block->table; earlier++)
-        if (KERNEL(ones)(bits & search->tables[earlier]->permutation.prefix_mask) <= search->tables[earlier]->flips) return OK;
-    return search_add(search, block->query_index, permute_bytes(table->permutation.invert, key), KERNEL(ones)(difference));
+        if (KERNEL(ones)(bits & search->tables[earlier]->permutation.prefix_mask) <= search->tables[earlier]->flips)
+            return OK;
+    return search_add(search, block->query_index, permute_bytes(table->permutation.invert, key),
+                      KERNEL(ones)(difference));
 }
 
-/* Scan the blocks of queue[0..count) `width` at a time, as long as there are so many: a step of a stream waits for the one
-   before it, so others fill the time. Every decoded key is compared with its block's query. What is left, begun or
+/* Scan the blocks of queue[0..count) `width` at a time, as long as there are so many: a step of a stream waits for the
+   one before it, so others fill the time. Every decoded key is compared with its block's query. What is left, begun or
    not, comes back as queue[0..*left). */
-ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned count, unsigned *left, const unsigned width,
-                                       int codec) {
+ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned count, unsigned *left,
+                                       const unsigned width, int codec) {
     uint64_t at[STREAMS], key[STREAMS], end[STREAMS], query[STREAMS], last_wanted[STREAMS];
     const DecodeEntry *decode[STREAMS];
     unsigned item[STREAMS], next = width;
@@ -69,7 +71,8 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
 
 ALWAYS_INLINE Status KERNEL(scan_as)(Search *search, Block *queue, unsigned count, int codec) {
     Status status = KERNEL(scan_wide)(search, queue, count, &count, STREAMS, codec);
-    while (status == OK && count >= 2 && !search->done) status = KERNEL(scan_wide)(search, queue, count, &count, 2, codec);
+    while (status == OK && count >= 2 && !search->done)
+        status = KERNEL(scan_wide)(search, queue, count, &count, 2, codec);
     if (status == OK && count == 1 && !search->done) status = KERNEL(scan_wide)(search, queue, count, &count, 1, codec);
     return status;
 }
@@ -99,7 +102,8 @@ static Status KERNEL(scan_waiting)(Search *search) {
 /* A resolved block: ask for its first `bits`, as far as the scan is likely to come; when the list is full, scan. */
 ALWAYS_INLINE Status KERNEL(want)(Search *search, const Block *block, uint64_t bits) {
     Status status;
-    const uint8_t *byte = search->pages->base + (block->start >> 3), *last = search->pages->base + ((block->start + bits) >> 3);
+    const uint8_t *byte = search->pages->base + (block->start >> 3),
+                  *last = search->pages->base + ((block->start + bits) >> 3);
     bytes_ask(search->pages, block->start >> 3);
     for (byte += 64; byte <= last; byte += 64) __builtin_prefetch(byte);
     search->resolved[search->resolved_count++] = *block;
@@ -113,9 +117,10 @@ ALWAYS_INLINE Status KERNEL(want)(Search *search, const Block *block, uint64_t b
     return OK;
 }
 
-/* Whether a block whose keys lie in [least, most] may hold one to report: bits above the highest one in which these bounds
-   differ are the same in all its keys, and so are the errors in them. */
-ALWAYS_INLINE int KERNEL(may_hold)(const Search *search, const Table *table, uint64_t query, uint64_t least, uint64_t most) {
+/* Whether a block whose keys lie in [least, most] may hold one to report: bits above the highest one in which these
+   bounds differ are the same in all its keys, and so are the errors in them. */
+ALWAYS_INLINE int KERNEL(may_hold)(const Search *search, const Table *table, uint64_t query, uint64_t least,
+                                   uint64_t most) {
     uint64_t errors = (least ^ query) & top_bits(64 - bit_length(least ^ most));
     return KERNEL(ones)(errors) <= search->distance &&
            KERNEL(ones)(errors & top_bits(table->permutation.prefix_bits)) <= table->flips;
@@ -171,7 +176,8 @@ static Status KERNEL(resolve)(Search *search) {
 }
 
 /* Probe with the prefix of `key` (flips applied) and up to `left` more flips of prefix bits below the slot's bits. */
-ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, uint64_t query, uint64_t key, unsigned left) {
+ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, uint64_t query, uint64_t key,
+                                         unsigned left) {
     const Table *table = search->tables[table_index];
     unsigned prefix_bits = table->permutation.prefix_bits, slot_bits = table->slot_bits;
     uint64_t first = slot_of(key & top_bits(prefix_bits), slot_bits), slots = 1, below = low_bits(64 - prefix_bits);
@@ -206,8 +212,8 @@ ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, u
 }
 
 /* Every choice of at most `left` flips among the top `bits` bits of the key that lie below bit `from`. */
-static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query, uint64_t key, unsigned from, unsigned bits,
-                                  unsigned left) {
+static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query, uint64_t key, unsigned from,
+                                  unsigned bits, unsigned left) {
     Status status = KERNEL(probe_slots)(search, table, query, key, left);
     if (left == 0) return status;
     for (unsigned bit = from; bit < bits && status == OK && !search->done; bit++)

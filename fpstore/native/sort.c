@@ -1,7 +1,8 @@
 /* The sort itself, and the choice of how keys are permuted on their way into it. */
 #include "sort.h"
 
-static void (*deal_permuted)(const Permutation *, const uint64_t *, uint64_t, uint64_t *, uint64_t *) = deal_permuted_portable;
+static void (*deal_permuted)(const Permutation *, const uint64_t *, uint64_t, uint64_t *,
+                             uint64_t *) = deal_permuted_portable;
 
 void sort_choose(InstructionSet set) {
     deal_permuted = deal_permuted_portable;
@@ -149,8 +150,8 @@ void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, 
     }
 }
 
-uint64_t sort_permuted(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
-                              uint64_t *keys, SortRoom *room) {
+uint64_t sort_permuted(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,
+                       SortRoom *room) {
     uint64_t ends[1 << SPLIT_DIGIT_BITS] = {0};
     SortedOut out = {keys, 0};
     deal_permuted(permutation, fingerprints, count, keys, ends);

@@ -6,7 +6,7 @@
 /* Fill keys with those of fingerprints, by their top SPLIT_DIGIT_BITS bits, otherwise in the order in which they come.
    ends, all zero before: where each group ends. */
 void KERNEL(deal_permuted)(const Permutation *restrict permutation, const uint64_t *fingerprints, uint64_t count,
-                                  uint64_t *keys, uint64_t *ends) {
+                           uint64_t *keys, uint64_t *ends) {
     const unsigned shift = 64 - SPLIT_DIGIT_BITS;
     uint64_t total = 0;
     for (uint64_t i = 0; i < count; i++) ends[KERNEL(apply)(permutation, fingerprints[i]) >> shift]++;

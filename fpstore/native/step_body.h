@@ -12,7 +12,8 @@ ALWAYS_INLINE uint64_t KERNEL(bits_at)(const uint8_t *base, uint64_t at, unsigne
 }
 
 /* step() where the fast path does not do: an unknown code, a delta of 0, a tail that one load does not hold. */
-static __attribute__((noinline)) Status KERNEL(slow_step)(const uint8_t *base, unsigned entry, int codec, uint64_t *at, uint64_t *key) {
+static __attribute__((noinline)) Status KERNEL(slow_step)(const uint8_t *base, unsigned entry, int codec, uint64_t *at,
+                                                          uint64_t *key) {
     unsigned advance = entry & 255, length = entry >> 8, tail = advance - length;
     if (advance == SLOW_BAD) return BAD_BLOCK;
     *at += length;
@@ -39,7 +40,8 @@ ALWAYS_INLINE Status KERNEL(step)(const uint8_t *base, const DecodeEntry *decode
         unsigned wide = zeros < RICE_ESCAPE ? rice_bits : 64;
         uint64_t from = position + zeros + (zeros < RICE_ESCAPE);
         delta = KERNEL(bits_at)(base, from, wide);
-        if (zeros < RICE_ESCAPE) delta |= (uint64_t)zeros << rice_bits; /* a hostile r may overflow: a wrong key, not a crash */
+        if (zeros < RICE_ESCAPE)
+            delta |= (uint64_t)zeros << rice_bits; /* a hostile r may overflow: a wrong key, not a crash */
         *at = from + wide;
         *key += delta;
         return OK;

@@ -68,7 +68,8 @@ ALWAYS_INLINE uint64_t xxh3(const uint8_t *at, size_t size) {
             return hash ^ hash >> 28;
         }
         if (size == 0) return xxh64_avalanche(secret(56) ^ secret(64));
-        const uint32_t some = (uint32_t)at[0] << 16 | (uint32_t)at[size >> 1] << 24 | at[size - 1] | (uint32_t)size << 8;
+        const uint32_t some =
+            (uint32_t)at[0] << 16 | (uint32_t)at[size >> 1] << 24 | at[size - 1] | (uint32_t)size << 8;
         return xxh64_avalanche(some ^ (uint64_t)(load32(xxh3_secret) ^ load32(xxh3_secret + 4)));
     }
     if (size > 240) return xxh3_long(at, size);

@@ -11,12 +11,14 @@ static int64_t logarithms[FEW_LOGARITHMS];
 static int64_t logarithm(uint64_t count) { return (int64_t)floor(WEIGHT_ONE * (1 + log((double)count)) + 0.5); }
 
 typedef struct {
-    Status (*read)(Document *, const Steps *, int, const uint8_t *, size_t); /* into its sums, or if counted its shingles */
+    Status (*read)(Document *, const Steps *, int, const uint8_t *,
+                   size_t); /* into its sums, or if counted its shingles */
     void (*add_shingles)(Document *, const Steps *);
     Status (*put_piece)(Tokens *, const TokenSteps *, const uint8_t **, const uint8_t *, const uint8_t *);
 } Kernels;
 
-#define KERNELS_OF(set) (Kernels){document_read_##set, add_shingles_##set, put_piece_##set}
+#define KERNELS_OF(set) \
+    (Kernels) { document_read_##set, add_shingles_##set, put_piece_##set }
 
 static Kernels kernels = {document_read_portable, add_shingles_portable, put_piece_portable};
 
@@ -85,7 +87,8 @@ int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count) {
 
 uint64_t signs(const Sums *sums) {
     uint64_t fingerprint = 0;
-    for (int bit = 0; bit < 64; bit++) fingerprint |= (uint64_t)(sums->ones[bit] > sums->total - sums->ones[bit]) << bit;
+    for (int bit = 0; bit < 64; bit++)
+        fingerprint |= (uint64_t)(sums->ones[bit] > sums->total - sums->ones[bit]) << bit;
     return fingerprint;
 }
 
@@ -112,7 +115,7 @@ Status document_count(Document *document, const Steps *steps, const Given *given
 }
 
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                                uint64_t *fingerprints, uint32_t *token_counts) {
+                         uint64_t *fingerprints, uint32_t *token_counts) {
     const int counted = steps->weights != FREQUENCY;
     for (*at = 0; *at < count; ++*at) {
         const uint8_t *text;

@@ -104,9 +104,9 @@ Status document_tokens(Document *document, const TokenSteps *steps, const Given 
 
 void text_choose(InstructionSet set);
 
-#define TEXT_KERNELS(set)                                                                                       \
-    Status document_read_##set(Document *, const Steps *, int, const uint8_t *, size_t);                        \
-    void add_shingles_##set(Document *, const Steps *);                                                         \
+#define TEXT_KERNELS(set)                                                                \
+    Status document_read_##set(Document *, const Steps *, int, const uint8_t *, size_t); \
+    void add_shingles_##set(Document *, const Steps *);                                  \
     Status put_piece_##set(Tokens *, const TokenSteps *, const uint8_t **, const uint8_t *, const uint8_t *);
 TEXT_KERNELS(portable)
 TEXT_KERNELS(fast)

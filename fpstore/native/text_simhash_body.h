@@ -46,7 +46,8 @@ void KERNEL(add_shingles)(Document *document, const Steps *steps) {
             const Slot slot = document->shingles.slots[i];
             document->hashes[some] = slot.hash;
             some += slot.value - 1 < alike; /* not where it is free */
-            if (UNLIKELY(slot.value > alike)) add_weighted(&document->sums, slot.hash, weight_of(steps, slot.hash, slot.value));
+            if (UNLIKELY(slot.value > alike))
+                add_weighted(&document->sums, slot.hash, weight_of(steps, slot.hash, slot.value));
         }
         KERNEL(count_bits)(ones, document->hashes, some);
         count += some;
@@ -65,7 +66,8 @@ static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t
     if (steps->hash == XXH3)
         for (size_t i = 0; i < count; i++) document->hashes[i] = xxh3(bytes + starts[i], ends[i] - starts[i] - gap);
     else
-        for (size_t i = 0; i < count; i++) document->hashes[i] = hash_slice(steps, bytes + starts[i], ends[i] - starts[i] - gap);
+        for (size_t i = 0; i < count; i++)
+            document->hashes[i] = hash_slice(steps, bytes + starts[i], ends[i] - starts[i] - gap);
 }
 
 /* Hash the shingles of length tokens and drop those tokens that no later one needs. */
@@ -75,8 +77,10 @@ static Status KERNEL(take_shingles)(Document *document, const Steps *steps, int 
     for (size_t first = 0; first < count; first += SHINGLES_AT_ONCE) {
         const size_t some = count - first < SHINGLES_AT_ONCE ? count - first : SHINGLES_AT_ONCE;
         KERNEL(hash_shingles)(document, steps, first, some, length);
-        if (!counted) KERNEL(count_bits)(document->sums.ones, document->hashes, some);
-        else if (count_shingles(&document->shingles, document->hashes, some) != OK) return NO_MEMORY;
+        if (!counted)
+            KERNEL(count_bits)(document->sums.ones, document->hashes, some);
+        else if (count_shingles(&document->shingles, document->hashes, some) != OK)
+            return NO_MEMORY;
     }
     document->sums.total += counted ? 0 : (int64_t)count;
     document->token_count += count;

@@ -110,7 +110,7 @@ static Status put_composed(Tokens *tokens, const TokenSteps *steps, const uint8_
 ALWAYS_INLINE int is_plain_lead(uint8_t byte) { return byte >= 0xE1 && byte <= 0xEC; }
 
 Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, const uint8_t *stop,
-                         const uint8_t *end) {
+                  const uint8_t *end) {
     do {
         unsigned size;
         const uint32_t point = utf8_read(*at, end, &size);
@@ -125,7 +125,7 @@ Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, c
 }
 
 const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, unsigned letters, const uint8_t *at,
-                                const uint8_t *stop, const uint8_t *end) {
+                         const uint8_t *stop, const uint8_t *end) {
     const uint8_t *becomes = ascii_becomes[steps->kind][(steps->flags & FOLD_CHANGES) != 0], *before = at;
     const uint8_t belongs = steps->kind == WORDS ? IS_WORD : 0xFF, changes = steps->flags;
     uint8_t *out = tokens->bytes + tokens->used, *out_before = out;

@@ -25,8 +25,8 @@ typedef struct {
     size_t byte_room, used;
     uint32_t *starts; /* of the tokens in bytes; one more: of the token being read */
     size_t start_room, count;
-    int in_token; /* the last token has begun; of characters: one was read */
-    int gap;      /* of characters: white space was read after the last one */
+    int in_token;     /* the last token has begun; of characters: one was read */
+    int gap;          /* of characters: white space was read after the last one */
     uint32_t *points; /* room for what is composed together */
     size_t point_room;
 } Tokens;
@@ -69,9 +69,9 @@ extern HIDDEN uint8_t ascii_becomes[WHOLE + 1][2][128];
 /* Whether a byte begins one of U+4000..U+9FFF. */
 ALWAYS_INLINE int is_han_lead(uint8_t byte) { return byte >= 0xE4 && byte <= 0xE9; }
 
-/* Append words or separated tokens of ASCII and U+1000..U+CFFF, as long as each code point stays what it is: Chinese, the
-   most of it, where a token has few letters. Returns where that ends, or what others read faster begins: a long run of
-   ASCII, or after so many Chinese characters the next; nothing before it is joined by what is there. */
+/* Append words or separated tokens of ASCII and U+1000..U+CFFF, as long as each code point stays what it is: Chinese,
+   the most of it, where a token has few letters. Returns where that ends, or what others read faster begins: a long run
+   of ASCII, or after so many Chinese characters the next; nothing before it is joined by what is there. */
 const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, unsigned letters, const uint8_t *at,
                          const uint8_t *stop, const uint8_t *end);
 
@@ -85,8 +85,8 @@ typedef struct {
    anything else: all of these are letters that stay what they are, and join nothing. */
 ALWAYS_INLINE unsigned han_size(const HanMasks *masks, unsigned size) {
     const uint64_t follow = masks->leads << 1 | masks->leads << 2;
-    const uint64_t wrong = (masks->others & ~masks->leads & ~follow) | (follow & ~masks->continues) |
-                           (masks->low_leads << 1 & masks->low);
+    const uint64_t wrong =
+        (masks->others & ~masks->leads & ~follow) | (follow & ~masks->continues) | (masks->low_leads << 1 & masks->low);
     if ((wrong & low_bits(size)) != 0) size = (unsigned)__builtin_ctzll(wrong);
     if (size == 0) return 0;
     const uint64_t last = masks->leads << (64 - size);

@@ -21,7 +21,7 @@ typedef struct {
     __m512i bytes;
     uint64_t words;
     unsigned size;
-} KERNEL(Block);
+} ByteBlock;
 
 ALWAYS_INLINE HanMasks KERNEL(han_masks)(__m512i bytes, uint64_t others) {
     const __m512i from_first = _mm512_sub_epi8(bytes, _mm512_set1_epi8((char)0xE4));
@@ -31,9 +31,9 @@ ALWAYS_INLINE HanMasks KERNEL(han_masks)(__m512i bytes, uint64_t others) {
                       _mm512_cmplt_epu8_mask(bytes, _mm512_set1_epi8((char)0xB8))};
 }
 
-ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, unsigned size, TokenKind kind, int fold) {
+ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, TokenKind kind, int fold) {
     const uint64_t valid = low_bits(size);
-    KERNEL(Block) block = {_mm512_maskz_loadu_epi8(valid, at), 0, size};
+    ByteBlock block = {_mm512_maskz_loadu_epi8(valid, at), 0, size};
     const uint64_t others = _mm512_movepi8_mask(block.bytes);
     if (others != 0) {
         const HanMasks masks = KERNEL(han_masks)(block.bytes, others);
@@ -55,16 +55,16 @@ ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, unsigned size,
     return block;
 }
 
-ALWAYS_INLINE void KERNEL(keep_bytes)(uint8_t *out, const KERNEL(Block) *block, uint64_t kept) {
+ALWAYS_INLINE void KERNEL(keep_bytes)(uint8_t *out, const ByteBlock *block, uint64_t kept) {
     _mm512_storeu_si512(out, _mm512_maskz_compress_epi8(kept, block->bytes));
 }
 
 /* Write base and the place of each bit, at least 16. */
 ALWAYS_INLINE void KERNEL(write_places)(uint32_t *out, uint64_t bits, uint32_t base) {
-    const __m512i numbers = _mm512_set_epi8(
-        63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36,
-        35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7,
-        6, 5, 4, 3, 2, 1, 0);
+    const __m512i numbers =
+        _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40,
+                        39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16,
+                        15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     const __m512i places = _mm512_maskz_compress_epi8(bits, numbers), bases = _mm512_set1_epi32((int)base);
     _mm512_storeu_si512(out, _mm512_add_epi32(bases, _mm512_cvtepu8_epi32(_mm512_castsi512_si128(places))));
     if (UNLIKELY(__builtin_popcountll(bits) > 16)) /* no more than 32: two ends are not side by side */
@@ -76,7 +76,7 @@ typedef struct {
     uint8_t bytes[64];
     uint64_t words;
     unsigned size;
-} KERNEL(Block);
+} ByteBlock;
 
 /* Which of 64 bytes lie in first..last. */
 ALWAYS_INLINE uint64_t KERNEL(within)(const uint8_t *at, uint8_t first, uint8_t last) {
@@ -105,14 +105,15 @@ ALWAYS_INLINE uint32_t KERNEL(read_half)(const uint8_t *at, TokenKind kind, int 
     const __m256i underscores = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('_'));
     const __m256i separators = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(SEPARATOR));
     const __m256i ascii = _mm256_or_si256(_mm256_or_si256(letters, digits), underscores);
-    const __m256i words = _mm256_or_si256(bytes, kind == WORDS ? ascii : _mm256_xor_si256(separators, _mm256_set1_epi8(-1)));
+    const __m256i words =
+        _mm256_or_si256(bytes, kind == WORDS ? ascii : _mm256_xor_si256(separators, _mm256_set1_epi8(-1)));
     const __m256i low = fold ? _mm256_blendv_epi8(bytes, lower, letters) : bytes;
     _mm256_storeu_si256((__m256i *)out, _mm256_blendv_epi8(_mm256_set1_epi8(' '), low, words));
     return (uint32_t)_mm256_movemask_epi8(words);
 }
 
-ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, unsigned size, TokenKind kind, int fold) {
-    KERNEL(Block) block;
+ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, TokenKind kind, int fold) {
+    ByteBlock block;
     uint8_t padded[64] = {0};
     if (size < 64) {
         memcpy(padded, at, size);
@@ -129,7 +130,7 @@ ALWAYS_INLINE KERNEL(Block) KERNEL(read_block)(const uint8_t *at, unsigned size,
     return block;
 }
 
-ALWAYS_INLINE void KERNEL(keep_bytes)(uint8_t *out, const KERNEL(Block) *block, uint64_t kept) {
+ALWAYS_INLINE void KERNEL(keep_bytes)(uint8_t *out, const ByteBlock *block, uint64_t kept) {
     for (int i = 0; i < 64; i += 8) {
         const uint64_t mask = _pdep_u64(kept >> i, 0x0101010101010101u) * 255;
         store64(out, _pext_u64(load64(block->bytes + i), mask));
@@ -148,7 +149,7 @@ ALWAYS_INLINE const uint8_t *KERNEL(put_blocks)(Tokens *tokens, const TokenSteps
                                                 const uint8_t *from, const uint8_t *stop, const uint8_t *end) {
     uint64_t open = (uint64_t)tokens->in_token;
     while (from < stop) {
-        const KERNEL(Block) block = KERNEL(read_block)(from, stop - from < 64 ? (unsigned)(stop - from) : 64, kind, fold);
+        const ByteBlock block = KERNEL(read_block)(from, stop - from < 64 ? (unsigned)(stop - from) : 64, kind, fold);
         unsigned size = block.size;
         const uint8_t *next = from + size;
         if (size > 0 && next < end && *next >= 0x80 && !is_han_lead(*next) && joins_at(steps, next, end))
@@ -225,14 +226,16 @@ static const uint8_t *KERNEL(put_simple)(Tokens *tokens, const TokenSteps *steps
 #endif
     const uint8_t *becomes = ascii_becomes[steps->kind][fold], *to = KERNEL(ascii_end)(from, stop);
     if (to > from && joins_at(steps, to, end)) to--;
-    if (steps->kind == CHARACTERS) KERNEL(put_characters)(tokens, becomes, from, to);
-    else KERNEL(put_each)(tokens, becomes, from, to);
+    if (steps->kind == CHARACTERS)
+        KERNEL(put_characters)(tokens, becomes, from, to);
+    else
+        KERNEL(put_each)(tokens, becomes, from, to);
     return to;
 }
 
 /* Read the document from *at to stop, or a bit over. Nothing before *at joins what is there. */
 Status KERNEL(put_piece)(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, const uint8_t *stop,
-                                const uint8_t *end) {
+                         const uint8_t *end) {
     const size_t size = (size_t)(stop - *at);
     if (tokens_reserve(tokens, 3 * size, 2 * size) != OK) return NO_MEMORY;
     tokens->starts[0] = 0;

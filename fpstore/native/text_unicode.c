@@ -14,8 +14,14 @@ static struct {
 
 /* Hangul, by arithmetic: section 3.12 of the Unicode Standard. */
 enum {
-    HANGUL_S = 0xAC00, HANGUL_L = 0x1100, HANGUL_V = 0x1161, HANGUL_T = 0x11A7,
-    HANGUL_LS = 19, HANGUL_VS = 21, HANGUL_TS = 28, HANGUL_SYLLABLES = HANGUL_LS * HANGUL_VS * HANGUL_TS
+    HANGUL_S = 0xAC00,
+    HANGUL_L = 0x1100,
+    HANGUL_V = 0x1161,
+    HANGUL_T = 0x11A7,
+    HANGUL_LS = 19,
+    HANGUL_VS = 21,
+    HANGUL_TS = 28,
+    HANGUL_SYLLABLES = HANGUL_LS * HANGUL_VS * HANGUL_TS
 };
 
 ALWAYS_INLINE unsigned class_of(uint32_t point) { return point < MAPPED_POINTS ? combining_class[point] : 0; }
@@ -67,7 +73,7 @@ static Status sort_combining(uint32_t *points, size_t count) {
     if (sorted == NULL) return NO_MEMORY;
     size_t starts[257] = {0};
     for (size_t i = 0; i < count; i++) starts[class_of(points[i]) + 1]++;
-    for (int class = 0; class < 256; class++) starts[class + 1] += starts[class];
+    for (int class = 0; class < 256; class ++) starts[class + 1] += starts[class];
     for (size_t i = 0; i < count; i++) sorted[starts[class_of(points[i])]++] = points[i];
     memcpy(points, sorted, count * sizeof *points);
     free(sorted);
@@ -117,7 +123,8 @@ static void set_flag(const UnicodeColumn *ranges, uint8_t flag) {
         for (uint32_t point = ranges->items[i]; point <= ranges->items[i + 1]; point++) unicode_flags[point] |= flag;
 }
 
-static void load_mapping(Mapping *mapping, const UnicodeColumn *codes, const UnicodeColumn *starts, const UnicodeColumn *points) {
+static void load_mapping(Mapping *mapping, const UnicodeColumn *codes, const UnicodeColumn *starts,
+                         const UnicodeColumn *points) {
     for (size_t i = 0; i < codes->count; i++) mapping->index[codes->items[i]] = (uint16_t)(i + 1);
     mapping->starts = starts->items;
     mapping->points = points->items;

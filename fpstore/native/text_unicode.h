@@ -1,4 +1,5 @@
-/* The pinned facts of Unicode, and what is done with them one code point at a time: UTF-8, NFKC (UAX #15), case folding.
+/* The pinned facts of Unicode, and what is done with them one code point at a time: UTF-8, NFKC (UAX #15), case
+   folding.
 
    text_load() fills the tables once, at import, from the columns of fpstore/text/unicode.py, which stay where they
    are for as long as the process lives. A text is cut before every code point that cannot join the one before it:
@@ -17,8 +18,8 @@
 /* Of each code point. Which of the middle three count depends on the normalisation. */
 enum {
     IS_WORD = 1,
-    IS_SPACE = 2,    /* or a control character */
-    JOINS = 4,       /* may be composed with what is before it, or reordered */
+    IS_SPACE = 2, /* or a control character */
+    JOINS = 4,    /* may be composed with what is before it, or reordered */
     NFKC_CHANGES = 8,
     FOLD_CHANGES = 16
 };
@@ -106,8 +107,8 @@ typedef struct {
     size_t count;
 } UnicodeColumn;
 
-/* Ranges are pairs of the first and the last. Of what is mapped: codes, where each one's points start (one more at the end),
-   and the points. */
+/* Ranges are pairs of the first and the last. Of what is mapped: codes, where each one's points start (one more at the
+   end), and the points. */
 typedef struct {
     UnicodeColumn word_ranges, space_ranges;
     UnicodeColumn combining_ranges, combining_classes;

@@ -18,7 +18,8 @@ Status page_check(Pages *pages, uint64_t page) {
         found = crc32c(0, pages->checksums + offset, left < PAGE_BYTES ? left : PAGE_BYTES);
         memcpy(&expected, pages->roots + CRC_BYTES * sum_page, CRC_BYTES);
         if (found != expected) {
-            __atomic_store_n(&pages->bad_page_offset, (uint64_t)(pages->checksums - pages->base) + offset, __ATOMIC_RELAXED);
+            __atomic_store_n(&pages->bad_page_offset, (uint64_t)(pages->checksums - pages->base) + offset,
+                             __ATOMIC_RELAXED);
             return BAD_PAGE;
         }
         page_mark(pages, pages->pages + sum_page);
@@ -71,8 +72,10 @@ Status fence_find(Pages *pages, const Table *table, uint64_t key, uint64_t *foun
         uint64_t middle = low + (high - low) / 2;
         Status status = fence_read(pages, table, middle, &last_key, &word);
         if (status != OK) return status;
-        if (last_key < key) low = middle + 1;
-        else high = middle;
+        if (last_key < key)
+            low = middle + 1;
+        else
+            high = middle;
     }
     *found = low;
     return OK;

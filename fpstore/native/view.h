@@ -32,14 +32,16 @@ ALWAYS_INLINE int page_seen(const Pages *pages, uint64_t page) {
 /* Check a page that has not been used before, and the page of its checksum. */
 Status page_check(Pages *pages, uint64_t page);
 
-/* Ask the kernel for a page, and for the page of its checksum, where they have not been used before: they may have to come
-   from the disk, and several can come at once. */
+/* Ask the kernel for a page, and for the page of its checksum, where they have not been used before: they may have to
+   come from the disk, and several can come at once. */
 void page_ask(const Pages *pages, uint64_t page);
 
 /* Byte `offset` will be read soon. */
 ALWAYS_INLINE void bytes_ask(const Pages *pages, uint64_t offset) {
-    if (UNLIKELY(!page_seen(pages, offset / PAGE_BYTES))) page_ask(pages, offset / PAGE_BYTES);
-    else __builtin_prefetch(pages->base + offset);
+    if (UNLIKELY(!page_seen(pages, offset / PAGE_BYTES)))
+        page_ask(pages, offset / PAGE_BYTES);
+    else
+        __builtin_prefetch(pages->base + offset);
 }
 
 /* Bytes [first, last] lie in pages whose checksums hold. The caller knows that last < checked_bytes. */
@@ -79,7 +81,8 @@ ALWAYS_INLINE uint64_t line_offset(const Table *table, uint64_t slot) {
 }
 
 /* Where slot's inline block lies. *large says that it has none and fences tell instead. */
-ALWAYS_INLINE Status slot_read(Pages *pages, const Table *table, uint64_t slot, uint64_t *start, uint64_t *end, int *large) {
+ALWAYS_INLINE Status slot_read(Pages *pages, const Table *table, uint64_t slot, uint64_t *start, uint64_t *end,
+                               int *large) {
     uint64_t offset = line_offset(table, slot);
     unsigned index = (unsigned)(slot % GROUP_SLOTS);
     Status status = pages_check(pages, offset, offset);
@@ -90,7 +93,8 @@ ALWAYS_INLINE Status slot_read(Pages *pages, const Table *table, uint64_t slot, 
     memcpy(&to, line + 8 + 2 * index, 2);
     if (index > 0) memcpy(&from, line + 6 + 2 * index, 2);
     *large = (word >> (OFFSET_BITS + index)) & 1;
-    if (UNLIKELY(to < from || base > table->payload_bits || to > table->payload_bits - base || to - from > BLOCK_BITS)) return BAD_DIRECTORY;
+    if (UNLIKELY(to < from || base > table->payload_bits || to > table->payload_bits - base || to - from > BLOCK_BITS))
+        return BAD_DIRECTORY;
     if (UNLIKELY(*large && to != from)) return BAD_DIRECTORY;
     *start = table->payload_offset * 8 + base + from;
     *end = table->payload_offset * 8 + base + to;

@@ -1,10 +1,10 @@
-/* A small coverage-guided fuzzer for gcc, in one process: mutate an input of the corpus, run it, keep it if it came to a
-   branch, or came to one more often, than any before.
+/* A small coverage-guided fuzzer for gcc, in one process: mutate an input of the corpus, run it, keep it if it came to
+   a branch, or came to one more often, than any before.
 
        fuzz INPUTS SECONDS SEED FINDING FILE...
 
-   FILE...: the first corpus, run as it is. INPUTS mutated ones follow, or fewer if the time is up. The input under which
-   something fails is written to FINDING; `fuzz 0 0 0 FINDING FINDING` runs it again. */
+   FILE...: the first corpus, run as it is. INPUTS mutated ones follow, or fewer if the time is up. The input under
+   which something fails is written to FINDING; `fuzz 0 0 0 FINDING FINDING` runs it again. */
 #include "harness.h"
 
 #include <sanitizer/common_interface_defs.h>
@@ -156,7 +156,8 @@ static void mutate(const Kept *parent) {
         if (corpus_count > 0) {
             const Kept *other = &corpus[draw(corpus_count)];
             size_t from = draw(2) || other->size == 0 ? at : draw(other->size);
-            if (from < other->size) memcpy(current + at, other->data + from, run < other->size - from ? run : other->size - from);
+            if (from < other->size)
+                memcpy(current + at, other->data + from, run < other->size - from ? run : other->size - from);
         }
         break;
     default: /* bytes in or out: what follows belongs to another place */

@@ -1,7 +1,7 @@
 /* Everything that the compiled core does with a segment file, once for an input. Compiled with coverage; see driver.c.
 
-   What the sanitizers do not see is held against what the kernels promise: keys increase, ids lie in their region, and the
-   portable kernels do exactly what the fast ones do. */
+   What the sanitizers do not see is held against what the kernels promise: keys increase, ids lie in their region, and
+   the portable kernels do exactly what the fast ones do. */
 #include "image.h"
 #include "pairs.h"
 #include "search.h"
@@ -9,7 +9,7 @@
 #include "harness.h"
 
 #define MOST_JOINED 160 /* keys of a table whose pairs are looked for: each is compared with each */
-#define WALK_ROOM 70 /* more than a word of groups */
+#define WALK_ROOM 70    /* more than a word of groups */
 #define JOIN_WINDOW_BITS 4
 
 static Image image;
@@ -61,8 +61,13 @@ typedef struct {
 } Columns;
 
 static Found found_of(unsigned index, Columns *columns) {
-    return (Found){.tables = image.tables, .table = index, .distance = image.distance, .first = columns->first,
-                   .second = columns->second, .bits = columns->bits, .room = JOIN_ROOM};
+    return (Found){.tables = image.tables,
+                   .table = index,
+                   .distance = image.distance,
+                   .first = columns->first,
+                   .second = columns->second,
+                   .bits = columns->bits,
+                   .room = JOIN_ROOM};
 }
 
 /* Whatever order they come in. */
@@ -73,11 +78,11 @@ static uint64_t digest_of_pairs(const Found *found) {
     return sum;
 }
 
-#define JOIN(join, run)                               \
-    while (!(join).found.done) {                      \
-        (join).found.found = (join).found.work = 0;   \
-        run(&(join));                                 \
-        sum += digest_of_pairs(&(join).found);        \
+#define JOIN(join, run)                             \
+    while (!(join).found.done) {                    \
+        (join).found.found = (join).found.work = 0; \
+        run(&(join));                               \
+        sum += digest_of_pairs(&(join).found);      \
     }
 
 static int key_order(const void *a, const void *b) {
@@ -91,8 +96,10 @@ static void join_table(unsigned index, uint64_t count) {
     const Table *table = image.tables[index];
     const unsigned bits = (unsigned)clamp(table->permutation.prefix_bits, 0, JOIN_WINDOW_BITS);
     const uint64_t starts_count = (1 << ROW_BITS) + 1 + QUAD;
-    uint32_t *starts = calloc(starts_count, sizeof *starts), *folds = calloc(count + MOST_LANES + NEIGHBOUR_STEP, sizeof *folds);
-    uint64_t *keys = calloc(count + KEYS_PAD, 8), *own = malloc(count * 8), queries[QUERIES], sum = 0, last = ~(uint64_t)0;
+    uint32_t *starts = calloc(starts_count, sizeof *starts),
+             *folds = calloc(count + MOST_LANES + NEIGHBOUR_STEP, sizeof *folds);
+    uint64_t *keys = calloc(count + KEYS_PAD, 8), *own = malloc(count * 8), queries[QUERIES], sum = 0,
+             last = ~(uint64_t)0;
     Columns *columns = malloc(sizeof *columns);
     Flip flips[1 << JOIN_WINDOW_BITS];
     unsigned flip_count = 0;
@@ -104,19 +111,31 @@ static void join_table(unsigned index, uint64_t count) {
     while (++last < starts_count - QUAD) starts[last] = (uint32_t)count;
     permute_keys(&table->permutation, image.queries, QUERIES, queries);
     qsort(queries, QUERIES, 8, key_order);
-    NeighbourJoin neighbours = {.found = found_of(index, columns), .keys = own, .folds = folds, .count = count,
-                                .window_bits = bits, .step = 1};
+    NeighbourJoin neighbours = {
+        .found = found_of(index, columns), .keys = own, .folds = folds, .count = count, .window_bits = bits, .step = 1};
     JOIN(neighbours, neighbour_join_run);
     for (uint32_t mask = 0; mask < 1u << bits; mask++) {
         if ((unsigned)__builtin_popcount(mask) > table->flips) continue;
-        if (mask > 0) flips[flip_count++] = (Flip){.inside = mask, .highest = 1u << (bit_length(mask) - 1), .low_bit = ROW_BITS};
-        QueryJoin join = {.found = found_of(index, columns), .queries = queries, .keys = keys, .starts = starts,
-                          .query_count = QUERIES, .flips = mask ? (uint64_t)mask << (64 - bits) : 0, .window_bits = bits};
+        if (mask > 0)
+            flips[flip_count++] = (Flip){.inside = mask, .highest = 1u << (bit_length(mask) - 1), .low_bit = ROW_BITS};
+        QueryJoin join = {.found = found_of(index, columns),
+                          .queries = queries,
+                          .keys = keys,
+                          .starts = starts,
+                          .query_count = QUERIES,
+                          .flips = mask ? (uint64_t)mask << (64 - bits) : 0,
+                          .window_bits = bits};
         join.found.is_query = 1;
         JOIN(join, query_join_run);
     }
-    FlipJoin flipped = {.found = found_of(index, columns), .keys = keys, .starts = starts, .index_bits = ROW_BITS,
-                        .flips = flips, .flip_count = flip_count, .tile = tiles, .partner = tiles + 1};
+    FlipJoin flipped = {.found = found_of(index, columns),
+                        .keys = keys,
+                        .starts = starts,
+                        .index_bits = ROW_BITS,
+                        .flips = flips,
+                        .flip_count = flip_count,
+                        .tile = tiles,
+                        .partner = tiles + 1};
     JOIN(flipped, flip_join_run);
     note(sum);
     free(columns);
@@ -182,8 +201,12 @@ static void walk_ids(void) {
 }
 
 static void probe(unsigned distance, int first_only, uint64_t count) {
-    Search search = {.pages = &image.pages, .tables = image.tables, .table_count = image.table_count, .distance = distance,
-                     .first_only = first_only, .match_limit = count * image.tables[0]->payload_bits};
+    Search search = {.pages = &image.pages,
+                     .tables = image.tables,
+                     .table_count = image.table_count,
+                     .distance = distance,
+                     .first_only = first_only,
+                     .match_limit = count * image.tables[0]->payload_bits};
     uint64_t *queries = malloc(count * 8);
     memcpy(queries, image.queries, count * 8);
     Status status = search_run(&search, queries, count, 0);

@@ -7,8 +7,8 @@
 
 #define MOST_SPANS 17
 
-/* Use the file that an input stands for in every way; both: by the portable kernels too, which must do the same. Whether no
-   kernel found anything wrong. */
+/* Use the file that an input stands for in every way; both: by the portable kernels too, which must do the same.
+   Whether no kernel found anything wrong. */
 int harness_run(const uint8_t *data, size_t size, int both);
 
 /* The runs of the last input that belong together (a record, a region), up to MOST_SPANS; how many. */

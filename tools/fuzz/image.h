@@ -1,7 +1,9 @@
-/* An input of the fuzzer as a segment file: whatever its bytes are, the image keeps every rule that fpstore/format.py has
-   checked before a kernel sees a file, and every checksum holds (but for one, where the input says so). All else is hostile.
+/* An input of the fuzzer as a segment file: whatever its bytes are, the image keeps every rule that fpstore/format.py
+   has checked before a kernel sees a file, and every checksum holds (but for one, where the input says so). All else is
+   hostile.
 
-   Input: a head, a record for each table, then the bytes of the regions in the order of the file; missing ones are 0. */
+   Input: a head, a record for each table, then the bytes of the regions in the order of the file; missing ones are 0.
+ */
 #ifndef FUZZ_IMAGE_H
 #define FUZZ_IMAGE_H
 
@@ -35,10 +37,10 @@ typedef struct __attribute__((packed)) {
 
 /* A table's prefix mask is one of these: making a permutation takes longer than all the rest. */
 #define MASKS 16
-static const uint64_t masks[MASKS] = {
-    0xffffffff00000000, 0x00000000ffffffff, 0xffff000000000000, 0x0000ffff00000000, 0x00000000ffff0000, 0x000000000000ffff,
-    0xff00ff00ff00ff00, 0x00ffffffffffff00, 0x5555555555555555, 0x8000000000000001, 0x000000000000000f, 0xfffffffffffffffe,
-    0x1111111111111111, 0x7fffffffffffffff, 0x0000000000000000, 0xffffffffffffffff};
+static const uint64_t masks[MASKS] = {0xffffffff00000000, 0x00000000ffffffff, 0xffff000000000000, 0x0000ffff00000000,
+                                      0x00000000ffff0000, 0x000000000000ffff, 0xff00ff00ff00ff00, 0x00ffffffffffff00,
+                                      0x5555555555555555, 0x8000000000000001, 0x000000000000000f, 0xfffffffffffffffe,
+                                      0x1111111111111111, 0x7fffffffffffffff, 0x0000000000000000, 0xffffffffffffffff};
 static Permutation *permutations[MASKS];
 
 /* A run of the input: what a mutation aims at. */
@@ -133,8 +135,10 @@ static void read_table(Image *image, unsigned index, TableHead *head, uint64_t k
     table->payload_bits = clamp(head->payload_bits, least * key_count, most[codec] * key_count);
     table->payload_bits = clamp(table->payload_bits, 0, MOST_PAYLOAD_BITS);
     table->fence_count = clamp(head->fence_count, 0, key_count);
-    if (codec == CODEC_GAP || codec == CODEC_XOR) repair_lengths(head->code_lengths, key_count);
-    else memset(head->code_lengths, 0, SYMBOLS);
+    if (codec == CODEC_GAP || codec == CODEC_XOR)
+        repair_lengths(head->code_lengths, key_count);
+    else
+        memset(head->code_lengths, 0, SYMBOLS);
     decode_init(table->decode, head->code_lengths);
 }
 
@@ -190,7 +194,8 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
         ids->id_count = ids->kind == IDS_ONE ? key_count : head.id_count % (MOST_IDS + 1);
         ids->width = ids->id_count ? head.id_width % 65 : 0;
         ids->rank_width = bit_length(key_count);
-        ids->base = clamp(head.id_base, 0, ids->id_count ? ~(uint64_t)0 - (low_bits(ids->width) / 2 + (ids->width > 0)) : 0);
+        ids->base =
+            clamp(head.id_base, 0, ids->id_count ? ~(uint64_t)0 - (low_bits(ids->width) / 2 + (ids->width > 0)) : 0);
         uint64_t ranks = ((uint64_t)1 << image->tables[0]->slot_bits) + 1, bits = key_count + ids->id_count;
         ids->ranks_offset = REGION((ids->rank_width * ranks + 7) / 8);
         if (ids->kind == IDS_MANY) {
@@ -217,9 +222,7 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
 }
 
 /* No page has been used yet. */
-static void image_forget(Image *image) {
-    memset(image->pages.seen, 0, ((image->pages.pages + 1) / 64 + 1) * 8);
-}
+static void image_forget(Image *image) { memset(image->pages.seen, 0, ((image->pages.pages + 1) / 64 + 1) * 8); }
 
 static void image_close(Image *image) {
     free(image->bytes);

@@ -1,0 +1,93 @@
+/* Searches beside a look at every key. */
+#include "harness.h"
+
+enum { TABLES = 3, MOST_QUERIES = 24 };
+
+static unsigned ones(uint64_t word) {
+    unsigned count = 0;
+    for (; word != 0; word &= word - 1) count++;
+    return count;
+}
+
+/* Whether a table's probe catches a difference. */
+static int is_caught(const Image *images, unsigned count, uint64_t difference) {
+    for (unsigned i = 0; i < count; i++)
+        if (ones(difference & images[i].table.permutation.prefix_mask) <= images[i].table.flips) return 1;
+    return 0;
+}
+
+static void compare(Search *search, const Match *expected, uint64_t expected_count, int set) {
+    EXPECT(search->match_count == expected_count, "set %d: %llu of %llu matches", set,
+           (unsigned long long)search->match_count, (unsigned long long)expected_count);
+    qsort(search->matches, search->match_count, sizeof(Match), match_order);
+    for (uint64_t i = 0; i < expected_count; i++)
+        EXPECT(match_order(&search->matches[i], &expected[i]) == 0, "set %d, match %llu", set, (unsigned long long)i);
+}
+
+void test_search(void) {
+    const uint64_t count = 1 + below(below(3) ? 2500 : 60), query_count = 1 + below(MOST_QUERIES);
+    uint64_t *fingerprints = room(count, 8), *keys = room(count, 8), queries[MOST_QUERIES], matches = 0;
+    const uint64_t held = draw_keys((int)below(KINDS), fingerprints, count);
+    const unsigned distance = (unsigned)below(7), table_count = 1 + (unsigned)below(TABLES);
+    const int codec = (int)below(4);
+    Match *expected = room(held * query_count, sizeof *expected);
+    Image images[TABLES];
+    Table *tables[TABLES];
+    uint8_t *file[TABLES];
+    choose_all(SET_PORTABLE);
+    for (unsigned i = 0; i < table_count; i++) {
+        Permutation permutation;
+        uint64_t mask = draw() & draw() & draw();
+        if (mask == 0) mask = 1;
+        permutation_init(&permutation, mask);
+        permute_keys(&permutation, fingerprints, held, keys);
+        qsort(keys, held, 8, key_order);
+        image_make(&images[i], keys, held, codec, (unsigned)below(9), mask, (unsigned)below(3));
+        file[i] = images[i].bytes;
+    }
+    /* One mapping for all tables, as in a segment: their offsets are moved behind each other. */
+    uint64_t size = 0, at = 0;
+    for (unsigned i = 0; i < table_count; i++) size += (images[i].size + 63) / 64 * 64;
+    uint8_t *bytes = room(size + FOOTER_BYTES, 1);
+    Pages pages = {.base = bytes, .checked_bytes = size, .pages = size / PAGE_BYTES + 1};
+    pages.seen = room(pages.pages / 64 + 1, 8);
+    memset(pages.seen, 0xFF, (pages.pages / 64 + 1) * 8);
+    for (unsigned i = 0; i < table_count; i++) {
+        Table *table = tables[i] = &images[i].table;
+        memcpy(bytes + at, file[i], images[i].size);
+        table->payload_offset += at;
+        table->directory_offset += at;
+        table->fences_offset += at;
+        at += (images[i].size + 63) / 64 * 64;
+    }
+    for (uint64_t i = 0; i < query_count; i++) {
+        queries[i] = below(4) ? fingerprints[below(held)] : draw();
+        for (uint64_t flips = below(6); flips > 0; flips--) queries[i] ^= (uint64_t)1 << below(64);
+        for (uint64_t j = 0; j < held; j++) {
+            const uint64_t difference = queries[i] ^ fingerprints[j];
+            if (ones(difference) <= distance && is_caught(images, table_count, difference))
+                expected[matches++] = (Match){fingerprints[j], (uint32_t)i, ones(difference)};
+        }
+    }
+    qsort(expected, matches, sizeof *expected, match_order);
+    for (int set = SET_PORTABLE; set <= (int)machine_set; set++) {
+        Search search = {.pages = &pages,
+                         .tables = tables,
+                         .table_count = table_count,
+                         .distance = distance,
+                         .match_limit = held * query_count};
+        uint64_t near = 0;
+        choose_all((InstructionSet)set);
+        EXPECT(search_run(&search, queries, query_count, 0) == OK, "set %d", set);
+        compare(&search, expected, matches, set);
+        free(search.matches);
+        for (uint64_t j = 0; j < held; j++) near += ones(fingerprints[j] ^ queries[0]) <= distance;
+        EXPECT(scan_keys(fingerprints, held, queries[0], distance) == near, "set %d", set);
+    }
+    for (unsigned i = 0; i < table_count; i++) image_free(&images[i]);
+    free(bytes);
+    free(pages.seen);
+    free(expected);
+    free(keys);
+    free(fingerprints);
+}
