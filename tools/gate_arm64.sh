@@ -47,10 +47,11 @@ _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=".cpython-${version/./
     CFLAGS="-I$root/usr/include/python$version -idirafter $root/usr/include" \
     "$python" setup.py --quiet build_ext --inplace
 
-# No test that starts another process: there is nothing here that would run it.
+# No test that starts another process: there is nothing here that would run it. The emulator cannot map 32 GiB.
+left_out="not for_memory and not are_memory_errors and not is_a_memory_error and not 2_to_the_32"
 emulated=(qemu-aarch64-static -L "$root" "$root/usr/bin/python$version")
 export PYTHONPATH=$tree:$site PYTHONDONTWRITEBYTECODE=1
 "${emulated[@]}" -c "import platform, fpstore; print(platform.machine(), fpstore.__file__)"
-"${emulated[@]}" -m pytest -p no:cacheprovider --tb=short \
+"${emulated[@]}" -m pytest -p no:cacheprovider --tb=short -k "$left_out" \
     tests/test_{codec,joins,merge_kernels,pairs,pending,permutation,probe,segment,segment_ids,sort,store,store_batch}.py \
     tests/test_text_{idf,simhash,tokens,unicode}.py
