@@ -41,17 +41,19 @@ def first_come(
     known: Sequence[tuple[int, int]] = (),
     alike: Callable[[int, int], bool] = lambda one, other: True,
 ) -> Verdicts:
-    """For each of the documents, taken in the order of numbers: the nearest kept one before it, the first of several.
+    """For each of the documents, taken in the order of numbers: the nearest kept one before it.
+
+    Of several at one distance, the one with the least fingerprint, then the first.
 
     known: (fingerprint, number) of documents that were kept before.
     """
     kept = list(known)
     verdicts: Verdicts = [None] * len(keys)
     for number in numbers:
-        near = [((keys[number] ^ key).bit_count(), order, other) for order, (key, other) in enumerate(kept)]
-        near = [found for found in near if found[0] <= k and alike(number, found[2])]
+        near = [((keys[number] ^ key).bit_count(), key, order, other) for order, (key, other) in enumerate(kept)]
+        near = [found for found in near if found[0] <= k and alike(number, found[3])]
         if near:
-            distance, _, other = min(near)
+            distance, _, _, other = min(near)
             verdicts[number] = (other, distance)
         else:
             kept.append((keys[number], number))
@@ -82,13 +84,13 @@ Clusters = list[tuple[int, int]]
 
 
 def leader_follower(keys: Sequence[int], k: int, *, update_center: bool = False) -> Clusters:
-    """Each document joins the nearest center within k, the first of several, or is the next."""
+    """Each document joins the nearest center within k, of several the least, then the first, or is the next."""
     members: list[list[int]] = []
     centers: list[int] = []
     found: Clusters = []
     for key in keys:
-        near = [((key ^ center).bit_count(), i) for i, center in enumerate(centers)]
-        distance, cluster = min(near, default=(k + 1, 0))
+        near = [((key ^ center).bit_count(), center, i) for i, center in enumerate(centers)]
+        distance, _, cluster = min(near, default=(k + 1, 0, 0))
         if distance > k:
             distance, cluster = 0, len(centers)
             members.append([])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore import Store
-from fpstore.jobs.leaders import VERDICT, nearest_matches
+from fpstore.jobs.leaders import VERDICT
 from fpstore.types import Array, Ids, Keys
 
 # How many documents are looked up at once. Centers that moved meanwhile are compared one by one.
@@ -86,22 +86,24 @@ class Centers:
         return verdicts
 
     def _decide_slice(self, keys: Keys, verdicts: Array) -> None:
-        query, bits, found_ids = nearest_matches(self._store, keys, self._k)
-        ends = np.searchsorted(query, np.arange(len(keys) + 1)).tolist()
-        near_rows = list(zip(bits.tolist(), found_ids.tolist(), strict=True))
+        found = self._store.probe_many(keys, self._k, threads=1)
+        ends = np.searchsorted(found.query, np.arange(len(keys) + 1)).tolist()
+        # Of several at one distance the nearest is the one with the least fingerprint, then id: as in query.additions.
+        ids = [] if found.id is None else found.id.tolist()
+        near_rows = list(zip(found.distance.tolist(), found.fingerprint.tolist(), ids, strict=True))
         first_new = self.next_id
         # Clusters whose center the store does not have, or not where it is now, and where it is.
         moved: dict[int, int] = {}
         centers = np.empty(len(keys), dtype=np.uint64)
         for i, key in enumerate(keys.tolist()):
-            near = [each for each in near_rows[ends[i] : ends[i + 1]] if each[1] not in moved]
+            near = [each for each in near_rows[ends[i] : ends[i + 1]] if each[2] not in moved]
             apart = np.bitwise_count(centers[: len(moved)] ^ keys[i])
             close = np.flatnonzero(apart <= self._k).tolist()
             if close:
                 clusters = list(moved)
-                near += [(int(apart[j]), clusters[j]) for j in close]
+                near += [(int(apart[j]), int(centers[j]), clusters[j]) for j in close]
             if near:
-                distance, cluster = min(near)
+                distance, _, cluster = min(near)
                 verdicts[i] = (cluster, np.nan, distance, False)
                 if distance == 0:  # what equals the center votes for it, so it stays where it is
                     self._votes.join(cluster, key)
@@ -117,9 +119,9 @@ class Centers:
                 self._votes.lead(cluster, key)
                 self.next_id += 1
             centers[moved.setdefault(cluster, len(moved))] = center
-        ids = np.array(list(moved), dtype=np.uint64)
-        self._store.remove(ids=ids[ids < np.uint64(first_new)])
-        self._store.add(centers[: len(ids)], ids)
+        moved_ids = np.array(list(moved), dtype=np.uint64)
+        self._store.remove(ids=moved_ids[moved_ids < np.uint64(first_new)])
+        self._store.add(centers[: len(moved_ids)], moved_ids)
 
 
 def _votes(fingerprint: int) -> Array:

@@ -1,7 +1,7 @@
 """Owns the leaders of a stream: which document is near one, and which becomes one itself.
 
 A document that is near none becomes a leader and gets the next id. One that is near some goes to the nearest of them,
-of several at one distance to that with the least id. Which is the same in batches of any size.
+of several at one distance to that with the least fingerprint, then to the first. Batches of any size give the same.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 
 from fpstore import Store
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
-from fpstore.types import Array, Counts, Ids, Keys
+from fpstore.types import Array, Ids, Keys
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to
 # that. measure: how alike the two are, where that was checked, else NaN.
@@ -50,7 +50,8 @@ class Leaders:
 
     def _decide_piece(self, keys: Keys, start: int, verdicts: Array) -> None:
         """Fill in the verdicts of documents of which none is stored yet; start: the index of the first."""
-        query, bits, found_ids = nearest_matches(self._store, keys, self._k)
+        found = self._store.probe_many(keys, self._k, threads=1)
+        found_ids = np.empty(0, dtype=np.uint64) if found.id is None else found.id
         # Of the matches, then of the documents that become leaders: later than all that are stored, in their own order.
         ids = np.concatenate([found_ids, np.full(len(keys), _LATER)])
         ties = ids.copy()
@@ -58,19 +59,12 @@ class Leaders:
         def choose(i: int, near: Sequence[int]) -> int:
             row, verdicts["measure"][i] = self._choose(start + i, near, ids)
             if row == NEW:
-                ids[len(query) + i] = self.next_id
+                ids[len(found) + i] = self.next_id
                 self.next_id += 1
             return row
 
-        rows, verdicts["distance"] = in_turn(keys, self._k, query, bits, [ties], choose)
+        nearer = [np.concatenate([found.fingerprint, keys]), ties]
+        rows, verdicts["distance"] = in_turn(keys, self._k, found.query, found.distance, nearer, choose)
         leads = rows == NEW
         verdicts["leads"] = leads
-        verdicts["id"] = ids[np.where(leads, len(query) + np.arange(len(keys)), rows)]
-
-
-def nearest_matches(store: Store, keys: Keys, k: int) -> tuple[Counts, Array, Ids]:
-    """What is stored near each of keys: the index of the key, distance and id, in that order."""
-    found = store.probe_many(keys, k, threads=1)
-    ids = np.empty(0, dtype=np.uint64) if found.id is None else found.id
-    order = np.lexsort((ids, found.distance, found.query))
-    return found.query[order], found.distance[order], ids[order]
+        verdicts["id"] = ids[np.where(leads, len(found) + np.arange(len(keys)), rows)]
