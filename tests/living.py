@@ -32,10 +32,31 @@ def writer_of(path, durability="commit", **sizes):
 
 
 def rows_of(store):
+    """What a store holds, in order. It is asked by rows and by probes, which must agree."""
     found = []
     for keys, ids in store.rows():
         found += zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
+    expect_probes(store, found, [*SOME.tolist(), *MORE.tolist()])
     return found
+
+
+def expect_probes(store, rows, known=()):
+    """A probe finds these rows and no others, asked for all of them, for known fingerprints and for some near these."""
+    stored = sorted(set(rows), key=lambda row: (row[0], row[1] or 0))
+    assert len(stored) == len(rows)
+    asked = np.array(sorted({key for key, _ in rows} | {*known}), dtype=np.uint64)
+    asked = np.concatenate([asked, asked[::7] ^ np.uint64(1 << 40 | 1), asked[::11] ^ np.uint64(0xFF << 20)])
+    keys = np.array([key for key, _ in stored], dtype=np.uint64)
+    apart = np.bitwise_count(asked[:, None] ^ keys[None, :])
+    query, row = np.nonzero(apart <= store.k)
+    order = np.lexsort((row, apart[query, row], query))
+    expected = [(int(q), int(apart[q, r]), *stored[r]) for q, r in zip(query[order], row[order], strict=True)]
+    found = store.probe_many(asked)
+    ids = [None] * len(found) if found.id is None else found.id.tolist()
+    columns = (found.query.tolist(), found.distance.tolist(), found.fingerprint.tolist(), ids)
+    assert list(zip(*columns, strict=True)) == expected
+    for key in asked[:3].tolist():
+        assert store.contains_near(key, 0) == (key in {key for key, _ in stored})
 
 
 def keys_of(store):

@@ -9,7 +9,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from living import rows_of
 
 import fpstore
 from fpstore.living.sizes import LivingSizes
@@ -176,6 +177,11 @@ class LivingStore(RuleBasedStateMachine):
         assert len(found) == len(set(found))
         assert set(found) == self.model
         assert len(store) == len({key for key, _ in self.model})
+
+    @invariant()
+    def a_probe_and_all_rows_tell_the_same(self):
+        if self.writer is not None:
+            assert set(rows_of(self.writer)) == self.model
 
     @rule()
     def copy(self):
