@@ -340,8 +340,8 @@ def read(path: Path, history: Path, seed: int, number: int, seconds: float, stal
     deadline = time.monotonic() + seconds
     with fpstore.open(path) as store:
         if stale:
-            oldest = store._newest()
-            store._newest = lambda: oldest  # type: ignore[method-assign]
+            oldest = store._living.newest()
+            store._living.newest = lambda: oldest  # type: ignore[method-assign]
         reader = Reader(store, Universe(seed), follower, random.Random(1000 * seed + number))
         while time.monotonic() < deadline:
             for _ in range(CALLS):
