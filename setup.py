@@ -59,7 +59,7 @@ class BuildNative(build_ext):
         ]
         self.objects = Path("build/native", hashlib.sha256(" ".join(key).encode()).hexdigest()[:16])
         self.objects.mkdir(parents=True, exist_ok=True)
-        jobs = list(kernels.sources(kernels.machine_of(self.compiler.compiler_so[0]), Path("fpstore/native")).items())
+        jobs = list(kernels.sources(kernels.machine_of(self.compiler.compiler_so), Path("fpstore/native")).items())
         modules = [(Path(extension.sources[0]), []) for extension in self.extensions]
         with ThreadPoolExecutor(CORES) as pool:
             made = list(pool.map(lambda job: self.compiled(*job), jobs + modules))
@@ -87,7 +87,8 @@ class BuildNative(build_ext):
         parts = f"{library}: {' '.join(map(str, objects))}"
         if not (notes.exists() and notes.read_text() == parts and is_fresh(library, notes)):
             library.unlink(missing_ok=True)
-            self.compiler.spawn(["ar", "rcs", str(library), *map(str, objects)])
+            archiver = kernels.asked(self.compiler.compiler_so, "-print-prog-name=ar") or "ar"
+            self.compiler.spawn([archiver, "rcs", str(library), *map(str, objects)])
             notes.write_text(parts)
         return library
 

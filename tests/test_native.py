@@ -58,7 +58,7 @@ def test_the_list_that_is_compiled_for_is_the_list_that_is_asked_for() -> None:
 def test_the_compiler_uses_no_instruction_set_that_is_not_asked_for(compiler: str, ending: str) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
-    if kernels.machine_of(compiler) != "x86_64":
+    if kernels.machine_of([compiler]) != "x86_64":
         pytest.skip("another kind of processor")
     flags = kernels.flags_of(Path(f"any_{ending}.c"), "x86_64")
     assert flags is not None

@@ -35,7 +35,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = compiler()
     # Optimised a little: the twins take most of the time.
     level = os.environ.get("FPSTORE_OPTIMIZE") or "-O1"
-    native = kernels.sources(kernels.machine_of(command[0])).items()
+    native = kernels.sources(kernels.machine_of(command)).items()
     sources = {source: flags for source, flags in native if source.stem.partition("_")[0] in PARTS}
     sources |= {source: ["-Wextra", f"-I{kernels.NATIVE}"] for source in sorted(OWN.glob("*.c"))}
 

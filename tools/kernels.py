@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from itertools import takewhile
 from pathlib import Path
 
 NATIVE = Path(__file__).parent.parent / "fpstore" / "native"
@@ -21,10 +22,16 @@ def arm64_feature() -> str:
     return re.findall(r'#define ARM64_FEATURE "(\w+)"', (NATIVE / "instruction_sets.h").read_text())[0]
 
 
-def machine_of(compiler: str) -> str:
+def asked(compiler: list[str], question: str) -> str:
+    """What a compiler, given as a command with or without flags, says of itself; "" where it does not know."""
+    command = [*takewhile(lambda word: not word.startswith("-"), compiler), question]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def machine_of(compiler: list[str]) -> str:
     """The kind of processor that a compiler compiles for, x86_64 or aarch64 or another."""
-    asked = subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True, check=False).stdout
-    return (asked or os.uname().machine).partition("-")[0].strip().replace("arm64", "aarch64")
+    machine = asked(compiler, "-dumpmachine") or os.uname().machine
+    return machine.partition("-")[0].replace("arm64", "aarch64")
 
 
 def flags_of(source: Path, machine: str) -> list[str] | None:
