@@ -14,6 +14,7 @@ import os
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -64,11 +65,7 @@ class BuildNative(build_ext):
         with ThreadPoolExecutor(CORES) as pool:
             made = list(pool.map(lambda job: self.compiled(*job), jobs + modules))
             library = self.archived(made[: len(jobs)])
-            list(
-                pool.map(
-                    lambda extension, own: self.linked(extension, own, library), self.extensions, made[len(jobs) :]
-                )
-            )
+            list(pool.map(partial(self.linked, library), self.extensions, made[len(jobs) :]))
 
     def compiled(self, source: Path, flags: list[str]) -> Path:
         """The object of a source."""
@@ -92,7 +89,7 @@ class BuildNative(build_ext):
             notes.write_text(parts)
         return library
 
-    def linked(self, extension: Extension, made: Path, library: Path) -> None:
+    def linked(self, library: Path, extension: Extension, made: Path) -> None:
         """Make the module of an extension from its own object and what it uses of the library."""
         target = Path(self.get_ext_fullpath(extension.name))
         notes = self.objects / (made.stem + ".link")
