@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import lmdb
 
@@ -27,7 +28,7 @@ def published_once(path: Path) -> Path:
     return path
 
 
-def run_python(code: str, *arguments: object, **options) -> subprocess.Popen:
+def run_python(code: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
     """Another process, with the names that the tests here use."""
     names = "import os, signal, sys, time\nfrom pathlib import Path\n"
     names += "from fpstore.living.catalog import *\nfrom fpstore.living.state import *\n"
@@ -36,7 +37,8 @@ def run_python(code: str, *arguments: object, **options) -> subprocess.Popen:
     )
 
 
-def wait_for(process: subprocess.Popen) -> str:
+def wait_for(process: subprocess.Popen[str]) -> str:
+    output: str
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     return output
@@ -56,5 +58,5 @@ def write_metas(folder: Path, metas: list[list[int]]) -> None:
 
 def lmdb_error(kind: type[lmdb.Error], code: int) -> lmdb.Error:
     error = kind("mdb_txn_commit")
-    error.code = code
+    error.code = code  # type: ignore[misc]
     return error

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,7 @@ def uses() -> dict[str, Callable[[fpstore.Store], Any]]:
 def cuts(size: int, other: bytes) -> dict[str, Cut]:
     """What happens to the file; each leaves another file than before."""
     sizes = {0, 1, 64, 4096, 10_000, size // 2, size // 2 // 4096 * 4096, size - 9000, size - 4096, size - 64, size - 1}
-    at_all: dict[str, Cut] = {
-        f"cut to {at} of {size}": lambda path, at=at: os.truncate(path, at) for at in sorted(sizes)
-    }
+    at_all: dict[str, Cut] = {f"cut to {at} of {size}": partial(os.truncate, length=at) for at in sorted(sizes)}
 
     def cut_and_grow(path: Path) -> None:
         os.truncate(path, size // 3)

@@ -1,5 +1,7 @@
 """What several tests share: segments built from arrays, sets of fingerprints of every kind, and brute force."""
 
+# mypy: disable-error-code="call-overload"
+
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +24,7 @@ from fpstore.plans.plan import Plan, TablePlan
 from fpstore.segment.reader import Segment
 from fpstore.segment.table import EncodedTable, encode_table
 from fpstore.segment.writer import SegmentWriter
-from fpstore.types import Bytes, Ids, Keys
+from fpstore.types import Array, Bytes, Ids, Keys
 
 LAST = (1 << 64) - 1
 CODECS = layout.CODECS
@@ -226,13 +228,12 @@ def brute_force(stored: Keys, queries: Keys, k: int, block: int = 1 << 22) -> Ma
         distances = np.bitwise_count(queries[start : start + rows, None] ^ stored[None, :])
         query, column = np.nonzero(distances <= k)
         parts.append((query + start, stored[column], distances[query, column]))
-    query, fingerprint, distance = (
-        (np.concatenate(columns) for columns in zip(*parts, strict=True)) if parts else (np.empty(0),) * 3
-    )
+    nothing = (np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint8))
+    query, fingerprint, distance = (np.concatenate(columns) for columns in zip(*(parts or [nothing]), strict=True))
     return in_order(query.astype(np.int64), fingerprint.astype(np.uint64), distance.astype(np.uint8))
 
 
-def in_order(query: np.ndarray, fingerprint: np.ndarray, distance: np.ndarray) -> Matches:
+def in_order(query: Array, fingerprint: Array, distance: Array) -> Matches:
     order = np.lexsort((fingerprint, distance, query))
     return query[order], fingerprint[order], distance[order]
 
@@ -241,7 +242,7 @@ def difference_count(found: Matches, expected: Matches) -> int:
     """Matches that only one of the two has, or has once too often; at least 1 if the order or a type differs."""
     if all(np.array_equal(*columns) for columns in zip(found, expected, strict=True)):
         return int([column.dtype for column in found] != [column.dtype for column in expected])
-    rows = [np.rec.fromarrays(matches, names="query,fingerprint,distance") for matches in (found, expected)]
+    rows = [np.rec.fromarrays(list(matches), names="query,fingerprint,distance") for matches in (found, expected)]
     union, sides = np.unique(np.concatenate(rows), return_inverse=True)
     counts = [np.bincount(side, minlength=len(union)) for side in np.split(sides, [len(rows[0])])]
     return max(1, int(np.abs(counts[0] - counts[1]).sum()))
@@ -339,8 +340,9 @@ def view_of_image(record: TableRecord, data: bytearray) -> SegmentView:
     """A view of these bytes and this one table, every checksum made to hold."""
     sums = page_checksums(data).astype("<u4").tobytes()
     roots = page_checksums(sums).astype("<u4").tobytes()
-    ends = [len(data), len(data) + len(sums), len(data) + len(sums) + len(roots)]
-    return SegmentView(data + sums + roots + bytes(layout.FOOTER_BYTES), *ends, (record,))
+    roots_offset = len(data) + len(sums)
+    whole = data + sums + roots + bytes(layout.FOOTER_BYTES)
+    return SegmentView(whole, len(data), roots_offset, roots_offset + len(roots), (record,))
 
 
 def coded_table(

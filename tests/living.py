@@ -3,44 +3,48 @@
 import errno
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from helpers import uniform
 
 import fpstore
 from fpstore.living.sizes import LivingSizes
+from fpstore.types import Ids
 
 SOME = uniform(300, np.random.default_rng(1))
 MORE = uniform(300, np.random.default_rng(2))
 
 
-def store_of_some(path):
+def store_of_some(path: Path) -> Path:
     """A store of SOME with row numbers."""
     fpstore.build(path, SOME, plan="paper-4").close()
     return path
 
 
-def store_without_ids(path):
+def store_without_ids(path: Path) -> Path:
     """An empty one."""
     fpstore.create(path, ids=False, plan="paper-4").close()
     return path
 
 
-def writer_of(path, durability="commit", **sizes):
+def writer_of(path: Path, durability: str = "commit", **sizes: int) -> fpstore.Store:
     """The store at path, open for writing, with other sizes than a store has."""
     return fpstore.Store(path, "w", durability, LivingSizes(**sizes))
 
 
-def rows_of(store):
+def rows_of(store: fpstore.Store) -> list[tuple[int, int | None]]:
     """What a store holds, in order. It is asked by rows and by probes, which must agree."""
-    found = []
+    found: list[tuple[int, int | None]] = []
     for keys, ids in store.rows():
         found += zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
     expect_probes(store, found, [*SOME.tolist(), *MORE.tolist()])
     return found
 
 
-def expect_probes(store, rows, known=()):
+def expect_probes(store: fpstore.Store, rows: Sequence[tuple[int, int | None]], known: Sequence[int] = ()) -> None:
     """A probe finds these rows and no others, asked for all of them, for known fingerprints and for some near these."""
     stored = sorted(set(rows), key=lambda row: (row[0], row[1] or 0))
     assert len(stored) == len(rows)
@@ -59,20 +63,20 @@ def expect_probes(store, rows, known=()):
         assert store.contains_near(key, 0) == (key in {key for key, _ in stored})
 
 
-def keys_of(store):
+def keys_of(store: fpstore.Store) -> list[int]:
     return [key for key, _ in rows_of(store)]
 
 
-def ids_from(first, count):
+def ids_from(first: int, count: int) -> Ids:
     return np.arange(first, first + count, dtype=np.uint64)
 
 
-def run_python(code, *arguments):
+def run_python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     code = f"import sys, numpy as np, fpstore\n{code}"
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False
     )
 
 
-def no_space(*_args, **_options):
+def no_space(*_args: object, **_options: object) -> NoReturn:
     raise OSError(errno.ENOSPC, "No space left on device")

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 
 import rjieba
@@ -20,7 +21,7 @@ def low64(digest: bytes) -> int:
     return int.from_bytes(digest[-8:], "big")
 
 
-HASHES = {
+HASHES: dict[str, Callable[[bytes], int]] = {
     "xxh3": xxhash.xxh3_64_intdigest,
     "xxh64": xxhash.xxh64_intdigest,
     "md5": lambda data: low64(hashlib.md5(data).digest()),
@@ -59,8 +60,8 @@ def weight_of(recipe: Recipe, hash_value: int, count: int) -> int:
     if recipe.weights == "idf":
         model = recipe.model
         assert isinstance(model, Model)
-        known = dict(zip(model.hashes.tolist(), model.weights.tolist(), strict=True))
-        return count * known.get(hash_value, model.unseen)
+        known: dict[int, int] = dict(zip(model.hashes.tolist(), model.weights.tolist(), strict=True))
+        return count * int(known.get(hash_value, model.unseen))
     return ONE * {"frequency": count, "capped": min(count, 4), "presence": 1}[recipe.weights]
 
 

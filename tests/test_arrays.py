@@ -1,14 +1,19 @@
 """What may be passed as fingerprints and ids, and what is refused in one line that says where and why."""
 
+# mypy: disable-error-code="comparison-overlap"
+
 import array
 import sys
+from typing import Any
 
 import numpy as np
 import pyarrow
 import pytest
 from helpers import LAST, fingerprint_array
+from pyarrow.lib import DoubleArray, UInt64Array
 
 from fpstore.arrays import as_integer, as_key, as_keys
+from fpstore.types import Keys
 
 EXTREMES = [0, 1, 1 << 63, LAST - 1, LAST]
 
@@ -16,20 +21,20 @@ EXTREMES = [0, 1, 1 << 63, LAST - 1, LAST]
 class WithArray:
     """Something of another library that numpy can turn into an array, such as a pandas column."""
 
-    def __init__(self, values):
+    def __init__(self, values: Keys) -> None:
         self.values = values
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Keys:
         return self.values if dtype is None else self.values.astype(dtype)
 
 
 class WithArrow:
     """Something of another library that speaks Arrow and nothing else."""
 
-    def __init__(self, column):
+    def __init__(self, column: DoubleArray | UInt64Array) -> None:
         self.column = column
 
-    def __arrow_c_stream__(self, requested_schema=None):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return pyarrow.chunked_array([self.column]).__arrow_c_stream__(requested_schema)
 
 
@@ -50,7 +55,7 @@ class WithArrow:
         lambda values: WithArrow(pyarrow.array(values, pyarrow.uint64())),
     ],
 )
-def test_whatever_holds_integers_of_64_bits_becomes_a_contiguous_array_of_them(make):
+def test_whatever_holds_integers_of_64_bits_becomes_a_contiguous_array_of_them(make: Any) -> None:
     keys = as_keys(make(EXTREMES), "fingerprints")
     assert keys.dtype == np.uint64
     assert keys.flags.c_contiguous
@@ -58,12 +63,12 @@ def test_whatever_holds_integers_of_64_bits_becomes_a_contiguous_array_of_them(m
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.int8, np.int64])
-def test_narrower_and_signed_integers_are_taken_where_none_is_negative(dtype):
+def test_narrower_and_signed_integers_are_taken_where_none_is_negative(dtype: Any) -> None:
     keys = as_keys(np.array([0, 5, 127], dtype=dtype), "fingerprints")
     assert (keys.dtype, keys.tolist()) == (np.uint64, [0, 5, 127])
 
 
-def test_an_array_that_is_right_already_is_not_copied():
+def test_an_array_that_is_right_already_is_not_copied() -> None:
     keys = np.arange(5, dtype=np.uint64)
     assert as_keys(keys, "fingerprints") is keys
 
@@ -71,7 +76,7 @@ def test_an_array_that_is_right_already_is_not_copied():
 @pytest.mark.parametrize(
     "empty", [[], (), np.empty(0), np.empty(0, dtype=np.int64), pyarrow.array([], pyarrow.uint64())]
 )
-def test_nothing_is_an_empty_array_whatever_its_type(empty):
+def test_nothing_is_an_empty_array_whatever_its_type(empty: Any) -> None:
     keys = as_keys(empty, "fingerprints")
     assert (keys.dtype, keys.shape) == (np.uint64, (0,))
 
@@ -90,7 +95,7 @@ def test_nothing_is_an_empty_array_whatever_its_type(empty):
         (WithArrow(pyarrow.array([1.5])), "float64"),
     ],
 )
-def test_anything_but_integers_is_a_type_error_that_names_the_dtype(values, dtype):
+def test_anything_but_integers_is_a_type_error_that_names_the_dtype(values: Any, dtype: str) -> None:
     with pytest.raises(TypeError, match=f"^fingerprints: dtype is {dtype}, expected unsigned 64-bit integers$"):
         as_keys(values, "fingerprints")
 
@@ -99,12 +104,12 @@ def test_anything_but_integers_is_a_type_error_that_names_the_dtype(values, dtyp
     ("values", "kind"),
     [("12", "str"), (b"12345678", "bytes"), (bytearray(8), "bytearray"), (7, "int"), ({1, 2}, "set")],
 )
-def test_what_is_no_array_is_a_type_error_that_names_the_type(values, kind):
+def test_what_is_no_array_is_a_type_error_that_names_the_type(values: Any, kind: str) -> None:
     with pytest.raises(TypeError, match=f"^ids: a {kind}, expected an array of unsigned 64-bit integers$"):
         as_keys(values, "ids")
 
 
-def test_a_negative_number_is_refused_with_its_place():
+def test_a_negative_number_is_refused_with_its_place() -> None:
     with pytest.raises(ValueError, match=r"^fingerprints: item 2 is -7, expected unsigned 64-bit integers$"):
         as_keys(np.array([1, 2, -7, -8]), "fingerprints")
     with pytest.raises(ValueError, match=r"^ids: item 1: -1 is out of range"):
@@ -112,17 +117,17 @@ def test_a_negative_number_is_refused_with_its_place():
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 2), dtype=np.uint64), np.uint64(1), np.zeros((0, 3))])
-def test_other_than_one_dimension_is_refused(values):
+def test_other_than_one_dimension_is_refused(values: Any) -> None:
     with pytest.raises(ValueError, match=r"^fingerprints: the array has [02] dimensions, expected 1$"):
         as_keys(np.asarray(values), "fingerprints")
 
 
-def test_nulls_are_refused_with_their_number():
+def test_nulls_are_refused_with_their_number() -> None:
     with pytest.raises(ValueError, match=r"^fingerprints: 2 nulls, expected unsigned 64-bit integers$"):
         as_keys(WithArrow(pyarrow.array([None, 1, None], pyarrow.uint64())), "fingerprints")
 
 
-def test_arrow_data_without_pyarrow_names_what_to_install(monkeypatch):
+def test_arrow_data_without_pyarrow_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     values = WithArrow(pyarrow.array([1], pyarrow.uint64()))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"^fingerprints: Arrow data needs pyarrow: pip install 'fpstore\[arrow\]'$"):
@@ -130,24 +135,24 @@ def test_arrow_data_without_pyarrow_names_what_to_install(monkeypatch):
 
 
 @pytest.mark.parametrize("value", [0, LAST, np.uint64(LAST), np.int32(5)])
-def test_an_integer_of_64_bits_is_a_key(value):
+def test_an_integer_of_64_bits_is_a_key(value: Any) -> None:
     key = as_key(value, "fingerprint")
     assert (type(key), key) == (int, int(value))
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), np.array(3)])
-def test_an_integer_of_any_kind_is_one(value):
+def test_an_integer_of_any_kind_is_one(value: Any) -> None:
     found = as_integer(value)
     assert (type(found), found) == (int, 3)
 
 
 @pytest.mark.parametrize("value", [True, np.True_, 3.0, np.float64(3), "3", None, np.array([1, 2])])
-def test_anything_else_is_none(value):
+def test_anything_else_is_none(value: Any) -> None:
     assert as_integer(value) is None
 
 
 @pytest.mark.parametrize(("value", "kind"), [(1.0, "float"), ("1", "str"), (None, "NoneType"), (True, "bool")])
-def test_a_key_that_is_no_integer_is_a_type_error(value, kind):
+def test_a_key_that_is_no_integer_is_a_type_error(value: Any, kind: str) -> None:
     with pytest.raises(TypeError, match=f"^fingerprint: .* is a {kind}, expected an integer$"):
         as_key(value, "fingerprint")
     with pytest.raises(TypeError, match=f"^fingerprints: item 1: .* is a {kind}, expected an integer$"):
@@ -155,6 +160,6 @@ def test_a_key_that_is_no_integer_is_a_type_error(value, kind):
 
 
 @pytest.mark.parametrize("value", [-1, 1 << 64, np.int64(-1)])
-def test_a_key_out_of_range_is_refused(value):
+def test_a_key_out_of_range_is_refused(value: int | np.int64) -> None:
     with pytest.raises(ValueError, match=rf"^fingerprint: {value} is out of range, expected unsigned 64-bit integers$"):
         as_key(value, "fingerprint")

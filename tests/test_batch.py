@@ -7,9 +7,11 @@ import pytest
 from helpers import KINDS, brute_force, difference_count, distinct, product_plans, queries_near, segment_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies._internal.core import DataObject
 
 from fpstore.plans import families as plans
 from fpstore.plans import planner
+from fpstore.plans.plan import Plan
 from fpstore.query import batch
 from fpstore.threads import Threads
 
@@ -25,7 +27,7 @@ PLANS = product_plans()
     seed=st.integers(0, 1 << 30),
     data=st.data(),
 )
-def test_streaming_is_exact(plan, kind, count, slot_bits, seed, data) -> None:
+def test_streaming_is_exact(plan: Plan, kind: str, count: int, slot_bits: int, seed: int, data: DataObject) -> None:
     if planner.predict(plan, 700).probes > 20_000:  # more joins than a quick test has time for
         plan = plans.paper("paper-4")
     k = data.draw(st.integers(0, plan.k))

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -24,21 +25,21 @@ def write_set(folder: Path, name: str, pairs: list[str]) -> None:
         (folder / f"{name}.{suffix}.zst").write_bytes(zstandard.compress(text.encode()))
 
 
-def rows_of(folder: Path, *options: str, title: str = "every k") -> list[dict]:
+def rows_of(folder: Path, *options: str, title: str = "every k") -> list[dict[str, Any]]:
     command = [sys.executable, TOOL, folder, "--recipes", "exact", "--json", *options]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return next(table["rows"] for table in json.loads(done.stdout)["tables"] if title in table["title"])
 
 
-def test_pairs_are_counted_by_their_labels(tmp_path):
+def test_pairs_are_counted_by_their_labels(tmp_path: Path) -> None:
     write_set(tmp_path, "some", ["a\tb\t1\t\tx", "a\tc\t1\t\tx", "c\td\t0\t\tx", "b\td\t-1\t\tx"])
     row = rows_of(tmp_path)[0]
     assert (row["k"], row["right"], row["wrong"], row["in between"]) == (0, 1, 0, 0)
     assert (row["precision"], row["recall"], row["F1"]) == (1, 0.5, pytest.approx(2 / 3))
 
 
-def test_every_other_pair_of_a_complete_list_is_wrong(tmp_path):
+def test_every_other_pair_of_a_complete_list_is_wrong(tmp_path: Path) -> None:
     write_set(tmp_path, "all", ["c\td\t1\t\tx"])
     row = rows_of(tmp_path)[0]
     assert (row["right"], row["wrong"]) == (0, 1)  # a and b
@@ -46,13 +47,13 @@ def test_every_other_pair_of_a_complete_list_is_wrong(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_found_without_labels_is_judged_by_the_texts(tmp_path):
+def test_what_is_found_without_labels_is_judged_by_the_texts(tmp_path: Path) -> None:
     write_set(tmp_path, "some", ["a\tb\t1\t\tx"])
     (row,) = rows_of(tmp_path, "--judge", "some", title="not labelled")
     assert (row["pairs"], row["judged"], row["Jaccard >= 0.8"], row["less"]) == (1, 1, 1, 0)
 
 
-def test_a_picture_is_drawn(tmp_path):
+def test_a_picture_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="an optional package draws it")
     write_set(tmp_path, "some", ["a\tb\t1\t\tx", "c\td\t0\t\tx"])
     rows_of(tmp_path, "--png", str(tmp_path / "p.png"), "--histograms")

@@ -1,8 +1,12 @@
 """Building: what is refused at the door or is there already, and that the bytes depend on the input alone."""
 
+# mypy: disable-error-code="arg-type, func-returns-value, index, var-annotated"
+
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,21 +24,22 @@ from fpstore.plans import planner
 from fpstore.plans.choice import PlanChoice
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan, TablePlan
+from fpstore.types import Keys
 
 COUNT = 300
 MEMORY = 64 << 20
 
 
-def some(count=COUNT, seed=1):
+def some(count: int = COUNT, seed: int = 1) -> Keys:
     return uniform(count, np.random.default_rng(seed))
 
 
-def segment_bytes(path):
+def segment_bytes(path: Path) -> bytes:
     (segment,) = (path / "segments").iterdir()
     return segment.read_bytes()
 
 
-def small_budgets(patch):
+def small_budgets(patch: Any) -> None:
     """Budgets of little more than a sorter's least, so that some ten thousand keys spill."""
     patch.setattr(build_options, "MIN_MEMORY", 1)
     patch.setattr(rows, "OTHER_MEMORY", 0)
@@ -44,7 +49,7 @@ def small_budgets(patch):
     patch.setattr(spill, "MIN_PIECE_BYTES", 64)
 
 
-def as_stream(*columns, size):
+def as_stream(*columns: object, size: int) -> Iterator[tuple[Keys, Keys]]:
     for start in range(0, len(columns[0]), size):
         parts = tuple(column[start : start + size] for column in columns)
         yield parts if len(parts) == 2 else parts[0]
@@ -81,14 +86,16 @@ def as_stream(*columns, size):
         ({"ids": np.full(COUNT, -1)}, ValueError, "ids: item 0 is -1"),
     ],
 )
-def test_a_wrong_argument_is_refused_and_nothing_is_written(tmp_path, options, error, message):
+def test_a_wrong_argument_is_refused_and_nothing_is_written(
+    tmp_path: Path, options: Any, error: Any, message: str
+) -> None:
     with pytest.raises(error, match=message) as caught:
         fpstore.build(tmp_path / "s", some(), **options)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_plan_that_could_miss_is_refused_with_what_it_misses(tmp_path):
+def test_a_plan_that_could_miss_is_refused_with_what_it_misses(tmp_path: Path) -> None:
     whole = plans.paper("paper-4")
     with pytest.raises(
         PlanError, match=r"would miss matches at distance 3: no table catches errors in bits 8000800080000000"
@@ -97,7 +104,7 @@ def test_a_plan_that_could_miss_is_refused_with_what_it_misses(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_more_bytes_than_a_plan_may_take_are_refused(tmp_path):
+def test_more_bytes_than_a_plan_may_take_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"bytes per key, expected 0\.5"):
         fpstore.build(tmp_path / "s", some(20_000), plan=0.5)
     assert list(tmp_path.iterdir()) == []
@@ -107,7 +114,7 @@ def test_more_bytes_than_a_plan_may_take_are_refused(tmp_path):
     "bad", [np.zeros(3), np.array([np.nan]), [1.5], "abc", np.array([-1]), np.zeros((2, 2), np.uint64)]
 )
 @pytest.mark.parametrize("stream", [False, True])
-def test_bad_fingerprints_are_refused_and_nothing_is_left(tmp_path, bad, stream):
+def test_bad_fingerprints_are_refused_and_nothing_is_left(tmp_path: Path, bad: Any, stream: bool) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^fingerprints: "):
         fpstore.build(tmp_path / "s", iter([some(), bad]) if stream else bad)
     assert list(tmp_path.iterdir()) == []
@@ -121,7 +128,9 @@ def test_bad_fingerprints_are_refused_and_nothing_is_left(tmp_path, bad, stream)
         ([1], TypeError, "ids of a stream is a list, expected"),
     ],
 )
-def test_ids_that_a_stream_cannot_have_are_refused_before_it_is_read(tmp_path, ids, error, message):
+def test_ids_that_a_stream_cannot_have_are_refused_before_it_is_read(
+    tmp_path: Path, ids: Any, error: type[TypeError] | type[ValueError], message: str
+) -> None:
     stream = iter([some()])
     with pytest.raises(error, match=message):
         fpstore.build(tmp_path / "s", stream, ids=ids)
@@ -129,25 +138,25 @@ def test_ids_that_a_stream_cannot_have_are_refused_before_it_is_read(tmp_path, i
 
 
 @pytest.mark.parametrize("item", [some(2), (some(2),), (some(2), None), (some(2), "row"), [some(2), some(2)]])
-def test_a_stream_of_pairs_that_yields_something_else_is_refused(tmp_path, item):
+def test_a_stream_of_pairs_that_yields_something_else_is_refused(tmp_path: Path, item: Any) -> None:
     with pytest.raises(TypeError, match=r"^the stream yields .*, expected pairs of arrays: \(fingerprints, ids\)$"):
         fpstore.build(tmp_path / "s", iter([item]), ids="pairs")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stream_whose_ids_are_fewer_than_its_fingerprints_is_refused(tmp_path):
+def test_a_stream_whose_ids_are_fewer_than_its_fingerprints_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="1 ids for 2 fingerprints: expected one for each"):
         fpstore.build(tmp_path / "s", iter([([1, 2], [1])]), ids="pairs")
 
 
-def test_a_source_without_ids_for_a_store_with_ids_is_refused(tmp_path):
+def test_a_source_without_ids_for_a_store_with_ids_is_refused(tmp_path: Path) -> None:
     options = BuildOptions(PlanChoice(3, "size"), "gap", True, MEMORY)
     with pytest.raises(ValueError, match=r"^the stream has no ids: expected \(fingerprints, ids\) pairs$"):
         rows.write_segment(tmp_path / "s", tmp_path, iter([(some(), None)]), options, lambda *_: None)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_in_a_folder_that_is_not_there_is_refused(tmp_path):
+def test_a_store_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="the store's folder would lie in one that is not there"):
         fpstore.build(tmp_path / "none" / "s", some())
     assert list(tmp_path.iterdir()) == []
@@ -156,7 +165,7 @@ def test_a_store_in_a_folder_that_is_not_there_is_refused(tmp_path):
 # --- What is there already ---
 
 
-def test_an_existing_store_is_refused_without_force_and_unread(tmp_path):
+def test_an_existing_store_is_refused_without_force_and_unread(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", some()).close()
     stream = iter([some()])
     for fingerprints in (stream, some(seed=2)):
@@ -167,7 +176,7 @@ def test_an_existing_store_is_refused_without_force_and_unread(tmp_path):
         assert len(store) == COUNT
 
 
-def test_force_replaces_a_store_with_all_its_settings(tmp_path):
+def test_force_replaces_a_store_with_all_its_settings(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", some(), recipe={"a": 1}).close()
     with fpstore.build(tmp_path / "s", some(50, 2), None, k=2, plan="size", codec="xor", force=True) as store:
         assert (len(store), store.k, store.codec, store.has_ids, store.recipe) == (50, 2, "xor", False, None)
@@ -176,13 +185,13 @@ def test_force_replaces_a_store_with_all_its_settings(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
-def test_force_without_a_store_builds_one(tmp_path):
+def test_force_without_a_store_builds_one(tmp_path: Path) -> None:
     with fpstore.build(tmp_path / "s", some(), force=True) as store:
         assert len(store) == COUNT
 
 
 @pytest.mark.parametrize("kind", ["empty folder", "folder", "file", "dangling link"])
-def test_what_is_no_store_is_refused_even_with_force_and_left_alone(tmp_path, kind):
+def test_what_is_no_store_is_refused_even_with_force_and_left_alone(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "s"
     if kind == "file":
         path.write_text("mine")
@@ -201,7 +210,7 @@ def test_what_is_no_store_is_refused_even_with_force_and_left_alone(tmp_path, ki
     assert [(each, each.is_file() and each.read_bytes()) for each in sorted(tmp_path.rglob("*"))] == before
 
 
-def test_a_store_that_another_process_writes_to_is_locked(tmp_path):
+def test_a_store_that_another_process_writes_to_is_locked(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", some()).close()
     lock = os.open(tmp_path / "s" / "writer.lock", os.O_RDWR)
     try:
@@ -212,7 +221,7 @@ def test_a_store_that_another_process_writes_to_is_locked(tmp_path):
         os.close(lock)
 
 
-def test_a_store_open_for_reading_answers_from_the_one_that_replaced_it(tmp_path):
+def test_a_store_open_for_reading_answers_from_the_one_that_replaced_it(tmp_path: Path) -> None:
     old, new = some(), some(seed=2)
     with fpstore.build(tmp_path / "s", old) as store:
         pairs = store.rows()
@@ -231,7 +240,9 @@ def test_a_store_open_for_reading_answers_from_the_one_that_replaced_it(tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("ids", ["row", "pairs", None])
 @pytest.mark.parametrize("plan", ["paper-4", "size"])
-def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(tmp_path, monkeypatch, ids, plan):
+def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: Any, plan: Any
+) -> None:
     rng = np.random.default_rng(5)
     fingerprints = KINDS["duplicate_heavy"](20_000, rng)
     numbers = rng.integers(0, 1 << 20, len(fingerprints), dtype=np.uint64)
@@ -254,7 +265,9 @@ def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(tmp_pat
     assert max(runs) > 2
 
 
-def test_a_budget_far_below_the_input_spills_and_gives_the_same_store(tmp_path, monkeypatch):
+def test_a_budget_far_below_the_input_spills_and_gives_the_same_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fingerprints, ids = some(1_000_000), some(1_000_000, 2)
     fpstore.build(tmp_path / "in-memory", fingerprints, ids, plan="size").close()
     runs = []
@@ -266,7 +279,7 @@ def test_a_budget_far_below_the_input_spills_and_gives_the_same_store(tmp_path, 
     assert segment_bytes(tmp_path / "spilled") == segment_bytes(tmp_path / "in-memory")
 
 
-def test_the_order_of_the_input_does_not_matter_without_row_numbers(tmp_path):
+def test_the_order_of_the_input_does_not_matter_without_row_numbers(tmp_path: Path) -> None:
     fingerprints = some()
     order = np.random.default_rng(7).permutation(COUNT)
     ids = np.arange(COUNT, dtype=np.uint64) % 9
@@ -277,7 +290,7 @@ def test_the_order_of_the_input_does_not_matter_without_row_numbers(tmp_path):
 
 @pytest.mark.parametrize("ids", ["row", None])
 @pytest.mark.parametrize("plan", ["paper-4", "size"])
-def test_any_number_of_threads_gives_the_same_bytes(tmp_path, ids, plan):
+def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path, ids: str | None, plan: str) -> None:
     fingerprints = KINDS["duplicate_heavy"](20_000, np.random.default_rng(5))
     for threads in (1, 2, 3):
         fpstore.build(tmp_path / str(threads), fingerprints, ids, plan=plan, threads=threads).close()
@@ -289,7 +302,9 @@ def test_any_number_of_threads_gives_the_same_bytes(tmp_path, ids, plan):
 
 @settings(max_examples=25)
 @given(st.integers(0, 1 << 32), st.sampled_from(["choose", "flips", "moved"]), st.sampled_from(["gap", "rice"]))
-def test_any_plan_is_built_and_probed_with_its_ids(tmp_path_factory, seed, kind, codec):
+def test_any_plan_is_built_and_probed_with_its_ids(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, kind: str, codec: str
+) -> None:
     rng = np.random.default_rng(seed)
     if kind == "choose":
         plan = scattered_choose(5, 3, rng)
@@ -317,23 +332,23 @@ def test_any_plan_is_built_and_probed_with_its_ids(tmp_path_factory, seed, kind,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", range(9))
-def test_every_plan_that_the_planner_chooses_begins_with_the_fingerprints_in_their_own_order(k):
+def test_every_plan_that_the_planner_chooses_begins_with_the_fingerprints_in_their_own_order(k: Any) -> None:
     # The build sorts the input before it knows how many distinct fingerprints there are.
     for n in (0, 1000, 10**6, 10**8, 10**10):
         for aim in (*planner.AIMS, 100.0):
             assert Permutation(planner.choose(n, k, aim).tables[0].prefix_mask).is_identity
 
 
-def test_a_table_of_the_identity_may_have_any_prefix(tmp_path):
+def test_a_table_of_the_identity_may_have_any_prefix(tmp_path: Path) -> None:
     plan = Plan("one", 3, (LAST,), (TablePlan(LAST, 3),))
     with fpstore.build(tmp_path / "s", fingerprint_array([0, 7, LAST]), plan=plan) as store:
         assert store.probe(0).fingerprint.tolist() == [0, 7]
 
 
-def test_progress_never_goes_back_within_a_phase(tmp_path):
+def test_progress_never_goes_back_within_a_phase(tmp_path: Path) -> None:
     seen = {}
 
-    def progress(phase, done, total):
+    def progress(phase: str, done: int, total: int | None) -> None:
         assert done >= seen.get(phase, 0)
         assert total is None or done <= total
         seen[phase] = done
@@ -343,6 +358,6 @@ def test_progress_never_goes_back_within_a_phase(tmp_path):
     assert [seen[f"table {i} of 4"] for i in (1, 2, 3, 4)] == [2 * 2 * COUNT] * 4
 
 
-def test_a_store_is_readable_by_its_owner_alone(tmp_path):
+def test_a_store_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", some()).close()
     assert {path.stat().st_mode & 0o077 for path in [tmp_path / "s", *Path(tmp_path / "s").rglob("*")]} == {0}

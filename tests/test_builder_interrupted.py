@@ -1,9 +1,14 @@
 """What an interrupted build leaves: the store that was there, or nothing; and who clears up after a killed one."""
 
+# mypy: disable-error-code="attr-defined, return, union-attr"
+
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +17,16 @@ from helpers import uniform
 import fpstore
 from fpstore import creation
 from fpstore.building import spill
+from fpstore.types import Keys
 
 COUNT = 300
 
 
-def some(count=COUNT, seed=1):
+def some(count: int = COUNT, seed: int = 1) -> Keys:
     return uniform(count, np.random.default_rng(seed))
 
 
-def segment_bytes(path):
+def segment_bytes(path: Path) -> bytes:
     (segment,) = (path / "segments").iterdir()
     return segment.read_bytes()
 
@@ -29,21 +35,21 @@ class Boom(Exception):
     pass
 
 
-def failing(error):
+def failing(error: Any) -> Iterator[Keys]:
     yield some(50, 3)
     yield some(50, 4)
     raise error
 
 
 @pytest.mark.parametrize("error", [Boom("x"), KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_an_exception_in_the_stream_passes_through_and_nothing_is_left(tmp_path, error):
+def test_an_exception_in_the_stream_passes_through_and_nothing_is_left(tmp_path: Path, error: Any) -> None:
     with pytest.raises(type(error)):
         fpstore.build(tmp_path / "s", failing(error))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("error", [Boom("x"), KeyboardInterrupt()])
-def test_an_exception_while_replacing_leaves_the_old_store(tmp_path, error):
+def test_an_exception_while_replacing_leaves_the_old_store(tmp_path: Path, error: Boom | KeyboardInterrupt) -> None:
     fpstore.build(tmp_path / "s", some()).close()
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(type(error)):
@@ -55,14 +61,14 @@ def test_an_exception_while_replacing_leaves_the_old_store(tmp_path, error):
     fpstore.build(tmp_path / "s", some(seed=2), force=True).close()
 
 
-def every_phase(path, **options):
+def every_phase(path: Path, **options: Any) -> list[str]:
     phases = []
     fpstore.build(path, some(), progress=lambda phase, done, total: phases.append(phase), **options).close()
     return list(dict.fromkeys(phases))
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_an_interruption_in_any_phase_leaves_what_was_there(tmp_path, force):
+def test_an_interruption_in_any_phase_leaves_what_was_there(tmp_path: Path, force: bool) -> None:
     phases = every_phase(tmp_path / "phases", plan="paper-4")
     assert {"reading", "sorting", "ids", "table 1 of 4", "table 4 of 4: sorting", "table 4 of 4"} <= set(phases)
     folder = tmp_path / "here"
@@ -73,7 +79,7 @@ def test_an_interruption_in_any_phase_leaves_what_was_there(tmp_path, force):
 
     for stop_at in phases:
 
-        def progress(phase, _done, _total, stop_at=stop_at):
+        def progress(phase: str, _done: int, _total: int | None, stop_at: str = stop_at) -> None:
             if phase == stop_at:
                 raise KeyboardInterrupt
 
@@ -83,10 +89,12 @@ def test_an_interruption_in_any_phase_leaves_what_was_there(tmp_path, force):
         assert [path.name for path in folder.iterdir()] == (["s"] if force else [])
 
 
-def test_a_replacement_that_cannot_be_published_leaves_the_old_store_and_no_file(tmp_path, monkeypatch):
+def test_a_replacement_that_cannot_be_published_leaves_the_old_store_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fpstore.build(tmp_path / "s", some()).close()
 
-    def fail(*_args, **_kwargs):
+    def fail(*_args: object, **_kwargs: Any) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
@@ -111,12 +119,12 @@ fpstore.build(sys.argv[1], np.arange(1000, dtype=np.uint64), plan="flips-3:1,0,0
 """
 
 
-def kill_a_build(path):
+def kill_a_build(path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, capture_output=True)
     assert run.returncode == -signal.SIGKILL, run.stderr
 
 
-def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path):
+def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path: Path) -> None:
     kill_a_build(tmp_path / "s")
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".s.building-")
@@ -126,7 +134,7 @@ def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "s"]
 
 
-def test_a_killed_replacement_leaves_the_old_store_and_the_next_sweeps_its_file(tmp_path):
+def test_a_killed_replacement_leaves_the_old_store_and_the_next_sweeps_its_file(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", some()).close()
     kill_a_build(tmp_path / "s")
     segments = tmp_path / "s" / "segments"
@@ -164,7 +172,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_ctrl_c_does_not_wait_for_a_long_sort_and_leaves_what_was_there(tmp_path, force):
+def test_ctrl_c_does_not_wait_for_a_long_sort_and_leaves_what_was_there(tmp_path: Path, force: bool) -> None:
     if force:
         fpstore.build(tmp_path / "s", some()).close()
     before = sorted(tmp_path.rglob("*"))
@@ -180,7 +188,7 @@ def test_ctrl_c_does_not_wait_for_a_long_sort_and_leaves_what_was_there(tmp_path
             child.kill()
 
 
-def test_ctrl_c_is_heard_where_it_does_not_wake_the_waiting_thread(tmp_path):
+def test_ctrl_c_is_heard_where_it_does_not_wake_the_waiting_thread(tmp_path: Path) -> None:
     # As when it comes just before the main thread falls asleep; here the sorting thread gets it.
     command = [sys.executable, "-c", LONG_SORT, str(tmp_path / "s"), "to the sorting thread"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
@@ -193,8 +201,10 @@ def test_ctrl_c_is_heard_where_it_does_not_wake_the_waiting_thread(tmp_path):
 
 
 @pytest.mark.parametrize("in_main_thread", [True, False])
-def test_an_error_in_a_long_sort_passes_through(tmp_path, monkeypatch, in_main_thread):
-    def fail(*_columns):
+def test_an_error_in_a_long_sort_passes_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_main_thread: bool
+) -> None:
+    def fail(*_columns: object) -> None:
         raise MemoryError("no room")
 
     monkeypatch.setattr(spill, "QUICK_ITEMS", 0)
@@ -209,14 +219,16 @@ def test_an_error_in_a_long_sort_passes_through(tmp_path, monkeypatch, in_main_t
 
 
 @pytest.mark.parametrize("ids", ["row", None])
-def test_a_long_sort_gives_the_same_bytes_as_a_quick_one(tmp_path, monkeypatch, ids):
+def test_a_long_sort_gives_the_same_bytes_as_a_quick_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str | None
+) -> None:
     fpstore.build(tmp_path / "quick", some(), ids).close()
     monkeypatch.setattr(spill, "QUICK_ITEMS", 0)
     fpstore.build(tmp_path / "long", some(), ids).close()
     assert segment_bytes(tmp_path / "long") == segment_bytes(tmp_path / "quick")
 
 
-def test_a_build_under_way_is_not_swept_by_another_of_the_same_name(tmp_path):
+def test_a_build_under_way_is_not_swept_by_another_of_the_same_name(tmp_path: Path) -> None:
     with creation.scratch_store(tmp_path / "s") as first:
         with creation.scratch_store(tmp_path / "s") as second:
             assert first.is_dir()
@@ -226,7 +238,7 @@ def test_a_build_under_way_is_not_swept_by_another_of_the_same_name(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_what_a_build_of_this_name_left_is_swept(tmp_path):
+def test_only_what_a_build_of_this_name_left_is_swept(tmp_path: Path) -> None:
     others = [tmp_path / name for name in (".x*.building-1", ".y.building-1", "s.building-1", ".s.build")]
     for other in others:
         other.mkdir()
@@ -240,8 +252,10 @@ def test_only_what_a_build_of_this_name_left_is_swept(tmp_path):
         assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "s", tmp_path / "*"])
 
 
-def test_a_build_works_and_sweeps_nothing_where_folders_cannot_be_locked(tmp_path, monkeypatch):
-    def refuse(_fd, _kind):
+def test_a_build_works_and_sweeps_nothing_where_folders_cannot_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_fd: int, _kind: int) -> None:
         raise OSError(9, "Bad file descriptor")
 
     (tmp_path / ".s.building-old").mkdir()
@@ -252,8 +266,8 @@ def test_a_build_works_and_sweeps_nothing_where_folders_cannot_be_locked(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == [".s.building-old"]
 
 
-def test_a_store_that_appears_meanwhile_is_not_overwritten(tmp_path):
-    def stream():
+def test_a_store_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Iterator[None]:
+    def stream() -> Iterator[Keys]:
         yield some()
         fpstore.build(tmp_path / "s", some(50, 2)).close()
 

@@ -1,12 +1,16 @@
 """The catalog's file damaged, or somebody else's: nothing goes unnoticed or ends the process."""
 
+# mypy: disable-error-code="attr-defined, no-any-return"
+
 import errno
 import multiprocessing
 import os
 import struct
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -22,6 +26,7 @@ from catalogs import (
     wait_for,
     write_metas,
 )
+from lmdb import DiskError, Error
 
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.living import environment
@@ -30,19 +35,19 @@ from fpstore.living.catalog import Catalog
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path: Path) -> Path:
     return published_once(tmp_path)
 
 
 # --- What is not a store, and other people's files ---
 
 
-def test_a_missing_folder_is_file_not_found(tmp_path):
+def test_a_missing_folder_is_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Catalog.open(tmp_path / "absent")
 
 
-def test_what_is_not_a_store_is_refused_by_name(tmp_path):
+def test_what_is_not_a_store_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(CorruptStore, match=r"is not an fpstore store: it has no catalog\.mdb"):
         Catalog.open(tmp_path)
     (tmp_path / "file").touch()
@@ -51,7 +56,7 @@ def test_what_is_not_a_store_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["catalog.mdb", "catalog.mdb-lock", "writer.lock"])
-def test_links_and_pipes_in_place_of_files_are_refused(name, folder):
+def test_links_and_pipes_in_place_of_files_are_refused(name: str, folder: Path) -> None:
     target = folder / "target"
     for make in (lambda path: path.symlink_to(target), os.mkfifo):
         with Catalog.open(folder):
@@ -62,7 +67,7 @@ def test_links_and_pipes_in_place_of_files_are_refused(name, folder):
         target.replace(folder / name)
 
 
-def test_a_file_that_another_user_of_lmdb_has_open_in_this_process_is_busy(folder):
+def test_a_file_that_another_user_of_lmdb_has_open_in_this_process_is_busy(folder: Path) -> None:
     with (
         lmdb.open(str(folder / "catalog.mdb"), subdir=False),
         pytest.raises(OSError, match="already open in this process") as caught,
@@ -71,7 +76,7 @@ def test_a_file_that_another_user_of_lmdb_has_open_in_this_process_is_busy(folde
     assert caught.value.errno == errno.EBUSY
 
 
-def test_the_environment_does_not_choose_the_format_of_a_new_catalog(tmp_path):
+def test_the_environment_does_not_choose_the_format_of_a_new_catalog(tmp_path: Path) -> None:
     code = "create_catalog(Path(sys.argv[1]), Settings(k=3, plan={}, codec='gap', ids=True))"
     wait_for(run_python(code, tmp_path, env=os.environ | {"LMDB_DEFAULT_LIB_VERSION": "1"}))
     with Catalog.open(tmp_path) as catalog:
@@ -87,12 +92,20 @@ def test_the_environment_does_not_choose_the_format_of_a_new_catalog(tmp_path):
         (lmdb.Error, errno.EACCES, 0, errno.EACCES, "Permission denied"),
     ],
 )
-def test_lmdb_errors_become_the_systems(kind, code, free_blocks, number, message, folder, monkeypatch):
+def test_lmdb_errors_become_the_systems(
+    kind: type[DiskError] | type[Error],
+    code: int,
+    free_blocks: int,
+    number: int,
+    message: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Room:
         f_bavail = free_blocks
         f_frsize = 4096
 
-    def fail(_transaction):
+    def fail(_transaction: Any) -> None:
         raise lmdb_error(kind, code)
 
     monkeypatch.setattr(environment.os, "statvfs", lambda _path: Room)
@@ -101,22 +114,24 @@ def test_lmdb_errors_become_the_systems(kind, code, free_blocks, number, message
     assert (caught.value.errno, caught.value.filename) == (number, str(folder / "catalog.mdb"))
 
 
-def test_what_lmdb_finds_damaged_is_a_corrupt_store(folder):
-    def fail(_transaction):
+def test_what_lmdb_finds_damaged_is_a_corrupt_store(folder: Path) -> None:
+    def fail(_transaction: Any) -> None:
         raise lmdb_error(lmdb.CorruptedError, -30796)
 
     with Catalog.open(folder) as catalog, pytest.raises(CorruptStore, match=r"catalog\.mdb: mdb_txn_commit"):
         catalog._environment.run(fail)
 
 
-def test_a_newer_record_is_an_unsupported_version_and_names_the_file(folder, monkeypatch):
+def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
         patch.setattr(records, "RECORD_VERSION", 3)
         with pytest.raises(UnsupportedVersion, match=r"catalog\.mdb: the state has version 2, expected 3"):
             catalog.state()
 
 
-def change_database(folder: Path, change) -> None:
+def change_database(folder: Path, change: Callable[..., Any]) -> None:
     """Change the catalog through LMDB itself: change(transaction, state database)."""
     with lmdb.open(str(folder / "catalog.mdb"), subdir=False, max_dbs=4) as other:
         database = other.open_db(b"state")
@@ -124,7 +139,7 @@ def change_database(folder: Path, change) -> None:
             change(transaction, database)
 
 
-def test_a_state_that_is_missing_is_damage_not_an_empty_store(folder):
+def test_a_state_that_is_missing_is_damage_not_an_empty_store(folder: Path) -> None:
     change_database(folder, lambda transaction, database: transaction.delete(b"state", db=database))
     with pytest.raises(CorruptStore, match="the number of records: found 0, expected 1"):
         Catalog.open(folder)
@@ -163,7 +178,9 @@ NUMBER, FLAGS, MAGIC, FORMAT, ADDRESS, PAGE_BYTES, FREE_ROOT, MAIN_ROOT, LAST_PA
         (1, TRANSACTION, 2, r"the pair of transactions: found \[0, 2\]"),
     ],
 )
-def test_a_header_that_lmdb_would_trust_is_checked_first(page, field, value, message, folder):
+def test_a_header_that_lmdb_would_trust_is_checked_first(
+    page: int, field: int, value: int, message: str, folder: Path
+) -> None:
     metas = read_metas(folder)
     metas[page][field] = value
     write_metas(folder, metas)
@@ -171,7 +188,7 @@ def test_a_header_that_lmdb_would_trust_is_checked_first(page, field, value, mes
         Catalog.open(folder)
 
 
-def test_a_header_damaged_while_it_is_open_is_noticed_at_the_next_use(folder):
+def test_a_header_damaged_while_it_is_open_is_noticed_at_the_next_use(folder: Path) -> None:
     with Catalog.open(folder) as catalog:
         catalog.state()
         metas = read_metas(folder)
@@ -181,7 +198,7 @@ def test_a_header_damaged_while_it_is_open_is_noticed_at_the_next_use(folder):
             catalog.state()
 
 
-def test_a_meta_page_half_written_by_a_commit_is_read_again(folder, monkeypatch):
+def test_a_meta_page_half_written_by_a_commit_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = read_metas(folder)
     bad = [[*good[0][:-1], 6], good[1]]
     write_metas(folder, bad)
@@ -190,7 +207,7 @@ def test_a_meta_page_half_written_by_a_commit_is_read_again(folder, monkeypatch)
         assert catalog.state().generation == 1
 
 
-def test_the_older_meta_page_may_have_the_roots_of_a_commit_that_failed(folder):
+def test_the_older_meta_page_may_have_the_roots_of_a_commit_that_failed(folder: Path) -> None:
     # Of a commit that fails in writing its meta page LMDB takes the rest back, but not these.
     metas = read_metas(folder)
     metas[0][FREE_ROOT] = metas[0][MAIN_ROOT] = metas[1][LAST_PAGE] + 1
@@ -201,7 +218,7 @@ def test_the_older_meta_page_may_have_the_roots_of_a_commit_that_failed(folder):
         assert catalog.state().generation == 2
 
 
-def test_pages_larger_than_the_file_are_refused(folder):
+def test_pages_larger_than_the_file_are_refused(folder: Path) -> None:
     os.truncate(folder / "catalog.mdb", 3 * PAGE)
     metas = read_metas(folder)
     metas[0][PAGE_BYTES] = 8192
@@ -210,7 +227,7 @@ def test_pages_larger_than_the_file_are_refused(folder):
         Catalog.open(folder)
 
 
-def test_a_leaf_made_to_look_like_a_branch_does_not_end_the_process(folder):
+def test_a_leaf_made_to_look_like_a_branch_does_not_end_the_process(folder: Path) -> None:
     # Inside LMDB this is a failed assertion.
     root = max(read_metas(folder), key=lambda meta: meta[TRANSACTION])[MAIN_ROOT]
     with open(folder / "catalog.mdb", "r+b") as file:
@@ -220,8 +237,8 @@ def test_a_leaf_made_to_look_like_a_branch_does_not_end_the_process(folder):
         Catalog.open(folder)
 
 
-def test_pages_that_cannot_be_checked_are_a_corrupt_store(folder, monkeypatch):
-    def give_up(_path, subdir):
+def test_pages_that_cannot_be_checked_are_a_corrupt_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(_path: str, subdir: bool) -> None:
         raise environment.VerifyError("unsupported")
 
     monkeypatch.setattr(environment, "verify", give_up)
@@ -229,7 +246,7 @@ def test_pages_that_cannot_be_checked_are_a_corrupt_store(folder, monkeypatch):
         Catalog.open(folder)
 
 
-def test_a_file_cut_short_while_it_is_open_is_noticed_at_the_next_use(folder):
+def test_a_file_cut_short_while_it_is_open_is_noticed_at_the_next_use(folder: Path) -> None:
     with Catalog.open(folder) as catalog:
         os.truncate(folder / "catalog.mdb", 2 * PAGE)
         with pytest.raises(CorruptStore, match=r"its last page is 3, expected 1\.\.1 in 8192 bytes"):
@@ -276,7 +293,7 @@ def used_bytes(whole: bytes) -> int:
 
 
 @pytest.mark.slow
-def test_no_flipped_byte_and_no_truncation_ends_the_process_or_changes_the_state(folder):
+def test_no_flipped_byte_and_no_truncation_ends_the_process_or_changes_the_state(folder: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         catalog.publish(settings=OTHER_SETTINGS, segments=(entry(2), entry(3)))
     cut = used_bytes((folder / "catalog.mdb").read_bytes())

@@ -1,8 +1,12 @@
 """The catalog's log of changes: appended whole, read from where a reader is, cut when a segment has taken it up."""
 
+# mypy: disable-error-code="union-attr"
+
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +17,7 @@ from fpstore.living import catalog as catalogs
 from fpstore.living import changes, state
 from fpstore.living.catalog import Catalog, Log, create_catalog
 from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
-from fpstore.living.state import Settings
+from fpstore.living.state import Settings, State
 from fpstore.segment.entry import SegmentEntry
 
 SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
@@ -36,12 +40,12 @@ def shown(log: Log) -> list[tuple[int, int, list[list[int]]]]:
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     create_catalog(tmp_path, SETTINGS)
     return tmp_path
 
 
-def test_what_is_appended_is_read_in_its_order(folder):
+def test_what_is_appended_is_read_in_its_order(folder: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         assert catalog.append([added(1, 5, 6), Change(2, IDS_REMOVED, (words(6),))]).next_change == 3
         assert catalog.append([Change(3, FINGERPRINTS_REMOVED, (words(9),))]).next_change == 4
@@ -50,7 +54,7 @@ def test_what_is_appended_is_read_in_its_order(folder):
     assert shown(log) == [(1, 1, [[5, 6], [6, 7]]), (2, 3, [[6]]), (3, 2, [[9]])]
 
 
-def test_a_reader_reads_only_what_it_has_not(folder):
+def test_a_reader_reads_only_what_it_has_not(folder: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         catalog.append([added(1, 5), added(2, 6)])
         log = catalog.read(generation=1, next_change=2)
@@ -58,7 +62,7 @@ def test_a_reader_reads_only_what_it_has_not(folder):
         assert catalog.read(generation=1, next_change=3).changes == ()
 
 
-def test_the_stamp_differs_whenever_the_catalog_does(folder):
+def test_the_stamp_differs_whenever_the_catalog_does(folder: Path) -> None:
     with Catalog.open(folder, writable=True) as writer, Catalog.open(folder) as reader:
         stamps = [reader.stamp(), reader.stamp()]
         writer.append([added(1, 5)])
@@ -70,7 +74,7 @@ def test_the_stamp_differs_whenever_the_catalog_does(folder):
         reader.stamp()
 
 
-def test_publishing_cuts_the_log_and_keeps_removals(folder):
+def test_publishing_cuts_the_log_and_keeps_removals(folder: Path) -> None:
     removed = [
         RemovedBefore(IDS_REMOVED, words(6, 7), words(2, 2)),
         RemovedBefore(FINGERPRINTS_REMOVED, words(9), words(3)),
@@ -93,7 +97,7 @@ def test_publishing_cuts_the_log_and_keeps_removals(folder):
         assert (catalog.read().changes, catalog.read().removed) == ((), ())
 
 
-def test_a_catalog_may_begin_with_anothers_log(folder, tmp_path):
+def test_a_catalog_may_begin_with_anothers_log(folder: Path, tmp_path: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         catalog.append([added(1, 5), added(2, 6)])
         catalog.publish(first_change=2, removed=[RemovedBefore(IDS_REMOVED, words(6), words(1))])
@@ -107,7 +111,7 @@ def test_a_catalog_may_begin_with_anothers_log(folder, tmp_path):
         copy.append([added(3, 7)])
 
 
-def test_changes_out_of_their_order_are_refused(folder):
+def test_changes_out_of_their_order_are_refused(folder: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         for records in ([added(2, 5)], [added(1, 5), added(3, 6)], [added(1, 5), added(1, 5)]):
             with pytest.raises(ValueError, match=r"the numbers: found \[.*\], expected the next ones"):
@@ -115,12 +119,12 @@ def test_changes_out_of_their_order_are_refused(folder):
         assert catalog.read().changes == ()
 
 
-def test_only_the_writer_appends(folder):
+def test_only_the_writer_appends(folder: Path) -> None:
     with Catalog.open(folder) as catalog, pytest.raises(ValueError, match="opened for reading, expected writable=True"):
         catalog.append([added(1, 5)])
 
 
-def test_an_append_that_fails_leaves_the_log_as_it_was(folder, monkeypatch):
+def test_an_append_that_fails_leaves_the_log_as_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         catalog.append([added(1, 5)])
         with monkeypatch.context() as patch:
@@ -132,7 +136,7 @@ def test_an_append_that_fails_leaves_the_log_as_it_was(folder, monkeypatch):
         assert shown(catalog.read())[1] == (2, 1, [[8], [9]])
 
 
-def test_a_long_log_outgrows_the_map_and_is_read_whole(folder):
+def test_a_long_log_outgrows_the_map_and_is_read_whole(folder: Path) -> None:
     keys = np.arange(4000, dtype=np.uint64)
     with Catalog.open(folder, writable=True) as catalog, Catalog.open(folder) as reader:
         for number in range(1, 61, 3):
@@ -141,7 +145,7 @@ def test_a_long_log_outgrows_the_map_and_is_read_whole(folder):
         assert sum(len(change.fingerprints) for change in reader.read().changes) == 240_000
 
 
-def test_flushing_again_and_again_does_not_let_the_file_grow(folder):
+def test_flushing_again_and_again_does_not_let_the_file_grow(folder: Path) -> None:
     keys = np.arange(4000, dtype=np.uint64)
     sizes = []
     with Catalog.open(folder, writable=True) as catalog:
@@ -164,12 +168,14 @@ def test_flushing_again_and_again_does_not_let_the_file_grow(folder):
         (b"removals", 1, b"", "the number of removals: found 2, expected 1"),
     ],
 )
-def test_a_record_that_is_damaged_missing_or_too_many_is_noticed(folder, database, number, record, message):
+def test_a_record_that_is_damaged_missing_or_too_many_is_noticed(
+    folder: Path, database: bytes, number: int, record: bytes | None, message: str
+) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         catalog.append([added(1, 5), added(2, 6)])
         state = catalog.publish(removed=[RemovedBefore(IDS_REMOVED, words(6), words(1))])
 
-        def damage(transaction):
+        def damage(transaction: Any) -> None:
             place = catalog._environment.database(database, transaction)
             if record is None:
                 transaction.delete(changes.key_of(number), db=place)
@@ -182,11 +188,11 @@ def test_a_record_that_is_damaged_missing_or_too_many_is_noticed(folder, databas
             catalog.read()
 
 
-def test_a_change_exchanged_for_another_is_noticed(folder):
+def test_a_change_exchanged_for_another_is_noticed(folder: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         state = catalog.append([added(1, 5), added(2, 6)])
 
-        def exchange(transaction):
+        def exchange(transaction: Any) -> None:
             place = catalog._environment.database(b"changes", transaction)
             transaction.delete(changes.key_of(2), db=place)
             transaction.put(changes.key_of(3), changes.encode_change(added(3, 6)), db=place)
@@ -197,7 +203,7 @@ def test_a_change_exchanged_for_another_is_noticed(folder):
             catalog.read()
 
 
-def test_what_another_process_appends_is_seen(folder):
+def test_what_another_process_appends_is_seen(folder: Path) -> None:
     code = (
         "import sys; from pathlib import Path; import numpy as np\n"
         "from fpstore.living.catalog import Catalog; from fpstore.living.changes import ADDED, Change\n"
@@ -211,7 +217,7 @@ def test_what_another_process_appends_is_seen(folder):
         assert shown(reader.read()) == [(1, 1, [[5], [5]])]
 
 
-def test_a_stamp_of_a_file_cut_short_is_none_and_reading_says_why(folder):
+def test_a_stamp_of_a_file_cut_short_is_none_and_reading_says_why(folder: Path) -> None:
     with Catalog.open(folder) as catalog:
         assert catalog.stamp() is not None
         os.truncate(folder / "catalog.mdb", 0)
@@ -221,16 +227,16 @@ def test_a_stamp_of_a_file_cut_short_is_none_and_reading_says_why(folder):
 
 
 @pytest.mark.parametrize(("first", "second"), [(-8, 0), (0, 9), (4, 8), (16, 0), (0, 2**62)])
-def test_words_outside_a_mapping_are_refused(first, second):
+def test_words_outside_a_mapping_are_refused(first: int, second: int) -> None:
     with pytest.raises(ValueError, match=f"words at {first} and {second}: expected multiples of 8 within 16 bytes"):
         MappedWords(bytes(16), first, second)
     assert MappedWords(words(5, 6), 8, 0).read() == (6, 5)
 
 
-def test_a_reader_that_two_commits_overtook_looks_again(folder, monkeypatch):
+def test_a_reader_that_two_commits_overtook_looks_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
 
-    def overtaken(record, transaction):
+    def overtaken(record: bytes, transaction: int) -> State:
         decoded.append(transaction)
         return state.decode(record, transaction - 2 * (len(decoded) == 1))
 

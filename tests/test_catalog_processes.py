@@ -1,10 +1,14 @@
 """The catalog among threads, processes and forks: one writer, any number of readers."""
 
+# mypy: disable-error-code="attr-defined, union-attr"
+
 import errno
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from catalogs import SETTINGS, entry, published_once, run_python, wait_for
@@ -15,11 +19,11 @@ from fpstore.living.catalog import Catalog, create_catalog
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path: Path) -> Path:
     return published_once(tmp_path)
 
 
-def test_a_second_writer_is_told_who_the_first_is(folder):
+def test_a_second_writer_is_told_who_the_first_is(folder: Path) -> None:
     with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match=f"process {os.getpid()} is writing"):
         Catalog.open(folder, writable=True)
     code = "c = Catalog.open(Path(sys.argv[1]), writable=True); print('open', flush=True); time.sleep(60)"
@@ -32,7 +36,7 @@ def test_a_second_writer_is_told_who_the_first_is(folder):
     Catalog.open(folder, writable=True).close()
 
 
-def test_a_lock_whose_holder_wrote_no_number_is_still_a_lock(folder):
+def test_a_lock_whose_holder_wrote_no_number_is_still_a_lock(folder: Path) -> None:
     writer = environment.lock_writer(folder)
     os.ftruncate(writer, 0)
     with pytest.raises(StoreLocked, match="process unknown is writing"):
@@ -40,8 +44,10 @@ def test_a_lock_whose_holder_wrote_no_number_is_still_a_lock(folder):
     environment.unlock_writer(writer)
 
 
-def test_a_writer_that_cannot_write_to_its_lock_leaves_it_all_the_same(folder, monkeypatch):
-    def fail(*_args):
+def test_a_writer_that_cannot_write_to_its_lock_leaves_it_all_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     catalog = Catalog.open(folder, writable=True)
@@ -51,20 +57,22 @@ def test_a_writer_that_cannot_write_to_its_lock_leaves_it_all_the_same(folder, m
     Catalog.open(folder, writable=True).close()
 
 
-def test_creating_waits_for_nobody(folder):
+def test_creating_waits_for_nobody(folder: Path) -> None:
     with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match="is writing to this store"):
         create_catalog(folder, SETTINGS)
 
 
-def test_opening_that_fails_gives_the_lock_back(folder):
+def test_opening_that_fails_gives_the_lock_back(folder: Path) -> None:
     (folder / "catalog.mdb").write_bytes(b"")
     for _ in range(2):
         with pytest.raises(CorruptStore, match="the file's size: found 0"):
             Catalog.open(folder, writable=True)
 
 
-def test_the_lock_is_given_back_where_the_environment_cannot_be_had(folder, monkeypatch):
-    def fail(_path):
+def test_the_lock_is_given_back_where_the_environment_cannot_be_had(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_path: Path) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patch:
@@ -74,7 +82,7 @@ def test_the_lock_is_given_back_where_the_environment_cannot_be_had(folder, monk
     Catalog.open(folder, writable=True).close()
 
 
-def test_readers_and_the_writer_share_one_environment_in_a_process(folder):
+def test_readers_and_the_writer_share_one_environment_in_a_process(folder: Path) -> None:
     with Catalog.open(folder) as first:
         with Catalog.open(folder, writable=True) as writer, Catalog.open(folder) as second:
             writer.publish(segments=())
@@ -84,7 +92,7 @@ def test_readers_and_the_writer_share_one_environment_in_a_process(folder):
     assert environment._environments == {}
 
 
-def test_threads_may_read_while_another_publishes(folder):
+def test_threads_may_read_while_another_publishes(folder: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         failures, done = [], threading.Event()
 
@@ -107,7 +115,7 @@ def test_threads_may_read_while_another_publishes(folder):
     assert failures == []
 
 
-def test_readers_in_other_processes_see_whole_states_while_one_publishes(folder):
+def test_readers_in_other_processes_see_whole_states_while_one_publishes(folder: Path) -> None:
     code = """
 last = 0
 for _ in range(60):
@@ -127,7 +135,7 @@ for _ in range(60):
         wait_for(reader)
 
 
-def in_child(action) -> None:
+def in_child(action: Callable[..., Any]) -> None:
     """Run action in a fork of this process; assert that it returned."""
     pid = os.fork()
     if not pid:
@@ -140,7 +148,7 @@ def in_child(action) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_a_catalog_is_closed_to_a_fork_but_the_fork_can_open_its_own(folder):
+def test_a_catalog_is_closed_to_a_fork_but_the_fork_can_open_its_own(folder: Path) -> None:
     with Catalog.open(folder) as catalog:
 
         def use() -> None:
@@ -154,7 +162,7 @@ def test_a_catalog_is_closed_to_a_fork_but_the_fork_can_open_its_own(folder):
         assert catalog.state().generation == 2
 
 
-def test_a_fork_does_not_take_the_writers_lock_with_it(folder):
+def test_a_fork_does_not_take_the_writers_lock_with_it(folder: Path) -> None:
     catalog = Catalog.open(folder, writable=True)
     receive, send = os.pipe()
     pid = os.fork()
@@ -177,7 +185,7 @@ def test_a_fork_does_not_take_the_writers_lock_with_it(folder):
     os.close(send)
 
 
-def test_a_writer_that_dies_frees_the_lock_though_its_fork_lives_on(folder):
+def test_a_writer_that_dies_frees_the_lock_though_its_fork_lives_on(folder: Path) -> None:
     code = """
 catalog = Catalog.open(Path(sys.argv[1]), writable=True)
 if not os.fork():
@@ -193,7 +201,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     process.stdout.close()
 
 
-def test_a_closed_catalog_says_so(folder):
+def test_a_closed_catalog_says_so(folder: Path) -> None:
     catalog = Catalog.open(folder)
     catalog.close()
     catalog.close()
@@ -201,7 +209,7 @@ def test_a_closed_catalog_says_so(folder):
         catalog.state()
 
 
-def test_a_catalog_that_nobody_closed_is_a_warning(folder):
+def test_a_catalog_that_nobody_closed_is_a_warning(folder: Path) -> None:
     catalog = Catalog.open(folder)
     with pytest.warns(ResourceWarning, match=r"<Catalog .*catalog\.mdb> was never closed"):
         catalog.__del__()
@@ -209,12 +217,12 @@ def test_a_catalog_that_nobody_closed_is_a_warning(folder):
 
 
 @pytest.fixture
-def read_only(monkeypatch):
+def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if this process could write to no file; access is what root would not feel."""
     monkeypatch.setattr(environment.os, "access", lambda path, mode: mode == os.R_OK)
 
 
-def test_a_store_in_a_read_only_folder_can_be_read(folder, read_only):
+def test_a_store_in_a_read_only_folder_can_be_read(folder: Path, read_only: Any) -> None:
     with Catalog.open(folder) as catalog:
         assert catalog.state().segments == (entry(1),)
     assert not (folder / "catalog.mdb-lock").exists()
@@ -223,7 +231,7 @@ def test_a_store_in_a_read_only_folder_can_be_read(folder, read_only):
         assert catalog.state().segments == (entry(1),)
 
 
-def test_a_reader_that_cannot_be_listed_does_not_read_beside_a_writer(folder, read_only):
+def test_a_reader_that_cannot_be_listed_does_not_read_beside_a_writer(folder: Path, read_only: Any) -> None:
     code = "c = Catalog.open(Path(sys.argv[1]), writable=True); print('open', flush=True); time.sleep(60)"
     with Catalog.open(folder) as catalog:
         process = run_python(code, folder)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fpstore.living import changes
 from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
+from fpstore.types import Keys
 
 NUMBER = 7
 KEYS = np.array([5, 2**64 - 1, 0], dtype=np.uint64)
@@ -35,7 +36,9 @@ def sealed(
         (IDS_REMOVED, (IDS,), True),
     ],
 )
-def test_a_change_read_back_is_the_change_written(kind, columns, with_ids):
+def test_a_change_read_back_is_the_change_written(
+    kind: int, columns: tuple[Keys, Keys] | tuple[Keys], with_ids: bool
+) -> None:
     change = changes.decode_change(changes.encode_change(Change(NUMBER, kind, columns)), NUMBER, with_ids)
     assert (change.number, change.kind, len(change.columns)) == (NUMBER, kind, len(columns))
     for found, written in zip(change.columns, columns, strict=True):
@@ -44,13 +47,13 @@ def test_a_change_read_back_is_the_change_written(kind, columns, with_ids):
     np.testing.assert_array_equal(change.ids, ids)
 
 
-def test_the_record_is_what_the_format_page_shows():
+def test_the_record_is_what_the_format_page_shows() -> None:
     body = struct.pack("<HHQ", 1, 2, 3) + KEYS.tobytes() + IDS.tobytes()
     place = b"changes" + bytes([0, 0, 0, 0, 0, 0, 0, 7])
     assert changes.encode_change(ADDITION) == struct.pack("<I", crc32c(place + body)) + body
 
 
-def test_every_flipped_bit_and_every_truncation_is_noticed():
+def test_every_flipped_bit_and_every_truncation_is_noticed() -> None:
     record = changes.encode_change(ADDITION)
     damaged = [record[:length] for length in range(len(record))]
     for index in range(8 * len(record)):
@@ -62,7 +65,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed():
             changes.decode_change(bad, NUMBER, True)
 
 
-def test_a_record_in_another_place_is_refused():
+def test_a_record_in_another_place_is_refused() -> None:
     record = changes.encode_change(ADDITION)
     with pytest.raises(ValueError, match="does not match its checksum"):
         changes.decode_change(record, NUMBER + 1, True)
@@ -83,7 +86,7 @@ def test_a_record_in_another_place_is_refused():
         (ADDED, 2, 2**63, bytes(16)),
     ],
 )
-def test_a_record_that_contradicts_itself_is_refused(kind, columns, words, rest):
+def test_a_record_that_contradicts_itself_is_refused(kind: int, columns: int, words: int, rest: bytes) -> None:
     with pytest.raises(
         ValueError, match=f"a record of kind {kind}, {columns} columns of {words}, {16 + len(rest)} bytes"
     ):
@@ -98,20 +101,20 @@ def test_a_record_that_contradicts_itself_is_refused(kind, columns, words, rest)
         (Change(NUMBER, IDS_REMOVED, (IDS,)), False, "kind 3 has 1 columns, expected 1"),
     ],
 )
-def test_a_change_of_a_store_of_the_other_sort_is_refused(change, with_ids, found):
+def test_a_change_of_a_store_of_the_other_sort_is_refused(change: Change, with_ids: bool, found: str) -> None:
     with pytest.raises(ValueError, match=f"change {NUMBER} of {found}"):
         changes.decode_change(changes.encode_change(change), NUMBER, with_ids)
 
 
 @pytest.mark.parametrize("kind", [FINGERPRINTS_REMOVED, IDS_REMOVED])
-def test_removals_read_back_are_those_written(kind):
+def test_removals_read_back_are_those_written(kind: int) -> None:
     removed = changes.decode_removed(changes.encode_removed(RemovedBefore(kind, KEYS, IDS), 3), 3)
     assert removed.kind == kind
     np.testing.assert_array_equal(removed.values, KEYS)
     np.testing.assert_array_equal(removed.numbers, IDS)
 
 
-def test_removals_that_are_none_are_refused():
+def test_removals_that_are_none_are_refused() -> None:
     place = b"removals" + changes.key_of(3)
     with pytest.raises(ValueError, match="removals record 3 holds additions"):
         changes.decode_removed(sealed(ADDED, 2, 1, bytes(16), place), 3)
@@ -120,7 +123,7 @@ def test_removals_that_are_none_are_refused():
 
 
 @given(st.integers(0, 20_000), st.sampled_from([1, 2]))
-def test_a_change_is_split_into_records_of_bounded_size(rows, column_count):
+def test_a_change_is_split_into_records_of_bounded_size(rows: int, column_count: int) -> None:
     columns = [np.arange(rows, dtype=np.uint64) + np.uint64(i) for i in range(column_count)]
     parts = list(changes.split(ADDED, columns, 10))
     assert [part.number for part in parts] == list(range(10, 10 + len(parts)))

@@ -1,5 +1,7 @@
 """`fpstore` itself: help, statuses, errors on one line, and the progress bar."""
 
+# mypy: disable-error-code="union-attr"
+
 import io
 import subprocess
 import sys

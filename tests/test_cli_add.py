@@ -264,8 +264,8 @@ def test_a_store_that_another_process_writes_to_is_a_line_that_names_it(
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"open\n"
-        arguments = {"add": [table, "--ids", "doc"], "remove": ["5"], "compact": []}[name]
-        outcome = command(name, store, *arguments)
+        more: dict[str, list[object]] = {"add": [table, "--ids", "doc"], "remove": ["5"], "compact": []}
+        outcome = command(name, store, *more[name])
         process.communicate()
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
     assert outcome.err.startswith(f"fpstore: {store}: process {process.pid} is writing to this store")

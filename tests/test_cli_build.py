@@ -1,5 +1,7 @@
 """`fpstore build`: what becomes of options and inputs, and what is refused."""
 
+# mypy: disable-error-code="union-attr"
+
 import gzip
 import json
 import os

@@ -1,5 +1,7 @@
 """`fpstore copy`."""
 
+# mypy: disable-error-code="union-attr"
+
 import os
 from pathlib import Path
 

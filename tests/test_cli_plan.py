@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_n_or_a_store_is_needed(command: Command) -> None:
     assert "--n" in outcome.err
 
 
-def choices_of(record: dict[str, list[dict[str, float]]]) -> dict[str, float]:
+def choices_of(record: dict[str, Any]) -> dict[str, float]:
     return {aim: choice["file_bytes"] for choice in record["choices"] for aim in choice["picked_by"]}
 
 

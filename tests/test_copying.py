@@ -1,8 +1,12 @@
 """Copies of stores: whole or not there, and stores in their own right."""
 
+# mypy: disable-error-code="arg-type, operator"
+
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +29,7 @@ def rows_of(store: Store) -> set[tuple[int, int | None]]:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fpstore.Store]:
     """SOME in two segments and pending, with removals of each; a row that was removed and came again in each, too."""
     fpstore.build(tmp_path / "s.fps", SOME[:300], IDS[:300]).close()
     monkeypatch.setattr(Writer, "_start_merge", lambda *_: None)
@@ -92,7 +96,7 @@ def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
     fpstore.build(tmp_path / "s.fps", SOME, IDS).close()
     real = creation._copied
 
-    def compact_first(*arguments):
+    def compact_first(*arguments: object) -> Iterator[Any]:
         with fpstore.open(tmp_path / "s.fps", "w") as writer:
             writer.remove(fingerprints=SOME[:300])
             writer.compact()

@@ -20,7 +20,7 @@ SECONDS = 600
 
 def run_check(*arguments: object) -> tuple[dict[str, int], list[dict[str, object]]]:
     """The counts and the findings, none unless a mistake was planted, then some."""
-    command = [sys.executable, check_crash.TOOLS / "check_crash.py", "--json", *map(str, arguments)]
+    command: list[str | Path] = [sys.executable, check_crash.TOOLS / "check_crash.py", "--json", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     said = json.loads(done.stdout)

@@ -12,6 +12,7 @@ from helpers import uniform, write_segment
 
 from fpstore import CorruptStore, _probe
 from fpstore.plans import families as plans
+from fpstore.segment import files
 from fpstore.segment import reader as segments
 from fpstore.segment.reader import Segment
 
@@ -86,7 +87,7 @@ def test_a_file_whose_end_is_another_has_been_cut_or_overwritten(path: Path) -> 
 
 def test_a_file_cut_or_changed_while_it_is_opened_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = path.read_bytes()
-    before, mapped = segments.read_footer, segments.map_file
+    before, mapped = files.read_footer, files.map_file
 
     def cut(fd: int, file_bytes: int) -> object:
         footer = before(fd, file_bytes)

@@ -14,7 +14,7 @@ SECONDS = 300
 
 
 def run_fuzz(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, fuzz.ROOT / "tools" / "fuzz.py", *map(str, arguments)]
+    command: list[str | Path] = [sys.executable, fuzz.ROOT / "tools" / "fuzz.py", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 

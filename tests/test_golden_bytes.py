@@ -5,6 +5,7 @@ Where one of these fails, stores that people have may no longer open, or open an
 """
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,12 +40,12 @@ GOLDEN = {
 }
 
 
-def test_every_codec_is_pinned():
+def test_every_codec_is_pinned() -> None:
     assert {codec for codec, _, _ in GOLDEN} == set(CODECS)
 
 
 @pytest.mark.parametrize(("codec", "ids", "plan"), GOLDEN)
-def test_a_segment_has_the_bytes_of_its_format_version(codec, ids, plan, tmp_path):
+def test_a_segment_has_the_bytes_of_its_format_version(codec: str, ids: str | None, plan: str, tmp_path: Path) -> None:
     keys = crowded()
     if ids == "many":  # several of them to a fingerprint
         keys[1::4] = keys[::4]

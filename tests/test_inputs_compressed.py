@@ -7,6 +7,9 @@ import random
 import sys
 import threading
 import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -17,7 +20,7 @@ from fpstore.inputs.compressed import Lines, open_stream
 DATA = b"".join(b"%016x\n" % random.Random(line).getrandbits(64) for line in range(5000))
 
 
-def skippable(data):
+def skippable(data: bytes) -> bytes:
     return b"\x50\x2a\x4d\x18" + len(data).to_bytes(4, "little") + data
 
 
@@ -30,13 +33,15 @@ PACKED = {
 }
 
 
-def whole(path, **options):
+def whole(path: Path | str, **options: Any) -> bytes:
     with open_stream(str(path), None, **options) as stream:
         return stream.reader.read()
 
 
 @pytest.mark.parametrize(("suffix", "packed"), PACKED.values(), ids=PACKED)
-def test_compressed_data_is_read_as_it_is_by_suffix_and_by_first_bytes(tmp_path, suffix, packed):
+def test_compressed_data_is_read_as_it_is_by_suffix_and_by_first_bytes(
+    tmp_path: Path, suffix: str, packed: bytes
+) -> None:
     for name in (f"a{suffix}", f"a{suffix.upper()}", "a.bin"):
         path = tmp_path / name
         path.write_bytes(packed)
@@ -45,7 +50,7 @@ def test_compressed_data_is_read_as_it_is_by_suffix_and_by_first_bytes(tmp_path,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "packed"), PACKED.values(), ids=PACKED)
-def test_compressed_data_that_is_cut_anywhere_is_an_error(tmp_path, suffix, packed):
+def test_compressed_data_that_is_cut_anywhere_is_an_error(tmp_path: Path, suffix: Any, packed: Any) -> None:
     path = tmp_path / f"a{suffix}"
     members = {len(gzip.compress(DATA[:999])), len(zstandard.compress(DATA[:999])), len(skippable(b"x" * 3000))}
     near = {cut + step for cut in members for step in range(-20, 20)}
@@ -63,7 +68,7 @@ def test_compressed_data_that_is_cut_anywhere_is_an_error(tmp_path, suffix, pack
 
 
 @pytest.mark.parametrize(("suffix", "packed"), PACKED.values(), ids=PACKED)
-def test_damaged_compressed_data_never_reads_as_something_else(tmp_path, suffix, packed):
+def test_damaged_compressed_data_never_reads_as_something_else(tmp_path: Path, suffix: str, packed: bytes) -> None:
     source = random.Random(9)
     path = tmp_path / f"a{suffix}"
     # zstandard.compress writes no checksum, so of zstd only the header is damaged here.
@@ -78,7 +83,7 @@ def test_damaged_compressed_data_never_reads_as_something_else(tmp_path, suffix,
             assert f"a{suffix}: found" in str(error)  # noqa: PT017
 
 
-def test_garbage_after_compressed_data_is_an_error(tmp_path):
+def test_garbage_after_compressed_data_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(DATA) + b"garbage")
     with pytest.raises(BadInput, match="damaged gzip data"):
         whole(tmp_path / "a.gz")
@@ -88,13 +93,13 @@ def test_garbage_after_compressed_data_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", b"\x1f", b"plain text\n", zstandard.compress(b"x")])
-def test_a_suffix_that_the_first_bytes_contradict_is_an_error(tmp_path, data):
+def test_a_suffix_that_the_first_bytes_contradict_is_an_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.hex.gz").write_bytes(data)
     with pytest.raises(BadInput, match=r"a\.hex\.gz: found first bytes .*, expected gzip data"):
         whole(tmp_path / "a.hex.gz")
 
 
-def test_first_bytes_are_not_asked_where_they_can_be_anything(tmp_path):
+def test_first_bytes_are_not_asked_where_they_can_be_anything(tmp_path: Path) -> None:
     packed = gzip.compress(DATA)
     (tmp_path / "a.u64").write_bytes(packed)
     assert whole(tmp_path / "a.u64", by_magic=False) == packed
@@ -103,26 +108,26 @@ def test_first_bytes_are_not_asked_where_they_can_be_anything(tmp_path):
 
 
 @pytest.mark.parametrize("size", range(6))
-def test_a_file_shorter_than_the_marks_of_compression_is_read_whole(tmp_path, size):
+def test_a_file_shorter_than_the_marks_of_compression_is_read_whole(tmp_path: Path, size: int) -> None:
     (tmp_path / "a").write_bytes(b"12345"[:size])
     assert whole(tmp_path / "a") == b"12345"[:size]
 
 
-def test_bytes_are_told_as_they_are_stored(tmp_path):
+def test_bytes_are_told_as_they_are_stored(tmp_path: Path) -> None:
     for name, data in (("a.gz", gzip.compress(DATA)), ("a.zst", zstandard.compress(DATA)), ("a", DATA)):
         (tmp_path / name).write_bytes(data)
-        told = []
+        told: list[Any] = []
         with open_stream(str(tmp_path / name), told.append) as stream:
             stream.reader.read()
         assert sum(told) == len(data)
 
 
-def test_a_pipe_that_gives_one_byte_at_a_time_is_recognised(tmp_path):
+def test_a_pipe_that_gives_one_byte_at_a_time_is_recognised(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     packed = gzip.compress(b"hello\n")
 
-    def feed():
+    def feed() -> None:
         with open(path, "wb", buffering=0) as pipe:
             for byte in packed:
                 pipe.write(bytes([byte]))
@@ -134,14 +139,16 @@ def test_a_pipe_that_gives_one_byte_at_a_time_is_recognised(tmp_path):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
-def test_standard_input_is_read_compressed_or_not(monkeypatch, pack):
+def test_standard_input_is_read_compressed_or_not(
+    monkeypatch: pytest.MonkeyPatch, pack: Callable[..., Any] | type[bytes]
+) -> None:
     buffer = io.BytesIO(pack(DATA))
     monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=buffer))
     assert whole("-") == DATA
     assert not buffer.closed
 
 
-def test_lines_are_counted_and_lose_a_byte_order_mark(tmp_path):
+def test_lines_are_counted_and_lose_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\nthree")
     with open_stream(str(tmp_path / "a"), None) as stream:
         lines = Lines(stream)
@@ -150,14 +157,16 @@ def test_lines_are_counted_and_lose_a_byte_order_mark(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["hex", "csv", "tsv", "jsonl"])
-def test_a_line_longer_than_the_limit_is_an_error_even_where_bad_lines_are_skipped(tmp_path, monkeypatch, suffix):
+def test_a_line_longer_than_the_limit_is_an_error_even_where_bad_lines_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
     monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 1000)
     (tmp_path / f"a.{suffix}.gz").write_bytes(gzip.compress(b"\n" + b"1" * 1_000_000))
     with pytest.raises(BadInput, match=r"line 2: found more than 1000 bytes, expected the end of the line"):
         list(read([tmp_path / f"a.{suffix}.gz"], skip_bad=True, batch=1))
 
 
-def test_a_whole_stream_over_its_limit_is_an_error(tmp_path):
+def test_a_whole_stream_over_its_limit_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     with open_stream(str(tmp_path / "a"), None) as stream:
         assert stream.whole(5) == b"12345"
@@ -165,14 +174,14 @@ def test_a_whole_stream_over_its_limit_is_an_error(tmp_path):
         stream.whole(4)
 
 
-def test_zstd_without_its_package_names_the_extra(tmp_path, monkeypatch):
+def test_zstd_without_its_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.zst").write_bytes(zstandard.compress(DATA))
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(ImportError, match=r"reading \.zst needs zstandard: pip install 'fpstore\[zstd\]'"):
         whole(tmp_path / "a.zst")
 
 
-def test_a_damaged_stream_is_an_error_even_where_bad_lines_are_skipped(tmp_path):
+def test_a_damaged_stream_is_an_error_even_where_bad_lines_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.hex.gz").write_bytes(gzip.compress(DATA)[:-10])
     with pytest.raises(BadInput, match="damaged gzip data"):
         list(read([tmp_path / "a.hex.gz"], skip_bad=True))

@@ -1,7 +1,11 @@
 """The formats that hold nothing but fingerprints: npy, u64, hex."""
 
+# mypy: disable-error-code="union-attr"
+
 import gzip
 import io
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +17,7 @@ from fpstore.inputs import BadInput, read
 U64 = np.array([0, 1, 2**63, 2**64 - 1, 0x1F8B08, 5], dtype=np.uint64)
 
 
-def rows(*sources, **options):
+def rows(*sources: str | Path, **options: Any) -> tuple[list[int], list[int], int]:
     """Fingerprints and ids of all batches as lists, and how many rows were skipped."""
     reader = read(list(sources), **options)
     fingerprints, ids = [], []
@@ -23,25 +27,25 @@ def rows(*sources, **options):
     return fingerprints, ids, reader.skipped
 
 
-def npy(array, **options):
+def npy(array: Any, **options: Any) -> bytes:
     file = io.BytesIO()
     np.save(file, array, **options)
     return file.getvalue()
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 6, 7, 1000])
-def test_npy_is_read_in_batches_with_rows_numbered_from_0(tmp_path, batch):
+def test_npy_is_read_in_batches_with_rows_numbered_from_0(tmp_path: Path, batch: int) -> None:
     np.save(tmp_path / "a.npy", U64)
     assert rows(tmp_path / "a.npy", batch=batch) == (U64.tolist(), list(range(6)), 0)
 
 
 @pytest.mark.parametrize("dtype", ["|u1", "<u2", ">u4", ">u8", "<i1", ">i2", "<i8"])
-def test_npy_of_other_integers_is_widened(tmp_path, dtype):
+def test_npy_of_other_integers_is_widened(tmp_path: Path, dtype: str) -> None:
     np.save(tmp_path / "a.npy", np.array([0, 100, 127], dtype=dtype))
     assert rows(tmp_path / "a.npy")[0] == [0, 100, 127]
 
 
-def test_a_negative_number_in_npy_is_a_bad_row(tmp_path):
+def test_a_negative_number_in_npy_is_a_bad_row(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([3, 4, -5, 6], dtype=np.int64))
     with pytest.raises(BadInput, match=r"a\.npy, row 2: found -5, expected 16 hexadecimal digits"):
         rows(tmp_path / "a.npy")
@@ -63,13 +67,13 @@ def test_a_negative_number_in_npy_is_a_bad_row(tmp_path):
         (np.array([None]), r"object\[1\]"),
     ],
 )
-def test_npy_of_anything_but_a_row_of_integers_is_refused_with_its_type(tmp_path, array, found):
+def test_npy_of_anything_but_a_row_of_integers_is_refused_with_its_type(tmp_path: Path, array: Any, found: str) -> None:
     (tmp_path / "a.npy").write_bytes(npy(array, allow_pickle=True))
     with pytest.raises(BadInput, match=rf"a\.npy: found {found}, expected uint64\[n\]"):
         rows(tmp_path / "a.npy", skip_bad=True)
 
 
-def test_every_truncation_of_npy_is_refused_compressed_or_not(tmp_path):
+def test_every_truncation_of_npy_is_refused_compressed_or_not(tmp_path: Path) -> None:
     data = npy(U64)
     for size in range(len(data)):
         (tmp_path / "a.npy").write_bytes(data[:size])
@@ -79,7 +83,7 @@ def test_every_truncation_of_npy_is_refused_compressed_or_not(tmp_path):
                 rows(tmp_path / name, batch=2)
 
 
-def test_npy_that_is_longer_than_its_header_says_is_refused_compressed_or_not(tmp_path):
+def test_npy_that_is_longer_than_its_header_says_is_refused_compressed_or_not(tmp_path: Path) -> None:
     data = npy(U64) + bytes(8)
     (tmp_path / "a.npy").write_bytes(data)
     with pytest.raises(BadInput, match=rf"a\.npy: found {len(data)} bytes, expected {len(data) - 8} by its header"):
@@ -89,10 +93,10 @@ def test_npy_that_is_longer_than_its_header_says_is_refused_compressed_or_not(tm
         rows(tmp_path / "a.npy.gz")
 
 
-def test_npy_that_is_shorter_than_its_header_says_is_refused_before_anything_is_read(tmp_path):
+def test_npy_that_is_shorter_than_its_header_says_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     data = npy(np.zeros(10**6, dtype=np.uint64))[:-8]
     (tmp_path / "a.npy").write_bytes(data)
-    told = []
+    told: list[Any] = []
     with pytest.raises(BadInput, match=r"a\.npy: found 8000120 bytes, expected 8000128 by its header"):
         rows(tmp_path / "a.npy", on_bytes=told.append)
     assert sum(told) <= 1 << 20
@@ -101,7 +105,7 @@ def test_npy_that_is_shorter_than_its_header_says_is_refused_before_anything_is_
         rows(tmp_path / "a.npy.gz")
 
 
-def header(text, version=b"\x01\x00"):
+def header(text: bytes, version: bytes = b"\x01\x00") -> bytes:
     return b"\x93NUMPY" + version + len(text).to_bytes(2, "little") + text
 
 
@@ -118,31 +122,31 @@ def header(text, version=b"\x01\x00"):
         header(b" " * 60_000),
     ],
 )
-def test_npy_with_a_wrong_header_is_refused(tmp_path, data):
+def test_npy_with_a_wrong_header_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.npy").write_bytes(data)
     with pytest.raises(BadInput, match=r"a\.npy: found no numpy header"):
         rows(tmp_path / "a.npy")
 
 
-def test_npy_with_a_negative_count_is_refused(tmp_path):
+def test_npy_with_a_negative_count_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.npy").write_bytes(header(b"{'descr': '<u8', 'fortran_order': False, 'shape': (-1,), }"))
     with pytest.raises(BadInput, match="found -1 items in its header"):
         rows(tmp_path / "a.npy")
 
 
-def test_npy_of_version_2_is_read(tmp_path):
+def test_npy_of_version_2_is_read(tmp_path: Path) -> None:
     with open(tmp_path / "a.npy", "wb") as file:
         np.lib.format.write_array(file, U64, version=(2, 0))
     assert rows(tmp_path / "a.npy")[0] == U64.tolist()
 
 
 @pytest.mark.parametrize("batch", [1, 4, 6, 1000])
-def test_u64_is_read_as_little_endian(tmp_path, batch):
+def test_u64_is_read_as_little_endian(tmp_path: Path, batch: int) -> None:
     (tmp_path / "a.u64").write_bytes(b"".join(int(value).to_bytes(8, "little") for value in U64))
     assert rows(tmp_path / "a.u64", batch=batch) == (U64.tolist(), list(range(6)), 0)
 
 
-def test_u64_of_a_broken_size_is_refused_with_the_offset_of_what_is_over(tmp_path):
+def test_u64_of_a_broken_size_is_refused_with_the_offset_of_what_is_over(tmp_path: Path) -> None:
     (tmp_path / "a.u64").write_bytes(bytes(21))
     with pytest.raises(BadInput, match=r"a\.u64, offset 16: found 5 bytes, expected 8 for each fingerprint"):
         rows(tmp_path / "a.u64")
@@ -151,19 +155,19 @@ def test_u64_of_a_broken_size_is_refused_with_the_offset_of_what_is_over(tmp_pat
         rows(tmp_path / "a.u64.gz", batch=1)
 
 
-def test_u64_that_begins_like_a_gzip_file_is_read_as_it_is(tmp_path):
+def test_u64_that_begins_like_a_gzip_file_is_read_as_it_is(tmp_path: Path) -> None:
     value = int.from_bytes(b"\x1f\x8b\x08\0\0\0\0\0", "little")
     (tmp_path / "a.u64").write_bytes(value.to_bytes(8, "little") * 3)
     assert rows(tmp_path / "a.u64")[0] == [value] * 3
 
 
 @pytest.mark.parametrize("name", ["a.u64", "a.hex", "a.csv", "a.tsv", "a.jsonl"])
-def test_an_empty_file_has_no_rows(tmp_path, name):
+def test_an_empty_file_has_no_rows(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     assert rows(tmp_path / name) == ([], [], 0)
 
 
-def test_an_empty_npy_has_no_rows(tmp_path):
+def test_an_empty_npy_has_no_rows(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", U64[:0])
     assert rows(tmp_path / "a.npy") == ([], [], 0)
 
@@ -176,14 +180,16 @@ def test_an_empty_npy_has_no_rows(tmp_path):
     st.booleans(),
     st.sampled_from([1, 3, 1000]),
 )
-def test_hex_lines_are_read_however_they_are_written(tmp_path_factory, values, form, end, last, mark, batch):
+def test_hex_lines_are_read_however_they_are_written(
+    tmp_path_factory: pytest.TempPathFactory, values: list[int], form: str, end: str, last: bool, mark: bool, batch: int
+) -> None:
     text = end.join(form.format(value) for value in values) + (end if last else "")
     path = tmp_path_factory.mktemp("hex") / "a.hex"
     path.write_bytes(b"\xef\xbb\xbf" * mark + text.encode())
     assert rows(path, batch=batch) == (values, list(range(len(values))), 0)
 
 
-def test_hex_of_many_blocks_keeps_rows_and_line_numbers(tmp_path):
+def test_hex_of_many_blocks_keeps_rows_and_line_numbers(tmp_path: Path) -> None:
     values = np.random.default_rng(3).integers(0, 2**64, 30_000, dtype=np.uint64, endpoint=False).tolist()
     lines = [f"{value:016x}" for value in values]
     (tmp_path / "a.hex").write_text("\n".join(lines))
@@ -199,19 +205,19 @@ def test_hex_of_many_blocks_keeps_rows_and_line_numbers(tmp_path):
     assert skipped == 1
 
 
-def test_hex_prefixed_and_decimal_lines_can_be_mixed(tmp_path):
+def test_hex_prefixed_and_decimal_lines_can_be_mixed(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_text("00000000000000ff\n0x10\n7\n")
     assert rows(tmp_path / "a.hex")[0] == [255, 16, 7]
 
 
-def test_sixteen_digits_are_decimal_in_a_file_of_decimal_numbers(tmp_path):
+def test_sixteen_digits_are_decimal_in_a_file_of_decimal_numbers(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_text("1234567890123456\n12345678901234567\n1234567890123456\n")
     assert rows(tmp_path / "a.hex")[0] == [1234567890123456, 12345678901234567, 1234567890123456]
     (tmp_path / "a.hex").write_text("12345678901234567\n" * 10_000 + "1234567890123456\n" * 10_000)
     assert rows(tmp_path / "a.hex", batch=1)[0][-1] == 1234567890123456
 
 
-def test_a_line_of_one_block_that_differs_in_its_middle_is_not_read_as_the_first(tmp_path):
+def test_a_line_of_one_block_that_differs_in_its_middle_is_not_read_as_the_first(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_text("0x0123456789abcdef\n1x0123456789abcdef\n")
     with pytest.raises(BadInput, match=r"line 2: found '1x0123456789abcdef'"):
         rows(tmp_path / "a.hex")
@@ -220,7 +226,7 @@ def test_a_line_of_one_block_that_differs_in_its_middle_is_not_read_as_the_first
         rows(tmp_path / "a.hex")
 
 
-def test_binary_data_read_as_hex_is_refused_on_one_line(tmp_path):
+def test_binary_data_read_as_hex_is_refused_on_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_bytes(bytes(range(256)) * 1000)
     with pytest.raises(BadInput, match=r"a\.hex, line 1: found .* expected 16 hexadecimal") as caught:
         rows(tmp_path / "a.hex")
@@ -228,7 +234,7 @@ def test_binary_data_read_as_hex_is_refused_on_one_line(tmp_path):
     assert len(str(caught.value)) < 400
 
 
-def test_hex_with_ids_after_a_tab(tmp_path):
+def test_hex_with_ids_after_a_tab(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_text("00000000000000ff\t7\n\n0x10\t 18446744073709551615\n")
     assert rows(tmp_path / "a.hex", ids=1) == ([255, 16], [7, 2**64 - 1], 0)
 
@@ -241,25 +247,25 @@ def test_hex_with_ids_after_a_tab(tmp_path):
         ("f\t5", "line 2: found 'f', expected 16 hexadecimal digits"),
     ],
 )
-def test_a_bad_line_of_hex_with_ids_is_named_or_counted(tmp_path, line, message):
+def test_a_bad_line_of_hex_with_ids_is_named_or_counted(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "a.hex").write_text(f"0x1\t1\n{line}\n0x3\t3\n")
     with pytest.raises(BadInput, match=message):
         rows(tmp_path / "a.hex", ids=1)
     assert rows(tmp_path / "a.hex", ids=1, skip_bad=True) == ([1, 3], [1, 3], 1)
 
 
-def test_a_tab_in_hex_lines_is_refused_where_ids_are_not_asked_for(tmp_path):
+def test_a_tab_in_hex_lines_is_refused_where_ids_are_not_asked_for(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_text("00000000000000ff\t7\n")
     with pytest.raises(BadInput, match=r"line 1: found '00000000000000ff\\t7'"):
         rows(tmp_path / "a.hex")
 
 
-def test_without_ids_there_are_none(tmp_path):
+def test_without_ids_there_are_none(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", U64)
     assert [batch.ids for batch in read([tmp_path / "a.npy"], ids=None)] == [None]
 
 
-def test_batches_can_be_written_to(tmp_path):
+def test_batches_can_be_written_to(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", U64)
     U64.astype("<u8").tofile(tmp_path / "a.u64")
     for name in ("a.npy", "a.u64"):

@@ -1,27 +1,32 @@
 """The one door to all formats: which format a source has, rows across sources, and what is refused at once."""
 
+# mypy: disable-error-code="union-attr"
+
 import gzip
 import io
 import os
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fpstore.inputs import FORMATS, BadInput, documents, format_of, read
 from fpstore.inputs.errors import shown
+from fpstore.inputs.reader import Reader
 from fpstore.text import DEFAULT, Recipe, cleaning, fingerprint
 
 
-def hex_file(path, *values):
+def hex_file(path: Path, *values: object) -> Path:
     path.write_text("".join(f"{value:016x}\n" for value in values))
     return path
 
 
-def flat(reader):
+def flat(reader: Reader) -> tuple[list[int], list[int]]:
     batches = list(reader)
     return (
         [int(value) for batch in batches for value in batch.fingerprints],
@@ -43,18 +48,18 @@ def flat(reader):
         ("a.b.txt", "text"),
     ],
 )
-def test_the_suffix_before_gz_and_zst_tells_the_format(name, format):
+def test_the_suffix_before_gz_and_zst_tells_the_format(name: str, format: str) -> None:
     assert format_of(name) == format
     assert format_of(Path("some.npy") / name) == format
 
 
-def test_a_directory_is_text(tmp_path):
+def test_a_directory_is_text(tmp_path: Path) -> None:
     (tmp_path / "x.npy").mkdir()
     assert format_of(tmp_path / "x.npy") == "text"
 
 
 @pytest.mark.parametrize(("name", "found"), [("a", "none"), ("a.gz", "none"), ("a.bin", ".bin"), (".npy", "none")])
-def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path, name, found):
+def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path: Path, name: str, found: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(
         ValueError, match=rf"{name}: found suffix {found}, expected \.npy, \.u64, .*\.txt, .*\.wet or a format"
@@ -62,18 +67,20 @@ def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path, name, 
         read([tmp_path / name])
 
 
-def test_standard_input_needs_a_format():
+def test_standard_input_needs_a_format() -> None:
     with pytest.raises(ValueError, match="standard input: found no suffix to tell its format, expected one of npy,"):
         read(["-"])
 
 
-def standard_input(monkeypatch, data):
+def standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(data)))
 
 
 @pytest.mark.parametrize("format", ["npy", "u64", "hex", "csv", "tsv", "jsonl", "text"])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_standard_input_is_read_in_every_format_that_can_be_streamed(monkeypatch, format, pack):
+def test_standard_input_is_read_in_every_format_that_can_be_streamed(
+    monkeypatch: pytest.MonkeyPatch, format: str, pack: Callable[..., Any] | type[bytes]
+) -> None:
     npy = io.BytesIO()
     np.save(npy, np.array([5], dtype=np.uint64))
     data = {
@@ -95,13 +102,13 @@ def test_standard_input_is_read_in_every_format_that_can_be_streamed(monkeypatch
     ]
 
 
-def test_errors_in_standard_input_name_it(monkeypatch):
+def test_errors_in_standard_input_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
     standard_input(monkeypatch, b"0x5\nwrong\n")
     with pytest.raises(BadInput, match=r"^standard input, line 2: found 'wrong'"):
         list(read(["-"], format="hex"))
 
 
-def test_rows_are_numbered_across_sources_bad_ones_included(tmp_path):
+def test_rows_are_numbered_across_sources_bad_ones_included(tmp_path: Path) -> None:
     first = tmp_path / "a.hex"
     first.write_text("0x1\nwrong\n0x3\nwrong\n")
     second = tmp_path / "b.npy"
@@ -113,24 +120,24 @@ def test_rows_are_numbered_across_sources_bad_ones_included(tmp_path):
     assert reader.skipped == 4
 
 
-def test_batches_are_filled_across_sources(tmp_path):
+def test_batches_are_filled_across_sources(tmp_path: Path) -> None:
     paths = [hex_file(tmp_path / f"{name}.hex", *range(name, name + 5)) for name in range(0, 50, 5)]
     sizes = [len(batch.fingerprints) for batch in read(paths, batch=16)]
     assert sizes == [16, 16, 16, 2]
     assert flat(read(paths, batch=16)) == (list(range(50)), list(range(50)))
 
 
-def test_no_sources_give_no_batches():
+def test_no_sources_give_no_batches() -> None:
     reader = read([])
     assert list(reader) == []
     assert reader.total_bytes == 0
 
 
-def test_a_reader_tells_its_size_its_recipe_and_the_bytes_it_read(tmp_path):
+def test_a_reader_tells_its_size_its_recipe_and_the_bytes_it_read(tmp_path: Path) -> None:
     numbers = hex_file(tmp_path / "a.hex", 1, 2)
     text = tmp_path / "b.txt"
     text.write_text("one")
-    told = []
+    told: list[Any] = []
     reader = read([numbers, numbers], on_bytes=told.append)
     assert reader.total_bytes == 34 + 34
     list(reader)
@@ -142,7 +149,7 @@ def test_a_reader_tells_its_size_its_recipe_and_the_bytes_it_read(tmp_path):
     assert documents([text]).total_bytes == 3
 
 
-def test_texts_and_fingerprints_in_one_input_are_refused_with_the_names_of_both(tmp_path):
+def test_texts_and_fingerprints_in_one_input_are_refused_with_the_names_of_both(tmp_path: Path) -> None:
     numbers = hex_file(tmp_path / "a.hex", 1)
     text, lines = tmp_path / "b.txt", tmp_path / "c.jsonl"
     text.write_text("one")
@@ -157,11 +164,11 @@ def test_texts_and_fingerprints_in_one_input_are_refused_with_the_names_of_both(
     assert len(list(read([lines], column="simhash"))) == 1
 
 
-def test_the_standard_input_has_no_size():
+def test_the_standard_input_has_no_size() -> None:
     assert read(["-"], format="hex").total_bytes is None
 
 
-def test_a_reader_that_is_closed_early_closes_its_file(tmp_path):
+def test_a_reader_that_is_closed_early_closes_its_file(tmp_path: Path) -> None:
     path = hex_file(tmp_path / "a.hex", *range(10_000))
     before = set(os.listdir("/proc/self/fd"))
     reader = read([path], batch=1)
@@ -176,23 +183,23 @@ def test_a_reader_that_is_closed_early_closes_its_file(tmp_path):
     assert list(named) == []
 
 
-def test_documents_count_what_they_skip(tmp_path):
+def test_documents_count_what_they_skip(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "one"}\nwrong\n{"text": 5}\n')
     named = documents([tmp_path / "a.jsonl"], skip_bad=True)
     assert [text for _, text in named] == ["one"]
     assert named.skipped == 2
 
 
-def test_a_missing_last_source_is_known_before_the_first_is_read(tmp_path):
+def test_a_missing_last_source_is_known_before_the_first_is_read(tmp_path: Path) -> None:
     path = hex_file(tmp_path / "a.hex", 1)
     with pytest.raises(FileNotFoundError):
         read([path, tmp_path / "missing.hex"])
 
 
-def test_a_source_that_may_not_be_read_is_the_systems_error(tmp_path, monkeypatch):
+def test_a_source_that_may_not_be_read_is_the_systems_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = hex_file(tmp_path / "a.hex", 1)
 
-    def refuse(*_, **__):
+    def refuse(*_: object, **__: Any) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("builtins.open", refuse)
@@ -222,7 +229,7 @@ def test_a_source_that_may_not_be_read_is_the_systems_error(tmp_path, monkeypatc
         ({"ids": 0, "format": "jsonl"}, r"a\.hex: found a column number, expected the name of a field"),
     ],
 )
-def test_a_wrong_argument_is_refused_at_once(tmp_path, options, message):
+def test_a_wrong_argument_is_refused_at_once(tmp_path: Path, options: Any, message: str) -> None:
     path = hex_file(tmp_path / "a.hex", 1)
     with pytest.raises(ValueError, match=message) as caught:
         read([path], **options)
@@ -230,7 +237,7 @@ def test_a_wrong_argument_is_refused_at_once(tmp_path, options, message):
 
 
 @pytest.mark.parametrize(("format", "name"), [("html", "a.html"), ("text", "a.txt")])
-def test_pages_of_files_and_trees_become_their_text(tmp_path, format, name):
+def test_pages_of_files_and_trees_become_their_text(tmp_path: Path, format: str, name: str) -> None:
     page = "<nav>menu</nav><p>caf\xe9 one".encode("latin1") + b"<meta charset=latin1>"
     (tmp_path / name).write_bytes(page)
     (tmp_path / "b.gz").write_bytes(gzip.compress(b"<p>two"))
@@ -242,11 +249,11 @@ def test_pages_of_files_and_trees_become_their_text(tmp_path, format, name):
 
 
 @pytest.mark.parametrize("suffix", ["html", "htm", "xhtml", "HTML.gz"])
-def test_a_page_is_known_by_its_suffix(suffix):
+def test_a_page_is_known_by_its_suffix(suffix: str) -> None:
     assert format_of(f"a.{suffix}") == "html"
 
 
-def test_pages_in_columns_become_their_text(tmp_path):
+def test_pages_in_columns_become_their_text(tmp_path: Path) -> None:
     table = tmp_path / "a.csv"
     table.write_text("id,page\n1,<nav>menu</nav><p>one\n2,<p>two\n")
     assert [text for _, text in documents([table], text_column="page", html=True)] == ["one", "two"]
@@ -256,7 +263,7 @@ def test_pages_in_columns_become_their_text(tmp_path):
     assert flat(reader) == ([recipe.fingerprint("menu one"), fingerprint("two")], [1, 2])
 
 
-def test_a_page_that_is_too_large_is_named_or_counted(tmp_path, monkeypatch):
+def test_a_page_that_is_too_large_is_named_or_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaning, "MAX_HTML_BYTES", 10)
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "<p>one"}\n{"text": "<p>one two three"}\n')
@@ -268,35 +275,36 @@ def test_a_page_that_is_too_large_is_named_or_counted(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_threads_change_no_fingerprint(tmp_path, threads):
+def test_threads_change_no_fingerprint(tmp_path: Path, threads: int) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"text": "some words and {number} more of them"}}\n' for number in range(5000)))
     expected = [fingerprint(f"some words and {number} more of them") for number in range(5000)]
     assert flat(read([path], threads=threads))[0] == expected
 
 
-def test_a_reader_knows_how_long_its_texts_are(tmp_path):
+def test_a_reader_knows_how_long_its_texts_are(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one two"}\n' * 3 + '{"text": "%s"}\n' % ("word " * 500))
     reader = read([path])
     list(reader)
     assert (reader.lengths.texts, reader.lengths.short) == (4, 3)
+    assert reader.lengths.warning is not None
     assert "3 of 4 texts have fewer than 93 tokens, too few for recipe web-en and k = 3" in reader.lengths.warning
     assert read([path]).lengths.warning is None
 
 
-def test_standard_input_twice_is_refused():
+def test_standard_input_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="standard input: found it more than once"):
         read(["-", "-"], format="hex")
 
 
 @pytest.mark.parametrize("format", sorted(set(FORMATS) - {"auto", "text", "html"}))
-def test_a_directory_is_refused_as_anything_but_text(tmp_path, format):
+def test_a_directory_is_refused_as_anything_but_text(tmp_path: Path, format: str) -> None:
     with pytest.raises(ValueError, match=f"found a directory, expected a file for format {format}"):
         read([tmp_path], format=format)
 
 
-def test_parquet_from_a_stream_is_refused(tmp_path):
+def test_parquet_from_a_stream_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.parquet.gz").touch()
     for source in ("-", tmp_path / "a.parquet.gz"):
         with pytest.raises(ValueError, match="found a stream, expected a plain file for format parquet"):
@@ -304,18 +312,18 @@ def test_parquet_from_a_stream_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("sources", ["a.hex", Path("a.hex")])
-def test_one_path_in_place_of_a_list_is_a_type_error(sources):
+def test_one_path_in_place_of_a_list_is_a_type_error(sources: Any) -> None:
     with pytest.raises(TypeError, match=r"sources: found one .*, expected a list of paths"):
         read(sources)
 
 
-def test_documents_of_a_source_without_texts_are_refused(tmp_path):
+def test_documents_of_a_source_without_texts_are_refused(tmp_path: Path) -> None:
     path = hex_file(tmp_path / "a.hex", 1)
     with pytest.raises(ValueError, match=r"a\.hex: found fingerprints by format hex, expected texts"):
         documents([path])
 
 
-def test_what_was_found_is_shown_on_one_short_line():
+def test_what_was_found_is_shown_on_one_short_line() -> None:
     assert shown("a\nb") == r"'a\nb'"
     assert len(shown("x" * 10**6)) < 60
     assert len(shown(b"\xff" * 10**6)) < 60
@@ -323,7 +331,7 @@ def test_what_was_found_is_shown_on_one_short_line():
     assert shown("x" * 40) == repr("x" * 40)
 
 
-def test_importing_the_inputs_imports_no_optional_package():
+def test_importing_the_inputs_imports_no_optional_package() -> None:
     script = (
         "import sys, fpstore.inputs, fpstore.text;"
         "print(*({'pyarrow', 'msgspec', 'zstandard', 'tqdm'} & set(sys.modules)))"

@@ -1,10 +1,15 @@
 """The formats that hold documents: jsonl, and text files and trees."""
 
+# mypy: disable-error-code="union-attr"
+
 import gzip
 import json
 import os
 import random
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +21,7 @@ from fpstore.inputs.text import _json_loader, _load_json
 from fpstore.text import DEFAULT, fingerprint
 
 
-def rows(*sources, **options):
+def rows(*sources: str | Path, **options: Any) -> tuple[list[Any], list[Any], int] | tuple[list[int], list[int], int]:
     """Fingerprints and ids of all batches as lists, and how many rows were skipped."""
     reader = read(list(sources), **options)
     fingerprints, ids = [], []
@@ -27,13 +32,13 @@ def rows(*sources, **options):
 
 
 @pytest.fixture(params=["msgspec", "json"])
-def loader(request, monkeypatch):
+def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs a test with msgspec, and as if it were not installed."""
     if request.param == "json":
         monkeypatch.setitem(sys.modules, "msgspec", None)
 
 
-def write(path, *records):
+def write(path: Path, *records: object) -> Path:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
 
@@ -42,7 +47,7 @@ TEXTS = ["the quick brown fox jumps", "日本語 の テキスト です ね", "
 
 
 @pytest.mark.usefixtures("loader")
-def test_jsonl_is_read_from_its_field_text(tmp_path):
+def test_jsonl_is_read_from_its_field_text(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", *({"id": 7 + row, "text": text} for row, text in enumerate(TEXTS)))
     expected = [fingerprint(text) for text in TEXTS]
     assert rows(path) == (expected, [0, 1, 2], 0)
@@ -51,7 +56,7 @@ def test_jsonl_is_read_from_its_field_text(tmp_path):
 
 
 @pytest.mark.usefixtures("loader")
-def test_jsonl_of_another_text_field_and_of_fingerprints(tmp_path):
+def test_jsonl_of_another_text_field_and_of_fingerprints(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"body": TEXTS[0], "fp": 5}, {"body": TEXTS[1], "fp": "00000000000000ff"})
     assert rows(path, text_column="body")[0] == [fingerprint(TEXTS[0]), fingerprint(TEXTS[1])]
     reader = read([path], column="fp")
@@ -61,7 +66,7 @@ def test_jsonl_of_another_text_field_and_of_fingerprints(tmp_path):
 
 
 @pytest.mark.usefixtures("loader")
-def test_a_field_can_be_a_path_and_one_whose_whole_name_has_the_dots_wins(tmp_path):
+def test_a_field_can_be_a_path_and_one_whose_whole_name_has_the_dots_wins(tmp_path: Path) -> None:
     records = (
         {"page": {"body": "nested", "meta": {"id": 7}}},
         {"page": {"body": "nested", "meta": {"id": 8}}, "page.body": "flat"},
@@ -75,7 +80,7 @@ def test_a_field_can_be_a_path_and_one_whose_whole_name_has_the_dots_wins(tmp_pa
 
 @pytest.mark.usefixtures("loader")
 @pytest.mark.parametrize("record", [{}, {"page": None}, {"page": "body"}, {"page": ["body"]}, {"page": {"text": "x"}}])
-def test_a_path_that_leads_nowhere_is_a_bad_line(tmp_path, record):
+def test_a_path_that_leads_nowhere_is_a_bad_line(tmp_path: Path, record: Any) -> None:
     path = write(tmp_path / "a.jsonl", record, {"page": {"body": "one"}})
     with pytest.raises(BadInput, match=r"line 1: found fields (none|page), expected one named page\.body"):
         rows(path, text_column="page.body")
@@ -101,7 +106,7 @@ def test_a_path_that_leads_nowhere_is_a_bad_line(tmp_path, record):
         ("1" * 10_000, r"line 2: found .*expected a JSON object"),
     ],
 )
-def test_a_bad_line_of_json_is_named_or_counted(tmp_path, line, message):
+def test_a_bad_line_of_json_is_named_or_counted(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"id": 1, "text": "one"}}\n{line}\n\n{{"id": 3, "text": "three"}}\n')
     with pytest.raises(BadInput, match=message) as caught:
@@ -111,27 +116,27 @@ def test_a_bad_line_of_json_is_named_or_counted(tmp_path, line, message):
 
 
 @pytest.mark.usefixtures("loader")
-def test_json_that_is_not_utf8_is_a_bad_line(tmp_path):
+def test_json_that_is_not_utf8_is_a_bad_line(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "\xff"}\n')
     with pytest.raises(BadInput, match=r"line 1: found .* expected a JSON object"):
         rows(tmp_path / "a.jsonl")
 
 
 @pytest.mark.usefixtures("loader")
-def test_half_a_surrogate_pair_is_read_and_belongs_to_no_word(tmp_path):
+def test_half_a_surrogate_pair_is_read_and_belongs_to_no_word(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "one \\ud800 two"}\n')
     assert rows(tmp_path / "a.jsonl")[0] == [fingerprint("one two")]
 
 
 @pytest.mark.usefixtures("loader")
-def test_a_byte_order_mark_before_json_is_dropped(tmp_path):
+def test_a_byte_order_mark_before_json_is_dropped(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "one"}')
     assert rows(tmp_path / "a.jsonl")[0] == [fingerprint("one")]
     (tmp_path / "b.jsonl").write_bytes(b"\xef\xbb\xbf")
     assert rows(tmp_path / "b.jsonl")[0] == []
 
 
-def outcome(load, line):
+def outcome(load: Callable[..., Any], line: bytes) -> str:
     try:
         return repr(load(line))
     except (ValueError, RecursionError):
@@ -139,11 +144,11 @@ def outcome(load, line):
 
 
 @given(st.binary(max_size=30) | st.text(alphabet='{}[]",:\\u0d8 1e9.-+truefalsn\t\x01é', max_size=30).map(str.encode))
-def test_json_is_read_alike_with_and_without_msgspec(line):
+def test_json_is_read_alike_with_and_without_msgspec(line: bytes) -> None:
     assert outcome(_json_loader(), line) == outcome(_load_json, line)
 
 
-def test_json_is_read_alike_with_and_without_msgspec_after_small_changes():
+def test_json_is_read_alike_with_and_without_msgspec_after_small_changes() -> None:
     source = random.Random(4)
     whole = '{"text": "a\\u00e9\\n\\ud83d\\ude00\\/ é", "id": [1, -2.5e3, true, null, 18446744073709551616]}'.encode()
     for _ in range(3000):
@@ -153,18 +158,18 @@ def test_json_is_read_alike_with_and_without_msgspec_after_small_changes():
         assert outcome(_json_loader(), bytes(line)) == outcome(_load_json, bytes(line)), bytes(line)
 
 
-def test_a_file_is_one_document(tmp_path):
+def test_a_file_is_one_document(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one two\nthree four")
     assert rows(tmp_path / "a.txt") == ([fingerprint("one two three four")], [0], 0)
     assert list(documents([tmp_path / "a.txt"])) == [(str(tmp_path / "a.txt"), "one two\nthree four")]
 
 
-def test_text_that_is_not_utf8_is_read_with_replacement_characters(tmp_path):
+def test_text_that_is_not_utf8_is_read_with_replacement_characters(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone \xff two\0three\r\n")
     assert [text for _, text in documents([tmp_path / "a.txt"])] == ["one \ufffd two\0three\r\n"]
 
 
-def tree(root):
+def tree(root: Path) -> list[str]:
     for name in ("b/two.py", "b/a/one", "a.txt", "b.txt", "c/empty", "B/upper.md"):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -173,7 +178,7 @@ def tree(root):
     return ["a.txt", "b.txt", "B/upper.md", "b/two.py", "b/a/one", "c/empty"]
 
 
-def test_a_directory_is_walked_in_sorted_order(tmp_path):
+def test_a_directory_is_walked_in_sorted_order(tmp_path: Path) -> None:
     names = tree(tmp_path)
     found = list(documents([tmp_path]))
     assert [os.path.relpath(name, tmp_path) for name, _ in found] == names
@@ -181,7 +186,7 @@ def test_a_directory_is_walked_in_sorted_order(tmp_path):
     assert rows(tmp_path) == ([fingerprint(text) for _, text in found], list(range(6)), 0)
 
 
-def test_links_and_pipes_in_a_directory_are_passed_over(tmp_path):
+def test_links_and_pipes_in_a_directory_are_passed_over(tmp_path: Path) -> None:
     names = tree(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to(tmp_path)
@@ -190,15 +195,17 @@ def test_links_and_pipes_in_a_directory_are_passed_over(tmp_path):
     assert len(list(documents([tmp_path]))) == len(names)
 
 
-def test_an_empty_directory_has_no_rows(tmp_path):
+def test_an_empty_directory_has_no_rows(tmp_path: Path) -> None:
     assert rows(tmp_path) == ([], [], 0)
 
 
-def test_a_directory_that_cannot_be_listed_is_the_systems_error(tmp_path, monkeypatch):
+def test_a_directory_that_cannot_be_listed_is_the_systems_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "closed").mkdir()
     scan = os.scandir
 
-    def refuse(path):
+    def refuse(path: str) -> Any:
         if os.path.basename(path) == "closed":
             raise PermissionError(13, "Permission denied", path)
         return scan(path)
@@ -208,7 +215,7 @@ def test_a_directory_that_cannot_be_listed_is_the_systems_error(tmp_path, monkey
         list(documents([tmp_path]))
 
 
-def test_compressed_documents_of_a_directory_are_read_and_damaged_ones_counted(tmp_path):
+def test_compressed_documents_of_a_directory_are_read_and_damaged_ones_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one"))
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"two")[:-3])
     (tmp_path / "c.txt").write_text("three")
@@ -218,7 +225,7 @@ def test_compressed_documents_of_a_directory_are_read_and_damaged_ones_counted(t
     assert found == ([fingerprint("one"), fingerprint("three")], [0, 2], 1)
 
 
-def test_a_document_over_the_limit_is_named_or_counted(tmp_path, monkeypatch):
+def test_a_document_over_the_limit_is_named_or_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs_text, "MAX_DOCUMENT_BYTES", 1000)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(bytes(10_000_000)))
     (tmp_path / "b.txt").write_bytes(b"x" * 1000)
@@ -228,7 +235,7 @@ def test_a_document_over_the_limit_is_named_or_counted(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("batch", [1, 2, 100])
-def test_many_documents_keep_their_rows(tmp_path, monkeypatch, batch):
+def test_many_documents_keep_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     monkeypatch.setattr("fpstore.inputs.records.GROUP_BYTES", 50)
     texts = [f"document number {row} is here" for row in range(40)]
     path = write(tmp_path / "a.jsonl", *({"text": text} for text in texts))

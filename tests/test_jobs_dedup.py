@@ -306,7 +306,7 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 
 def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a"])
-    record = dict(DEFAULT.to_json())
+    record: dict[str, object] = dict(DEFAULT.to_json())
     keys = np.array([1], dtype=np.uint64)
     fpstore.build(tmp_path / "bare.fps", keys, None, recipe=record).close()
     fpstore.build(tmp_path / "norecipe.fps", keys).close()
@@ -319,7 +319,7 @@ def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         ("k3.fps", {"recipe": PRESETS["code"]}, "recipe web-en"),
     ):
         with pytest.raises(ValueError, match=match):
-            dedup([source], tmp_path / "kept", store=tmp_path / store, **options)  # type: ignore[arg-type]
+            dedup([source], tmp_path / "kept", store=tmp_path / store, **options)
     with pytest.raises(JobError, match="found 1 documents without their texts"):
         dedup([source], tmp_path / "kept", store=tmp_path / "k3.fps", confirm="jaccard>=0.8")
     fpstore.build(tmp_path / "full.fps", keys, [(1 << 64) - 1], recipe=record).close()

@@ -95,9 +95,14 @@ def test_finished_input_is_not_worked_on_again(monkeypatch: pytest.MonkeyPatch, 
     second = write_jsonl(tmp_path / "second.jsonl", ["q q q", "x"])
     interrupt(monkeypatch, lambda: dedup([source, second], tmp_path / "out"), 7)  # 21 documents: one of the second
     opened = []
+    documents = fpstore.inputs.documents
+
+    def opening(paths: list[str | Path], **options: Any) -> Any:
+        opened.append(paths)
+        return documents(paths, **options)
+
     with monkeypatch.context() as patch:
-        patch.setattr(corpus, "documents", lambda paths, **options: opened.append(paths) or documents(paths, **options))
-        documents = fpstore.inputs.documents  # type: ignore[attr-defined]
+        patch.setattr(corpus, "documents", opening)
         summary = dedup([source, second], tmp_path / "out")
     assert opened[1:] == [[str(second)]]  # the first call only looks at what there is
     assert summary.documents == 22
@@ -111,7 +116,7 @@ def test_a_job_goes_on_only_with_the_same_arguments(
     interrupt(monkeypatch, lambda: dedup([source], out), 2)
     for options in ({"k": 2}, {"keep": "longest"}, {"dropped": tmp_path / "d"}, {"confirm": "cosine>=0.5"}):
         with pytest.raises(ValueError, match="begin again with --force"):
-            dedup([source], out, **options)  # type: ignore[arg-type]
+            dedup([source], out, **options)
     with pytest.raises(ValueError, match="found job 'clusters by leaders'"):
         cluster([source], out)
     with pytest.raises(ValueError, match="found skip_bad True"):

@@ -14,7 +14,18 @@ ALL_SLOW = {"test_lanes.py", "test_living_model.py", "test_readers.py"}
 
 @pytest.mark.slow
 def test_every_file_of_tests_but_long_searches_has_some_that_are_not_slow() -> None:
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not slow", "-p", "no:xdist", TESTS]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-m",
+        "not slow",
+        "-p",
+        "no:xdist",
+        TESTS,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=TESTS.parent)
     left = set(re.findall(r"tests/(test_\w+\.py)", done.stdout))
     assert {path.name for path in TESTS.glob("test_*.py")} - left == ALL_SLOW

@@ -1,8 +1,13 @@
 """A store that is written to: what its writer promises, refuses, and makes good after a failure."""
 
+# mypy: disable-error-code="arg-type, attr-defined, no-untyped-call, union-attr"
+
 import os
 import pickle
 import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,22 +18,24 @@ from fpstore import StoreClosed, StoreLocked
 from fpstore.living import writer as writers
 from fpstore.living.catalog import Catalog
 from fpstore.living.writer import Writer
+from fpstore.store import Store
+from fpstore.types import Keys
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     return store_of_some(tmp_path / "s")
 
 
 @pytest.fixture
-def bare(tmp_path):
+def bare(tmp_path: Path) -> Path:
     return store_without_ids(tmp_path / "bare")
 
 
 # --- What is refused ---
 
 
-def every_change(store):
+def every_change(store: Store) -> list[Callable[..., Any]]:
     return [
         lambda: store.add([1], [1]),
         lambda: store.add_if_new([1], [1]),
@@ -40,7 +47,7 @@ def every_change(store):
     ]
 
 
-def test_a_store_opened_for_reading_takes_no_changes(folder):
+def test_a_store_opened_for_reading_takes_no_changes(folder: Path) -> None:
     with fpstore.open(folder) as store:
         for change in every_change(store):
             with pytest.raises(ValueError, match=f'^{folder}: opened for reading; open it with mode "w"$'):
@@ -48,7 +55,7 @@ def test_a_store_opened_for_reading_takes_no_changes(folder):
         assert keys_of(store) == sorted(SOME.tolist())
 
 
-def test_a_closed_store_takes_no_changes(folder):
+def test_a_closed_store_takes_no_changes(folder: Path) -> None:
     store = fpstore.open(folder, "w")
     store.close()
     store.close()
@@ -57,7 +64,7 @@ def test_a_closed_store_takes_no_changes(folder):
             change()
 
 
-def test_a_writer_that_another_thread_closed_says_so(folder):
+def test_a_writer_that_another_thread_closed_says_so(folder: Path) -> None:
     writer = Writer(folder)
     writer.close()
     writer.close()
@@ -76,7 +83,9 @@ def test_a_writer_that_another_thread_closed_says_so(folder):
         ((None, [1]), TypeError, "fingerprints: a NoneType"),
     ],
 )
-def test_rows_that_cannot_be_added_are_refused_whole(folder, arguments, error, message):
+def test_rows_that_cannot_be_added_are_refused_whole(
+    folder: Path, arguments: Any, error: type[TypeError] | type[ValueError], message: str
+) -> None:
     with fpstore.open(folder, "w") as store:
         for add in (store.add, store.add_if_new):
             with pytest.raises(error, match=message):
@@ -84,7 +93,7 @@ def test_rows_that_cannot_be_added_are_refused_whole(folder, arguments, error, m
         assert keys_of(store) == sorted(SOME.tolist())
 
 
-def test_ids_for_a_store_without_ids_are_refused(bare):
+def test_ids_for_a_store_without_ids_are_refused(bare: Path) -> None:
     with fpstore.open(bare, "w") as store:
         for add in (store.add, store.add_if_new):
             with pytest.raises(ValueError, match=f"^{bare}: the store has no ids, expected none to be given$"):
@@ -95,7 +104,7 @@ def test_ids_for_a_store_without_ids_are_refused(bare):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"ids": [1], "fingerprints": [1]}])
-def test_what_is_removed_is_either_ids_or_fingerprints(folder, arguments):
+def test_what_is_removed_is_either_ids_or_fingerprints(folder: Path, arguments: dict[str, list[int]]) -> None:
     with (
         fpstore.open(folder, "w") as store,
         pytest.raises(TypeError, match=r"^remove takes ids or fingerprints, one of the two$"),
@@ -104,41 +113,41 @@ def test_what_is_removed_is_either_ids_or_fingerprints(folder, arguments):
 
 
 @pytest.mark.parametrize("arguments", [{"ids": [-1]}, {"fingerprints": [1 << 64]}])
-def test_a_removal_that_cannot_be_is_refused(folder, arguments):
+def test_a_removal_that_cannot_be_is_refused(folder: Path, arguments: dict[str, list[int]]) -> None:
     with fpstore.open(folder, "w") as store:
         with pytest.raises(ValueError, match="item 0"):
             store.remove(**arguments)
         assert store.stats()["removals"] == 0
 
 
-def test_the_distance_of_a_test_is_at_most_the_plans(folder):
+def test_the_distance_of_a_test_is_at_most_the_plans(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
         with pytest.raises(fpstore.PlanError, match="k is 4"):
             store.add_if_new(MORE, ids_from(0, 300), k=4)
         assert keys_of(store) == sorted(SOME.tolist())
 
 
-def test_more_than_can_be_tested_at_once_is_refused(bare, monkeypatch):
+def test_more_than_can_be_tested_at_once_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with writer_of(bare, flush_rows=10) as store:
         with pytest.raises(ValueError, match=r"^11 fingerprints to test and add at once, expected at most 10$"):
             store.add_if_new(MORE[:11])
         assert len(store) == 0
 
 
-def test_whether_a_new_store_has_ids_is_true_or_false(tmp_path):
+def test_whether_a_new_store_has_ids_is_true_or_false(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="ids is 'row', expected True or False"):
         fpstore.create(tmp_path / "s", ids="row")
     assert os.listdir(tmp_path) == []
 
 
-def test_an_empty_store_is_not_made_where_something_is(folder):
+def test_an_empty_store_is_not_made_where_something_is(folder: Path) -> None:
     with pytest.raises(FileExistsError, match="already there"):
         fpstore.create(folder)
     with fpstore.open(folder) as store:
         assert len(store) == 300
 
 
-def test_an_empty_store_knows_that_it_is(bare):
+def test_an_empty_store_knows_that_it_is(bare: Path) -> None:
     with fpstore.open(bare) as store:
         assert (len(store), store.segments, rows_of(store), store.count_pairs()) == (0, (), [], 0)
         assert store.stats()["fingerprints"] == 0
@@ -147,7 +156,7 @@ def test_an_empty_store_knows_that_it_is(bare):
 # --- One writer, many readers ---
 
 
-def test_a_second_writer_in_another_process_is_told_the_first_ones_number(folder):
+def test_a_second_writer_in_another_process_is_told_the_first_ones_number(folder: Path) -> None:
     code = "fpstore.open(sys.argv[1], 'w')"
     with fpstore.open(folder, "w"):
         run = run_python(code, folder)
@@ -157,7 +166,7 @@ def test_a_second_writer_in_another_process_is_told_the_first_ones_number(folder
     fpstore.open(folder, "w").close()
 
 
-def test_a_pickled_writer_opens_for_reading(folder):
+def test_a_pickled_writer_opens_for_reading(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
         store.add([7], [7])
         with pickle.loads(pickle.dumps(store)) as reader:
@@ -165,13 +174,13 @@ def test_a_pickled_writer_opens_for_reading(folder):
             assert reader.probe(7, 0).id.tolist() == [7]
 
 
-def test_what_a_store_is_open_for_is_in_its_repr(folder):
+def test_what_a_store_is_open_for_is_in_its_repr(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
         assert repr(store) == f"<fpstore.Store {str(folder)!r}: open for writing, k 3, plan paper-4>"
     assert repr(store).endswith(": closed>")
 
 
-def test_a_reader_moves_on_when_asked_or_refreshed(folder):
+def test_a_reader_moves_on_when_asked_or_refreshed(folder: Path) -> None:
     with fpstore.open(folder, "w") as writer, fpstore.open(folder) as reader:
         for number in range(5):
             writer.add([number], [number])
@@ -184,7 +193,9 @@ def test_a_reader_moves_on_when_asked_or_refreshed(folder):
         assert len(reader.segments) == 1
 
 
-def test_a_commit_that_the_file_shows_before_it_is_through_is_not_taken_for_seen(folder, monkeypatch):
+def test_a_commit_that_the_file_shows_before_it_is_through_is_not_taken_for_seen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with fpstore.open(folder, "w") as writer, fpstore.open(folder) as reader:
         assert not reader.contains_near(2**63, k=0)
         before = reader._living._catalog.stamp()
@@ -197,7 +208,7 @@ def test_a_commit_that_the_file_shows_before_it_is_through_is_not_taken_for_seen
         assert reader.contains_near(2**63, k=0)
 
 
-def test_an_iterator_keeps_the_state_it_began_with(folder):
+def test_an_iterator_keeps_the_state_it_began_with(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
         found = store.rows()
         first = next(found)[0].tolist()
@@ -214,7 +225,7 @@ COUNT_ROWS = "with fpstore.open(sys.argv[1]) as store: print(sum(len(keys) for k
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["sync", "remove", "flush", "settle", "compact", "close"])
-def test_a_batch_is_seen_by_others_when_it_is_ended(bare, end):
+def test_a_batch_is_seen_by_others_when_it_is_ended(bare: Any, end: Any) -> None:
     store = fpstore.open(bare, "w", durability="batch")
     store.add(SOME)
     store.add_if_new(MORE)
@@ -231,7 +242,7 @@ def test_a_batch_is_seen_by_others_when_it_is_ended(bare, end):
     store.close()
 
 
-def test_a_batch_holds_back_so_many_rows_and_no_more(bare, monkeypatch):
+def test_a_batch_holds_back_so_many_rows_and_no_more(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with writer_of(bare, durability="batch", deferred_rows=500) as store, fpstore.open(bare) as reader:
         store.add(SOME)
         assert keys_of(reader) == []
@@ -239,7 +250,7 @@ def test_a_batch_holds_back_so_many_rows_and_no_more(bare, monkeypatch):
         assert keys_of(reader) == keys_of(store) == sorted([*SOME.tolist(), *MORE.tolist()])
 
 
-def test_a_process_that_dies_loses_the_batch_and_nothing_more(bare):
+def test_a_process_that_dies_loses_the_batch_and_nothing_more(bare: Path) -> None:
     code = (
         "import os; store = fpstore.open(sys.argv[1], 'w', durability='batch')\n"
         "store.add([1]); store.sync(); store.add([2]); os._exit(0)"
@@ -249,7 +260,7 @@ def test_a_process_that_dies_loses_the_batch_and_nothing_more(bare):
         assert keys_of(store) == [1]
 
 
-def test_the_arrays_of_a_batch_may_be_used_for_something_else(bare):
+def test_the_arrays_of_a_batch_may_be_used_for_something_else(bare: Path) -> None:
     rows = SOME.copy()
     with fpstore.open(bare, "w", durability="batch") as store:
         store.add(rows)
@@ -261,7 +272,7 @@ def test_the_arrays_of_a_batch_may_be_used_for_something_else(bare):
 # --- Additions ---
 
 
-def test_what_became_of_each_fingerprint_is_told_as_matches(folder):
+def test_what_became_of_each_fingerprint_is_told_as_matches(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
         known, new = int(SOME[3]), 12345
         found = store.add_if_new([known ^ 1, new, new ^ 2, new], [1000, 1001, 1002, 1003])
@@ -277,14 +288,14 @@ def test_what_became_of_each_fingerprint_is_told_as_matches(folder):
         ]
 
 
-def test_additions_to_a_store_without_ids_have_none(bare):
+def test_additions_to_a_store_without_ids_have_none(bare: Path) -> None:
     with fpstore.open(bare, "w") as store:
         found = store.add_if_new([5, 4])
         assert found.id is None
         assert list(found) == [None, (1, 5, 1, None)]
 
 
-def test_no_rows_change_nothing(folder):
+def test_no_rows_change_nothing(folder: Path) -> None:
     nothing = np.empty(0, dtype=np.uint64)
     with fpstore.open(folder, "w") as store:
         before = store.stats()
@@ -299,7 +310,9 @@ def test_no_rows_change_nothing(folder):
         assert store.stats() == before
 
 
-def test_an_addition_larger_than_a_flush_becomes_a_segment_at_once(folder, monkeypatch):
+def test_an_addition_larger_than_a_flush_becomes_a_segment_at_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with writer_of(folder, flush_rows=100, growth=0) as store, fpstore.open(folder) as reader:
         store.remove(fingerprints=MORE)
         store.add(MORE, ids_from(1000, 300))
@@ -310,7 +323,7 @@ def test_an_addition_larger_than_a_flush_becomes_a_segment_at_once(folder, monke
         assert keys_of(reader) == sorted(SOME.tolist())
 
 
-def test_what_is_pending_is_flushed_when_there_is_enough(bare, monkeypatch):
+def test_what_is_pending_is_flushed_when_there_is_enough(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with writer_of(bare, flush_rows=50) as store:
         for key in SOME.tolist():
             store.add([key])
@@ -320,10 +333,10 @@ def test_what_is_pending_is_flushed_when_there_is_enough(bare, monkeypatch):
         assert keys_of(store) == sorted(SOME.tolist())
 
 
-def test_additions_wait_for_a_flush_when_too_much_is_pending(bare, monkeypatch):
+def test_additions_wait_for_a_flush_when_too_much_is_pending(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin, flushed = threading.Event(), writers.write_rows
 
-    def slow(*arguments):
+    def slow(*arguments: object) -> Any:
         assert begin.wait(60)
         return flushed(*arguments)
 
@@ -345,10 +358,10 @@ def test_additions_wait_for_a_flush_when_too_much_is_pending(bare, monkeypatch):
 # --- Flushes and merges ---
 
 
-def test_a_flush_takes_in_what_came_while_another_was_under_way(bare, monkeypatch):
+def test_a_flush_takes_in_what_came_while_another_was_under_way(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin, flushed = threading.Event(), writers.write_rows
 
-    def slow(*arguments):
+    def slow(*arguments: object) -> Any:
         assert begin.wait(60)
         return flushed(*arguments)
 
@@ -363,7 +376,7 @@ def test_a_flush_takes_in_what_came_while_another_was_under_way(bare, monkeypatc
 
 
 @pytest.mark.parametrize("removed", [SOME[:5], SOME], ids=["some", "all"])
-def test_compacting_forgets_the_removals(folder, removed):
+def test_compacting_forgets_the_removals(folder: Path, removed: Keys) -> None:
     with fpstore.open(folder, "w") as store:
         store.remove(fingerprints=removed)
         assert store.stats()["removals"] == len(removed)
@@ -377,7 +390,7 @@ def test_compacting_forgets_the_removals(folder, removed):
         assert keys_of(store) == sorted(SOME.tolist())
 
 
-def test_many_small_removals_leave_the_log_without_being_asked(folder, monkeypatch):
+def test_many_small_removals_leave_the_log_without_being_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with writer_of(folder, flush_rows=20) as store:
         for key in SOME[:30].tolist():
             store.remove(fingerprints=[key])
@@ -388,7 +401,9 @@ def test_many_small_removals_leave_the_log_without_being_asked(folder, monkeypat
 
 
 @pytest.mark.parametrize("by", ["fingerprints", "ids"])
-def test_removals_alone_are_merged_away_when_there_are_enough(folder, monkeypatch, by):
+def test_removals_alone_are_merged_away_when_there_are_enough(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
     values = SOME if by == "fingerprints" else np.arange(300, dtype=np.uint64)
     with writer_of(folder, min_removals=50) as store:
         for first in range(0, 240, 10):
@@ -398,7 +413,7 @@ def test_removals_alone_are_merged_away_when_there_are_enough(folder, monkeypatc
         assert keys_of(store) == sorted(SOME[240:].tolist())
 
 
-def test_settling_merges_what_is_due(folder, monkeypatch):
+def test_settling_merges_what_is_due(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fpstore.open(folder, "w") as store:
         started = Writer._start_merge
         monkeypatch.setattr(Writer, "_start_merge", lambda *_: None)
@@ -412,7 +427,7 @@ def test_settling_merges_what_is_due(folder, monkeypatch):
         assert keys_of(store) == sorted([*SOME.tolist(), *MORE.tolist()])
 
 
-def test_compacting_says_how_far_it_is(folder):
+def test_compacting_says_how_far_it_is(folder: Path) -> None:
     told = []
     with fpstore.open(folder, "w") as store:
         store.add(MORE, ids_from(0, 300))
@@ -421,10 +436,10 @@ def test_compacting_says_how_far_it_is(folder):
     assert told[-1][1] == told[-1][2] > 0
 
 
-def test_closing_ends_a_merge_where_it_is(folder, monkeypatch):
+def test_closing_ends_a_merge_where_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on, merged = threading.Event(), threading.Event(), writers.merge_segments
 
-    def slow(*arguments, **options):
+    def slow(*arguments: object, **options: Any) -> Any:
         begun.set()
         assert go_on.wait(60)
         return merged(*arguments, **options)

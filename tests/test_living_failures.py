@@ -1,7 +1,11 @@
 """A living store where something fails: it knows what came of it, and goes on."""
 
+# mypy: disable-error-code="union-attr, var-annotated"
+
 import errno
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import fingerprint_array
@@ -13,17 +17,19 @@ from fpstore.living.catalog import Catalog
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     return store_of_some(tmp_path / "s")
 
 
 @pytest.fixture
-def bare(tmp_path):
+def bare(tmp_path: Path) -> Path:
     return store_without_ids(tmp_path / "bare")
 
 
 @pytest.mark.parametrize("end", ["flush", "add", "sync", "settle", "compact"])
-def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(bare, monkeypatch, end):
+def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
     with writer_of(bare, flush_rows=200) as store:
         with monkeypatch.context() as failing:
             failing.setattr(writers, "write_rows", no_space)
@@ -41,7 +47,7 @@ def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(bar
         assert keys_of(store) == sorted(SOME.tolist())
 
 
-def test_a_merge_that_fails_leaves_the_segments_as_they_were(folder, monkeypatch):
+def test_a_merge_that_fails_leaves_the_segments_as_they_were(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fpstore.open(folder, "w") as store:
         store.add(MORE, ids_from(0, 300))
         with monkeypatch.context() as failing:
@@ -54,7 +60,7 @@ def test_a_merge_that_fails_leaves_the_segments_as_they_were(folder, monkeypatch
         assert keys_of(store) == sorted([*SOME.tolist(), *MORE.tolist()])
 
 
-def test_an_addition_that_cannot_become_a_segment_is_not_there(bare, monkeypatch):
+def test_an_addition_that_cannot_become_a_segment_is_not_there(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with writer_of(bare, flush_rows=100) as store:
         with monkeypatch.context() as failing:
             failing.setattr(writers, "write_rows", no_space)
@@ -80,14 +86,14 @@ CHANGES = {
 @pytest.mark.parametrize("really", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_commit_that_fails_leaves_a_writer_that_knows_what_it_came_to(
-    folder, monkeypatch, name, really, error, durability
-):
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: Any, really: Any, error: Any, durability: Any
+) -> Any:
     failed = []
 
-    def failing(method):
+    def failing(method: Any) -> Any:
         real = getattr(Catalog, method)
 
-        def fail(*arguments, **options):
+        def fail(*arguments: object, **options: Any) -> Any:
             if failed:
                 return real(*arguments, **options)
             failed.append(method)
@@ -130,7 +136,7 @@ def test_a_commit_that_fails_leaves_a_writer_that_knows_what_it_came_to(
         assert set(rows_of(reader)) == expected
 
 
-def test_rows_of_a_test_that_fails_are_not_found_later(bare, monkeypatch):
+def test_rows_of_a_test_that_fails_are_not_found_later(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fpstore.open(bare, "w") as store:
         store.add([1 << 40])
         with monkeypatch.context() as failing:
@@ -142,7 +148,7 @@ def test_rows_of_a_test_that_fails_are_not_found_later(bare, monkeypatch):
         assert len(store.probe_many(MORE, 0)) == 300
 
 
-def test_opening_sweeps_what_a_dead_writer_left(folder):
+def test_opening_sweeps_what_a_dead_writer_left(folder: Path) -> None:
     left = folder / "segments" / "00000077.fpseg"
     left.write_bytes(b"left by a merge")
     with fpstore.open(folder) as store:
@@ -152,7 +158,7 @@ def test_opening_sweeps_what_a_dead_writer_left(folder):
     assert not left.exists()
 
 
-def test_a_writer_that_cannot_open_its_segments_frees_the_lock(folder):
+def test_a_writer_that_cannot_open_its_segments_frees_the_lock(folder: Path) -> None:
     (segment,) = (folder / "segments").iterdir()
     data = segment.read_bytes()
     segment.write_bytes(data[:-1])
@@ -163,7 +169,7 @@ def test_a_writer_that_cannot_open_its_segments_frees_the_lock(folder):
         assert len(store) == 300
 
 
-def test_a_fingerprint_goes_with_its_last_id_and_may_come_again(folder):
+def test_a_fingerprint_goes_with_its_last_id_and_may_come_again(folder: Path) -> None:
     key = int(SOME[0])
     with fpstore.open(folder, "w") as store:
         store.add([key], [900])

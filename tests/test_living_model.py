@@ -1,9 +1,12 @@
 """The living store against a set of rows and brute force: any operations in any order, both ends of every answer."""
 
+# mypy: disable-error-code="var-annotated"
+
 import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -29,18 +32,19 @@ rows = st.lists(st.tuples(fingerprints, st.integers(0, 12)), max_size=30)
 PLANS = ["paper-4", "flips-3:1,0,0", "flips-2:1,1"]
 
 
-def array(values) -> np.ndarray:
+def array(values: Any) -> np.ndarray:
     return np.array(list(values), dtype=np.uint64)
 
 
 class LivingStore(RuleBasedStateMachine):
     """A writer and a reader of one store, beside the set of rows that it must hold."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="fpstore-model-"))
         self.model: set[tuple[int, int | None]] = set()
-        self.writer = self.reader = None
+        self.writer: Any = None
+        self.reader: Any = None
 
     @initialize(
         ids=st.booleans(),
@@ -49,7 +53,7 @@ class LivingStore(RuleBasedStateMachine):
         codec=st.sampled_from(["gap", "xor", "rice", "raw"]),
         flush_rows=st.sampled_from([1, 20, 1 << 20]),
     )
-    def begin(self, ids, plan, built, codec, flush_rows):
+    def begin(self, ids: Any, plan: Any, built: Any, codec: Any, flush_rows: Any) -> None:
         self.ids = ids
         self.sizes = LivingSizes(flush_rows=flush_rows)
         if built:
@@ -62,26 +66,26 @@ class LivingStore(RuleBasedStateMachine):
             self.writer = self.opened()
         self.reader = fpstore.open(self.path)
 
-    def opened(self, durability="commit"):
+    def opened(self, durability: Any = "commit") -> Any:
         return fpstore.Store(self.path, "w", durability, self.sizes)
 
     @property
     def path(self) -> Path:
         return self.folder / "model.fps"
 
-    def rows_of(self, given):
+    def rows_of(self, given: Any) -> Any:
         return {(key, number if self.ids else None) for key, number in given}
 
-    def columns(self, given):
+    def columns(self, given: Any) -> Any:
         return array(key for key, _ in given), array(number for _, number in given) if self.ids else None
 
     @rule(given=rows)
-    def add(self, given):
+    def add(self, given: Any) -> None:
         self.writer.add(*self.columns(given))
         self.model |= self.rows_of(given)
 
     @rule(given=rows, k=st.integers(0, 3))
-    def add_if_new(self, given, k):
+    def add_if_new(self, given: Any, k: Any) -> None:
         if len(given) > self.sizes.flush_rows:
             given = given[: self.sizes.flush_rows]
         found = list(self.writer.add_if_new(*self.columns(given), k=k))
@@ -99,37 +103,37 @@ class LivingStore(RuleBasedStateMachine):
                 assert (match.distance, match.fingerprint, match.id) == best
 
     @rule(numbers=st.lists(st.integers(0, 12), max_size=3))
-    def remove_ids(self, numbers):
+    def remove_ids(self, numbers: Any) -> None:
         if self.ids:
             self.writer.remove(ids=array(numbers))
             self.model = {row for row in self.model if row[1] not in numbers}
 
     @rule(keys=st.lists(fingerprints, max_size=5))
-    def remove_fingerprints(self, keys):
+    def remove_fingerprints(self, keys: Any) -> None:
         self.writer.remove(fingerprints=array(keys))
         self.model = {row for row in self.model if row[0] not in keys}
 
     @rule()
-    def flush(self):
+    def flush(self) -> None:
         self.writer.flush()
 
     @rule()
-    def compact(self):
+    def compact(self) -> None:
         self.writer.compact()
         assert len(self.writer.segments) <= 1
 
     @rule(durability=st.sampled_from(["commit", "batch"]))
-    def reopen(self, durability):
+    def reopen(self, durability: Any) -> None:
         self.writer.close()
         self.writer = self.opened(durability)
 
     @rule()
-    def reopen_reader(self):
+    def reopen_reader(self) -> None:
         self.reader.close()
         self.reader = fpstore.open(self.path)
 
     @rule(queries=st.lists(fingerprints, min_size=1, max_size=10), k=st.integers(0, 3), by_writer=st.booleans())
-    def probe(self, queries, k, by_writer):
+    def probe(self, queries: Any, k: Any, by_writer: Any) -> None:
         store = self.synced(by_writer)
         expected = (
             sorted(
@@ -156,7 +160,7 @@ class LivingStore(RuleBasedStateMachine):
         assert store.contains_near(queries[0], k) == bool(first)
 
     @rule(by_writer=st.booleans(), k=st.integers(0, 3))
-    def pairs(self, by_writer, k):
+    def pairs(self, by_writer: Any, k: Any) -> None:
         store = self.synced(by_writer)
         keys = sorted({key for key, _ in self.model})
         expected = [
@@ -169,7 +173,7 @@ class LivingStore(RuleBasedStateMachine):
         assert store.count_pairs(k) == len(expected)
 
     @rule(by_writer=st.booleans())
-    def all_rows(self, by_writer):
+    def all_rows(self, by_writer: Any) -> None:
         store = self.synced(by_writer)
         found = []
         for keys, ids in store.rows():
@@ -179,12 +183,12 @@ class LivingStore(RuleBasedStateMachine):
         assert len(store) == len({key for key, _ in self.model})
 
     @invariant()
-    def a_probe_and_all_rows_tell_the_same(self):
+    def a_probe_and_all_rows_tell_the_same(self) -> None:
         if self.writer is not None:
             assert set(rows_of(self.writer)) == self.model
 
     @rule()
-    def copy(self):
+    def copy(self) -> None:
         self.writer.copy(self.folder / "copy.fps")
         with fpstore.open(self.folder / "copy.fps") as copied:
             copied.verify()
@@ -196,16 +200,16 @@ class LivingStore(RuleBasedStateMachine):
         shutil.rmtree(self.folder / "copy.fps")
 
     @rule()
-    def verify(self):
+    def verify(self) -> None:
         self.reader.verify()
 
-    def synced(self, by_writer):
+    def synced(self, by_writer: Any) -> Any:
         """The store to ask: its own additions a writer sees at once, a reader when they are durable."""
         if not by_writer:
             self.writer.sync()
         return self.writer if by_writer else self.reader
 
-    def teardown(self):
+    def teardown(self) -> None:
         for store in (self.writer, self.reader):
             if store is not None:
                 store.close()

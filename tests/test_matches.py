@@ -11,7 +11,7 @@ import fpstore
 from fpstore.query.matches import Match, Matches
 
 
-def matches(ids=True):
+def matches(ids: bool = True) -> Matches:
     return Matches(
         np.array([0, 0, 7], dtype=np.int64),
         fingerprint_array([5, 5, LAST]),
@@ -20,26 +20,26 @@ def matches(ids=True):
     )
 
 
-def test_matches_are_walked_as_records_of_plain_integers():
+def test_matches_are_walked_as_records_of_plain_integers() -> None:
     assert list(matches()) == [Match(0, 5, 1, 1), Match(0, 5, 1, 2), Match(7, LAST, 3, LAST)]
     assert all(type(field) is int for match in matches() for field in match)
     assert len(matches()) == 3
 
 
-def test_records_without_ids_have_none():
+def test_records_without_ids_have_none() -> None:
     assert [match.id for match in matches(ids=False)] == [None] * 3
 
 
-def test_matches_can_be_walked_more_than_once():
+def test_matches_can_be_walked_more_than_once() -> None:
     found = matches()
     assert list(found) == list(found)
 
 
-def test_the_public_names_are_the_same_classes():
+def test_the_public_names_are_the_same_classes() -> None:
     assert (fpstore.Match, fpstore.Matches) == (Match, Matches)
 
 
-def test_the_representation_counts_rows_and_queries():
+def test_the_representation_counts_rows_and_queries() -> None:
     assert repr(matches()) == "<Matches: 3 rows, 2 queries with a match>"
     none = np.empty(0, dtype=np.uint64)
     assert repr(Matches(none.astype(np.int64), none, none.astype(np.uint8), None)) == (
@@ -47,7 +47,7 @@ def test_the_representation_counts_rows_and_queries():
     )
 
 
-def test_a_table_of_arrow_has_the_columns_and_their_types():
+def test_a_table_of_arrow_has_the_columns_and_their_types() -> None:
     table = matches().to_arrow()
     assert table.schema == pyarrow.schema(
         {"query": pyarrow.int64(), "fingerprint": pyarrow.uint64(), "distance": pyarrow.uint8(), "id": pyarrow.uint64()}
@@ -55,11 +55,11 @@ def test_a_table_of_arrow_has_the_columns_and_their_types():
     assert table.to_pylist() == [match._asdict() for match in matches()]
 
 
-def test_a_table_of_a_store_without_ids_has_no_such_column():
+def test_a_table_of_a_store_without_ids_has_no_such_column() -> None:
     assert matches(ids=False).to_arrow().column_names == ["query", "fingerprint", "distance"]
 
 
-def test_arrow_without_pyarrow_names_what_to_install(monkeypatch):
+def test_arrow_without_pyarrow_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"^to_arrow needs pyarrow: pip install 'fpstore\[arrow\]'$"):
         matches().to_arrow()

@@ -1,5 +1,7 @@
 """A merged segment is the one that a build of the live content would write, whatever was stored and removed when."""
 
+# mypy: disable-error-code="no-any-return"
+
 import itertools
 import tracemalloc
 from collections.abc import Callable, Iterator

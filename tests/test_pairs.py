@@ -1,6 +1,10 @@
 """All pairs within a distance: each once, none missed, in a stated budget."""
 
+# mypy: disable-error-code="attr-defined"
+
 import tracemalloc
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +15,14 @@ from hypothesis import strategies as st
 import fpstore
 from fpstore import StoreClosed
 from fpstore.plans import families as plans
+from fpstore.plans.plan import Plan
+from fpstore.store import Store
+from fpstore.types import Keys
 
 SPLIT_BUDGET = 1 << 16
 
 
-def brute_force_pairs(fingerprints, k):
+def brute_force_pairs(fingerprints: Keys, k: int) -> list[tuple[int, int, int]]:
     """Every (smaller, larger, distance) within k, sorted."""
     stored = distinct(fingerprints)
     distances = np.bitwise_count(stored[:, None] ^ stored[None, :])
@@ -24,11 +31,11 @@ def brute_force_pairs(fingerprints, k):
     return list(zip(*found, strict=True))
 
 
-def found_pairs(store, k=None, **options):
+def found_pairs(store: Store, k: int | None = None, **options: Any) -> list[tuple[int, int, int]]:
     return sorted(pair for pairs in store.pairs(k, **options) for pair in pairs)
 
 
-def built(folder, fingerprints, plan="paper-4", **options):
+def built(folder: Path, fingerprints: Keys | list[int], plan: Plan | str = "paper-4", **options: Any) -> Store:
     return fpstore.build(folder / "s", fingerprints, None, plan=plan, **options)
 
 
@@ -37,7 +44,7 @@ def built(folder, fingerprints, plan="paper-4", **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", product_plans(), ids=lambda plan: f"{plan.name}-k{plan.k}")
-def test_every_plan_finds_each_pair_once(tmp_path, plan):
+def test_every_plan_finds_each_pair_once(tmp_path: Path, plan: Any) -> None:
     fingerprints = KINDS["clustered"](600, np.random.default_rng(plan.k))
     with built(tmp_path, fingerprints, plan, k=plan.k) as store:
         expected = brute_force_pairs(fingerprints, plan.k)
@@ -48,7 +55,7 @@ def test_every_plan_finds_each_pair_once(tmp_path, plan):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("plan", ["paper-4", "paper-10", "flips-2:1,1", "flips-3:1,0,0", "flips-1:3"])
-def test_every_kind_of_set_gives_each_pair_once(tmp_path, kind, plan):
+def test_every_kind_of_set_gives_each_pair_once(tmp_path: Path, kind: Any, plan: Any) -> None:
     fingerprints = KINDS[kind](1200, np.random.default_rng(8))
     with built(tmp_path, fingerprints, plan) as store:
         for k in (3, 2, 0):
@@ -64,7 +71,13 @@ def test_every_kind_of_set_gives_each_pair_once(tmp_path, kind, plan):
     st.sampled_from([(2, 3), (1, 2), (3, 5), (2, 5), (1, 4)]),
     st.sampled_from(["flips", "choose"]),
 )
-def test_any_set_under_any_plan_gives_each_pair_once(tmp_path_factory, fingerprints, seed, bands_and_k, kind):
+def test_any_set_under_any_plan_gives_each_pair_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    fingerprints: list[int],
+    seed: int,
+    bands_and_k: tuple[int, int],
+    kind: str,
+) -> None:
     rng = np.random.default_rng(seed)
     bands, k = bands_and_k
     plan = scattered_flips(bands, k, rng) if kind == "flips" else scattered_choose(k + 2, k, rng)
@@ -74,12 +87,12 @@ def test_any_set_under_any_plan_gives_each_pair_once(tmp_path_factory, fingerpri
 
 
 @pytest.mark.parametrize("fingerprints", [[], [5], [5, 5], [0, 7], [0, 15], [0, LAST], [LAST, LAST - 7]])
-def test_tiny_sets_give_each_pair_once(tmp_path, fingerprints):
+def test_tiny_sets_give_each_pair_once(tmp_path: Path, fingerprints: list[int]) -> None:
     with built(tmp_path, fingerprints, "flips-2:1,1") as store:
         assert found_pairs(store) == brute_force_pairs(fingerprint_array(fingerprints), 3)
 
 
-def test_pairs_come_as_columns_of_their_own(tmp_path):
+def test_pairs_come_as_columns_of_their_own(tmp_path: Path) -> None:
     with built(tmp_path, [0, 1, LAST]) as store:
         (pairs,) = store.pairs()
     assert [column.dtype for column in (pairs.first, pairs.second, pairs.distance)] == [np.uint64, np.uint64, np.uint8]
@@ -88,7 +101,7 @@ def test_pairs_come_as_columns_of_their_own(tmp_path):
     assert all(type(value) is int for value in next(iter(pairs)))
 
 
-def test_a_dense_cluster_gives_more_pairs_than_one_batch_holds(tmp_path):
+def test_a_dense_cluster_gives_more_pairs_than_one_batch_holds(tmp_path: Path) -> None:
     fingerprints = fingerprint_array(range(1 << 10)) << np.uint64(20)
     with built(tmp_path, fingerprints, "flips-2:1,1") as store:
         # Of 10 bits, those that differ in 1, 2 or 3; each pair has two ends.
@@ -101,7 +114,7 @@ def test_a_dense_cluster_gives_more_pairs_than_one_batch_holds(tmp_path):
         assert (rows[:, 0] < rows[:, 1]).all()
 
 
-def test_fingerprints_that_share_all_ids_or_none_count_the_same(tmp_path):
+def test_fingerprints_that_share_all_ids_or_none_count_the_same(tmp_path: Path) -> None:
     fingerprints = KINDS["clustered"](500, np.random.default_rng(9))
     with fpstore.build(tmp_path / "s", np.tile(fingerprints, 3)) as store:
         assert found_pairs(store) == brute_force_pairs(fingerprints, 3)
@@ -113,7 +126,7 @@ def test_fingerprints_that_share_all_ids_or_none_count_the_same(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", ["paper-4", "flips-2:1,1", "flips-2:2,0", "flips-1:3", "choose-5"])
 @pytest.mark.parametrize("kind", ["uniform", "clustered"])
-def test_a_small_budget_works_chunk_by_chunk_and_finds_the_same(tmp_path, plan, kind):
+def test_a_small_budget_works_chunk_by_chunk_and_finds_the_same(tmp_path: Path, plan: Any, kind: Any) -> None:
     rng = np.random.default_rng(10)
     fingerprints = np.concatenate([KINDS[kind](3000, rng), uniform(17_000, rng)])
     with built(tmp_path, fingerprints, plan) as store:
@@ -130,7 +143,7 @@ def test_a_small_budget_works_chunk_by_chunk_and_finds_the_same(tmp_path, plan, 
         ]
 
 
-def test_the_keys_held_fit_the_budget(tmp_path):
+def test_the_keys_held_fit_the_budget(tmp_path: Path) -> None:
     fingerprints = uniform(400_000, np.random.default_rng(11))
     with built(tmp_path, fingerprints, "flips-2:1,1") as store:
         budget = 1 << 20
@@ -143,7 +156,7 @@ def test_the_keys_held_fit_the_budget(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["one_prefix", "consecutive"])
-def test_a_prefix_that_does_not_fit_is_refused_with_the_budget_that_it_needs(tmp_path, kind):
+def test_a_prefix_that_does_not_fit_is_refused_with_the_budget_that_it_needs(tmp_path: Path, kind: str) -> None:
     fingerprints = KINDS[kind](20_000, np.random.default_rng(12))
     with built(tmp_path, fingerprints) as store:
         message = (
@@ -159,7 +172,7 @@ def test_a_prefix_that_does_not_fit_is_refused_with_the_budget_that_it_needs(tmp
 
 
 @pytest.mark.parametrize("memory", [0, -1, "much", True])
-def test_a_budget_that_is_none_is_refused_at_the_call(tmp_path, memory):
+def test_a_budget_that_is_none_is_refused_at_the_call(tmp_path: Path, memory: Any) -> None:
     with built(tmp_path, [1, 2]) as store:
         for ask in (store.pairs, store.count_pairs):
             with pytest.raises(ValueError, match="expected a number of bytes above 0"):
@@ -169,7 +182,7 @@ def test_a_budget_that_is_none_is_refused_at_the_call(tmp_path, memory):
 # --- Of a store that lives ---
 
 
-def test_progress_goes_up_to_a_thousand(tmp_path):
+def test_progress_goes_up_to_a_thousand(tmp_path: Path) -> None:
     steps = []
     with built(tmp_path, uniform(5000, np.random.default_rng(13)), "flips-2:1,1") as store:
         store.count_pairs(progress=lambda *step: steps.append(step))
@@ -179,7 +192,7 @@ def test_progress_goes_up_to_a_thousand(tmp_path):
     assert steps[-1][1] < 1000
 
 
-def test_closing_the_store_in_the_middle_is_an_error_and_not_an_end(tmp_path):
+def test_closing_the_store_in_the_middle_is_an_error_and_not_an_end(tmp_path: Path) -> None:
     fingerprints = fingerprint_array(range(1 << 10)) << np.uint64(20)
     with built(tmp_path, fingerprints) as store:
         pairs = store.pairs()
@@ -189,7 +202,7 @@ def test_closing_the_store_in_the_middle_is_an_error_and_not_an_end(tmp_path):
     assert list(pairs) == []
 
 
-def test_pairs_that_nobody_asks_for_cost_nothing_and_can_be_left(tmp_path):
+def test_pairs_that_nobody_asks_for_cost_nothing_and_can_be_left(tmp_path: Path) -> None:
     with built(tmp_path, uniform(1000, np.random.default_rng(14))) as store:
         store.pairs()
         pairs = store.pairs()

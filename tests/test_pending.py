@@ -1,5 +1,7 @@
 """The pending fingerprints: found as by brute force for every state of the index, whatever is added meanwhile."""
 
+# mypy: disable-error-code="arg-type, index, operator, union-attr"
+
 import subprocess
 import sys
 import threading

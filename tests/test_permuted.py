@@ -1,7 +1,12 @@
 """The tables of a plan from table 0's keys: whatever the way they take, they are the keys permuted and sorted."""
 
+# mypy: disable-error-code="arg-type, attr-defined"
+
 import threading
 import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,27 +14,30 @@ from helpers import KINDS, ArrayKeys, distinct, uniform
 
 from fpstore.building import permuted, spill
 from fpstore.building.permuted import permuted_tables, sorted_permuted
+from fpstore.building.spill import SortedKeys
 from fpstore.plans import families as plans
 from fpstore.plans.permutation import Permutation
+from fpstore.plans.plan import TablePlan
+from fpstore.types import Keys
 
 PLAN = plans.paper("paper-10")
 PLENTY = 64 << 20
 
 
-def some(count=3000, kind="clustered"):
+def some(count: int = 3000, kind: str = "clustered") -> Keys:
     return distinct(KINDS[kind](count, np.random.default_rng(3)))
 
 
-def expected(keys0, tables):
+def expected(keys0: Keys, tables: tuple[TablePlan, ...] | tuple[TablePlan]) -> list[list[Any]] | list[list[int]]:
     fingerprints = Permutation(tables[0].prefix_mask).invert(keys0)
     return [np.sort(Permutation(table.prefix_mask).apply(fingerprints)).tolist() for table in tables]
 
 
-def contents(tables):
+def contents(tables: Iterator[Any] | list[SortedKeys]) -> list[list[Any]] | list[list[int]]:
     return [np.concatenate([np.empty(0, np.uint64), *table.chunks()]).tolist() for table in tables]
 
 
-def make_budgets_small(patch):
+def make_budgets_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(spill, "MIN_MEMORY_BYTES", 1)
     patch.setattr(spill, "RESERVE_BYTES", 0)
 
@@ -37,7 +45,9 @@ def make_budgets_small(patch):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("quick_items", [0, 1 << 22])
 @pytest.mark.parametrize("size", [0, 1, 2, 3])
-def test_tables_are_the_keys_permuted_and_sorted(tmp_path, monkeypatch, threads, quick_items, size):
+def test_tables_are_the_keys_permuted_and_sorted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, quick_items: int, size: int
+) -> None:
     # Room for no table, one, two, plenty.
     monkeypatch.setattr(spill, "QUICK_ITEMS", quick_items)
     make_budgets_small(monkeypatch)
@@ -48,13 +58,13 @@ def test_tables_are_the_keys_permuted_and_sorted(tmp_path, monkeypatch, threads,
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_keys_that_are_not_in_memory_go_through_a_sorter(tmp_path, threads):
+def test_keys_that_are_not_in_memory_go_through_a_sorter(tmp_path: Path, threads: int) -> None:
     keys = some()
     found = permuted_tables(ArrayKeys(keys, 100), None, PLAN.tables, tmp_path, PLENTY, threads)
     assert contents(found) == expected(keys, PLAN.tables)
 
 
-def test_table_0_may_be_permuted_too(tmp_path):
+def test_table_0_may_be_permuted_too(tmp_path: Path) -> None:
     keys = some(kind="uniform")
     tables = PLAN.tables[3:] + PLAN.tables[:3]
     found = permuted_tables(ArrayKeys(keys), keys, tables, tmp_path, PLENTY, 2)
@@ -62,7 +72,7 @@ def test_table_0_may_be_permuted_too(tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_equal_keys_in_memory_count_once(tmp_path, threads):
+def test_equal_keys_in_memory_count_once(tmp_path: Path, threads: int) -> None:
     keys = some()
     repeated = np.repeat(keys, 3)
     found = permuted_tables(ArrayKeys(keys), repeated, PLAN.tables, tmp_path, PLENTY, threads)
@@ -71,14 +81,16 @@ def test_equal_keys_in_memory_count_once(tmp_path, threads):
 
 @pytest.mark.parametrize("count", [0, 1])
 @pytest.mark.parametrize("tables", [PLAN.tables[:1], PLAN.tables])
-def test_few_keys_and_a_single_table_are_no_special_case(tmp_path, count, tables):
+def test_few_keys_and_a_single_table_are_no_special_case(
+    tmp_path: Path, count: int, tables: tuple[TablePlan, ...] | tuple[TablePlan]
+) -> None:
     keys = some()[:count]
     found = permuted_tables(ArrayKeys(keys), keys, tables, tmp_path, PLENTY, 2)
     assert contents(found) == expected(keys, tables)
 
 
 @pytest.mark.parametrize(("threads", "most"), [(1, 1), (2, 2), (8, 2)])
-def test_at_most_one_other_table_is_held_and_with_threads_two(tmp_path, threads, most):
+def test_at_most_one_other_table_is_held_and_with_threads_two(tmp_path: Path, threads: int, most: int) -> None:
     keys = distinct(uniform(200_000, np.random.default_rng(1)))
     tracemalloc.start()
     for table in permuted_tables(ArrayKeys(keys), keys, PLAN.tables, tmp_path, PLENTY, threads):
@@ -88,11 +100,11 @@ def test_at_most_one_other_table_is_held_and_with_threads_two(tmp_path, threads,
     assert most * keys.nbytes <= peak <= 1.1 * most * keys.nbytes
 
 
-def test_the_next_table_is_sorted_while_the_caller_has_one(tmp_path, monkeypatch):
+def test_the_next_table_is_sorted_while_the_caller_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = some()
     sorters, begun = [], threading.Event()
 
-    def sort(*arguments):
+    def sort(*arguments: object) -> int:
         sorters.append(threading.get_ident())
         begun.set()
         return original(*arguments)
@@ -108,8 +120,8 @@ def test_the_next_table_is_sorted_while_the_caller_has_one(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_an_error_while_sorting_passes_through(tmp_path, monkeypatch, threads):
-    def fail(*_arguments):
+def test_an_error_while_sorting_passes_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    def fail(*_arguments: object) -> None:
         raise MemoryError("no room")
 
     monkeypatch.setattr(permuted, "sort_permuted", fail)
@@ -120,7 +132,7 @@ def test_an_error_while_sorting_passes_through(tmp_path, monkeypatch, threads):
         next(found)
 
 
-def test_fingerprints_in_any_order_become_sorted_keys():
+def test_fingerprints_in_any_order_become_sorted_keys() -> None:
     fingerprints = KINDS["duplicate_heavy"](3000, np.random.default_rng(2))
     for table in PLAN.tables:
         permutation = Permutation(table.prefix_mask)

@@ -4,6 +4,7 @@ import struct
 import threading
 from math import comb
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -233,7 +234,8 @@ def test_2_to_the_32_queries_in_one_batch_are_refused(tmp_path: Path) -> None:
 
 def test_other_types_of_queries_are_refused() -> None:
     with segment_of(STORED[:10], HALVES) as segment:
-        for queries in (STORED.astype(np.int64), STORED.astype(np.float64), STORED[::2], STORED.reshape(10, -1)):
+        others: list[Any] = [STORED.astype(np.int64), STORED.astype(np.float64), STORED[::2], STORED.reshape(10, -1)]
+        for queries in others:
             with pytest.raises(ValueError, match=r"(?i)buffer|ndarray"):
                 search(segment.view, queries, 3)
 

@@ -10,7 +10,7 @@ TOOL = Path(__file__).parent.parent / "tools" / "check_readers.py"
 
 
 def run_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, TOOL, "--readers", "2", *arguments]
+    command: list[str | Path] = [sys.executable, TOOL, "--readers", "2", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 

@@ -1,5 +1,7 @@
 """Removals against a plain dictionary of the last position at which each value was removed."""
 
+# mypy: disable-error-code="arg-type"
+
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -197,6 +197,7 @@ def test_ratios_are_bytes_over_raw_bytes_and_over_the_bound() -> None:
     for table in found.tables:
         assert table.ratio_to_raw == table.sizes.total / 32_000
         assert table.ratio_to_bound == pytest.approx(8 * table.sizes.total / bound_bits)
+    assert found.ratio_to_bound is not None
     assert 1 < found.ratio_to_bound < 1.05
 
 

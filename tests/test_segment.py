@@ -1,5 +1,7 @@
 """A segment file has the bytes of docs/format.md, gives back what was written, and refuses what is not whole."""
 
+# mypy: disable-error-code="attr-defined"
+
 import os
 import struct
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """The ids of a segment come back to their fingerprints: one each, many, or none for some."""
 
+# mypy: disable-error-code="comparison-overlap"
+
 import struct
 from collections.abc import Callable
 from pathlib import Path

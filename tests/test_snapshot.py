@@ -1,5 +1,7 @@
 """Snapshots: what one shares with the next, and answers from several segments and what is pending."""
 
+# mypy: disable-error-code="arg-type, attr-defined, misc, no-untyped-call, union-attr, var-annotated"
+
 import itertools
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from helpers import KINDS, queries_near, uniform
 import fpstore
 from fpstore import Store
 from fpstore.living import changes
-from fpstore.living.catalog import Catalog
+from fpstore.living.catalog import Catalog, Log
 from fpstore.living.changes import Change
 from fpstore.living.opening import open_snapshot
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
@@ -112,7 +114,7 @@ def test_a_state_whose_segments_were_merged_meanwhile_is_read_again(
 ) -> None:
     real, merged = Catalog.read, []
 
-    def read_then_merge(*arguments):
+    def read_then_merge(*arguments: object) -> Log:
         log = real(*arguments)
         if not merged:
             merged.append(True)

@@ -1,5 +1,10 @@
 """The compiled sort of pairs and what is done with sorted keys, against numpy's slow and plain ways."""
 
+# mypy: disable-error-code="comparison-overlap"
+
+from collections.abc import Callable
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,6 +21,7 @@ from fpstore._sort import (
     unique_sorted_pairs,
 )
 from fpstore.plans.permutation import Permutation
+from fpstore.types import Keys
 
 TOP = 2**64 - 1
 anything = st.integers(0, TOP)
@@ -23,27 +29,27 @@ few = st.sampled_from([0, 1, 2, 2**31, 2**32, 2**63, TOP - 1, TOP])
 either = st.one_of(anything, few)
 
 
-def u64(values) -> np.ndarray:
+def u64(values: list[int]) -> np.ndarray:
     return np.array(values, dtype=np.uint64)
 
 
-def arrays(elements, max_size=300):
+def arrays(elements: st.SearchStrategy[int], max_size: int = 300) -> st.SearchStrategy[Keys]:
     return hnp.arrays(np.uint64, st.integers(0, max_size), elements=elements)
 
 
 @st.composite
-def pairs(draw):
+def pairs(draw: st.DrawFn) -> tuple[Keys, Keys]:
     count = draw(st.integers(0, 300))
     column = st.one_of(*(hnp.arrays(np.uint64, count, elements=elements) for elements in (either, few)))
     return draw(column), draw(column)
 
 
-def sorted_by_numpy(fingerprints, ids):
+def sorted_by_numpy(fingerprints: Keys, ids: Keys) -> tuple[Keys, Keys]:
     order = np.lexsort((ids, fingerprints))
     return fingerprints[order], ids[order]
 
 
-def assert_sorts(fingerprints, ids):
+def assert_sorts(fingerprints: Keys, ids: Keys) -> None:
     expected = sorted_by_numpy(fingerprints, ids)
     fingerprints, ids = fingerprints.copy(), ids.copy()
     sort_pairs(fingerprints, ids)
@@ -52,11 +58,11 @@ def assert_sorts(fingerprints, ids):
 
 
 @given(pairs())
-def test_pairs_come_out_in_the_order_of_fingerprint_then_id(columns):
+def test_pairs_come_out_in_the_order_of_fingerprint_then_id(columns: tuple[Keys, Keys]) -> None:
     assert_sorts(*columns)
 
 
-SHAPES = {
+SHAPES: dict[str, Callable[[np.random.Generator, int], Keys]] = {
     "uniform": lambda rng, n: rng.integers(0, TOP, n, dtype=np.uint64, endpoint=True),
     "increasing": lambda rng, n: np.arange(n, dtype=np.uint64),
     "decreasing": lambda rng, n: np.arange(n, dtype=np.uint64)[::-1].copy(),
@@ -71,20 +77,20 @@ SHAPES = {
 
 @pytest.mark.parametrize("ids", SHAPES)
 @pytest.mark.parametrize("fingerprints", SHAPES)
-def test_large_inputs_of_any_shape_are_sorted(fingerprints, ids):
+def test_large_inputs_of_any_shape_are_sorted(fingerprints: str, ids: str) -> None:
     rng = np.random.default_rng(7)
     for count in (25, 1_000, 20_000):
         assert_sorts(SHAPES[fingerprints](rng, count), SHAPES[ids](rng, count))
 
 
-def assert_sorts_keys(keys):
+def assert_sorts_keys(keys: Keys) -> None:
     expected = np.unique(keys)
     found = keys.copy()
     count = sort_keys(found)
     np.testing.assert_array_equal(found[:count], expected)
 
 
-def assert_sorts_permuted(keys, mask):
+def assert_sorts_permuted(keys: Keys, mask: int) -> None:
     expected = np.unique(Permutation(mask).apply(keys))
     keys.flags.writeable = False
     found = np.full(len(keys), 99, np.uint64)
@@ -93,12 +99,12 @@ def assert_sorts_permuted(keys, mask):
 
 
 @given(arrays(st.one_of(either, few)))
-def test_keys_come_out_in_order_and_distinct(keys):
+def test_keys_come_out_in_order_and_distinct(keys: Keys) -> None:
     assert_sorts_keys(keys)
 
 
 @given(arrays(st.one_of(either, few)), anything, st.booleans())
-def test_permuted_keys_come_out_in_order_and_distinct(keys, mask, in_order):
+def test_permuted_keys_come_out_in_order_and_distinct(keys: Keys, mask: int, in_order: bool) -> None:
     assert_sorts_permuted(np.sort(keys) if in_order else keys, mask)
 
 
@@ -106,7 +112,7 @@ def test_permuted_keys_come_out_in_order_and_distinct(keys, mask, in_order):
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [25, 1024, 1025, 20_000, 300_000])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_large_keys_of_any_shape_are_sorted(shape, count):
+def test_large_keys_of_any_shape_are_sorted(shape: Any, count: Any) -> None:
     keys = SHAPES[shape](np.random.default_rng(7), count)
     assert_sorts_keys(keys)
     assert_sorts_keys(np.concatenate([keys, keys[::-1]]))
@@ -115,7 +121,7 @@ def test_large_keys_of_any_shape_are_sorted(shape, count):
         assert_sorts_permuted(np.sort(keys), mask)
 
 
-def test_keys_need_room_of_their_own_number():
+def test_keys_need_room_of_their_own_number() -> None:
     with pytest.raises(ValueError, match="3 fingerprints, room for 2 keys"):
         sort_permuted(0, u64([1, 2, 3]), u64([0, 0]))
 
@@ -161,29 +167,29 @@ def test_a_room_that_is_too_large_for_memory_is_refused_and_the_old_one_stays(co
     assert len(room) == 2
 
 
-def test_nothing_and_a_single_pair_are_already_sorted():
+def test_nothing_and_a_single_pair_are_already_sorted() -> None:
     assert_sorts(u64([]), u64([]))
     assert_sorts(u64([TOP]), u64([0]))
 
 
-def test_pairs_of_other_lengths_are_refused():
+def test_pairs_of_other_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="2 fingerprints come with 3 ids"):
         sort_pairs(u64([1, 2]), u64([1, 2, 3]))
     with pytest.raises(ValueError, match="2 fingerprints come with 1 ids"):
         unique_sorted_pairs(u64([1, 2]), u64([1]))
 
 
-def test_arrays_of_another_kind_are_refused():
+def test_arrays_of_another_kind_are_refused() -> None:
     with pytest.raises(ValueError, match="mismatch"):
         sort_pairs(np.zeros(3, np.int64), np.zeros(3, np.int64))
     with pytest.raises(ValueError, match="contiguous"):
         sort_pairs(np.zeros(6, np.uint64)[::2], np.zeros(6, np.uint64)[::2])
     with pytest.raises(TypeError):
-        sort_pairs(None, np.zeros(3, np.uint64))
+        sort_pairs(cast(Keys, None), np.zeros(3, np.uint64))
 
 
 @given(arrays(st.one_of(either, few)))
-def test_distinct_keys_move_to_the_front(keys):
+def test_distinct_keys_move_to_the_front(keys: Keys) -> None:
     keys.sort()
     expected = sorted(set(keys.tolist()))
     assert unique_sorted(keys) == len(expected)
@@ -191,7 +197,7 @@ def test_distinct_keys_move_to_the_front(keys):
 
 
 @given(pairs())
-def test_distinct_pairs_move_to_the_front(columns):
+def test_distinct_pairs_move_to_the_front(columns: tuple[Keys, Keys]) -> None:
     fingerprints, ids = sorted_by_numpy(*columns)
     expected = sorted(set(zip(fingerprints.tolist(), ids.tolist(), strict=True)))
     count = unique_sorted_pairs(fingerprints, ids)
@@ -199,7 +205,7 @@ def test_distinct_pairs_move_to_the_front(columns):
 
 
 @given(arrays(few))
-def test_groups_are_the_distinct_fingerprints_with_their_counts(fingerprints):
+def test_groups_are_the_distinct_fingerprints_with_their_counts(fingerprints: Keys) -> None:
     fingerprints.sort()
     distinct, counts = np.full((2, len(fingerprints) + 1), 99, np.uint64)
     size = group_pairs(fingerprints, distinct, counts)
@@ -207,7 +213,7 @@ def test_groups_are_the_distinct_fingerprints_with_their_counts(fingerprints):
     assert list(zip(distinct[:size].tolist(), counts[:size].tolist(), strict=True)) == expected
 
 
-def test_groups_can_be_taken_from_a_read_only_array():
+def test_groups_can_be_taken_from_a_read_only_array() -> None:
     fingerprints = u64([3, 3, 5])
     fingerprints.flags.writeable = False
     distinct, counts = np.zeros((2, 3), np.uint64)
@@ -215,7 +221,7 @@ def test_groups_can_be_taken_from_a_read_only_array():
     assert (distinct[:2].tolist(), counts[:2].tolist()) == ([3, 5], [2, 1])
 
 
-def test_groups_need_room_for_every_fingerprint():
+def test_groups_need_room_for_every_fingerprint() -> None:
     with pytest.raises(ValueError, match="3 fingerprints need as many places: there are 2 for values and 3"):
         group_pairs(u64([1, 2, 3]), u64([0, 0]), u64([0, 0, 0]))
     with pytest.raises(ValueError, match="there are 3 for values and 2 for counts"):

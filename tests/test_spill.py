@@ -1,10 +1,15 @@
 """Sorting in a stated budget: the same keys come out, whatever fits, and the budget holds."""
 
+# mypy: disable-error-code="arg-type, attr-defined, func-returns-value, index, union-attr"
+
 import errno
 import os
 import re
 import stat
 import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,33 +18,34 @@ from hypothesis import strategies as st
 
 from fpstore.arrays import parse_memory
 from fpstore.building import spill
-from fpstore.building.spill import KeySorter, PairSorter
+from fpstore.building.spill import KeySorter, PairSorter, SortedKeys
+from fpstore.types import Keys
 
 MIB = 1 << 20
 SCRATCH_BYTES = 528 << 10  # of sorting keys in place
 TOP = 2**64 - 1
 
 
-def u64(values) -> np.ndarray:
+def u64(values: list[int]) -> np.ndarray:
     return np.array(values, dtype=np.uint64)
 
 
-def uniform(count, seed=1, high=TOP) -> np.ndarray:
+def uniform(count: int, seed: int = 1, high: int = TOP) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, high, count, dtype=np.uint64, endpoint=True)
 
 
-def all_keys(result) -> np.ndarray:
+def all_keys(result: SortedKeys) -> np.ndarray:
     chunks = list(result.chunks())
     assert all(len(chunk) for chunk in chunks)
     return np.concatenate([*chunks, u64([])])
 
 
-def all_pairs(pairs) -> tuple[np.ndarray, np.ndarray]:
+def all_pairs(pairs: Iterator[Any]) -> tuple[np.ndarray, np.ndarray]:
     chunks = [*pairs, (u64([]), u64([]))]
     return np.concatenate([first for first, _ in chunks]), np.concatenate([second for _, second in chunks])
 
 
-def distinct_pairs(fingerprints, ids) -> tuple[np.ndarray, np.ndarray]:
+def distinct_pairs(fingerprints: Keys, ids: Keys) -> tuple[np.ndarray, np.ndarray]:
     order = np.lexsort((ids, fingerprints))
     fingerprints, ids = fingerprints[order], ids[order]
     new = np.ones(len(ids), bool)
@@ -47,12 +53,12 @@ def distinct_pairs(fingerprints, ids) -> tuple[np.ndarray, np.ndarray]:
     return fingerprints[new], ids[new]
 
 
-def add_in_pieces(sorter, *columns, piece=70_001):
+def add_in_pieces(sorter: KeySorter | PairSorter, *columns: object, piece: int = 70_001) -> None:
     for start in range(0, len(columns[0]), piece):
         sorter.add(*(column[start : start + piece] for column in columns))
 
 
-def make_budgets_small(patch):
+def make_budgets_small(patch: pytest.MonkeyPatch) -> None:
     """Budgets of 256 bytes (384 for pairs) and up: many runs, pieces and rounds of merging."""
     patch.setattr(spill, "MIN_MEMORY_BYTES", 1)
     patch.setattr(spill, "RESERVE_BYTES", 0)
@@ -71,7 +77,7 @@ KEY_SETS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KEY_SETS)
-def test_a_million_keys_are_sorted_within_one_mebibyte(name, tmp_path):
+def test_a_million_keys_are_sorted_within_one_mebibyte(name: Any, tmp_path: Path) -> None:
     keys = KEY_SETS[name]
     expected = u64(sorted(set(keys.tolist())))
     tracemalloc.start()
@@ -87,7 +93,7 @@ def test_a_million_keys_are_sorted_within_one_mebibyte(name, tmp_path):
 
 
 @pytest.mark.parametrize("distinct", [TOP, 1000, 0])
-def test_pairs_are_sorted_within_one_mebibyte(distinct, tmp_path):
+def test_pairs_are_sorted_within_one_mebibyte(distinct: int, tmp_path: Path) -> None:
     fingerprints, ids = uniform(300_000, high=distinct), uniform(300_000, seed=2, high=1000)
     expected = distinct_pairs(fingerprints, ids)
     tracemalloc.start()
@@ -103,7 +109,7 @@ def test_pairs_are_sorted_within_one_mebibyte(distinct, tmp_path):
     result.close()
 
 
-def test_reading_the_result_stays_within_the_budget_too(tmp_path):
+def test_reading_the_result_stays_within_the_budget_too(tmp_path: Path) -> None:
     sorter = KeySorter(tmp_path, MIB)
     add_in_pieces(sorter, uniform(400_000))
     result = sorter.finish()
@@ -116,7 +122,7 @@ def test_reading_the_result_stays_within_the_budget_too(tmp_path):
     result.close()
 
 
-def test_keys_that_fit_take_eight_bytes_each(tmp_path):
+def test_keys_that_fit_take_eight_bytes_each(tmp_path: Path) -> None:
     count = 10**6
     keys = uniform(count)
     for expected_count, slack in ((count, 1.01), (0, 1.13)):
@@ -130,8 +136,8 @@ def test_keys_that_fit_take_eight_bytes_each(tmp_path):
         assert result.count == count
 
 
-def test_what_fits_the_budget_is_never_written(tmp_path, monkeypatch):
-    def refuse(*_args, **_kwargs):
+def test_what_fits_the_budget_is_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object, **_kwargs: Any) -> None:
         raise AssertionError("a spill file was made")
 
     monkeypatch.setattr(spill.tempfile, "TemporaryFile", refuse)
@@ -144,14 +150,14 @@ def test_what_fits_the_budget_is_never_written(tmp_path, monkeypatch):
         sorter.add(u64([1]))
 
 
-def test_duplicates_alone_never_spill(tmp_path, monkeypatch):
+def test_duplicates_alone_never_spill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spill.tempfile, "TemporaryFile", None)
     sorter = KeySorter(tmp_path, MIB)
     add_in_pieces(sorter, np.tile(np.arange(50_000, dtype=np.uint64), 20))
     np.testing.assert_array_equal(all_keys(sorter.finish()), np.arange(50_000))
 
 
-def test_spill_files_lie_in_the_given_folder_unnamed_and_private(tmp_path):
+def test_spill_files_lie_in_the_given_folder_unnamed_and_private(tmp_path: Path) -> None:
     sorter = KeySorter(tmp_path, MIB)
     add_in_pieces(sorter, uniform(300_000))
     (file,) = sorter._runs._files
@@ -165,7 +171,7 @@ def test_spill_files_lie_in_the_given_folder_unnamed_and_private(tmp_path):
     result.close()
 
 
-def test_a_result_can_be_read_again_and_by_two_readers_at_once(tmp_path):
+def test_a_result_can_be_read_again_and_by_two_readers_at_once(tmp_path: Path) -> None:
     keys = uniform(300_000)
     for memory in (MIB, 64 * MIB):
         sorter = KeySorter(tmp_path, memory)
@@ -177,7 +183,7 @@ def test_a_result_can_be_read_again_and_by_two_readers_at_once(tmp_path):
         result.close()
 
 
-def test_chunks_of_a_result_in_memory_cannot_be_written_to(tmp_path):
+def test_chunks_of_a_result_in_memory_cannot_be_written_to(tmp_path: Path) -> None:
     sorter = KeySorter(tmp_path, MIB)
     sorter.add(u64([2, 1]))
     (chunk,) = sorter.finish().chunks()
@@ -185,7 +191,7 @@ def test_chunks_of_a_result_in_memory_cannot_be_written_to(tmp_path):
         chunk[0] = 9
 
 
-def test_closing_frees_what_the_result_holds(tmp_path):
+def test_closing_frees_what_the_result_holds(tmp_path: Path) -> None:
     for memory in (MIB, 64 * MIB):
         sorter = KeySorter(tmp_path, memory)
         sorter.add(uniform(200_000))
@@ -196,7 +202,7 @@ def test_closing_frees_what_the_result_holds(tmp_path):
         assert (result.count, list(result.chunks())) == (0, [])
 
 
-def test_a_result_that_nobody_closes_frees_its_disk(tmp_path):
+def test_a_result_that_nobody_closes_frees_its_disk(tmp_path: Path) -> None:
     sorter = KeySorter(tmp_path, MIB)
     sorter.add(uniform(200_000))
     result = sorter.finish()
@@ -205,13 +211,13 @@ def test_a_result_that_nobody_closes_frees_its_disk(tmp_path):
     assert file.closed
 
 
-def test_a_sorter_without_keys_gives_none(tmp_path):
+def test_a_sorter_without_keys_gives_none(tmp_path: Path) -> None:
     keys, pairs = KeySorter(tmp_path, MIB).finish(), PairSorter(tmp_path, MIB).finish()
     assert (keys.count, list(keys.chunks())) == (0, [])
     assert (pairs.count, list(pairs.chunks()), list(pairs.groups())) == (0, [], [])
 
 
-def test_a_sorter_starts_afresh_after_finish(tmp_path):
+def test_a_sorter_starts_afresh_after_finish(tmp_path: Path) -> None:
     sorter = KeySorter(tmp_path, MIB)
     sorter.add(uniform(200_000))
     sorter.finish().close()
@@ -219,7 +225,7 @@ def test_a_sorter_starts_afresh_after_finish(tmp_path):
     assert all_keys(sorter.finish()).tolist() == [4, 5]
 
 
-def test_what_was_added_may_be_changed_afterwards(tmp_path):
+def test_what_was_added_may_be_changed_afterwards(tmp_path: Path) -> None:
     sorter = KeySorter(tmp_path, MIB)
     keys = u64([3, 1])
     sorter.add(keys)
@@ -232,7 +238,9 @@ values = st.one_of(st.integers(0, 20), st.integers(0, TOP))
 
 @settings(max_examples=150)
 @given(st.lists(values, max_size=400), st.integers(256, 1500), st.integers(1, 90))
-def test_any_keys_in_any_budget_come_out_sorted_and_distinct(tmp_path_factory, keys, memory, piece):
+def test_any_keys_in_any_budget_come_out_sorted_and_distinct(
+    tmp_path_factory: pytest.TempPathFactory, keys: list[int], memory: int, piece: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         make_budgets_small(patch)
         sorter = KeySorter(tmp_path_factory.getbasetemp(), memory)
@@ -249,7 +257,9 @@ def test_any_keys_in_any_budget_come_out_sorted_and_distinct(tmp_path_factory, k
     st.integers(384, 3000),
     st.integers(1, 90),
 )
-def test_any_pairs_in_any_budget_come_out_sorted_distinct_and_grouped(tmp_path_factory, pairs, memory, piece):
+def test_any_pairs_in_any_budget_come_out_sorted_distinct_and_grouped(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[int, int]], memory: int, piece: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         make_budgets_small(patch)
         sorter = PairSorter(tmp_path_factory.getbasetemp(), memory)
@@ -264,7 +274,7 @@ def test_any_pairs_in_any_budget_come_out_sorted_distinct_and_grouped(tmp_path_f
         result.close()
 
 
-def test_runs_beyond_one_merge_are_merged_in_rounds(tmp_path):
+def test_runs_beyond_one_merge_are_merged_in_rounds(tmp_path: Path) -> None:
     merges = []
     original = spill._merge
     with pytest.MonkeyPatch.context() as patch:
@@ -280,7 +290,7 @@ def test_runs_beyond_one_merge_are_merged_in_rounds(tmp_path):
     result.close()
 
 
-def test_a_group_larger_than_a_chunk_is_counted_whole(tmp_path):
+def test_a_group_larger_than_a_chunk_is_counted_whole(tmp_path: Path) -> None:
     ids = np.arange(500_000, dtype=np.uint64)
     sorter = PairSorter(tmp_path, MIB)
     sorter.add(u64([1]), u64([7]))
@@ -292,26 +302,26 @@ def test_a_group_larger_than_a_chunk_is_counted_whole(tmp_path):
     result.close()
 
 
-def test_a_budget_below_one_mebibyte_is_refused(tmp_path):
+def test_a_budget_below_one_mebibyte_is_refused(tmp_path: Path) -> None:
     for sorter in (KeySorter, PairSorter):
         with pytest.raises(ValueError, match=r"at least 1048576 bytes, not 1048575"):
             sorter(tmp_path, MIB - 1)
 
 
 @pytest.mark.parametrize("bad", [[1, 2], np.zeros(2, np.int64), np.zeros(2), np.zeros((2, 2), np.uint64)])
-def test_a_sorter_takes_arrays_of_uint64_only(bad, tmp_path):
+def test_a_sorter_takes_arrays_of_uint64_only(bad: Any, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="one-dimensional arrays of uint64"):
         KeySorter(tmp_path, MIB).add(bad)
     with pytest.raises(TypeError, match="one-dimensional arrays of uint64"):
         PairSorter(tmp_path, MIB).add(u64([1, 2]), bad)
 
 
-def test_pairs_of_other_lengths_are_refused(tmp_path):
+def test_pairs_of_other_lengths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="2 fingerprints come with 3 ids"):
         PairSorter(tmp_path, MIB).add(u64([1, 2]), u64([1, 2, 3]))
 
 
-def test_strided_and_read_only_input_is_taken(tmp_path):
+def test_strided_and_read_only_input_is_taken(tmp_path: Path) -> None:
     keys = uniform(100_000)
     keys.flags.writeable = False
     sorter = KeySorter(tmp_path, MIB)
@@ -319,14 +329,14 @@ def test_strided_and_read_only_input_is_taken(tmp_path):
     np.testing.assert_array_equal(all_keys(sorter.finish()), np.sort(keys[::-2]))
 
 
-def test_a_missing_folder_is_reported_as_the_system_says(tmp_path):
+def test_a_missing_folder_is_reported_as_the_system_says(tmp_path: Path) -> None:
     sorter = KeySorter(tmp_path / "absent", MIB)
     with pytest.raises(FileNotFoundError):
         sorter.add(uniform(300_000))
 
 
-def test_a_full_disk_is_reported_as_the_system_says(tmp_path, monkeypatch):
-    def full(*_args):
+def test_a_full_disk_is_reported_as_the_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_args: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(spill.os, "pwrite", full)
@@ -335,7 +345,7 @@ def test_a_full_disk_is_reported_as_the_system_says(tmp_path, monkeypatch):
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_short_writes_and_reads_are_carried_on(tmp_path, monkeypatch):
+def test_short_writes_and_reads_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, read = os.pwrite, os.preadv
     monkeypatch.setattr(spill.os, "pwrite", lambda fd, data, at: write(fd, data[:99_999], at))
     monkeypatch.setattr(spill.os, "preadv", lambda fd, into, at: read(fd, [into[0][:77_777]], at))
@@ -347,7 +357,7 @@ def test_short_writes_and_reads_are_carried_on(tmp_path, monkeypatch):
     result.close()
 
 
-def test_a_spill_file_cut_short_is_an_error_not_a_shorter_answer(tmp_path):
+def test_a_spill_file_cut_short_is_an_error_not_a_shorter_answer(tmp_path: Path) -> None:
     sorter = KeySorter(tmp_path, MIB)
     sorter.add(uniform(300_000))
     result = sorter.finish()
@@ -371,11 +381,11 @@ def test_a_spill_file_cut_short_is_an_error_not_a_shorter_answer(tmp_path):
         ("1TB", 10**12),
     ],
 )
-def test_memory_is_read_from_numbers_and_text(text, expected):
+def test_memory_is_read_from_numbers_and_text(text: int | str, expected: int) -> None:
     assert parse_memory(text) == expected
 
 
 @pytest.mark.parametrize("bad", ["", "GiB", "2 G", "-1", "0", 0, -5, True, 1.5, None, "1e9", "2GiBs", "0.1B", "٣"])
-def test_memory_that_is_not_a_size_is_refused(bad):
+def test_memory_that_is_not_a_size_is_refused(bad: Any) -> None:
     with pytest.raises(ValueError, match=re.escape(f"memory {bad!r}: expected a number of bytes above 0")):
         parse_memory(bad)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import struct
+from typing import Any, cast
 
 import pytest
 from crc32c import crc32c
@@ -25,7 +26,7 @@ def sealed(text: bytes) -> bytes:
     return struct.pack("<I", records._checksum(text)) + text
 
 
-def changed(**fields) -> bytes:
+def changed(**fields: Any) -> bytes:
     """The record of STATE with some fields replaced, or dropped where the value is ..., and the right checksum."""
     content = json.loads(encode(STATE, 5)[4:]) | fields
     content = {name: value for name, value in content.items() if value is not ...}
@@ -61,12 +62,14 @@ entries = st.builds(
     st.integers(1, 2**63 - 1),
     st.integers(1, 2**63 - 1),
 )
-def test_a_state_read_back_is_the_state_written(settings, segments, generation, transaction):
+def test_a_state_read_back_is_the_state_written(
+    settings: Settings, segments: list[SegmentEntry], generation: int, transaction: int
+) -> None:
     state = State(settings, tuple(segments), generation, 10**8)
     assert decode(encode(state, transaction), transaction) == state
 
 
-def test_the_record_is_canonical_json_under_a_checksum_of_its_place():
+def test_the_record_is_canonical_json_under_a_checksum_of_its_place() -> None:
     text = (
         b'{"first_change":1,"generation":1,"next_change":1,"next_segment":8,"removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
@@ -76,7 +79,7 @@ def test_the_record_is_canonical_json_under_a_checksum_of_its_place():
     assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
 
 
-def test_every_flipped_bit_and_every_truncation_of_a_record_is_noticed():
+def test_every_flipped_bit_and_every_truncation_of_a_record_is_noticed() -> None:
     record = encode(STATE, 5)
     damaged = [record[:length] for length in range(len(record))]
     for index in range(8 * len(record)):
@@ -88,25 +91,25 @@ def test_every_flipped_bit_and_every_truncation_of_a_record_is_noticed():
             decode(bad, 5)
 
 
-def test_a_record_of_another_transaction_is_refused():
+def test_a_record_of_another_transaction_is_refused() -> None:
     with pytest.raises(ValueError, match="the transaction that wrote the state: found 5, expected 6"):
         decode(encode(STATE, 5), 6)
 
 
 @pytest.mark.parametrize("version", [1, 3, 0, "2", None, ...])
-def test_a_record_of_another_version_is_refused_as_such(version):
+def test_a_record_of_another_version_is_refused_as_such(version: Any) -> None:
     with pytest.raises(UnsupportedVersion, match=r"the state has version .*, expected 2"):
         decode(changed(version=version), 5)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000, b"NaN", b"1" * 5000])
-def test_a_record_that_is_not_json_is_refused(text):
+def test_a_record_that_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="the state is not JSON"):
         decode(sealed(text), 5)
 
 
 @pytest.mark.parametrize("text", [b"[]", b"null", b'{"a": 1}', b'{"b":1,"a":1}', b'{"a":1,"a":1}', b'{"a":1}\n'])
-def test_a_record_in_another_spelling_is_refused(text):
+def test_a_record_in_another_spelling_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"the state: found .*, expected a canonical JSON object"):
         decode(sealed(text), 5)
 
@@ -154,7 +157,7 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
         ({"settings": SETTINGS_FIELDS | {"recipe": 1}}, "recipe: found 1, expected an object or null"),
     ],
 )
-def test_a_record_with_a_field_that_cannot_be_is_refused(fields, message):
+def test_a_record_with_a_field_that_cannot_be_is_refused(fields: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         decode(changed(**fields), 5)
 
@@ -163,25 +166,25 @@ def test_a_record_with_a_field_that_cannot_be_is_refused(fields, message):
     "name",
     ["1.fpseg", "../0001.fpseg", "00000001.fpseg\n", "00000001xfpseg", "/0000001.fpseg", "٠٠٠٠٠٠٠١.fpseg", 7, ""],
 )
-def test_a_segment_name_cannot_lead_out_of_its_folder(name):
+def test_a_segment_name_cannot_lead_out_of_its_folder(name: int | str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"segment name: found {name!r}, expected 8 digits and .fpseg")):
-        dataclasses.replace(ENTRY, name=name)
+        dataclasses.replace(ENTRY, name=cast(Any, name))
 
 
-def test_a_message_stays_short_whatever_was_found():
+def test_a_message_stays_short_whatever_was_found() -> None:
     with pytest.raises(ValueError, match="plan: found") as caught:
-        dataclasses.replace(SETTINGS, plan=["x" * 10_000])
+        dataclasses.replace(SETTINGS, plan=cast(Any, ["x" * 10_000]))
     assert len(str(caught.value)) < 200
 
 
-def test_settings_that_json_cannot_hold_are_refused_when_written():
+def test_settings_that_json_cannot_hold_are_refused_when_written() -> None:
     for recipe, kind in (({"a": float("nan")}, ValueError), ({"a": b""}, TypeError)):
         state = dataclasses.replace(STATE, settings=dataclasses.replace(SETTINGS, recipe=recipe))
         with pytest.raises(kind):
             encode(state, 1)
 
 
-def test_a_state_after_changes_differs_in_nothing_else():
+def test_a_state_after_changes_differs_in_nothing_else() -> None:
     before = dataclasses.replace(STATE, first_change=2, next_change=5)
     assert before.after(3) == dataclasses.replace(before, next_change=8)
     assert before.after(0) == before

@@ -1,5 +1,7 @@
 """The store as users hold it: exact answers with their ids, and its life from open to close."""
 
+# mypy: disable-error-code="arg-type, assignment, call-arg, misc, union-attr, var-annotated"
+
 import gc
 import os
 import pickle
@@ -7,6 +9,9 @@ import shutil
 import threading
 import time
 import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +29,7 @@ from helpers import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import fpstore
 from fpstore import CorruptStore, PlanError, StoreClosed
@@ -31,34 +37,37 @@ from fpstore import store as stores
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
 from fpstore.plans import families as plans
+from fpstore.query.matches import Matches
 from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report
+from fpstore.store import Store
+from fpstore.types import Keys
 
 COUNT = 500
 
 
-def some(count=COUNT, seed=1):
+def some(count: int = COUNT, seed: int = 1) -> Keys:
     return uniform(count, np.random.default_rng(seed))
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     """A store of some(), with row numbers."""
     fpstore.build(tmp_path / "s", some(), plan="paper-4").close()
     return tmp_path / "s"
 
 
-def segment_path(folder):
+def segment_path(folder: Path) -> Path:
     (path,) = (folder / "segments").iterdir()
     return path
 
 
-def columns(matches):
+def columns(matches: Matches) -> tuple[NDArray[np.int64], Keys, NDArray[np.uint8]]:
     return matches.query, matches.fingerprint, matches.distance
 
 
-def expected_rows(fingerprints, ids, queries, k):
+def expected_rows(fingerprints: Keys, ids: Keys, queries: Keys, k: int) -> list[tuple[int, ...]]:
     """What a probe has to answer, as sorted tuples (query, distance, fingerprint, id)."""
     ids_of = {}
     for fingerprint, number in zip(fingerprints.tolist(), ids.tolist(), strict=True):
@@ -67,7 +76,7 @@ def expected_rows(fingerprints, ids, queries, k):
     return sorted((q, d, f, number) for q, f, d in zip(*found, strict=True) for number in ids_of[f])
 
 
-def rows(matches):
+def rows(matches: Matches) -> list[tuple[int, ...]]:
     return [(match.query, match.distance, match.fingerprint, match.id) for match in matches]
 
 
@@ -76,7 +85,7 @@ def rows(matches):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ids", ["many", None])
-def test_a_probe_answers_what_brute_force_answers(tmp_path, kind, ids):
+def test_a_probe_answers_what_brute_force_answers(tmp_path: Path, kind: str, ids: str | None) -> None:
     rng = np.random.default_rng(3)
     fingerprints = KINDS[kind](3000, rng)
     numbers = rng.choice(uniform(300, rng), len(fingerprints))
@@ -104,7 +113,9 @@ def test_a_probe_answers_what_brute_force_answers(tmp_path, kind, ids):
     st.sampled_from(CODECS),
     st.integers(0, 1 << 32),
 )
-def test_any_pairs_are_found_again(tmp_path_factory, pairs, queries, codec, seed):
+def test_any_pairs_are_found_again(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[int, int]], queries: list[int], codec: str, seed: int
+) -> None:
     fingerprints, ids = (fingerprint_array([pair[i] for pair in pairs]) for i in (0, 1))
     plan = scattered_flips(2, 3, np.random.default_rng(seed))
     path = tmp_path_factory.mktemp("any") / "s"
@@ -113,7 +124,7 @@ def test_any_pairs_are_found_again(tmp_path_factory, pairs, queries, codec, seed
         assert rows(store.probe_many(queries)) == expected_rows(fingerprints, ids, fingerprint_array(queries), 3)
 
 
-def test_one_two_and_many_threads_give_the_same_answer(tmp_path, monkeypatch):
+def test_one_two_and_many_threads_give_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "SLICE_QUERIES", 64)
     fingerprints = KINDS["clustered"](5000, np.random.default_rng(4))
     ids = np.arange(5000, dtype=np.uint64) // 2
@@ -124,7 +135,7 @@ def test_one_two_and_many_threads_give_the_same_answer(tmp_path, monkeypatch):
     assert answers[1:] == answers[:1] * 3
 
 
-def test_a_probe_of_one_is_a_probe_of_many_with_one(tmp_path):
+def test_a_probe_of_one_is_a_probe_of_many_with_one(tmp_path: Path) -> None:
     fingerprints = KINDS["clustered"](2000, np.random.default_rng(6))
     with fpstore.build(tmp_path / "s", fingerprints) as store:
         for query in (*fingerprints[:50].tolist(), 0, LAST, np.uint64(LAST)):
@@ -132,7 +143,7 @@ def test_a_probe_of_one_is_a_probe_of_many_with_one(tmp_path):
                 assert rows(store.probe(query, k)) == rows(store.probe_many([query], k))
 
 
-def test_contains_near_says_whether_a_probe_finds_something(tmp_path):
+def test_contains_near_says_whether_a_probe_finds_something(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     fingerprints = KINDS["clustered"](2000, rng)
     with fpstore.build(tmp_path / "s", fingerprints) as store:
@@ -142,7 +153,7 @@ def test_contains_near_says_whether_a_probe_finds_something(tmp_path):
 
 
 @pytest.mark.parametrize("ids", ["row", None])
-def test_an_empty_store_answers_nothing(tmp_path, ids):
+def test_an_empty_store_answers_nothing(tmp_path: Path, ids: str | None) -> None:
     with fpstore.build(tmp_path / "s", [], ids) as store:
         store.verify()
         assert len(store) == 0
@@ -154,7 +165,7 @@ def test_an_empty_store_answers_nothing(tmp_path, ids):
 
 
 @pytest.mark.parametrize("key", [0, 12345, LAST])
-def test_a_store_of_one_fingerprint_finds_it(tmp_path, key):
+def test_a_store_of_one_fingerprint_finds_it(tmp_path: Path, key: int) -> None:
     with fpstore.build(tmp_path / "s", [key] * 3, [LAST, 0, LAST]) as store:
         store.verify()
         assert rows(store.probe(key ^ 0b111)) == [(0, 3, key, 0), (0, 3, key, LAST)]
@@ -162,7 +173,7 @@ def test_a_store_of_one_fingerprint_finds_it(tmp_path, key):
         assert store.contains_near(key)
 
 
-def test_no_queries_get_no_matches_of_the_right_types(folder, tmp_path):
+def test_no_queries_get_no_matches_of_the_right_types(folder: Path, tmp_path: Path) -> None:
     with fpstore.open(folder) as store, fpstore.build(tmp_path / "without", some(), None) as without:
         for found in (store.probe_many([]), store.probe_many(np.empty(0, dtype=np.uint64), threads=2)):
             assert [column.dtype for column in columns(found)] == [np.int64, np.uint64, np.uint8]
@@ -171,19 +182,19 @@ def test_no_queries_get_no_matches_of_the_right_types(folder, tmp_path):
 
 
 @pytest.mark.parametrize("ids", ["row", None])
-def test_row_numbers_go_on_across_the_pieces_of_a_stream(tmp_path, ids):
+def test_row_numbers_go_on_across_the_pieces_of_a_stream(tmp_path: Path, ids: str | None) -> None:
     with fpstore.build(tmp_path / "s", iter([[5, 9], [], np.array([5, 7])]), ids) as store:
         found = store.probe(5, 0)
         assert found.fingerprint.tolist() == ([5, 5] if ids else [5])
         assert (found.id.tolist() if ids else found.id) == ([0, 2] if ids else None)
 
 
-def test_a_pair_that_comes_twice_is_stored_once(tmp_path):
+def test_a_pair_that_comes_twice_is_stored_once(tmp_path: Path) -> None:
     with fpstore.build(tmp_path / "s", [5, 5, 5], [1, 1, 2]) as store:
         assert store.probe(5).id.tolist() == [1, 2]
 
 
-def test_a_fingerprint_whose_ids_are_gone_has_no_rows_but_is_near(tmp_path):
+def test_a_fingerprint_whose_ids_are_gone_has_no_rows_but_is_near(tmp_path: Path) -> None:
     # No build writes one; a merge that drops removed ids will.
     plan = plans.paper("paper-4")
     (tmp_path / "segments").mkdir()
@@ -203,7 +214,7 @@ def test_a_fingerprint_whose_ids_are_gone_has_no_rows_but_is_near(tmp_path):
 # --- How far a store answers ---
 
 
-def test_a_distance_above_the_plans_names_what_to_rebuild(folder):
+def test_a_distance_above_the_plans_names_what_to_rebuild(folder: Path) -> None:
     with fpstore.open(folder) as store:
         for ask in (store.probe, store.contains_near, lambda query, k: store.probe_many([query], k)):
             with pytest.raises(
@@ -216,12 +227,12 @@ def test_a_distance_above_the_plans_names_what_to_rebuild(folder):
 
 
 @pytest.mark.parametrize("k", [-1, True, 1.0, "3"])
-def test_a_distance_that_is_none_is_refused(folder, k):
+def test_a_distance_that_is_none_is_refused(folder: Path, k: Any) -> None:
     with fpstore.open(folder) as store, pytest.raises(ValueError, match="expected an integer from 0 to 3"):
         store.probe(1, k)
 
 
-def test_a_plan_for_more_than_was_asked_answers_more(tmp_path):
+def test_a_plan_for_more_than_was_asked_answers_more(tmp_path: Path) -> None:
     with fpstore.build(tmp_path / "s", [0b1111], k=2, plan=plans.choose(5, 4)) as store:
         assert store.k == 2
         assert len(store.probe(0)) == 0
@@ -230,7 +241,7 @@ def test_a_plan_for_more_than_was_asked_answers_more(tmp_path):
 
 @pytest.mark.parametrize("k", [0, 1, 5, 8])
 @pytest.mark.parametrize("aim", ["size", "balanced", "speed"])
-def test_a_store_for_another_distance_is_exact(tmp_path, k, aim):
+def test_a_store_for_another_distance_is_exact(tmp_path: Path, k: int, aim: str) -> None:
     rng = np.random.default_rng(k)
     fingerprints = distinct(KINDS["clustered"](1000, rng))
     queries = queries_near(fingerprints, k, 100, rng)
@@ -241,7 +252,7 @@ def test_a_store_for_another_distance_is_exact(tmp_path, k, aim):
             np.testing.assert_array_equal(column, expected)
 
 
-def test_numbers_may_be_numpys(tmp_path):
+def test_numbers_may_be_numpys(tmp_path: Path) -> None:
     one = np.int64(1)
     with fpstore.build(tmp_path / "s", [0, 1], None, k=np.int64(3), memory=np.int64(1 << 27)) as store:
         assert type(store.k) is int
@@ -249,7 +260,7 @@ def test_numbers_may_be_numpys(tmp_path):
         assert store.count_pairs(np.uint8(0), memory=np.int64(1 << 27)) == 0
 
 
-def test_queries_and_threads_are_checked(folder):
+def test_queries_and_threads_are_checked(folder: Path) -> None:
     with fpstore.open(folder) as store:
         with pytest.raises(TypeError, match=r"^fingerprint: '5' is a str, expected an integer$"):
             store.probe("5")
@@ -265,7 +276,7 @@ def test_queries_and_threads_are_checked(folder):
 # --- What a store tells of itself ---
 
 
-def test_a_store_knows_its_settings_and_its_size(tmp_path):
+def test_a_store_knows_its_settings_and_its_size(tmp_path: Path) -> None:
     recipe = {"name": "words", "n": [1, None, 2.5]}
     with fpstore.build(tmp_path / "s", some(), k=2, plan="paper-10", codec="rice", recipe=recipe) as store:
         assert (store.path, store.k, store.codec, store.has_ids, store.recipe) == (
@@ -281,7 +292,7 @@ def test_a_store_knows_its_settings_and_its_size(tmp_path):
     assert repr(store) == f"<fpstore.Store '{tmp_path}/s': closed>"
 
 
-def test_stats_account_for_every_byte(folder):
+def test_stats_account_for_every_byte(folder: Path) -> None:
     with fpstore.open(str(folder)) as store:
         stats = store.stats()
     (segment,) = stats.pop("segments")
@@ -292,7 +303,7 @@ def test_stats_account_for_every_byte(folder):
     assert [table["prefix_bits"] for table in segment["tables"]] == [16] * 4
 
 
-def test_stats_name_the_fullest_slots_on_request(tmp_path):
+def test_stats_name_the_fullest_slots_on_request(tmp_path: Path) -> None:
     crowd = fingerprint_array(range(700)) + np.uint64(0xABCD << 48)
     with fpstore.build(tmp_path / "s", np.concatenate([some(2000), crowd]), plan="paper-4") as store:
         assert "largest_slots" not in store.stats()["segments"][0]["tables"][0]
@@ -303,7 +314,7 @@ def test_stats_name_the_fullest_slots_on_request(tmp_path):
     assert (0xABCD << 48) & int(first["mask"], 16) == int(first["value"], 16)
 
 
-def test_a_report_covers_the_segment(folder):
+def test_a_report_covers_the_segment(folder: Path) -> None:
     phases = set()
     with fpstore.open(folder) as store:
         report = store.report(lambda phase, _done, _total: phases.add(phase))
@@ -312,7 +323,7 @@ def test_a_report_covers_the_segment(folder):
     assert phases == {"report"}
 
 
-def test_verify_says_how_far_it_is(folder):
+def test_verify_says_how_far_it_is(folder: Path) -> None:
     phases = set()
     with fpstore.open(folder) as store:
         store.verify(lambda phase, _done, _total: phases.add(phase))
@@ -322,7 +333,7 @@ def test_verify_says_how_far_it_is(folder):
 # --- Open and closed ---
 
 
-def test_a_store_opens_for_reading_or_for_writing(folder):
+def test_a_store_opens_for_reading_or_for_writing(folder: Path) -> None:
     for mode in ("a", "rb", None):
         with pytest.raises(ValueError, match=f'mode is {mode!r}, expected "r" or "w"'):
             fpstore.open(folder, mode)
@@ -330,12 +341,12 @@ def test_a_store_opens_for_reading_or_for_writing(folder):
         fpstore.open(folder, "w", durability="never")
 
 
-def test_a_store_that_is_not_there_is_file_not_found(tmp_path):
+def test_a_store_that_is_not_there_is_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         fpstore.open(tmp_path / "none")
 
 
-def every_use(store):
+def every_use(store: Store) -> list[Callable[..., Any]]:
     return [
         lambda: store.probe(1),
         lambda: store.probe_many([1]),
@@ -351,7 +362,7 @@ def every_use(store):
     ]
 
 
-def test_every_use_of_a_closed_store_is_refused_with_its_path(folder):
+def test_every_use_of_a_closed_store_is_refused_with_its_path(folder: Path) -> None:
     store = fpstore.open(folder)
     store.close()
     store.close()
@@ -360,15 +371,15 @@ def test_every_use_of_a_closed_store_is_refused_with_its_path(folder):
             use()
 
 
-def test_the_with_statement_closes_even_after_an_error(folder):
+def test_the_with_statement_closes_even_after_an_error(folder: Path) -> None:
     with pytest.raises(ZeroDivisionError), fpstore.open(folder) as store:
         _ = 1 / 0
     with pytest.raises(StoreClosed):
         store.probe(1)
 
 
-def test_closing_unmaps_the_segment(folder):
-    def mapped():
+def test_closing_unmaps_the_segment(folder: Path) -> None:
+    def mapped() -> bool:
         with open("/proc/self/maps") as maps:
             return str(segment_path(folder)) in maps.read()
 
@@ -379,7 +390,7 @@ def test_closing_unmaps_the_segment(folder):
     assert not mapped()
 
 
-def test_a_store_that_nobody_closes_is_a_resource_warning(folder):
+def test_a_store_that_nobody_closes_is_a_resource_warning(folder: Path) -> None:
     stores_left = [fpstore.open(folder)]
     with pytest.warns(ResourceWarning, match=r"open for reading, k 3, plan paper-4> was never closed"):
         stores_left.clear()
@@ -387,7 +398,7 @@ def test_a_store_that_nobody_closes_is_a_resource_warning(folder):
     fpstore.open(folder).close()
 
 
-def test_a_store_that_does_not_open_warns_of_nothing(tmp_path):
+def test_a_store_that_does_not_open_warns_of_nothing(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(CorruptStore):
@@ -395,7 +406,7 @@ def test_a_store_that_does_not_open_warns_of_nothing(tmp_path):
         gc.collect()
 
 
-def in_child(action):
+def in_child(action: Callable[..., Any]) -> None:
     """Run action in a fork of this process; assert that it returned."""
     pid = os.fork()
     if pid == 0:
@@ -413,8 +424,8 @@ def in_child(action):
     assert done == (pid, 0)
 
 
-def test_a_fork_is_told_to_open_the_store_again(folder):
-    def child():
+def test_a_fork_is_told_to_open_the_store_again(folder: Path) -> None:
+    def child() -> None:
         for use in every_use(store):
             with pytest.raises(StoreClosed, match="the store was opened before a fork; open it again here"):
                 use()
@@ -428,7 +439,7 @@ def test_a_fork_is_told_to_open_the_store_again(folder):
 
 
 @pytest.mark.slow
-def test_a_fork_can_close_a_store_that_another_thread_was_probing(tmp_path):
+def test_a_fork_can_close_a_store_that_another_thread_was_probing(tmp_path: Path) -> None:
     fingerprints = KINDS["one_prefix"](1 << 17, np.random.default_rng(1))
     with fpstore.build(tmp_path / "s", fingerprints, None, plan="paper-4") as store:
         view = store.segments[0].view
@@ -442,13 +453,15 @@ def test_a_fork_can_close_a_store_that_another_thread_was_probing(tmp_path):
         worker.join()
 
 
-def test_a_pickled_store_opens_the_same_path(folder):
+def test_a_pickled_store_opens_the_same_path(folder: Path) -> None:
     with fpstore.open(folder) as store, pickle.loads(pickle.dumps(store)) as copy:
         assert (copy.path, rows(copy.probe(int(some()[3])))) == (store.path, rows(store.probe(int(some()[3]))))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_closing_waits_for_a_probe_in_another_thread(tmp_path, monkeypatch, threads):
+def test_closing_waits_for_a_probe_in_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
     # One prefix for all: each query looks at every key, so that the probe takes a while.
     monkeypatch.setattr(stores, "SLICE_QUERIES", 64)
     fingerprints = distinct(KINDS["one_prefix"](1 << 18, np.random.default_rng(1)))
@@ -458,7 +471,7 @@ def test_closing_waits_for_a_probe_in_another_thread(tmp_path, monkeypatch, thre
     view = store.segments[0].view
     outcome = []
 
-    def probe():
+    def probe() -> None:
         try:
             outcome.append(store.probe_many(queries, threads=threads))
         except StoreClosed as error:
@@ -479,7 +492,7 @@ def test_closing_waits_for_a_probe_in_another_thread(tmp_path, monkeypatch, thre
 
 
 @pytest.mark.slow
-def test_many_threads_may_use_and_close_a_store_at_once(tmp_path):
+def test_many_threads_may_use_and_close_a_store_at_once(tmp_path: Path) -> None:
     fingerprints = KINDS["clustered"](20_000, np.random.default_rng(2))
     with fpstore.build(tmp_path / "first", fingerprints, plan="paper-4") as store:
         expected = rows(store.probe_many(fingerprints[:300]))
@@ -488,7 +501,7 @@ def test_many_threads_may_use_and_close_a_store_at_once(tmp_path):
         store = fpstore.build(tmp_path / "s", fingerprints, plan="paper-4")
         wrong = []
 
-        def work(store=store, wrong=wrong):
+        def work(store: fpstore.Store = store, wrong: Any = wrong) -> None:
             try:
                 while True:
                     if rows(store.probe_many(fingerprints[:300], threads=2)) != expected:

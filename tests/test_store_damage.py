@@ -1,6 +1,11 @@
 """What is on disk is a stranger's: a store that is damaged, or put together of parts of others, says so in one line."""
 
+# mypy: disable-error-code="arg-type, attr-defined, type-arg, union-attr"
+
 import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,27 +18,29 @@ from fpstore.living import opening
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.state import Settings
 from fpstore.plans import families as plans
+from fpstore.store import Store
+from fpstore.types import Keys
 
 COUNT = 500
 
 
-def some(count=COUNT, seed=1):
+def some(count: int = COUNT, seed: int = 1) -> Keys:
     return uniform(count, np.random.default_rng(seed))
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     """A store of some(), with row numbers."""
     fpstore.build(tmp_path / "s", some(), plan="paper-4").close()
     return tmp_path / "s"
 
 
-def segment_path(folder):
+def segment_path(folder: Path) -> Path:
     (path,) = (folder / "segments").iterdir()
     return path
 
 
-def every_use(store):
+def every_use(store: Store | None) -> list[Callable[..., Any]]:
     return [
         lambda: store.probe(1),
         lambda: store.probe_many([1]),
@@ -46,12 +53,12 @@ def every_use(store):
     ]
 
 
-def one_line(error):
+def one_line(error: pytest.ExceptionInfo) -> str:
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
-def test_a_missing_segment_is_named(folder):
+def test_a_missing_segment_is_named(folder: Path) -> None:
     path = segment_path(folder)
     path.unlink()
     with pytest.raises(CorruptStore) as error:
@@ -59,7 +66,7 @@ def test_a_missing_segment_is_named(folder):
     assert one_line(error) == f"{path}: missing, though the catalog names it"
 
 
-def test_a_segment_that_is_cut_short_is_named(folder):
+def test_a_segment_that_is_cut_short_is_named(folder: Path) -> None:
     path = segment_path(folder)
     whole = path.read_bytes()
     for size in (0, 63, 64, 1000, len(whole) - 1):
@@ -69,7 +76,7 @@ def test_a_segment_that_is_cut_short_is_named(folder):
         assert one_line(error).startswith(f"{path}: ")
 
 
-def test_a_segment_of_another_store_is_refused(folder, tmp_path):
+def test_a_segment_of_another_store_is_refused(folder: Path, tmp_path: Path) -> None:
     fpstore.build(tmp_path / "other", some(seed=2), plan="paper-4").close()
     path = segment_path(folder)
     shutil.copyfile(segment_path(tmp_path / "other"), path)
@@ -78,7 +85,7 @@ def test_a_segment_of_another_store_is_refused(folder, tmp_path):
     assert one_line(error).startswith(f"{path}: not the segment that the catalog names: found (")
 
 
-def recreate_catalog(folder, **changes):
+def recreate_catalog(folder: Path, **changes: Any) -> None:
     """The store's catalog, written anew with other settings."""
     with Catalog.open(folder) as catalog:
         state = catalog.state()
@@ -96,7 +103,9 @@ def recreate_catalog(folder, **changes):
         ({"ids": False}, r"\('gap', True", r"\('gap', False"),
     ],
 )
-def test_a_catalog_that_says_something_else_than_the_segment_is_refused(folder, changes, found, expected):
+def test_a_catalog_that_says_something_else_than_the_segment_is_refused(
+    folder: Path, changes: Any, found: str, expected: str
+) -> None:
     recreate_catalog(folder, **changes)
     with pytest.raises(
         CorruptStore, match=f"not the segment that the catalog names: found .*{found}.*{expected}"
@@ -114,21 +123,21 @@ def test_a_catalog_that_says_something_else_than_the_segment_is_refused(folder, 
         ({"k": 4}, r"catalog: k 4, expected at most 3 \(plan paper-4\)"),
     ],
 )
-def test_a_catalog_whose_plan_does_not_hold_is_refused(folder, changes, message):
+def test_a_catalog_whose_plan_does_not_hold_is_refused(folder: Path, changes: Any, message: str) -> None:
     recreate_catalog(folder, **changes)
     with pytest.raises(CorruptStore, match=f"^{folder}: {message}$") as error:
         fpstore.open(folder)
     one_line(error)
 
 
-def test_a_damaged_catalog_is_refused(folder):
+def test_a_damaged_catalog_is_refused(folder: Path) -> None:
     data = bytearray((folder / "catalog.mdb").read_bytes())
     (folder / "catalog.mdb").write_bytes(data[:100])
     with pytest.raises(CorruptStore, match=f"^{folder}"):
         fpstore.open(folder)
 
 
-def test_a_segment_of_a_later_version_says_so(folder):
+def test_a_segment_of_a_later_version_says_so(folder: Path) -> None:
     path = segment_path(folder)
     data = bytearray(path.read_bytes())
     data[8] = 9
@@ -138,7 +147,7 @@ def test_a_segment_of_a_later_version_says_so(folder):
     one_line(error)
 
 
-def test_damage_met_by_any_use_names_the_file(tmp_path):
+def test_damage_met_by_any_use_names_the_file(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     fpstore.build(folder, some(20_000)).close()
     path = segment_path(folder)
@@ -159,7 +168,7 @@ def test_damage_met_by_any_use_names_the_file(tmp_path):
         store.stats()  # which are in the records
 
 
-def test_damaged_ids_are_an_error_and_not_other_ids(tmp_path):
+def test_damaged_ids_are_an_error_and_not_other_ids(tmp_path: Path) -> None:
     fingerprints = some(20_000)
     fpstore.build(tmp_path / "s", fingerprints).close()
     path = segment_path(tmp_path / "s")
@@ -171,17 +180,19 @@ def test_damaged_ids_are_an_error_and_not_other_ids(tmp_path):
         store.probe_many(fingerprints)
 
 
-def test_a_store_that_is_replaced_while_it_is_opened_opens_as_the_new_one(folder, monkeypatch):
+def test_a_store_that_is_replaced_while_it_is_opened_opens_as_the_new_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = opening.open_part
     replacements = iter([some(seed=2), some(seed=3)])
 
-    def open_late(path, *rest):
+    def open_late(path: Path, *rest: object) -> Any:
         for fingerprints in replacements:
             fpstore_build(path, fingerprints, force=True).close()
             break
         return first(path, *rest)
 
-    def fpstore_build(*args, **options):
+    def fpstore_build(*args: object, **options: Any) -> Store:
         with monkeypatch.context() as patch:
             patch.setattr(opening, "open_part", first)
             return fpstore.build(*args, **options)
@@ -194,11 +205,13 @@ def test_a_store_that_is_replaced_while_it_is_opened_opens_as_the_new_one(folder
 
 
 @pytest.mark.parametrize("error", [OSError(9, "Bad file descriptor"), CorruptStore("x"), ValueError("mmap closed")])
-def test_what_goes_wrong_because_the_store_was_closed_meanwhile_is_no_damage(folder, monkeypatch, error):
-    def fail(*_arguments):
+def test_what_goes_wrong_because_the_store_was_closed_meanwhile_is_no_damage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: Any
+) -> None:
+    def fail(*_arguments: object) -> None:
         raise error
 
-    def close_and_fail(*_arguments):
+    def close_and_fail(*_arguments: object) -> None:
         store.close()
         raise error
 

@@ -20,35 +20,35 @@ TEXTS = st.text(max_size=80) | st.lists(
 @example("...")
 @example("abc")
 @example("How are you? I Am fine. blar blar blar blar blar Thanks. " * 50)
-def test_a_text_has_the_fingerprint_that_the_package_gives_it(text):
+def test_a_text_has_the_fingerprint_that_the_package_gives_it(text: str) -> None:
     assert PYPI.fingerprint(text) == Simhash(text).value
 
 
 @given(st.lists(st.text(max_size=10), max_size=400))
-def test_a_list_of_tokens_has_the_fingerprint_that_the_package_gives_it(tokens):
+def test_a_list_of_tokens_has_the_fingerprint_that_the_package_gives_it(tokens: list[str]) -> None:
     assert simhash_of_features(tokens, hash="md5") == (Simhash(tokens).value if tokens else 0)
 
 
 @given(st.dictionaries(st.text(max_size=10), st.integers(0, 200), min_size=1, max_size=300))
-def test_weighted_tokens_have_the_fingerprint_that_the_package_gives_them(weighted):
+def test_weighted_tokens_have_the_fingerprint_that_the_package_gives_them(weighted: dict[str, int]) -> None:
     expected = Simhash(weighted).value
     assert simhash_of_features(weighted, hash="md5") == expected
     assert simhash_of_features(list(weighted.items()), hash="md5") == expected == Simhash(list(weighted.items())).value
 
 
 @given(st.dictionaries(st.text(max_size=10), st.integers(1, 1 << 20).map(lambda n: n / 256), min_size=1))
-def test_weights_that_are_no_whole_numbers_are_those_of_the_package(weighted):
+def test_weights_that_are_no_whole_numbers_are_those_of_the_package(weighted: dict[str, float]) -> None:
     assert simhash_of_features(weighted, hash="md5") == Simhash(weighted).value
 
 
-def test_words_in_rows_are_tokens_for_the_package():
+def test_words_in_rows_are_tokens_for_the_package() -> None:
     text = "one two three four five six seven"
     words = text.split()
     rows = [" ".join(words[i : i + 4]) for i in range(4)]
     assert Recipe("rows", hash="md5").fingerprint(text) == Simhash(rows).value
 
 
-def rule_of_simhash_py(hashes):
+def rule_of_simhash_py(hashes: list[int]) -> int:
     """A bit is set where more of the hashes have it than have not."""
     sums = [sum(1 if value >> bit & 1 else -1 for value in hashes) for bit in range(64)]
     return sum(1 << bit for bit in range(64) if sums[bit] > 0)
@@ -57,24 +57,24 @@ def rule_of_simhash_py(hashes):
 @given(st.lists(U64, max_size=60))
 @example([])
 @example([1, 2])
-def test_hashes_have_the_fingerprint_of_the_rule_of_simhash_py(hashes):
+def test_hashes_have_the_fingerprint_of_the_rule_of_simhash_py(hashes: list[int]) -> None:
     assert simhash_of_hashes(hashes) == rule_of_simhash_py(hashes)
 
 
 @given(st.lists(st.tuples(U64, st.integers(0, 9)), max_size=30))
-def test_a_weight_is_as_many_of_the_hash(weighted):
+def test_a_weight_is_as_many_of_the_hash(weighted: list[tuple[int, int]]) -> None:
     hashes, weights = [value for value, _ in weighted], [weight for _, weight in weighted]
     repeated = [value for value, weight in weighted for _ in range(weight)]
     assert simhash_of_hashes(hashes, weights) == rule_of_simhash_py(repeated)
 
 
 @pytest.mark.parametrize("hash", ["xxh3", "xxh64", "md5", "sha256"])
-def test_the_shingles_of_a_recipe_are_features(hash):
+def test_the_shingles_of_a_recipe_are_features(hash: str) -> None:
     recipe = Recipe("one", shingle=1, hash=hash)
     assert simhash_of_features(["ab", "cd", "cd"], hash) == recipe.fingerprint("ab cd cd")
 
 
-def test_what_has_no_meaning_is_refused():
+def test_what_has_no_meaning_is_refused() -> None:
     with pytest.raises(ValueError, match=r"weights: found -1\.0, expected none below 0"):
         simhash_of_hashes([1, 2], [1, -1])
     with pytest.raises(ValueError, match="found 2 hashes with 1 weights"):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import plain_recipe
@@ -21,7 +22,7 @@ PLAIN_TOKENS = ("words", "characters", "letters", "chinese")
 
 
 @st.composite
-def recipes(draw):
+def recipes(draw: st.DrawFn) -> Recipe:
     tokens = draw(st.sampled_from([*PLAIN_TOKENS, "whole"]))
     words = tokens in ("words", "chinese")
     return Recipe(
@@ -36,7 +37,7 @@ def recipes(draw):
     )
 
 
-def assert_as_twin(recipe, text):
+def assert_as_twin(recipe: Recipe, text: str) -> None:
     assert recipe.fingerprint(text) == plain_recipe.fingerprint_of(recipe, text)
     expected = plain_recipe.features_of(recipe, text)
     hashes, weights = recipe.features(text)
@@ -46,7 +47,7 @@ def assert_as_twin(recipe, text):
 
 
 @given(recipes(), TEXTS)
-def test_every_composition_equals_the_plain_twin(recipe, text):
+def test_every_composition_equals_the_plain_twin(recipe: Recipe, text: str) -> None:
     assert_as_twin(recipe, text)
 
 
@@ -56,11 +57,11 @@ def test_every_composition_equals_the_plain_twin(recipe, text):
 @example(text="ﬁne ＦＵＬＬ width ① ²³ ǅ ß ẞ İstanbul Σίσυφος")
 @example(text="\ud800 lone \udfff surrogates \ud83d here")
 @example(text="nul\0between\0words and_under_scores 日本語 テキスト 𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𠀀𠀁")
-def test_every_preset_equals_the_plain_twin(preset, text):
+def test_every_preset_equals_the_plain_twin(preset: Any, text: Any) -> None:
     assert_as_twin(preset, text)
 
 
-def test_weights_of_an_idf_model_equal_the_plain_twin():
+def test_weights_of_an_idf_model_equal_the_plain_twin() -> None:
     recipe = Recipe("words", shingle=1)
     learner = Learner(recipe)
     for text in ("the cat", "the dog", "the cat and the dog"):
@@ -71,13 +72,13 @@ def test_weights_of_an_idf_model_equal_the_plain_twin():
 @pytest.mark.parametrize("tokens", PLAIN_TOKENS)
 @given(data=st.binary(max_size=60) | st.text(max_size=30).map(lambda text: text.encode("utf-8", "ignore")))
 @example(data="中文".encode()[:-1] + b"\xff\xc0\x80")
-def test_bytes_are_utf8_and_what_is_not_becomes_the_replacement_character(tokens, data):
+def test_bytes_are_utf8_and_what_is_not_becomes_the_replacement_character(tokens: str, data: bytes) -> None:
     recipe = Recipe("bytes", tokens=tokens, shingle=2)
     assert recipe.fingerprint(data) == recipe.fingerprint(data.decode("utf-8", "replace"))
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
-def test_batch_and_threads_change_nothing(preset):
+def test_batch_and_threads_change_nothing(preset: Recipe) -> None:
     texts = [f"{number} 我来到北京 the quick brown fox {'jumps over ' * (number % 40)}" for number in range(300)]
     one_by_one = [preset.fingerprint(text) for text in texts]
     assert preset.fingerprint_many(texts).tolist() == one_by_one
@@ -86,11 +87,11 @@ def test_batch_and_threads_change_nothing(preset):
 
 
 @pytest.mark.parametrize("text", ["", " ", "\0", "... --- !!!", "\ud800", "\u200b\ufeff"])
-def test_a_text_without_words_has_the_fingerprint_zero(text):
+def test_a_text_without_words_has_the_fingerprint_zero(text: str) -> None:
     assert fptext.fingerprint(text) == 0
 
 
-def test_equal_texts_are_one_exact_fingerprint_and_other_texts_another():
+def test_equal_texts_are_one_exact_fingerprint_and_other_texts_another() -> None:
     exact = PRESETS["exact"]
     assert exact.fingerprint("A  text,\n\tas it is ") == exact.fingerprint("a text, as it IS")
     assert exact.fingerprint("a text, as it is") != exact.fingerprint("a text as it is")
@@ -98,7 +99,7 @@ def test_equal_texts_are_one_exact_fingerprint_and_other_texts_another():
 
 
 @given(st.lists(st.text(max_size=60), max_size=20))
-def test_fingerprint_many_equals_fingerprint_of_each(texts):
+def test_fingerprint_many_equals_fingerprint_of_each(texts: list[str]) -> None:
     many = fptext.fingerprint_many(texts)
     assert many.dtype == np.uint64
     assert many.tolist() == [fptext.fingerprint(text) for text in texts]
@@ -106,7 +107,7 @@ def test_fingerprint_many_equals_fingerprint_of_each(texts):
 
 @pytest.mark.parametrize("tokens", ["words", "chinese"])
 @pytest.mark.parametrize("wrong", [bytearray(b"x"), None, 7])
-def test_what_is_no_text_is_a_type_error(tokens, wrong):
+def test_what_is_no_text_is_a_type_error(tokens: str, wrong: Any) -> None:
     recipe = Recipe("any", tokens=tokens)
     with pytest.raises(TypeError, match="expected str or bytes"):
         recipe.fingerprint(wrong)
@@ -117,12 +118,12 @@ def test_what_is_no_text_is_a_type_error(tokens, wrong):
 
 
 @pytest.mark.parametrize("text", ["four words of text", b"bytes"])
-def test_one_text_in_place_of_a_sequence_is_a_type_error(text):
+def test_one_text_in_place_of_a_sequence_is_a_type_error(text: Any) -> None:
     with pytest.raises(TypeError, match="found one"):
         fptext.fingerprint_many(text)
 
 
-def test_the_record_of_the_default():
+def test_the_record_of_the_default() -> None:
     assert DEFAULT.to_json() == {
         "name": "web-en",
         "version": 2,
@@ -139,13 +140,13 @@ def test_the_record_of_the_default():
 
 
 @given(recipes())
-def test_a_recipe_survives_json(recipe):
+def test_a_recipe_survives_json(recipe: Recipe) -> None:
     assert Recipe.from_json(json.loads(json.dumps(recipe.to_json()))) == recipe
 
 
-def test_a_recipe_cannot_be_changed():
+def test_a_recipe_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        DEFAULT.shingle = 5
+        DEFAULT.shingle = 5  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -171,14 +172,14 @@ def test_a_recipe_cannot_be_changed():
         ({"hash": "md4"}, "recipe hash: found 'md4', expected xxh3 or xxh64 or md5 or sha256"),
     ],
 )
-def test_a_wrong_value_of_a_field_is_refused_by_name(change, message):
+def test_a_wrong_value_of_a_field_is_refused_by_name(change: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Recipe(**(DEFAULT.to_json() | change))
     with pytest.raises(ValueError, match=message):
         Recipe.from_json(DEFAULT.to_json() | change)
 
 
-def test_a_missing_field_and_an_unknown_one_are_refused():
+def test_a_missing_field_and_an_unknown_one_are_refused() -> None:
     record = DEFAULT.to_json()
     with pytest.raises(ValueError, match="expected name, version, html, normalisation"):
         Recipe.from_json(record | {"stemmer": "snowball"})
@@ -188,7 +189,7 @@ def test_a_missing_field_and_an_unknown_one_are_refused():
 
 
 @pytest.mark.parametrize("record", [None, [], "words-4", 1])
-def test_a_record_that_is_no_object_is_refused(record):
+def test_a_record_that_is_no_object_is_refused(record: Any) -> None:
     with pytest.raises(ValueError, match="expected an object"):
         Recipe.from_json(record)
 
@@ -196,13 +197,13 @@ def test_a_record_that_is_no_object_is_refused(record):
 @pytest.mark.parametrize(
     ("version", "advice"), [(1, "build again"), (0, "build again"), (3, "a later fpstore reads it")]
 )
-def test_another_version_is_unsupported_whatever_its_fields(version, advice):
+def test_another_version_is_unsupported_whatever_its_fields(version: int, advice: str) -> None:
     with pytest.raises(UnsupportedVersion, match=f"found {version}, expected 2; {advice}"):
         Recipe.from_json({"version": version, "something": "else"})
     with pytest.raises(UnsupportedVersion, match=f"found {version}, expected 2; {advice}"):
         Recipe("other", version=version)
 
 
-def test_names_of_presets_are_their_own():
+def test_names_of_presets_are_their_own() -> None:
     assert all(preset.name == name for name, preset in PRESETS.items())
     assert PRESETS[DEFAULT.name] is DEFAULT

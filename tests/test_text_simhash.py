@@ -1,12 +1,16 @@
 """The compiled core against a plain twin: hashes, shingles, weights, threads, and what its door refuses."""
 
+# mypy: disable-error-code="comparison-overlap"
+
 import hashlib
 import math
 import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,7 +20,7 @@ from hypothesis import strategies as st
 
 from fpstore.text._simhash import Idf, features, hash_of, measure, simhash_of, tokens_of, xxh3, xxh64
 
-HASHES = {
+HASHES: dict[str, Callable[[bytes], int]] = {
     "xxh3": xxhash.xxh3_64_intdigest,
     "xxh64": xxhash.xxh64_intdigest,
     "md5": lambda data: int.from_bytes(hashlib.md5(data).digest()[-8:], "big"),
@@ -26,7 +30,9 @@ WEIGHTS = ("frequency", "presence", "capped", "log")
 ONE = 1 << 16
 
 
-def shingles(text, tokens="words", shingle=4, normalisation="nfkc-casefold"):
+def shingles(
+    text: str, tokens: str = "words", shingle: int = 4, normalisation: str = "nfkc-casefold"
+) -> tuple[list[Any], int] | tuple[list[str], int]:
     """The shingles of text, of tokens that test_text_unicode compares with re."""
     found = tokens_of(text, tokens=tokens, normalisation=normalisation)
     joint = "" if tokens == "characters" else " "
@@ -34,25 +40,25 @@ def shingles(text, tokens="words", shingle=4, normalisation="nfkc-casefold"):
     return [joint.join(found[i : i + shingle]) for i in range(count)], len(found)
 
 
-def weight_of(count, weights):
+def weight_of(count: int, weights: str) -> int:
     """In units of 2^-16."""
     if weights == "log":
         return int(((1 + Decimal(count).ln()) * ONE).to_integral_value(ROUND_HALF_UP))
     return ONE * {"frequency": count, "presence": 1, "capped": min(count, 4)}[weights]
 
 
-def twin_features(text, weights="frequency", hash="xxh3", **steps):
+def twin_features(text: str, weights: str = "frequency", hash: str = "xxh3", **steps: Any) -> dict[int, int]:
     counts = Counter(HASHES[hash](shingle.encode()) for shingle in shingles(text, **steps)[0])
     return {value: weight_of(count, weights) for value, count in sorted(counts.items())}
 
 
-def sign(weighted):
+def sign(weighted: dict[int, int]) -> int:
     total = sum(weighted.values())
     ones = [sum(weight for value, weight in weighted.items() if value >> bit & 1) for bit in range(64)]
     return sum(1 << bit for bit in range(64) if 2 * ones[bit] > total)
 
 
-def assert_as_twin(text, **steps):
+def assert_as_twin(text: str, **steps: Any) -> None:
     expected = twin_features(text, **steps)
     fingerprints, counts = measure([text], **steps)
     assert int(fingerprints[0]) == sign(expected)
@@ -67,26 +73,26 @@ LENGTHS = [*range(300), 511, 512, 513, *range(1020, 1030), 1087, 1088, 1089, 204
 
 
 @pytest.mark.parametrize("name", HASHES)
-def test_a_hash_equals_the_package_at_every_length(name):
+def test_a_hash_equals_the_package_at_every_length(name: str) -> None:
     source = random.Random(64)
     for size in LENGTHS:
         for data in (bytes(size), b"\xff" * size, source.randbytes(size)):
             assert hash_of(data, name) == HASHES[name](data), data.hex()
 
 
-def test_the_hashes_of_nothing_are_the_published_values():
+def test_the_hashes_of_nothing_are_the_published_values() -> None:
     assert xxh64(b"") == 0xEF46DB3751D8E999
     assert xxh3(b"") == 0x2D06800538D394C2
 
 
 @given(st.binary(max_size=5000))
-def test_a_hash_equals_the_package_on_random_bytes(data):
+def test_a_hash_equals_the_package_on_random_bytes(data: bytes) -> None:
     assert xxh64(data) == xxhash.xxh64_intdigest(data)
     assert xxh3(data) == xxhash.xxh3_64_intdigest(data)
 
 
 @given(st.binary(min_size=1, max_size=300), st.integers(0, 63))
-def test_a_hash_does_not_care_how_its_bytes_are_aligned(data, shift):
+def test_a_hash_does_not_care_how_its_bytes_are_aligned(data: bytes, shift: int) -> None:
     moved = memoryview(bytes(shift) + data)[shift:]
     assert xxh64(moved) == xxhash.xxh64_intdigest(data)
     assert xxh3(moved) == xxhash.xxh3_64_intdigest(data)
@@ -102,7 +108,9 @@ WORDY = st.lists(st.sampled_from(["a", "the", "of", "word", "Größe", "中文",
     st.sampled_from(WEIGHTS),
     st.sampled_from(list(HASHES)),
 )
-def test_a_text_is_measured_as_the_plain_twin_does(text, tokens, shingle, weights, hash):
+def test_a_text_is_measured_as_the_plain_twin_does(
+    text: str, tokens: str, shingle: int, weights: str, hash: str
+) -> None:
     if tokens == "separated":
         text = text.replace(" ", "\x1f")
     assert_as_twin(text, tokens=tokens, shingle=shingle, weights=weights, hash=hash)
@@ -112,7 +120,7 @@ def test_a_text_is_measured_as_the_plain_twin_does(text, tokens, shingle, weight
 @pytest.mark.parametrize("tokens", ["words", "characters"])
 @pytest.mark.parametrize("shingle", [1, 4, 64])
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_a_long_text_is_measured_as_the_plain_twin_does(tokens, shingle, weights):
+def test_a_long_text_is_measured_as_the_plain_twin_does(tokens: Any, shingle: Any, weights: Any) -> None:
     source = random.Random(shingle)
     words = ["".join(source.choices("etaoinshrdlu_0é", k=source.randint(1, 14))) for _ in range(3000)]
     text = "".join(
@@ -122,7 +130,7 @@ def test_a_long_text_is_measured_as_the_plain_twin_does(tokens, shingle, weights
 
 
 @pytest.mark.parametrize("shingle", [1, 2, 4, 64])
-def test_words_longer_than_a_piece_are_hashed_whole(shingle):
+def test_words_longer_than_a_piece_are_hashed_whole(shingle: int) -> None:
     rng = np.random.default_rng(7)
     sizes = [*rng.integers(1, 60_000, 70), 4_095, 4_096, 4_097, 8_192]
     assert_as_twin(" ".join("ab"[size & 1] * int(size) for size in sizes), shingle=shingle)
@@ -130,13 +138,13 @@ def test_words_longer_than_a_piece_are_hashed_whole(shingle):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 254, 255, 256, 511, 1000, 65_537])
-def test_sums_of_any_number_of_shingles_do_not_overflow(count):
+def test_sums_of_any_number_of_shingles_do_not_overflow(count: Any) -> None:
     fingerprint = xxh3(b"same")
     assert measure(["same " * count], shingle=1)[0].tolist() == [fingerprint]
     assert_as_twin(" ".join(str(number) for number in range(count)), shingle=1)
 
 
-def test_a_tie_leaves_the_bit_clear():
+def test_a_tie_leaves_the_bit_clear() -> None:
     one, two = xxh3(b"one"), xxh3(b"two")
     assert measure(["one two"], shingle=1)[0].tolist() == [one & two]
     assert measure(["one two one"], shingle=1)[0].tolist() == [one]
@@ -144,42 +152,42 @@ def test_a_tie_leaves_the_bit_clear():
 
 
 @pytest.mark.parametrize("text", ["", b"", " ", "\0", "... !!!", "\ud800", b"\xff\xfe"])
-def test_a_text_without_words_has_the_fingerprint_zero_and_no_tokens(text):
+def test_a_text_without_words_has_the_fingerprint_zero_and_no_tokens(text: bytes | str) -> None:
     fingerprints, counts = measure([text])
     assert (fingerprints.tolist(), counts.tolist()) == ([0], [0])
     assert [column.tolist() for column in features(text)] == [[], []]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_a_text_with_fewer_tokens_than_a_shingle_is_one_shingle_of_all(count):
+def test_a_text_with_fewer_tokens_than_a_shingle_is_one_shingle_of_all(count: int) -> None:
     text = " ".join(["one", "two", "three", "four"][:count])
     fingerprints, counts = measure([f"  {text.title()}! "])
     assert (fingerprints.tolist(), counts.tolist()) == ([xxh3(text.encode())], [count])
 
 
-def test_characters_are_joined_by_nothing_and_white_space_is_one_space():
+def test_characters_are_joined_by_nothing_and_white_space_is_one_space() -> None:
     assert measure(["\t a\r\n\x00 b \x1f"], tokens="characters", shingle=3)[0].tolist() == [xxh3(b"a b")]
     assert measure(["ab"], tokens="characters", shingle=3)[0].tolist() == [xxh3(b"ab")]
 
 
-def test_separated_tokens_keep_what_is_in_them_and_empty_ones_are_none():
+def test_separated_tokens_keep_what_is_in_them_and_empty_ones_are_none() -> None:
     fingerprints, counts = measure(["\x1fNew York\x1f\x1fis big\x1f"], tokens="separated", normalisation="none")
     assert (fingerprints.tolist(), counts.tolist()) == ([xxh3(b"New York is big")], [2])
 
 
-def test_logarithms_are_rounded_alike_everywhere():
+def test_logarithms_are_rounded_alike_everywhere() -> None:
     # As far from the middle between two weights as no logarithm of a processor errs.
     for count in [*range(1, 5000), *(2**power + step for power in range(13, 31) for step in (-1, 0, 1))]:
         exact = (1 + Decimal(count).ln()) * ONE
         assert abs(exact % 1 - Decimal("0.5")) > 32 * math.ulp(float(exact)), count
 
 
-def idf_of(weights, unseen):
+def idf_of(weights: dict[str, float] | dict[str, np.float64], unseen: float) -> Idf:
     hashes = np.array([xxh3(shingle.encode()) for shingle in weights], dtype=np.uint64)
     return Idf(hashes, np.array(list(weights.values()), dtype=np.float64), unseen)
 
 
-def test_idf_multiplies_how_often_a_shingle_occurs():
+def test_idf_multiplies_how_often_a_shingle_occurs() -> None:
     model = idf_of({"a": 0.5, "b": 2.25, "zero": 0.0}, unseen=3.0)
     hashes, weighed = features("a A b c c zero", shingle=1, weights="idf", idf=model)
     expected = {xxh3(b"a"): 1.0, xxh3(b"b"): 2.25, xxh3(b"c"): 6.0, xxh3(b"zero"): 0.0}
@@ -188,7 +196,7 @@ def test_idf_multiplies_how_often_a_shingle_occurs():
     assert fingerprints.tolist() == [sign({value: int(weight * ONE) for value, weight in expected.items()})]
 
 
-def test_idf_of_many_shingles_finds_each():
+def test_idf_of_many_shingles_finds_each() -> None:
     rng = np.random.default_rng(5)
     weights = {str(number): weight for number, weight in enumerate(rng.uniform(0, 1024, 10_000))}
     model = idf_of(weights, unseen=1.0)
@@ -197,20 +205,20 @@ def test_idf_of_many_shingles_finds_each():
     assert dict(zip(hashes.tolist(), weighed.tolist(), strict=True)) == expected
 
 
-def test_an_empty_idf_weighs_everything_alike():
+def test_an_empty_idf_weighs_everything_alike() -> None:
     model = idf_of({}, unseen=1.0)
     assert measure(["a b b"], shingle=1, weights="idf", idf=model)[0] == measure(["a b b"], shingle=1)[0]
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1024.1, math.nan, math.inf])
-def test_an_idf_outside_its_range_is_refused(weight):
+def test_an_idf_outside_its_range_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match=r"found weight .*, expected 0\.\.1024"):
         idf_of({"a": weight}, unseen=1.0)
     with pytest.raises(ValueError, match=r"found weight .*, expected 0\.\.1024"):
         idf_of({"a": 1.0}, unseen=weight)
 
 
-def test_an_idf_with_a_hash_twice_or_without_a_weight_is_refused():
+def test_an_idf_with_a_hash_twice_or_without_a_weight_is_refused() -> None:
     with pytest.raises(ValueError, match="found hash 0000000000000007 twice"):
         Idf(np.array([7, 7], dtype=np.uint64), np.array([1.0, 1.0]), 1.0)
     with pytest.raises(ValueError, match="found 1 hashes with 0 weights"):
@@ -218,25 +226,25 @@ def test_an_idf_with_a_hash_twice_or_without_a_weight_is_refused():
 
 
 @given(st.dictionaries(st.integers(0, 2**64 - 1), st.integers(-(2**20), 2**20), max_size=20))
-def test_simhash_of_given_features_is_the_sign_of_their_sums(weighted):
+def test_simhash_of_given_features_is_the_sign_of_their_sums(weighted: dict[int, int]) -> None:
     hashes = np.array(list(weighted), dtype=np.uint64)
     weights = np.array(list(weighted.values()), dtype=np.float64) / 1024
     assert simhash_of(hashes, weights) == sign({value: weight * 64 for value, weight in weighted.items()})
 
 
 @pytest.mark.parametrize("weights", [[math.nan], [math.inf], [2.0**46], [2.0**45, -(2.0**45)]])
-def test_features_too_heavy_to_be_summed_exactly_are_refused(weights):
+def test_features_too_heavy_to_be_summed_exactly_are_refused(weights: list[float]) -> None:
     with pytest.raises(ValueError, match=r"expected less than 2\^46"):
         simhash_of(np.zeros(len(weights), dtype=np.uint64), np.array(weights))
 
 
-def test_features_without_a_weight_are_refused():
+def test_features_without_a_weight_are_refused() -> None:
     with pytest.raises(ValueError, match="found 2 hashes with 1 weights"):
         simhash_of(np.zeros(2, dtype=np.uint64), np.zeros(1))
 
 
 @pytest.fixture(scope="module")
-def texts():
+def texts() -> list[bytes | str]:
     source = random.Random(3)
     words = ["".join(source.choices("abcdefghijé", k=source.randint(1, 9))) for _ in range(500)]
     sizes = [*(source.randint(0, 300) for _ in range(400)), 100_000, 0, 0, 5_000, 60_000]
@@ -245,7 +253,7 @@ def texts():
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_threads_and_batches_change_nothing(texts, weights):
+def test_threads_and_batches_change_nothing(texts: list[bytes | str], weights: str) -> None:
     fingerprints, counts = measure(texts, weights=weights)
     assert (fingerprints.dtype, counts.dtype) == (np.uint64, np.uint32)
     for threads in (2, 3, 16):
@@ -256,7 +264,7 @@ def test_threads_and_batches_change_nothing(texts, weights):
     assert one_by_one == fingerprints.tolist()
 
 
-def test_no_texts_have_no_fingerprints():
+def test_no_texts_have_no_fingerprints() -> None:
     assert [column.tolist() for column in measure([], threads=4)] == [[], []]
 
 
@@ -273,25 +281,25 @@ def test_no_texts_have_no_fingerprints():
         ({"hash": "md4"}, "hash: found 'md4', expected xxh3 or xxh64 or md5 or sha256"),
     ],
 )
-def test_an_unknown_step_is_refused(steps, message):
+def test_an_unknown_step_is_refused(steps: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         measure(["text"], **steps)
     with pytest.raises(ValueError, match=message):
         features("text", **steps)
 
 
-def test_what_is_no_idf_is_refused():
+def test_what_is_no_idf_is_refused() -> None:
     with pytest.raises(TypeError):
-        measure(["text"], weights="idf", idf={1: 2.0})
+        measure(["text"], weights="idf", idf=cast(Any, {1: 2.0}))
 
 
-def test_no_thread_at_all_is_refused():
+def test_no_thread_at_all_is_refused() -> None:
     with pytest.raises(ValueError, match="threads: found 0, expected at least 1"):
         measure(["text"], threads=0)
 
 
 @pytest.mark.parametrize("wrong", [None, 7, bytearray(b"text"), ["text"]])
-def test_what_is_no_text_is_refused(wrong):
+def test_what_is_no_text_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="expected str or bytes"):
         measure(["fine", wrong])
     with pytest.raises(TypeError, match="expected str or bytes"):
@@ -299,22 +307,22 @@ def test_what_is_no_text_is_refused(wrong):
 
 
 @pytest.mark.parametrize("one", ["text", b"text"])
-def test_one_text_in_place_of_a_sequence_is_refused(one):
+def test_one_text_in_place_of_a_sequence_is_refused(one: Any) -> None:
     with pytest.raises(TypeError, match="expected a sequence of them"):
         measure(one)
 
 
-def test_subclasses_of_str_and_bytes_are_read_as_these():
+def test_subclasses_of_str_and_bytes_are_read_as_these() -> None:
     class Title(str):
         __slots__ = ()
 
-        def encode(self, *args):
+        def encode(self, encoding: str = "", errors: str = "") -> bytes:
             raise AssertionError("its own")
 
     class Data(bytes):
         __slots__ = ()
 
-    texts = [Title("a títle"), Data("a títle".encode()), "a títle", Title("a title"), "a title"]
+    texts: list[str | bytes] = [Title("a títle"), Data("a títle".encode()), "a títle", Title("a title"), "a title"]
     fingerprints = measure(texts)[0].tolist()
     assert len(set(fingerprints[:3])) == len(set(fingerprints[3:])) == 1
 
@@ -344,7 +352,7 @@ for call in (
 """
 
 
-def test_a_word_too_long_for_memory_is_a_memory_error():
+def test_a_word_too_long_for_memory_is_a_memory_error() -> None:
     run = subprocess.run([sys.executable, "-c", LACK], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == [
         "text 0: no memory for 67108864 bytes",
@@ -405,6 +413,6 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("steps", "expected"), GOLDEN)
-def test_golden_fingerprints_never_change(steps, expected):
+def test_golden_fingerprints_never_change(steps: dict[str, int | str] | dict[str, int], expected: list[str]) -> None:
     assert [f"{value:016x}" for value in measure(GOLDEN_TEXTS, **steps)[0].tolist()] == expected
     assert [f"{sign(twin_features(text, **steps)):016x}" for text in GOLDEN_TEXTS] == expected

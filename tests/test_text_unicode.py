@@ -5,6 +5,7 @@ import random
 import sys
 import unicodedata
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -331,14 +332,14 @@ def test_a_str_of_any_width_is_read_whatever_its_length(odd: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["nfc", "", None])
-def test_an_unknown_normalisation_is_refused(wrong: object) -> None:
+def test_an_unknown_normalisation_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match="normalisation: found"):
         normalised("text", wrong)
 
 
 def test_a_text_of_another_type_is_refused() -> None:
     with pytest.raises(TypeError, match="found bytearray, expected str or bytes"):
-        tokens_of(bytearray(b"text"))
+        tokens_of(cast(bytes, bytearray(b"text")))
 
 
 def test_the_tool_refuses_files_of_another_unicode(small_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:

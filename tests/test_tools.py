@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ SECONDS = 120
 
 
 def run_tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, TOOLS / f"{name}.py", *map(str, arguments)]
+    command: list[str | Path] = [sys.executable, TOOLS / f"{name}.py", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
@@ -308,7 +308,7 @@ def test_a_bar_is_met_or_missed(
     found: float, limits: dict[str, float], verdict: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = common.Results("x", common.parse_arguments(common.new_parser("", rounds=1), []))
-    results.bar("it", found, **limits)
+    results.bar("it", found, **cast(Any, limits))
     assert results.missed == (["it"] if verdict == "missed" else [])
     assert results.finish() == 0
     assert verdict in capsys.readouterr().out
@@ -383,8 +383,8 @@ def test_a_stored_key_that_a_batch_does_not_find_is_counted() -> None:
     stored = next(iter(common.stream(bench_scale.SEED, 50_000)))
     answer = common.brute_force(stored, queries)
     assert bench_scale.misses(answer, queries, places, near) == 0
-    without = tuple(column[1:] for column in answer)
-    assert bench_scale.misses((without[0], without[1], without[2]), queries, places, near) == 1
+    without = (answer[0][1:], answer[1][1:], answer[2][1:])
+    assert bench_scale.misses(without, queries, places, near) == 1
     wrong = answer[2].copy()
     wrong[0] += 1
     assert bench_scale.misses((answer[0], answer[1], wrong), queries, places, near) == len(places)

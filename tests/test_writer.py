@@ -1,6 +1,8 @@
 """The writer by itself: when a flush and a merge are due, what waits in memory, and what close does."""
 
 import threading
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,24 +10,26 @@ from living import MORE, SOME, ids_from, keys_of, rows_of, store_of_some, store_
 
 import fpstore
 from fpstore import threads as threading_of_ours
+from fpstore.building.rows import write_rows
 from fpstore.living import changes, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.writer import Writer
+from fpstore.segment.entry import SegmentEntry
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     return store_of_some(tmp_path / "s")
 
 
 @pytest.fixture
-def bare(tmp_path):
+def bare(tmp_path: Path) -> Path:
     return store_without_ids(tmp_path / "bare")
 
 
-def logged(folder):
+def logged(folder: Path) -> int:
     """How many rows the catalog's log has."""
     with Catalog.open(folder) as catalog:
         return sum(len(change.columns[0]) for change in catalog.read().changes)
@@ -35,7 +39,7 @@ def logged(folder):
 
 
 @pytest.mark.parametrize(("rows", "pending"), [(9, 9), (10, 0)])
-def test_so_many_pending_rows_and_no_fewer_become_a_segment(bare, rows, pending):
+def test_so_many_pending_rows_and_no_fewer_become_a_segment(bare: Path, rows: int, pending: int) -> None:
     with writer_of(bare, flush_rows=10) as store:
         for key in SOME[:rows].tolist():
             store.add([key])
@@ -44,7 +48,7 @@ def test_so_many_pending_rows_and_no_fewer_become_a_segment(bare, rows, pending)
         assert keys_of(store) == sorted(SOME[:rows].tolist())
 
 
-def test_so_many_rows_at_once_become_a_segment_without_the_log(bare):
+def test_so_many_rows_at_once_become_a_segment_without_the_log(bare: Path) -> None:
     with writer_of(bare, flush_rows=10) as store:
         store.add(SOME[:10])
         assert (store.stats()["pending"], len(store.segments), logged(bare)) == (0, 1, 0)
@@ -53,7 +57,7 @@ def test_so_many_rows_at_once_become_a_segment_without_the_log(bare):
 
 
 @pytest.mark.parametrize(("smaller", "segments"), [(100, 2), (101, 1)])
-def test_segments_are_merged_when_the_smaller_are_more_than_a_third(folder, smaller, segments):
+def test_segments_are_merged_when_the_smaller_are_more_than_a_third(folder: Path, smaller: int, segments: int) -> None:
     with writer_of(folder, flush_rows=smaller) as store:
         store.add(MORE[:smaller], ids_from(0, smaller))
         store.settle()
@@ -61,7 +65,7 @@ def test_segments_are_merged_when_the_smaller_are_more_than_a_third(folder, smal
         assert keys_of(store) == sorted([*SOME.tolist(), *MORE[:smaller].tolist()])
 
 
-def test_a_merge_leaves_the_larger_segments_alone(bare):
+def test_a_merge_leaves_the_larger_segments_alone(bare: Path) -> None:
     with writer_of(bare, flush_rows=10) as store:
         store.add(SOME)
         store.settle()
@@ -75,7 +79,7 @@ def test_a_merge_leaves_the_larger_segments_alone(bare):
 
 
 @pytest.mark.parametrize(("removed", "left"), [(20, 20), (21, 0)])
-def test_all_is_merged_when_there_are_more_removals_than_the_limit(folder, removed, left):
+def test_all_is_merged_when_there_are_more_removals_than_the_limit(folder: Path, removed: int, left: int) -> None:
     with writer_of(folder, min_removals=20, keys_per_removal=300) as store:
         store.remove(fingerprints=SOME[:removed])
         store.settle()
@@ -83,7 +87,7 @@ def test_all_is_merged_when_there_are_more_removals_than_the_limit(folder, remov
         assert keys_of(store) == sorted(SOME[removed:].tolist())
 
 
-def test_removals_are_kept_as_long_as_a_segment_is_older(folder):
+def test_removals_are_kept_as_long_as_a_segment_is_older(folder: Path) -> None:
     with writer_of(folder, growth=0) as store:
         store.remove(fingerprints=SOME[:5])
         store.add(MORE[:5], ids_from(0, 5))
@@ -94,7 +98,7 @@ def test_removals_are_kept_as_long_as_a_segment_is_older(folder):
         assert (len(store.segments), store.stats()["removals"]) == (1, 0)
 
 
-def test_a_removal_right_after_a_flush_masks_what_was_flushed(bare):
+def test_a_removal_right_after_a_flush_masks_what_was_flushed(bare: Path) -> None:
     # It has the position of the segment, no later one.
     with fpstore.open(bare, "w") as store:
         store.add(SOME)
@@ -107,8 +111,8 @@ def test_a_removal_right_after_a_flush_masks_what_was_flushed(bare):
         assert keys_of(store) == sorted([*SOME[:5].tolist(), *SOME[10:].tolist()])
 
 
-def test_a_thread_that_cannot_be_had_is_an_error_and_nothing_hangs(bare, monkeypatch):
-    def refuse(*_):
+def test_a_thread_that_cannot_be_had_is_an_error_and_nothing_hangs(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     with fpstore.open(bare, "w") as store:
@@ -126,7 +130,7 @@ def test_a_thread_that_cannot_be_had_is_an_error_and_nothing_hangs(bare, monkeyp
 
 
 @pytest.mark.parametrize("piece_rows", [1, 2, 7, 256])
-def test_what_is_stored_of_a_batch_does_not_depend_on_its_pieces(tmp_path, piece_rows):
+def test_what_is_stored_of_a_batch_does_not_depend_on_its_pieces(tmp_path: Path, piece_rows: int) -> None:
     rng = np.random.default_rng(3)
     keys = SOME[rng.integers(0, 12, 60)] ^ (np.uint64(1) << rng.integers(0, 64, 60, dtype=np.uint64))
     found = []
@@ -137,7 +141,7 @@ def test_what_is_stored_of_a_batch_does_not_depend_on_its_pieces(tmp_path, piece
     assert found[0] == found[1]
 
 
-def test_one_that_was_not_stored_does_not_shadow_the_next_piece(bare):
+def test_one_that_was_not_stored_does_not_shadow_the_next_piece(bare: Path) -> None:
     with writer_of(bare, piece_rows=2) as store:
         found = store.add_if_new([0b0, 0b111, 0b111111, 0b111111111])
         assert found.stored.tolist() == [True, False, True, False]
@@ -148,7 +152,7 @@ def test_one_that_was_not_stored_does_not_shadow_the_next_piece(bare):
 
 
 @pytest.mark.parametrize(("rows", "written"), [(99, 0), (100, 100)])
-def test_deferred_rows_are_written_when_there_are_so_many(bare, rows, written):
+def test_deferred_rows_are_written_when_there_are_so_many(bare: Path, rows: int, written: int) -> None:
     with writer_of(bare, "batch", deferred_rows=100) as store:
         store.add(SOME[:50])
         store.add_if_new(SOME[50:rows])
@@ -157,7 +161,7 @@ def test_deferred_rows_are_written_when_there_are_so_many(bare, rows, written):
         assert logged(bare) == rows
 
 
-def test_a_removal_takes_what_waited_with_it(bare):
+def test_a_removal_takes_what_waited_with_it(bare: Path) -> None:
     with fpstore.open(bare, "w", durability="batch") as store:
         store.add(SOME)
         store.remove(fingerprints=SOME[:10])
@@ -168,7 +172,7 @@ def test_a_removal_takes_what_waited_with_it(bare):
 # --- The end ---
 
 
-def test_close_writes_what_waits_and_frees_the_lock(bare):
+def test_close_writes_what_waits_and_frees_the_lock(bare: Path) -> None:
     closed = Writer(bare, deferred=True)
     closed.add(SOME, None)
     assert logged(bare) == 0
@@ -177,10 +181,12 @@ def test_close_writes_what_waits_and_frees_the_lock(bare):
     Writer(bare).close()
 
 
-def test_close_ends_a_flush_where_it_is_and_the_rows_stay_in_the_log(bare, monkeypatch):
-    begun, go_on, real = threading.Event(), threading.Event(), writer.write_rows
+def test_close_ends_a_flush_where_it_is_and_the_rows_stay_in_the_log(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, real = threading.Event(), threading.Event(), write_rows
 
-    def slow(*arguments):
+    def slow(*arguments: Any) -> SegmentEntry:
         begun.set()
         assert go_on.wait(60)
         return real(*arguments)
@@ -192,7 +198,9 @@ def test_close_ends_a_flush_where_it_is_and_the_rows_stay_in_the_log(bare, monke
     assert begun.wait(60)
     closing = threading.Thread(target=store.close)
     closing.start()
-    while not store._living._closing:
+    writing = store._living
+    assert isinstance(writing, Writer)
+    while not writing._closing:
         pass
     go_on.set()
     closing.join(60)
@@ -203,7 +211,7 @@ def test_close_ends_a_flush_where_it_is_and_the_rows_stay_in_the_log(bare, monke
         assert keys_of(reader) == sorted(SOME[:100].tolist())
 
 
-def test_a_closed_writer_takes_nothing(bare):
+def test_a_closed_writer_takes_nothing(bare: Path) -> None:
     closed = Writer(bare, sizes=LivingSizes())
     closed.close()
     for change in (
@@ -219,11 +227,11 @@ def test_a_closed_writer_takes_nothing(bare):
             change()
 
 
-def test_a_reader_that_is_closed_while_it_looks_says_so(bare, monkeypatch):
+def test_a_reader_that_is_closed_while_it_looks_says_so(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader(bare)
     assert reader.newest() is reader.snapshot
 
-    def closing():
+    def closing() -> tuple[int, int]:
         reader.close()
         return (0, 0)
 

@@ -16,6 +16,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -92,10 +93,11 @@ def bench_batches(
         call(batch, ids)
         seconds.append(time.perf_counter() - began)
         cpu += time.process_time()
+    rate = len(keys) / sum(seconds)
     row = {
         "call": what,
         "keys": len(keys),
-        "keys/s": len(keys) / sum(seconds),
+        "keys/s": rate,
         "median batch ms": 1e3 * median(seconds),
         "of it CPU": 1e3 * cpu / len(seconds),
         "worst": 1e3 * max(seconds),
@@ -103,7 +105,7 @@ def bench_batches(
         "keys/s at the median": min(BATCH, len(keys)) / median(seconds),
     }
     least = ADDED_A_SECOND if what == "add" else TESTED_A_SECOND
-    results.bar(f"{what}, keys/s", row["keys/s"], at_least=least)
+    results.bar(f"{what}, keys/s", rate, at_least=least)
     return row
 
 
@@ -205,7 +207,7 @@ def bench_merge(base: fpstore.Store, folder: Path, arguments: Namespace, results
     rows = []
     for attempt in range(arguments.rounds):
         path = folder / f"{100 + attempt:08d}.fpseg"
-        timing = timed(lambda path=path: merge_segments(path, inputs, settings.codec, plan, False))
+        timing = timed(partial(merge_segments, path, inputs, settings.codec, plan, False))
         tables = len(plan.tables)
         row = {"keys read": total, "tables": tables, "wall s": timing.wall, "CPU s": timing.cpu}
         row |= {"M keys/s, wall": total * tables / timing.wall / 1e6, "CPU": total * tables / timing.cpu / 1e6}

@@ -122,7 +122,9 @@ def found_among_all(prints: NDArray[np.uint64], labelled: Labelled, arguments: N
     return counts
 
 
-def judge(labelled: Labelled, recipe: Recipe, arguments: Namespace) -> tuple[list[dict[str, Any]], dict[int, NDArray]]:
+def judge(
+    labelled: Labelled, recipe: Recipe, arguments: Namespace
+) -> tuple[list[dict[str, Any]], dict[int, NDArray[np.int64]]]:
     """A row for every k, and how many pairs of each label have each distance."""
     prints, tokens = fingerprints(labelled, recipe)
     apart = np.bitwise_count(prints[labelled.first] ^ prints[labelled.second])
@@ -155,7 +157,7 @@ def judge(labelled: Labelled, recipe: Recipe, arguments: Namespace) -> tuple[lis
     return rows, histograms
 
 
-def picture(path: Path, found: dict[tuple[str, str], dict[int, NDArray]]) -> None:
+def picture(path: Path, found: dict[tuple[str, str], dict[int, NDArray[np.int64]]]) -> None:
     """Draw the distances of every set (rows) by every recipe (columns)."""
     from matplotlib.figure import Figure
 
@@ -236,7 +238,7 @@ def main() -> int:
     suffix = ".pairs.tsv.zst"
     names = arguments.sets or sorted(path.name.removesuffix(suffix) for path in arguments.folder.glob(f"*{suffix}"))
     recipes = [recipe_of(text) for text in arguments.recipes]
-    found: dict[tuple[str, str], dict[int, NDArray]] = {}
+    found: dict[tuple[str, str], dict[int, NDArray[np.int64]]] = {}
     for name in names:
         labelled = read_set(arguments.folder, name)
         counts = {text: int((labelled.label == label).sum()) for label, text in LABELS.items()}

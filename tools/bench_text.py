@@ -8,6 +8,8 @@ shingles of four. A sample of the fingerprints is compared with the plainest Pyt
 sixteenth of the text, and gaoya, which puts what it computes into an index, are measured where they are installed.
 """
 
+# mypy: disable-error-code="arg-type"
+
 import re
 import sys
 import sysconfig
@@ -89,8 +91,11 @@ def check(documents: list[bytes], shingle: int, results: Results) -> None:
     sample = first_of(documents, SAMPLE_BYTES)
     found = measure(sample, shingle=shingle)[0].tolist()
     results.expect(found == [oracle(document, shingle) for document in sample], f"shingles of {shingle}: other values")
-    one, two = (measure(documents, shingle=shingle, threads=threads) for threads in (1, 2))
-    results.expect(all(map(np.array_equal, one, two)), f"shingles of {shingle}: two threads give other values")
+    one, two = [measure(documents, shingle=shingle, threads=threads) for threads in (1, 2)]
+    results.expect(
+        all(np.array_equal(a, b) for a, b in zip(one, two, strict=True)),
+        f"shingles of {shingle}: two threads give other values",
+    )
 
 
 def simhash_call(documents: list[bytes], shingle: int) -> Measured | None:

@@ -37,7 +37,7 @@ from benchlib import (
 
 import fpstore
 from fpstore.plans import planner
-from fpstore.plans.plan import PAPER_NAMES
+from fpstore.plans.families import PAPER_NAMES
 from fpstore.segment.crowding import CROWDED_KEYS, fullest_prefix
 
 ATTACKED_KEYS = 10**6

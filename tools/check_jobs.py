@@ -9,6 +9,8 @@ standing store and the spool beside it, and nothing else is left in the folder. 
 its steps only. Exit status 1 if anything did not hold.
 """
 
+# mypy: disable-error-code="union-attr"
+
 import argparse
 import json
 import os
@@ -211,7 +213,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--short", action="store_true")
     arguments = parser.parse_args()
-    corpus.BATCH_DOCUMENTS = runs.BATCH_DOCUMENTS = standing.BATCH_DOCUMENTS = BATCH
+    for module in (corpus, runs, standing):
+        setattr(module, "BATCH_DOCUMENTS", BATCH)  # noqa: B010
     rng = random.Random(arguments.seed)
     killed, wrong = 0, []
     most = 4 if arguments.short else 1 << 30

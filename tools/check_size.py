@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_codec import ArrayKeys
 from benchlib import (
     DISTANCE,
     SET_NAMES,
+    ArrayKeys,
     Keys,
     Results,
     distinct,

@@ -4,6 +4,8 @@ Started under the library of fault/shim.c it reads a request a line, forks a chi
 ended. The child writes a line to its journal, a file that outlives it, before and after each operation.
 """
 
+# mypy: disable-error-code="union-attr"
+
 import ctypes
 import dataclasses
 import json
@@ -18,12 +20,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import numpy as np
 from crash_model import Broken, inspect
 
 import fpstore
-from fpstore import creation
-from fpstore.living import catalog, environment, writer
+from fpstore import creation, disk
+from fpstore.living import catalog, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.sizes import LivingSizes
@@ -49,13 +52,13 @@ def nothing(*_: object) -> None:
 
 
 def unsynced_lmdb() -> None:
-    lmdb_open = environment.lmdb.open
-    environment.lmdb.open = lambda *args, **kwargs: lmdb_open(*args, **{**kwargs, "sync": False})
+    lmdb_open = lmdb.open
+    setattr(lmdb, "open", lambda *args, **kwargs: lmdb_open(*args, **{**kwargs, "sync": False}))  # noqa: B010
 
 
 def unsynced_creation(left_out: Callable[[Path], bool]) -> None:
     """Of the folders that the making of a store syncs some are not: the one it is renamed in, or that of a copy."""
-    sync_folder = creation.sync_folder
+    sync_folder = disk.sync_folder
     setattr(creation, "sync_folder", lambda folder: None if left_out(folder) else sync_folder(folder))  # noqa: B010
 
 
@@ -106,7 +109,9 @@ def inspection(request: dict[str, Any]) -> None:
     arm(request, ctypes.CDLL(None))
     try:
         found = inspect(Path(request["folder"]), request["inspect"])
-        said = {"found": {name: None if rows is None else sorted(rows) for name, rows in found.items()}}
+        said: dict[str, object] = {
+            "found": {name: None if rows is None else sorted(rows) for name, rows in found.items()}
+        }
     except Broken as error:
         said = {"broken": str(error)}
     Path(request["journal"]).write_text(json.dumps(said))
@@ -226,9 +231,9 @@ class Doer:
         for store in self.stores.values():
             assert store._living is not None
             # A flush ends by beginning a merge.
-            for job in (lambda one: one._flush_job, lambda one: one._merge_job):
-                if job(store._living) is not None:
-                    job(store._living).wait()
+            for name in ("_flush_job", "_merge_job"):
+                if (job := getattr(store._living, name)) is not None:
+                    job.wait()
 
 
 def serve() -> None:

@@ -3,6 +3,8 @@
 A state is the rows of each store, None for a store that is not there. It knows nothing of how stores work.
 """
 
+# mypy: disable-error-code="union-attr"
+
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -99,12 +99,12 @@ def build(folder: Path, plant: str | None) -> Path:
         (native / name).write_text(source.replace(check, without))
     own = ROOT / "tools" / "fuzz"
     jobs = {own / "driver.c": [], own / "harness.c": [*SANITIZERS, *COVERAGE, f"-I{native}"]}
-    for source, flags in kernels.sources(kernels.machine_of(["gcc"]), native).items():
-        part = source.stem.partition("_")[0]
+    for path, flags in kernels.sources(kernels.machine_of(["gcc"]), native).items():
+        part = path.stem.partition("_")[0]
         # The loops of a checksum, thousands of turns for each input, have nothing to find.
         covered = [] if part == "crc32c" else COVERAGE
         if part in PARTS:
-            jobs[source] = [*SANITIZERS, *covered, *flags, "-include", str(own / "kernels.h")]
+            jobs[path] = [*SANITIZERS, *covered, *flags, "-include", str(own / "kernels.h")]
 
     def compiled(job: tuple[Path, list[str]]) -> Path:
         source, flags = job

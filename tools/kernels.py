@@ -19,7 +19,8 @@ def features(instruction_set: str) -> list[str]:
 
 def arm64_feature() -> str:
     """What the kernels for 64-bit ARM are compiled for."""
-    return re.findall(r'#define ARM64_FEATURE "(\w+)"', (NATIVE / "instruction_sets.h").read_text())[0]
+    (feature,) = re.findall(r'#define ARM64_FEATURE "(\w+)"', (NATIVE / "instruction_sets.h").read_text())
+    return str(feature)
 
 
 def asked(compiler: list[str], question: str) -> str:
