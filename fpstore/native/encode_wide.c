@@ -76,33 +76,35 @@ ALWAYS_INLINE void code_keys(const WideGroup *group, const uint64_t *keys, uint6
                              WideCodes *codes) {
     const __m512i one = _mm512_set1_epi64(1);
     unsigned held = 0;
-    for (; held < WIDE_KEYS && !codes->beyond; held += 8) {
+    __mmask8 disorder = codes->disorder, long_codes = codes->long_codes, beyond = 0;
+    for (; held < WIDE_KEYS && !beyond; held += 8) {
         const uint64_t *from = keys + taken + held, left = count - taken - held;
         __m512i these = _mm512_maskz_loadu_epi64(left < 8 ? (__mmask8)((1 << left) - 1) : 0xFF, from);
         __mmask8 known = taken + held == 0 ? 0xFE : 0xFF; /* the caller has seen to the order of the first */
         __m512i before = _mm512_maskz_loadu_epi64(known, from - 1);
         __m512i slots = _mm512_sub_epi64(_mm512_srl_epi64(these, group->slot_shift),
                                          _mm512_set1_epi64((long long)group->first_slot));
-        codes->beyond = _mm512_cmpgt_epu64_mask(these, _mm512_set1_epi64((long long)group->top));
-        if (left < 8) codes->beyond |= (__mmask8)(0xFF << left);
-        __mmask8 ours = (__mmask8)((codes->beyond & -codes->beyond) - 1);
-        codes->disorder |= _mm512_mask_cmple_epu64_mask(ours & known, these, before);
+        beyond = _mm512_cmpgt_epu64_mask(these, _mm512_set1_epi64((long long)group->top));
+        if (left < 8) beyond |= (__mmask8)(0xFF << left);
+        __mmask8 ours = (__mmask8)((beyond & -beyond) - 1);
+        disorder |= _mm512_mask_cmple_epu64_mask(ours & known, these, before);
         __m512i delta = wide_deltas(these, before, group->in_slot, codec), zeros = _mm512_lzcnt_epi64(delta);
         __m512i symbol = _mm512_sub_epi64(_mm512_set1_epi64(64), zeros);
         __m512i word = _mm512_permutex2var_epi16(group->words_low, symbol, group->words_high);
         __m512i length = _mm512_and_si512(_mm512_srli_epi64(word, 12), _mm512_set1_epi64(15));
         __m512i tail = _mm512_max_epi64(_mm512_sub_epi64(_mm512_set1_epi64(63), zeros), _mm512_setzero_si512());
         __m512i low = _mm512_andnot_si512(_mm512_sllv_epi64(one, tail), delta), all = _mm512_add_epi64(length, tail);
-        codes->long_codes |= _mm512_mask_cmpgt_epu64_mask(ours, all, _mm512_set1_epi64(64)) |
-                             _mm512_mask_cmpeq_epu64_mask(ours, zeros, _mm512_setzero_si512());
+        long_codes |= _mm512_mask_cmpgt_epu64_mask(ours, all, _mm512_set1_epi64(64)) |
+                      _mm512_mask_cmpeq_epu64_mask(ours, zeros, _mm512_setzero_si512());
         __m512i value =
             _mm512_or_si512(_mm512_sllv_epi64(low, length), _mm512_and_si512(word, _mm512_set1_epi64(4095)));
         slots = _mm512_slli_epi64(_mm512_min_epu64(slots, _mm512_set1_epi64(15)), 8);
         _mm512_storeu_si512(codes->values + held, value);
         _mm256_storeu_si256((__m256i *)(codes->infos + held), _mm512_cvtepi64_epi32(_mm512_or_si512(all, slots)));
-        if (codes->beyond) held -= 8 - (unsigned)__builtin_ctz(codes->beyond);
+        if (beyond) held -= 8 - (unsigned)__builtin_ctz(beyond);
     }
     codes->held = held;
+    codes->disorder = disorder, codes->long_codes = long_codes, codes->beyond = beyond;
 }
 
 /* Append the codes. *sum: of all codes so far the bits, and 2^32 for each; sums: the same after the last key of each
