@@ -316,7 +316,7 @@ cdef class PackedWriter:
 
     def __cinit__(self, unsigned width):
         if width > 64:
-            raise ValueError(f"width is {width}, expected 0..64")
+            raise ValueError(f"width: found {width}, expected 0..64")
         memset(&self.writer, 0, cython.sizeof(BitWriter))
         self.width = width
 

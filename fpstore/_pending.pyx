@@ -79,7 +79,7 @@ cdef class PendingIndex:
             if not 1 <= mask < 1 << 64 or not 0 <= count <= mask.bit_count():
                 raise ValueError(f"{count} flips of prefix mask {mask:#x}, expected some of 64 bits and no more flips")
         if not 0 <= capacity <= MAX_CAPACITY:
-            raise ValueError(f"capacity is {capacity}, expected 0 to {MAX_CAPACITY}")
+            raise ValueError(f"capacity: found {capacity}, expected 0 to {MAX_CAPACITY}")
         self.lock, self.masks, self.flips, self.with_ids = threading.Lock(), masks, flips, with_ids
         mask_array, flip_array = np.array(masks, dtype=np.uint64), np.array(flips, dtype=np.uintc)
         status = pending_init(&self.pending, &mask_array[0], &flip_array[0], <unsigned>len(masks), with_ids, capacity,
@@ -119,7 +119,7 @@ cdef class PendingIndex:
                 raise ValueError(f"{n} rows more than {count}: there is room for {self.pending.capacity}")
             last = pending_last_position(&self.pending)
             if position < last:
-                raise ValueError(f"position is {position}, expected {last} or later")
+                raise ValueError(f"position: found {position}, expected {last} or later")
             if n == 0:
                 return 0
             if ids is not None:
@@ -133,7 +133,7 @@ cdef class PendingIndex:
         cdef PendingIndex result
         cdef uint32_t count = pending_count(&self.pending)
         if capacity < count:
-            raise ValueError(f"capacity is {capacity}, expected {count} or more")
+            raise ValueError(f"capacity: found {capacity}, expected {count} or more")
         result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity)
         with nogil:
             pending_copy(&result.pending, &self.pending, count)

@@ -25,16 +25,16 @@ def as_keys(values: object, what: str) -> Keys:
     """
     array = _as_array(values, what)
     if array.ndim != 1:
-        raise ValueError(f"{what}: the array has {array.ndim} dimensions, expected 1")
+        raise ValueError(f"{what}: found {array.ndim} dimensions, expected 1")
     if array.dtype == np.uint64:
         return np.ascontiguousarray(array)
     if array.size == 0:
         return np.empty(0, dtype=np.uint64)
     if array.dtype.kind not in "ui":
-        raise TypeError(f"{what}: dtype is {array.dtype}, {_EXPECTED}")
+        raise TypeError(f"{what}: found dtype {array.dtype}, {_EXPECTED}")
     if array.dtype.kind == "i" and int(array.min()) < 0:
         first = int(np.argmax(array < 0))
-        raise ValueError(f"{what}: item {first} is {array[first]}, {_EXPECTED}")
+        raise ValueError(f"{what}, item {first}: found {array[first]}, {_EXPECTED}")
     return array.astype(np.uint64)
 
 
@@ -42,9 +42,9 @@ def as_key(value: object, what: str) -> int:
     """value as an integer of 64 bits. TypeError for anything but an integer, ValueError out of range."""
     key = as_integer(value)
     if key is None:
-        raise TypeError(f"{what}: {value!r:.40} is a {type(value).__name__}, expected an integer")
+        raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
     if not 0 <= key < 1 << 64:
-        raise ValueError(f"{what}: {key} is out of range, {_EXPECTED}")
+        raise ValueError(f"{what}: found {key}, {_EXPECTED}")
     return key
 
 
@@ -68,7 +68,7 @@ def parse_memory(text: str | int) -> int:
     else:
         size = as_integer(text)
     if size is None or size < 1:
-        raise ValueError(f"memory {text!r}: expected a number of bytes above 0, or text such as 512MiB")
+        raise ValueError(f"memory: found {text!r}, expected a number of bytes above 0, or text such as 512MiB")
     return size
 
 
@@ -81,8 +81,8 @@ def _as_array(values: object, what: str) -> Array:
         return _from_arrow(values, what)
     if isinstance(values, list | tuple):
         # One by one: numpy would turn a mixture of large and small integers into floats.
-        return np.array([as_key(value, f"{what}: item {i}") for i, value in enumerate(values)], dtype=np.uint64)
-    raise TypeError(f"{what}: a {type(values).__name__}, expected an array of unsigned 64-bit integers")
+        return np.array([as_key(value, f"{what}, item {i}") for i, value in enumerate(values)], dtype=np.uint64)
+    raise TypeError(f"{what}: found a {type(values).__name__}, expected an array of unsigned 64-bit integers")
 
 
 def _has_buffer(values: object) -> bool:
@@ -102,5 +102,5 @@ def _from_arrow(values: Any, what: str) -> Array:
         raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'") from error
     column = pyarrow.chunked_array(values)
     if column.null_count:
-        raise ValueError(f"{what}: {column.null_count} nulls, {_EXPECTED}")
+        raise ValueError(f"{what}: found {column.null_count} nulls, {_EXPECTED}")
     return np.asarray(column)

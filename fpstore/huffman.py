@@ -20,14 +20,14 @@ def code_lengths(counts: Sequence[int], limit: int = MAX_CODE_BITS) -> tuple[int
     another number of counts, for a negative one, and for more symbols than `limit` bits can tell apart.
     """
     if len(counts) != SYMBOL_COUNT:
-        raise ValueError(f"{len(counts)} symbol counts, expected {SYMBOL_COUNT}")
+        raise ValueError(f"symbol counts: found {len(counts)}, expected {SYMBOL_COUNT}")
     # In numeric order: among equal counts bitarray's lengths follow the order of insertion.
     occurring = {symbol: count for symbol, count in enumerate(counts) if count != 0}
     for symbol, count in occurring.items():
         if count < 0:
-            raise ValueError(f"count of symbol {symbol} is {count}, expected 0 or more")
+            raise ValueError(f"count of symbol {symbol}: found {count}, expected 0 or more")
     if len(occurring) > 1 << limit:
-        raise ValueError(f"{len(occurring)} symbols occur, expected at most {1 << limit} for {limit} bits")
+        raise ValueError(f"symbols that occur: found {len(occurring)}, expected at most {1 << limit} for {limit} bits")
     if not occurring:
         return (0,) * SYMBOL_COUNT
     lengths = _huffman_lengths(occurring)
@@ -56,19 +56,19 @@ def check_lengths(lengths: Sequence[int], limit: int = MAX_CODE_BITS) -> None:
     gives none to a 1 bit.
     """
     if len(lengths) != SYMBOL_COUNT:
-        raise ValueError(f"{len(lengths)} code lengths, expected {SYMBOL_COUNT}")
+        raise ValueError(f"code lengths: found {len(lengths)}, expected {SYMBOL_COUNT}")
     for symbol, length in enumerate(lengths):
         if not 0 <= length <= limit:
-            raise ValueError(f"code length of symbol {symbol} is {length}, expected 0..{limit}")
+            raise ValueError(f"code length of symbol {symbol}: found {length}, expected 0..{limit}")
     occurring = [length for length in lengths if length]
     if not occurring or occurring == [1]:
         return
     if len(occurring) == 1:
-        raise ValueError(f"code length of the only symbol is {occurring[0]}, expected 1")
+        raise ValueError(f"code length of the only symbol: found {occurring[0]}, expected 1")
     whole = 1 << limit
     kraft = sum(whole >> length for length in occurring)
     if kraft != whole:
-        raise ValueError(f"Kraft sum of the code lengths is {kraft}/{whole}, expected {whole}/{whole}")
+        raise ValueError(f"Kraft sum of the code lengths: found {kraft}/{whole}, expected {whole}/{whole}")
 
 
 def _huffman_lengths(counts: dict[int, int]) -> dict[int, int]:

@@ -105,7 +105,7 @@ def create(
     Raises ValueError, TypeError, PlanError; FileExistsError; the operating system's errors.
     """
     if not isinstance(ids, bool):
-        raise TypeError(f"ids is {ids!r:.40}, expected True or False")
+        raise TypeError(f"ids: found {ids!r:.40}, expected True or False")
     create_store(Path(path), k=k, ids=ids, plan=plan, codec=codec, recipe=recipe, seed=seed)
     return open(path, "w")
 
@@ -119,9 +119,9 @@ def open(path: str | os.PathLike[str], mode: str = "r", *, durability: str = "co
     Raises FileNotFoundError, CorruptStore, UnsupportedVersion; StoreLocked while another writes.
     """
     if mode not in MODES:
-        raise ValueError(f'mode is {mode!r}, expected "r" or "w"')
+        raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
     if durability not in DURABILITIES:
-        raise ValueError(f'durability is {durability!r}, expected "commit" or "batch"')
+        raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     return Store(Path(path), mode, durability)
 
 
@@ -449,9 +449,11 @@ class Store:
         plan = self.plan
         distance = as_integer(k)
         if distance is None or distance < 0:
-            raise ValueError(f"k is {k!r}, expected an integer from 0 to {plan.k}")
+            raise ValueError(f"k: found {k!r}, expected an integer from 0 to {plan.k}")
         if distance > plan.k:
-            raise PlanError(f"k is {k}: this store answers up to {plan.k} (plan {plan.name}); build it with k={k}")
+            raise PlanError(
+                f"k: found {k}, expected at most {plan.k}, as plan {plan.name} answers; build the store with k={k}"
+            )
         return distance
 
 

@@ -66,7 +66,7 @@ def thread_count(threads: int | None) -> int:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = as_integer(threads)
     if count is None or count < 1:
-        raise ValueError(f"threads is {threads!r}, expected a positive integer or None")
+        raise ValueError(f"threads: found {threads!r}, expected a positive integer or None")
     return count
 
 

@@ -96,7 +96,7 @@ def test_nothing_is_an_empty_array_whatever_its_type(empty: Any) -> None:
     ],
 )
 def test_anything_but_integers_is_a_type_error_that_names_the_dtype(values: Any, dtype: str) -> None:
-    with pytest.raises(TypeError, match=f"^fingerprints: dtype is {dtype}, expected unsigned 64-bit integers$"):
+    with pytest.raises(TypeError, match=f"^fingerprints: found dtype {dtype}, expected unsigned 64-bit integers$"):
         as_keys(values, "fingerprints")
 
 
@@ -105,25 +105,25 @@ def test_anything_but_integers_is_a_type_error_that_names_the_dtype(values: Any,
     [("12", "str"), (b"12345678", "bytes"), (bytearray(8), "bytearray"), (7, "int"), ({1, 2}, "set")],
 )
 def test_what_is_no_array_is_a_type_error_that_names_the_type(values: Any, kind: str) -> None:
-    with pytest.raises(TypeError, match=f"^ids: a {kind}, expected an array of unsigned 64-bit integers$"):
+    with pytest.raises(TypeError, match=f"^ids: found a {kind}, expected an array of unsigned 64-bit integers$"):
         as_keys(values, "ids")
 
 
 def test_a_negative_number_is_refused_with_its_place() -> None:
-    with pytest.raises(ValueError, match=r"^fingerprints: item 2 is -7, expected unsigned 64-bit integers$"):
+    with pytest.raises(ValueError, match=r"^fingerprints, item 2: found -7, expected unsigned 64-bit integers$"):
         as_keys(np.array([1, 2, -7, -8]), "fingerprints")
-    with pytest.raises(ValueError, match=r"^ids: item 1: -1 is out of range"):
+    with pytest.raises(ValueError, match=r"^ids, item 1: found -1, expected unsigned"):
         as_keys([5, -1], "ids")
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 2), dtype=np.uint64), np.uint64(1), np.zeros((0, 3))])
 def test_other_than_one_dimension_is_refused(values: Any) -> None:
-    with pytest.raises(ValueError, match=r"^fingerprints: the array has [02] dimensions, expected 1$"):
+    with pytest.raises(ValueError, match=r"^fingerprints: found [02] dimensions, expected 1$"):
         as_keys(np.asarray(values), "fingerprints")
 
 
 def test_nulls_are_refused_with_their_number() -> None:
-    with pytest.raises(ValueError, match=r"^fingerprints: 2 nulls, expected unsigned 64-bit integers$"):
+    with pytest.raises(ValueError, match=r"^fingerprints: found 2 nulls, expected unsigned 64-bit integers$"):
         as_keys(WithArrow(pyarrow.array([None, 1, None], pyarrow.uint64())), "fingerprints")
 
 
@@ -153,13 +153,13 @@ def test_anything_else_is_none(value: Any) -> None:
 
 @pytest.mark.parametrize(("value", "kind"), [(1.0, "float"), ("1", "str"), (None, "NoneType"), (True, "bool")])
 def test_a_key_that_is_no_integer_is_a_type_error(value: Any, kind: str) -> None:
-    with pytest.raises(TypeError, match=f"^fingerprint: .* is a {kind}, expected an integer$"):
+    with pytest.raises(TypeError, match=f"^fingerprint: found .*, a {kind}, expected an integer$"):
         as_key(value, "fingerprint")
-    with pytest.raises(TypeError, match=f"^fingerprints: item 1: .* is a {kind}, expected an integer$"):
+    with pytest.raises(TypeError, match=f"^fingerprints, item 1: found .*, a {kind}, expected an integer$"):
         as_keys([3, value], "fingerprints")
 
 
 @pytest.mark.parametrize("value", [-1, 1 << 64, np.int64(-1)])
 def test_a_key_out_of_range_is_refused(value: int | np.int64) -> None:
-    with pytest.raises(ValueError, match=rf"^fingerprint: {value} is out of range, expected unsigned 64-bit integers$"):
+    with pytest.raises(ValueError, match=rf"^fingerprint: found {value}, expected unsigned 64-bit integers$"):
         as_key(value, "fingerprint")

@@ -163,14 +163,14 @@ NUMBER, FLAGS, MAGIC, FORMAT, ADDRESS, PAGE_BYTES, FREE_ROOT, MAIN_ROOT, LAST_PA
 @pytest.mark.parametrize(
     ("page", "field", "value", "message"),
     [
-        (1, NUMBER, 0, "meta page 1: its number is 0, expected 1"),
-        (0, FLAGS, 2, "meta page 0: its flags is 2, expected 8"),
-        (1, MAGIC, 1, "meta page 1: its magic is 1, expected 3203383518"),
-        (0, FORMAT, 3, "meta page 0: its format is 3, expected 1"),
-        (0, ADDRESS, 4096, "meta page 0: its fixed address is 4096, expected 0"),
+        (1, NUMBER, 0, "meta page 1, number: found 0, expected 1"),
+        (0, FLAGS, 2, "meta page 0, flags: found 2, expected 8"),
+        (1, MAGIC, 1, "meta page 1, magic: found 1, expected 3203383518"),
+        (0, FORMAT, 3, "meta page 0, format: found 3, expected 1"),
+        (0, ADDRESS, 4096, "meta page 0, fixed address: found 4096, expected 0"),
         (0, PAGE_BYTES, 512, "the page size: found 512, expected 4096, 8192"),
-        (1, PAGE_BYTES, 8192, "meta page 1: its page size is 8192, expected 4096"),
-        (0, LAST_PAGE, 64, "its last page is 64, expected 1..63 in 262144 bytes"),
+        (1, PAGE_BYTES, 8192, "meta page 1, page size: found 8192, expected 4096"),
+        (0, LAST_PAGE, 64, "last page: found 64, expected 1..63 in 262144 bytes"),
         (1, FREE_ROOT, 60, "meta page 1: a root: found 60, expected a page up to"),
         (1, MAIN_ROOT, 1, "meta page 1: a root: found 1, expected a page up to"),
         (0, TRANSACTION, 3, r"the pair of transactions: found \[3, 1\]"),
@@ -194,7 +194,7 @@ def test_a_header_damaged_while_it_is_open_is_noticed_at_the_next_use(folder: Pa
         metas = read_metas(folder)
         metas[0][6] = 4096
         write_metas(folder, metas)
-        with pytest.raises(CorruptStore, match="meta page 0: its fixed address is 4096, expected 0"):
+        with pytest.raises(CorruptStore, match="meta page 0, fixed address: found 4096, expected 0"):
             catalog.state()
 
 
@@ -249,7 +249,7 @@ def test_pages_that_cannot_be_checked_are_a_corrupt_store(folder: Path, monkeypa
 def test_a_file_cut_short_while_it_is_open_is_noticed_at_the_next_use(folder: Path) -> None:
     with Catalog.open(folder) as catalog:
         os.truncate(folder / "catalog.mdb", 2 * PAGE)
-        with pytest.raises(CorruptStore, match=r"its last page is 3, expected 1\.\.1 in 8192 bytes"):
+        with pytest.raises(CorruptStore, match=r"last page: found 3, expected 1\.\.1 in 8192 bytes"):
             catalog.state()
 
 

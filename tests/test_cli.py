@@ -61,7 +61,7 @@ def test_a_wrong_command_line_is_one_line_and_status_2(command: Command, argumen
         (errors.StoreLocked("a/b: locked"), 1, "a/b: locked"),
         (errors.PlanError("plan x: misses y"), 2, "plan x: misses y"),
         (BadInput("a, line 2: found b, expected c"), 1, "a, line 2: found b, expected c"),
-        (ValueError("k is 65"), 2, "k is 65"),
+        (ValueError("k: found 65"), 2, "k: found 65"),
         (FileExistsError(17, "already there", "s.fps"), 2, "s.fps: already there"),
         (PermissionError(13, "Permission denied", "s.fps"), 1, "s.fps: Permission denied"),
         (OSError(28, "No space left on device"), 1, "No space left on device"),

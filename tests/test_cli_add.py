@@ -229,7 +229,7 @@ def test_a_bad_line_ends_it_and_says_how_much_was_added_before(
         (["--ids", "row"], "--ids row: row numbers would be ids of other rows"),
         (["--ids", "doc", "--k", "2"], "--k and --json go with --if-new"),
         (["--ids", "doc", "--json"], "--k and --json go with --if-new"),
-        (["--ids", "doc", "--if-new", "--k", "9"], "k is 9"),
+        (["--ids", "doc", "--if-new", "--k", "9"], "k: found 9"),
     ],
 )
 def test_a_command_line_that_cannot_be_adds_nothing(

@@ -326,7 +326,7 @@ def test_a_value_wider_than_the_field_is_refused(width: int, value: int) -> None
 
 
 def test_a_field_of_more_than_64_bits_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"width is 65, expected 0\.\.64"):
+    with pytest.raises(ValueError, match=r"width: found 65, expected 0\.\.64"):
         PackedWriter(65)
 
 

@@ -75,7 +75,7 @@ def test_no_keys_have_no_largest_slot() -> None:
 def test_a_negative_number_of_slots_is_refused() -> None:
     with (
         helpers.segment_of(UNIFORM, PLAN) as segment,
-        pytest.raises(ValueError, match="count is -1, expected 0 or more"),
+        pytest.raises(ValueError, match="count: found -1, expected 0 or more"),
     ):
         crowding.largest_slots(segment, 0, -1)
 

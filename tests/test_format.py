@@ -15,7 +15,7 @@ from fpstore import format as fmt
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.format import Footer, Header, Region, SegmentRecord, Summary, TableRecord
 
-# 1,000 keys in 2**6 slots, and 1,500 ids of 20 bits from 7 on; rank_width is 10, as 1,000 < 1,024.
+# 1,000 keys in 2**6 slots, and 1,500 ids of 20 bits from 7 on; rank_width: found 10, as 1,000 < 1,024.
 LENGTHS = (0,) * 50 + (1, 2, 2) + (0,) * 12
 TABLE_0 = TableRecord(
     prefix_mask=0xFFFF_FFFF_0000_0000,
@@ -221,30 +221,30 @@ def test_a_summary_that_starts_between_two_multiples_of_64_has_zeros_after_it() 
     data = SUMMARY.pack() + bytes(63)
     assert Summary.unpack(data, footer).regions(footer)[-4] == Region("padding", None, 18_625, 63)
     assert refusal(lambda: Summary.unpack(with_byte(data, 574, 1), footer)) == (
-        f"summary: bytes 512..574 are {'00' * 62}01, expected zeros"
+        f"summary, bytes 512..574: found {'00' * 62}01, expected zeros"
     )
 
 
 def test_a_damaged_header_is_refused() -> None:
     for offset, value, message in (
-        (0, 0x66, r"header: magic is b'fPSTORE\n', expected b'FPSTORE\n'"),
-        (12, 2, "header: kind is 2, expected 1"),
-        (20, 1, f"header: bytes 16..63 are {'00' * 4}01{'00' * 43}, expected zeros"),
+        (0, 0x66, r"header, magic: found b'fPSTORE\n', expected b'FPSTORE\n'"),
+        (12, 2, "header, kind: found 2, expected 1"),
+        (20, 1, f"header, bytes 16..63: found {'00' * 4}01{'00' * 43}, expected zeros"),
     ):
         data = with_byte(Header().pack(), offset, value)
         assert refusal(lambda data=data: Header.unpack(data)) == message
 
 
 def test_a_header_of_another_version_is_unsupported() -> None:
-    with pytest.raises(UnsupportedVersion, match=r"^header: version is 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=r"^header, version: found 2, expected 1$"):
         Header.unpack(with_byte(Header().pack(), 8, 2))
 
 
 def test_a_footer_of_another_version_is_unsupported_when_its_checksum_holds() -> None:
     newer = with_byte(FOOTER.pack(), 36, 2)
-    with pytest.raises(UnsupportedVersion, match=r"^footer: version is 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=r"^footer, version: found 2, expected 1$"):
         Footer.unpack(resealed(newer), FOOTER.file_bytes)
-    assert refusal(lambda: Footer.unpack(newer, FOOTER.file_bytes)).startswith("footer: checksum is 0x")
+    assert refusal(lambda: Footer.unpack(newer, FOOTER.file_bytes)).startswith("footer, checksum: found 0x")
 
 
 def test_every_flipped_bit_of_a_footer_is_refused() -> None:
@@ -258,29 +258,29 @@ def test_a_footer_says_what_was_found_and_what_was_expected() -> None:
     data = FOOTER.pack()
     crc = int.from_bytes(data[60:], "little")
     assert refusal(lambda: Footer.unpack(data[:60] + bytes(4), 18_712)) == (
-        f"footer: checksum is 0x00000000, expected {crc:#010x}"
+        f"footer, checksum: found 0x00000000, expected {crc:#010x}"
     )
     assert refusal(lambda: Footer.unpack(bytes(64), 18_712)) == (
-        f"footer: magic is {bytes(8)!r}, expected {b'FPSTEND' + bytes([10])!r}"
+        f"footer, magic: found {bytes(8)!r}, expected {b'FPSTEND' + bytes([10])!r}"
     )
     assert refusal(lambda: Footer.unpack(resealed(with_byte(data, 51, 9)), 18_712)) == (
-        f"footer: bytes 40..51 are {'00' * 11}09, expected zeros"
+        f"footer, bytes 40..51: found {'00' * 11}09, expected zeros"
     )
-    assert refusal(lambda: Footer.unpack(data, 18_776)) == "footer: file_bytes is 18712, expected 18776"
+    assert refusal(lambda: Footer.unpack(data, 18_776)) == "footer, file_bytes: found 18712, expected 18776"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"file_bytes": 18_711}, "footer: file_bytes is 18711, expected 18712"),
-        ({"checksums_offset": 18_625}, "footer: checksums_offset is 18625, expected a multiple of 64"),
-        ({"checksums_offset": 0}, "footer: checksums_offset is 0, expected 64..18712"),
-        ({"checksums_offset": 1 << 63}, f"footer: checksums_offset is {1 << 63}, expected 64..18712"),
-        ({"summary_offset": 63}, "footer: summary_offset is 63, expected 64..18624"),
-        ({"summary_offset": 18_625}, "footer: summary_offset is 18625, expected 64..18624"),
-        ({"summary_offset": 18_305}, "footer: summary_bytes is 319, expected 320..196799"),
-        ({"roots_offset": 18_640}, "footer: roots_offset is 18640, expected 18644"),
-        ({"checksums_offset": 18_560, "roots_offset": 18_580}, "footer: offset is 18648, expected 18584"),
+        ({"file_bytes": 18_711}, "footer, file_bytes: found 18711, expected 18712"),
+        ({"checksums_offset": 18_625}, "footer, checksums_offset: found 18625, expected a multiple of 64"),
+        ({"checksums_offset": 0}, "footer, checksums_offset: found 0, expected 64..18712"),
+        ({"checksums_offset": 1 << 63}, f"footer, checksums_offset: found {1 << 63}, expected 64..18712"),
+        ({"summary_offset": 63}, "footer, summary_offset: found 63, expected 64..18624"),
+        ({"summary_offset": 18_625}, "footer, summary_offset: found 18625, expected 64..18624"),
+        ({"summary_offset": 18_305}, "footer, summary_bytes: found 319, expected 320..196799"),
+        ({"roots_offset": 18_640}, "footer, roots_offset: found 18640, expected 18644"),
+        ({"checksums_offset": 18_560, "roots_offset": 18_580}, "footer, offset: found 18648, expected 18584"),
     ],
 )
 def test_a_footer_with_a_wrong_number_is_refused(changes: dict[str, int], message: str) -> None:
@@ -291,60 +291,60 @@ def test_a_footer_with_a_wrong_number_is_refused(changes: dict[str, int], messag
 def test_a_summary_longer_than_1024_tables_is_refused() -> None:
     footer = Footer.locate(64, 1025, 0)
     assert refusal(lambda: Footer.unpack(footer.pack(), footer.file_bytes)) == (
-        "footer: summary_bytes is 196928, expected 320..196799"
+        "footer, summary_bytes: found 196928, expected 320..196799"
     )
 
 
 def test_records_cut_short_are_refused_at_every_length() -> None:
     for length in range(64):
-        expected = f"length is {length}, expected 64"
-        assert refusal(lambda n=length: Header.unpack(Header().pack()[:n])) == f"header: {expected}"
-        assert refusal(lambda n=length: Footer.unpack(FOOTER.pack()[:n], 18_712)) == f"footer: {expected}"
+        expected = f"length: found {length}, expected 64"
+        assert refusal(lambda n=length: Header.unpack(Header().pack()[:n])) == f"header, {expected}"
+        assert refusal(lambda n=length: Footer.unpack(FOOTER.pack()[:n], 18_712)) == f"footer, {expected}"
     for length in range(128):
         message = refusal(lambda n=length: SegmentRecord.unpack(SEGMENT.pack()[:n]))
-        assert message == f"segment record: length is {length}, expected 128"
+        assert message == f"segment record, length: found {length}, expected 128"
     for length in range(192):
         message = refusal(lambda n=length: TableRecord.unpack(TABLE_0.pack()[:n], 0, 1000))
-        assert message == f"table 0: record length is {length}, expected 192"
+        assert message == f"table 0, record length: found {length}, expected 192"
     for length in range(512):
         message = refusal(lambda n=length: Summary.unpack(SUMMARY.pack()[:n], FOOTER))
-        assert message == f"summary: length is {length}, expected 512"
+        assert message == f"summary, length: found {length}, expected 512"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"table_count": 0}, "table_count is 0, expected 1..1024"),
-        ({"table_count": 1025}, "table_count is 1025, expected 1..1024"),
-        ({"id_kind": 3}, "id_kind is 3, expected 0..2"),
-        ({"rank_width": 11}, "rank_width is 11, expected 10"),
-        ({"key_count": 1024}, "rank_width is 10, expected 11"),
-        ({"id_kind": 0}, "rank_width is 10, expected 0"),
-        ({"id_kind": 0, "rank_width": 0}, "id_count is 1500, expected 0"),
-        ({"id_kind": 1}, "id_count is 1500, expected 1000"),
-        ({"id_width": 65}, "id_width is 65, expected 0..64"),
-        ({"id_count": 0}, "id_width is 20, expected 0"),
-        ({"id_count": 0, "id_width": 0}, "id_base is 7, expected 0"),
-        ({"id_base": (1 << 64) - 1}, f"id_base is {2**64 - 1}, expected 0..{2**64 - 1 - 2**19}"),
-        ({"ranks_offset": 0}, "ranks_offset is 0, expected 64 or more"),
-        ({"ranks_offset": 63}, "ranks_offset is 63, expected 64 or more"),
-        ({"values_offset": 65}, "values_offset is 65, expected a multiple of 64"),
-        ({"groups_offset": 0}, "groups_offset is 0, expected 64 or more"),
-        ({"samples_offset": 0}, "samples_offset is 0, expected 64 or more"),
-        ({"id_kind": 1, "id_count": 1000}, "groups_offset is 13952, expected 0"),
-        ({"id_kind": 1, "id_count": 1000, "groups_offset": 0}, "samples_offset is 14272, expected 0"),
+        ({"table_count": 0}, "table_count: found 0, expected 1..1024"),
+        ({"table_count": 1025}, "table_count: found 1025, expected 1..1024"),
+        ({"id_kind": 3}, "id_kind: found 3, expected 0..2"),
+        ({"rank_width": 11}, "rank_width: found 11, expected 10"),
+        ({"key_count": 1024}, "rank_width: found 10, expected 11"),
+        ({"id_kind": 0}, "rank_width: found 10, expected 0"),
+        ({"id_kind": 0, "rank_width": 0}, "id_count: found 1500, expected 0"),
+        ({"id_kind": 1}, "id_count: found 1500, expected 1000"),
+        ({"id_width": 65}, "id_width: found 65, expected 0..64"),
+        ({"id_count": 0}, "id_width: found 20, expected 0"),
+        ({"id_count": 0, "id_width": 0}, "id_base: found 7, expected 0"),
+        ({"id_base": (1 << 64) - 1}, f"id_base: found {2**64 - 1}, expected 0..{2**64 - 1 - 2**19}"),
+        ({"ranks_offset": 0}, "ranks_offset: found 0, expected 64 or more"),
+        ({"ranks_offset": 63}, "ranks_offset: found 63, expected 64 or more"),
+        ({"values_offset": 65}, "values_offset: found 65, expected a multiple of 64"),
+        ({"groups_offset": 0}, "groups_offset: found 0, expected 64 or more"),
+        ({"samples_offset": 0}, "samples_offset: found 0, expected 64 or more"),
+        ({"id_kind": 1, "id_count": 1000}, "groups_offset: found 13952, expected 0"),
+        ({"id_kind": 1, "id_count": 1000, "groups_offset": 0}, "samples_offset: found 14272, expected 0"),
     ],
 )
 def test_a_segment_record_with_a_wrong_number_is_refused(changes: dict[str, int], message: str) -> None:
     data = replace(SEGMENT, **changes).pack()
-    assert refusal(lambda: SegmentRecord.unpack(data)) == f"segment record: {message}"
+    assert refusal(lambda: SegmentRecord.unpack(data)) == f"segment record, {message}"
 
 
 def test_a_segment_record_without_ids_has_no_offset_of_any() -> None:
     for name in ID_OFFSETS:
         data = replace(WITHOUT_IDS, **{name: 64}).pack()
         message = refusal(lambda data=data: SegmentRecord.unpack(data))
-        assert message == f"segment record: {name} is 64, expected 0"
+        assert message == f"segment record, {name}: found 64, expected 0"
 
 
 @pytest.mark.parametrize(("width", "base"), [(0, 2**64 - 1), (1, 2**64 - 2), (64, 2**63 - 1)])
@@ -358,85 +358,85 @@ def test_the_largest_id_that_a_width_promises_is_a_64_bit_number(width: int, bas
 
 def test_another_key_width_is_refused() -> None:
     data = with_byte(SEGMENT.pack(), 0, 63)
-    assert refusal(lambda: SegmentRecord.unpack(data)) == "segment record: key_bits is 63, expected 64"
+    assert refusal(lambda: SegmentRecord.unpack(data)) == "segment record, key_bits: found 63, expected 64"
 
 
 def test_reserved_bytes_of_records_are_zero() -> None:
     for offset in [*range(36, 40), *range(80, 128)]:
         data = with_byte(SEGMENT.pack(), offset, 1)
         message = refusal(lambda data=data: SegmentRecord.unpack(data))
-        assert message.startswith("segment record: bytes ")
+        assert message.startswith("segment record, bytes ")
         assert message.endswith(", expected zeros")
     for offset in [11, *range(121, 192)]:
         data = with_byte(TABLE_0.pack(), offset, 1)
         message = refusal(lambda data=data: TableRecord.unpack(data, 2, 1000))
-        assert message.startswith("table 2: bytes ")
+        assert message.startswith("table 2, bytes ")
         assert message.endswith(", expected zeros")
 
 
 @pytest.mark.parametrize(
     ("table", "changes", "message"),
     [
-        (TABLE_0, {"codec": 4}, "codec is 4, expected 0..3"),
-        (TABLE_0, {"slot_bits": 41}, "slot_bits is 41, expected 0..40"),
-        (TABLE_0, {"rice_bits": 1}, "rice_bits is 1, expected 0"),
-        (TABLE_1, {"rice_bits": 64}, "rice_bits is 64, expected 0..63"),
-        (TABLE_0, {"flips": 65}, "flips is 65, expected 0..64"),
-        (TABLE_0, {"payload_bits": 999}, "payload_bits is 999, expected 1000..75000"),
-        (TABLE_0, {"payload_bits": 75_001}, "payload_bits is 75001, expected 1000..75000"),
-        (TABLE_1, {"payload_bits": 53_999}, "payload_bits is 53999, expected 54000..88000"),
-        (TABLE_1, {"payload_bits": 88_001}, "payload_bits is 88001, expected 54000..88000"),
-        (RAW, {"payload_bits": 63_999}, "payload_bits is 63999, expected 64000"),
-        (TABLE_0, {"fence_count": 1001}, "fence_count is 1001, expected 0..1000"),
-        (TABLE_0, {"fence_count": 0}, "fences_offset is 6528, expected 0"),
-        (TABLE_0, {"fences_offset": 0}, "fences_offset is 0, expected 64 or more"),
-        (TABLE_0, {"payload_offset": 0}, "payload_offset is 0, expected 64 or more"),
-        (TABLE_0, {"payload_offset": 96}, "payload_offset is 96, expected a multiple of 64"),
-        (TABLE_0, {"directory_offset": 1}, "directory_offset is 1, expected 64 or more"),
+        (TABLE_0, {"codec": 4}, "codec: found 4, expected 0..3"),
+        (TABLE_0, {"slot_bits": 41}, "slot_bits: found 41, expected 0..40"),
+        (TABLE_0, {"rice_bits": 1}, "rice_bits: found 1, expected 0"),
+        (TABLE_1, {"rice_bits": 64}, "rice_bits: found 64, expected 0..63"),
+        (TABLE_0, {"flips": 65}, "flips: found 65, expected 0..64"),
+        (TABLE_0, {"payload_bits": 999}, "payload_bits: found 999, expected 1000..75000"),
+        (TABLE_0, {"payload_bits": 75_001}, "payload_bits: found 75001, expected 1000..75000"),
+        (TABLE_1, {"payload_bits": 53_999}, "payload_bits: found 53999, expected 54000..88000"),
+        (TABLE_1, {"payload_bits": 88_001}, "payload_bits: found 88001, expected 54000..88000"),
+        (RAW, {"payload_bits": 63_999}, "payload_bits: found 63999, expected 64000"),
+        (TABLE_0, {"fence_count": 1001}, "fence_count: found 1001, expected 0..1000"),
+        (TABLE_0, {"fence_count": 0}, "fences_offset: found 6528, expected 0"),
+        (TABLE_0, {"fences_offset": 0}, "fences_offset: found 0, expected 64 or more"),
+        (TABLE_0, {"payload_offset": 0}, "payload_offset: found 0, expected 64 or more"),
+        (TABLE_0, {"payload_offset": 96}, "payload_offset: found 96, expected a multiple of 64"),
+        (TABLE_0, {"directory_offset": 1}, "directory_offset: found 1, expected 64 or more"),
     ],
 )
 def test_a_table_record_with_a_wrong_number_is_refused(
     table: TableRecord, changes: dict[str, object], message: str
 ) -> None:
-    assert refuse_table(table, **changes) == f"table 3: {message}"
+    assert refuse_table(table, **changes) == f"table 3, {message}"
 
 
 def test_code_lengths_are_a_code_where_the_codec_has_one_and_zeros_elsewhere() -> None:
     zeros = (0,) * 63
     assert refuse_table(TABLE_0, code_lengths=(1, 2, *zeros)) == (
-        "table 3: Kraft sum of the code lengths is 3072/4096, expected 4096/4096"
+        "table 3: Kraft sum of the code lengths: found 3072/4096, expected 4096/4096"
     )
     assert refuse_table(TABLE_0, code_lengths=(0, 0, *zeros)) == (
-        f"table 3: code_lengths are {'00' * 65}, expected a code for codec gap and 1000 keys"
+        f"table 3, code_lengths: found {'00' * 65}, expected a code for codec gap and 1000 keys"
     )
     for table, codec in ((TABLE_1, "rice"), (RAW, "raw")):
         assert refuse_table(table, code_lengths=(1, 1, *zeros)) == (
-            f"table 3: code_lengths are 0101{'00' * 63}, expected zeros for codec {codec} and 1000 keys"
+            f"table 3, code_lengths: found 0101{'00' * 63}, expected zeros for codec {codec} and 1000 keys"
         )
 
 
 def test_a_payload_that_a_directory_cannot_point_into_is_refused() -> None:
     bits = 1 << 48
     message = refuse_table(TABLE_0, key_count=bits // 2, payload_bits=bits)
-    assert message == f"table 3: payload_bits is {bits}, expected 0..{bits - 1}"
+    assert message == f"table 3, payload_bits: found {bits}, expected 0..{bits - 1}"
 
 
 def test_a_table_of_no_key_has_no_code_and_no_payload() -> None:
     assert refuse_table(TABLE_0, key_count=0).endswith("expected zeros for codec gap and 0 keys")
     empty = {"code_lengths": (0,) * 65}
-    assert refuse_table(TABLE_0, key_count=0, **empty) == "table 3: payload_bits is 50001, expected 0"
+    assert refuse_table(TABLE_0, key_count=0, **empty) == "table 3, payload_bits: found 50001, expected 0"
 
 
 def test_a_table_count_that_the_summary_does_not_hold_is_refused() -> None:
-    assert refuse_summary(replace(SEGMENT, table_count=3)) == "summary: end is 18624, expected 18816"
+    assert refuse_summary(replace(SEGMENT, table_count=3)) == "summary, end: found 18624, expected 18816"
 
 
 @pytest.mark.parametrize(
     ("changes", "found", "end", "before"),
     [
-        ({"payload_offset": 128}, "directory: offset is 6336", 6379, "table 0: payload"),
-        ({"directory_offset": 6272}, "directory: offset is 6272", 6315, "table 0: payload"),
-        ({"fences_offset": 6400}, "fences: offset is 6400", 6528, "table 0: directory"),
+        ({"payload_offset": 128}, "directory, offset: found 6336", 6379, "table 0: payload"),
+        ({"directory_offset": 6272}, "directory, offset: found 6272", 6315, "table 0: payload"),
+        ({"fences_offset": 6400}, "fences, offset: found 6400", 6528, "table 0: directory"),
     ],
 )
 def test_regions_of_a_table_out_of_order_are_refused(
@@ -448,16 +448,16 @@ def test_regions_of_a_table_out_of_order_are_refused(
 
 def test_tables_that_overlap_are_refused() -> None:
     message = refuse_summary(table_0=replace(TABLE_0, fence_count=5))
-    assert message == "table 1: payload: offset is 6592, expected 6608 or more, after table 0: fences"
+    assert message == "table 1: payload, offset: found 6592, expected 6608 or more, after table 0: fences"
 
 
 @pytest.mark.parametrize(
     ("changes", "found", "end", "before"),
     [
-        ({"ranks_offset": 13_760}, "ranks: offset is 13760", 13_824, "table 1: fences"),
-        ({"groups_offset": 13_888}, "id groups: offset is 13888", 13_906, "ranks"),
-        ({"samples_offset": 14_208}, "group samples: offset is 14208", 14_265, "id groups"),
-        ({"values_offset": 14_272}, "id values: offset is 14272", 14_320, "group samples"),
+        ({"ranks_offset": 13_760}, "ranks, offset: found 13760", 13_824, "table 1: fences"),
+        ({"groups_offset": 13_888}, "id groups, offset: found 13888", 13_906, "ranks"),
+        ({"samples_offset": 14_208}, "group samples, offset: found 14208", 14_265, "id groups"),
+        ({"values_offset": 14_272}, "id values, offset: found 14272", 14_320, "group samples"),
     ],
 )
 def test_ids_out_of_order_are_refused(changes: dict[str, int], found: str, end: int, before: str) -> None:
@@ -468,10 +468,10 @@ def test_ids_out_of_order_are_refused(changes: dict[str, int], found: str, end: 
 def test_regions_that_do_not_fit_before_the_summary_are_refused() -> None:
     # 2**40 slots are 91,625,968,982 lines of 12; 20 * 1,511 bits are 3,778 bytes.
     assert refuse_summary(table_0=replace(TABLE_0, slot_bits=40)) == (
-        f"table 0: directory: {91_625_968_982 * 32} bytes at 6336, expected at most 11776 before the summary"
+        f"table 0: directory: found {91_625_968_982 * 32} bytes at 6336, expected at most 11776 before the summary"
     )
     assert refuse_summary(table_0=replace(TABLE_0, payload_offset=1 << 63)) == (
-        f"table 0: payload: 6251 bytes at {2**63}, expected at most {18_112 - 2**63} before the summary"
+        f"table 0: payload: found 6251 bytes at {2**63}, expected at most {18_112 - 2**63} before the summary"
     )
     assert refuse_summary(replace(SEGMENT, id_count=1511)) == (
         "id values: 3778 bytes at 14336, expected at most 3776 before the summary"

@@ -115,7 +115,7 @@ def test_counts_of_another_number_are_refused() -> None:
 
 
 def test_a_negative_count_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^count of symbol 2 is -1, expected 0 or more$"):
+    with pytest.raises(ValueError, match=r"^count of symbol 2: found -1, expected 0 or more$"):
         code_lengths(filled([1, 1, -1]))
 
 
@@ -142,11 +142,11 @@ def test_no_code_word_begins_another(counts: list[int]) -> None:
     ("lengths", "message"),
     [
         ([1, 1], r"^2 code lengths, expected 65$"),
-        (filled([1, 13]), r"^code length of symbol 1 is 13, expected 0\.\.12$"),
-        (filled([1, -1]), r"^code length of symbol 1 is -1, expected 0\.\.12$"),
-        (filled([0, 2]), r"^code length of the only symbol is 2, expected 1$"),
-        (filled([1, 2]), r"^Kraft sum of the code lengths is 3072/4096, expected 4096/4096$"),
-        (filled([1, 1, 12]), r"^Kraft sum of the code lengths is 4097/4096, expected 4096/4096$"),
+        (filled([1, 13]), r"^code length of symbol 1: found 13, expected 0\.\.12$"),
+        (filled([1, -1]), r"^code length of symbol 1: found -1, expected 0\.\.12$"),
+        (filled([0, 2]), r"^code length of the only symbol: found 2, expected 1$"),
+        (filled([1, 2]), r"^Kraft sum of the code lengths: found 3072/4096, expected 4096/4096$"),
+        (filled([1, 1, 12]), r"^Kraft sum of the code lengths: found 4097/4096, expected 4096/4096$"),
     ],
 )
 def test_lengths_of_no_code_are_refused(lengths: list[int], message: str) -> None:

@@ -122,7 +122,7 @@ def test_a_removal_that_cannot_be_is_refused(folder: Path, arguments: dict[str, 
 
 def test_the_distance_of_a_test_is_at_most_the_plans(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
-        with pytest.raises(fpstore.PlanError, match="k is 4"):
+        with pytest.raises(fpstore.PlanError, match="k: found 4"):
             store.add_if_new(MORE, ids_from(0, 300), k=4)
         assert keys_of(store) == sorted(SOME.tolist())
 
@@ -135,7 +135,7 @@ def test_more_than_can_be_tested_at_once_is_refused(bare: Path, monkeypatch: pyt
 
 
 def test_whether_a_new_store_has_ids_is_true_or_false(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="ids is 'row', expected True or False"):
+    with pytest.raises(TypeError, match="ids: found 'row', expected True or False"):
         fpstore.create(tmp_path / "s", ids="row")
     assert os.listdir(tmp_path) == []
 

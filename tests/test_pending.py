@@ -373,8 +373,8 @@ ONE = fingerprint_array([1])
         ([1 << 64], [0], 1, "0 flips of prefix mask 0x10000000000000000, expected some of 64 bits"),
         ([3], [3], 1, "3 flips of prefix mask 0x3, expected some of 64 bits"),
         ([3], [-1], 1, "-1 flips of prefix mask 0x3, expected some of 64 bits"),
-        ([3], [0], -1, "capacity is -1, expected 0 to 2147483647"),
-        ([3], [0], 1 << 31, "capacity is 2147483648, expected 0 to 2147483647"),
+        ([3], [0], -1, "capacity: found -1, expected 0 to 2147483647"),
+        ([3], [0], 1 << 31, "capacity: found 2147483648, expected 0 to 2147483647"),
     ],
 )
 def test_tables_and_capacities_that_cannot_be_are_refused(
@@ -390,13 +390,13 @@ def test_tables_and_capacities_that_cannot_be_are_refused(
         (lambda index: index.append(ONE, None, 3), "1 fingerprints come with no ids, expected 1"),
         (lambda index: index.append(ONE, ONE[:0], 3), "1 fingerprints come with 0 ids, expected 1"),
         (lambda index: index.append(ONE[:0], ONE, 3), "0 fingerprints come with 1 ids, expected 0"),
-        (lambda index: index.append(ONE, ONE, 1), "position is 1, expected 2 or later"),
+        (lambda index: index.append(ONE, ONE, 1), "position: found 1, expected 2 or later"),
         (
             lambda index: index.append(np.repeat(ONE, 3), np.repeat(ONE, 3), 3),
             "3 rows more than 2: there is room for 4",
         ),
-        (lambda index: index.grown(1), "capacity is 1, expected 2 or more"),
-        (lambda index: index.grown(1 << 31), "capacity is 2147483648, expected 0 to 2147483647"),
+        (lambda index: index.grown(1), "capacity: found 1, expected 2 or more"),
+        (lambda index: index.grown(1 << 31), "capacity: found 2147483648, expected 0 to 2147483647"),
         (lambda index: index.search(ONE, 3, 3), "rows up to 3: there are 2"),
         (lambda index: index.rows(0, 3), "rows up to 3: there are 2"),
         (lambda index: index.rows(2, 1), "rows 2 to 1"),

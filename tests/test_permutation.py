@@ -52,7 +52,7 @@ def test_no_fingerprints_have_no_keys() -> None:
 
 @pytest.mark.parametrize("mask", [-1, 1 << 64])
 def test_a_mask_of_more_than_64_bits_is_refused(mask: int) -> None:
-    with pytest.raises(ValueError, match=r"prefix mask is -?0x[0-9a-f]+, expected 64 bits"):
+    with pytest.raises(ValueError, match=r"prefix mask: found -?0x[0-9a-f]+, expected 64 bits"):
         Permutation(mask)
 
 

@@ -105,7 +105,7 @@ def test_a_store_that_begins_empty_may_be_seeded_and_keeps_its_plan(tmp_path: Pa
 
 @pytest.mark.parametrize("seed", ["7", 1.5, b"x"])
 def test_a_seed_that_is_no_integer_is_refused(tmp_path: Path, seed: Any) -> None:
-    with pytest.raises(ValueError, match=r"seed is .*, expected an integer or None"):
+    with pytest.raises(ValueError, match=r"seed: found .*, expected an integer or None"):
         fpstore.build(tmp_path / "s", some(1), seed=seed)
     assert not (tmp_path / "s").exists()
 

@@ -308,7 +308,7 @@ def test_a_file_shorter_than_its_ends_is_refused(tmp_path: Path, length: int) ->
 def test_a_file_that_is_no_segment_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"a line of text\n" * 100)
-    with pytest.raises(CorruptStore, match=rf"^{path}: footer: magic is b'.*', expected b'FPSTEND\\n'$"):
+    with pytest.raises(CorruptStore, match=rf"^{path}: footer, magic: found b'.*', expected b'FPSTEND\\n'$"):
         Segment(path)
 
 
@@ -334,12 +334,12 @@ def resealed_footer(whole: bytes, change: Callable[[bytearray], None]) -> bytes:
 def test_a_newer_version_is_unsupported_not_corrupt(path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(resealed_footer(whole, lambda footer: footer.__setitem__(36, 2)))
-    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer: version is 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 2, expected 1$"):
         Segment(path)
-    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer: version is 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 2, expected 1$"):
         check_file(path)
     path.write_bytes(resealed(whole[:8] + struct.pack("<I", 2) + whole[12:]))
-    with pytest.raises(UnsupportedVersion, match=f"^{path}: header: version is 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: header, version: found 2, expected 1$"):
         Segment(path)
 
 
@@ -353,7 +353,7 @@ def test_damage_to_the_version_is_corruption(path: Path) -> None:
 
 def test_another_kind_of_file_is_refused(path: Path) -> None:
     path.write_bytes(resealed(Header(kind=9).pack() + path.read_bytes()[64:]))
-    with pytest.raises(CorruptStore, match=f"^{path}: header: kind is 9, expected 1$"):
+    with pytest.raises(CorruptStore, match=f"^{path}: header, kind: found 9, expected 1$"):
         Segment(path)
 
 
@@ -393,7 +393,7 @@ def test_tables_of_two_codecs_are_refused(path: Path) -> None:
         return replace(summary, tables=(summary.tables[0], replace(summary.tables[1], codec=1)))
 
     path.write_bytes(resealed_summary(path.read_bytes(), mix))
-    with pytest.raises(CorruptStore, match=f"^{path}: table 1: codec is 1, expected 0 as in table 0$"):
+    with pytest.raises(CorruptStore, match=f"^{path}: table 1, codec: found 1, expected 0 as in table 0$"):
         Segment(path)
 
 

@@ -218,7 +218,7 @@ def test_a_distance_above_the_plans_names_what_to_rebuild(folder: Path) -> None:
     with fpstore.open(folder) as store:
         for ask in (store.probe, store.contains_near, lambda query, k: store.probe_many([query], k)):
             with pytest.raises(
-                PlanError, match=r"k is 4: this store answers up to 3 \(plan paper-4\); build it with k=4"
+                PlanError, match=r"k: found 4, expected at most 3, as plan paper-4 answers; build the store with k=4"
             ):
                 ask(1, 4)
         for ask in (store.pairs, store.count_pairs):
@@ -262,11 +262,11 @@ def test_numbers_may_be_numpys(tmp_path: Path) -> None:
 
 def test_queries_and_threads_are_checked(folder: Path) -> None:
     with fpstore.open(folder) as store:
-        with pytest.raises(TypeError, match=r"^fingerprint: '5' is a str, expected an integer$"):
+        with pytest.raises(TypeError, match=r"^fingerprint: found '5', a str, expected an integer$"):
             store.probe("5")
-        with pytest.raises(ValueError, match=r"^fingerprint: -1 is out of range"):
+        with pytest.raises(ValueError, match=r"^fingerprint: found -1, expected unsigned"):
             store.contains_near(-1)
-        with pytest.raises(TypeError, match=r"^fingerprints: dtype is float64"):
+        with pytest.raises(TypeError, match=r"^fingerprints: found dtype float64"):
             store.probe_many(np.array([np.nan]))
         for threads in (0, -1, True, 1.5):
             with pytest.raises(ValueError, match="expected a positive integer or None"):
@@ -335,9 +335,9 @@ def test_verify_says_how_far_it_is(folder: Path) -> None:
 
 def test_a_store_opens_for_reading_or_for_writing(folder: Path) -> None:
     for mode in ("a", "rb", None):
-        with pytest.raises(ValueError, match=f'mode is {mode!r}, expected "r" or "w"'):
+        with pytest.raises(ValueError, match=f'mode: found {mode!r}, expected "r" or "w"'):
             fpstore.open(folder, mode)
-    with pytest.raises(ValueError, match=r'durability is .never., expected "commit" or "batch"'):
+    with pytest.raises(ValueError, match=r'durability: found .never., expected "commit" or "batch"'):
         fpstore.open(folder, "w", durability="never")
 
 

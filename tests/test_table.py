@@ -93,5 +93,5 @@ def test_the_same_keys_give_the_same_bytes(codec: str) -> None:
 
 
 def test_an_unknown_codec_is_refused() -> None:
-    with pytest.raises(ValueError, match="codec is 'zip', expected one of gap, xor, rice, raw"):
+    with pytest.raises(ValueError, match="codec: found 'zip', expected one of gap, xor, rice, raw"):
         encode_table(ArrayKeys(np.empty(0, dtype=np.uint64)), "zip", 0, lambda data: None)

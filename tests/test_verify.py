@@ -233,7 +233,7 @@ def test_a_bad_page_of_checksums_is_named(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(segment.footer.roots_offset)
         file.write(b"\0\1\2\3")
-    refused(segment, r"roots: checksum is 0x\w{8}, expected 0x\w{8}$")
+    refused(segment, r"roots, checksum: found 0x\w{8}, expected 0x\w{8}$")
     segment.close()
 
 

@@ -24,6 +24,6 @@ class BuildOptions:
 
     def __post_init__(self) -> None:
         if self.codec not in CODECS:
-            raise ValueError(f"codec is {self.codec!r}, expected one of {', '.join(CODECS)}")
+            raise ValueError(f"codec: found {self.codec!r}, expected one of {', '.join(CODECS)}")
         if self.memory_bytes < MIN_MEMORY:
-            raise ValueError(f"memory is {self.memory_bytes} bytes, expected {MIN_MEMORY >> 20}MiB or more")
+            raise ValueError(f"memory: found {self.memory_bytes} bytes, expected {MIN_MEMORY >> 20}MiB or more")

@@ -43,12 +43,12 @@ def source_of(fingerprints: object, ids: object) -> Source:
     """What build is given, as a source. ValueError or TypeError where the two do not go together."""
     if isinstance(fingerprints, Iterator):
         if ids is not None and not isinstance(ids, str):
-            raise TypeError(f'ids of a stream is a {type(ids).__name__}, expected "row", "pairs" or None')
+            raise TypeError(f'ids of a stream: found a {type(ids).__name__}, expected "row", "pairs" or None')
         if ids not in ("row", "pairs", None):
-            raise ValueError(f'ids of a stream is {ids!r}, expected "row", "pairs" or None')
+            raise ValueError(f'ids of a stream: found {ids!r}, expected "row", "pairs" or None')
         return _stream(fingerprints, ids)
     if isinstance(ids, str) and ids != "row":
-        raise ValueError(f'ids is {ids!r}, expected an array, "row" or None')
+        raise ValueError(f'ids: found {ids!r}, expected an array, "row" or None')
     return array_source(fingerprints, ids)
 
 

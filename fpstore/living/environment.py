@@ -127,11 +127,11 @@ def _check_meta(meta: tuple[int, ...], page: int, page_bytes: int, file_bytes: i
     expected = (page, _PAGE_IS_META, _LMDB_MAGIC, _LMDB_FORMAT, 0, page_bytes)
     for name, value, right in zip(_FIXED, found, expected, strict=True) if found != expected else ():
         if value != right:
-            raise ValueError(f"meta page {page}: its {name} is {value}, expected {right}")
+            raise ValueError(f"meta page {page}, {name}: found {value}, expected {right}")
     last_page = meta[_LAST_PAGE]
     if not 1 <= last_page < file_bytes // page_bytes:
         pages = file_bytes // page_bytes - 1
-        raise ValueError(f"meta page {page}: its last page is {last_page}, expected 1..{pages} in {file_bytes} bytes")
+        raise ValueError(f"meta page {page}, last page: found {last_page}, expected 1..{pages} in {file_bytes} bytes")
 
 
 def _check_roots(meta: tuple[int, ...], page: int) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from fpstore.arrays import as_integer
+from fpstore.checks import wrong
 from fpstore.errors import PlanError
 from fpstore.format import KEY_BITS
 from fpstore.plans import families as plans
@@ -29,20 +30,20 @@ class PlanChoice:
     def __post_init__(self) -> None:
         k = as_integer(self.k)
         if k is None or not 0 <= k <= MAX_DISTANCE:
-            raise ValueError(f"k is {self.k!r}, expected an integer from 0 to {MAX_DISTANCE}")
+            raise ValueError(f"k: found {self.k!r}, expected an integer from 0 to {MAX_DISTANCE}")
         object.__setattr__(self, "k", k)
         if isinstance(self.plan, str):
             if self.plan not in planner.AIMS:
                 object.__setattr__(self, "plan", plans.named(self.plan, k))
         elif isinstance(self.plan, Plan):
             if self.plan.key_bits != KEY_BITS:
-                raise PlanError(f"plan {self.plan.name} is for {self.plan.key_bits} bits, expected {KEY_BITS}")
+                raise PlanError(wrong(f"plan {self.plan.name}, key_bits", f"{self.plan.key_bits}", KEY_BITS))
             if self.plan.k < k:
-                raise PlanError(f"plan {self.plan.name} answers distances up to {self.plan.k}, k is {k}")
+                raise PlanError(wrong(f"plan {self.plan.name}, k", f"{self.plan.k}", f"{k} or more"))
             self.plan.prove()
         elif not isinstance(self.plan, int | float) or isinstance(self.plan, bool) or not 0 < self.plan < inf:
             aims = ", ".join(planner.AIMS)
-            raise ValueError(f"plan is {self.plan!r:.40}, expected {aims}, bytes per fingerprint, a name or a Plan")
+            raise ValueError(f"plan: found {self.plan!r:.40}, expected {aims}, bytes per fingerprint, a name or a Plan")
 
     def for_count(self, count: int) -> Plan:
         """The plan for so many fingerprints."""
@@ -57,7 +58,7 @@ class PlanChoice:
             return self
         number = as_integer(seed)
         if number is None:
-            raise ValueError(f"seed is {seed!r:.40}, expected an integer or None")
+            raise ValueError(f"seed: found {seed!r:.40}, expected an integer or None")
         return replace(self, plan=self.for_count(count).shuffled(number))
 
     @property

@@ -24,7 +24,7 @@ class Permutation:
 
     def __post_init__(self) -> None:
         if not 0 <= self.prefix_mask < 1 << 64:
-            raise ValueError(f"prefix mask is {self.prefix_mask:#x}, expected 64 bits")
+            raise ValueError(f"prefix mask: found {self.prefix_mask:#x}, expected 64 bits")
         object.__setattr__(self, "_bits", BitPermutation(self.prefix_mask))
 
     @property

@@ -81,7 +81,7 @@ def largest_slots(segment: Segment, table: int, count: int) -> tuple[CrowdedSlot
     the others by the size of their code. CorruptStore where one of those is damaged.
     """
     if count < 0:
-        raise ValueError(f"count is {count}, expected 0 or more")
+        raise ValueError(f"count: found {count}, expected 0 or more")
     free_bits = layout.KEY_BITS - segment.tables[table].slot_bits
     permutation = Permutation(segment.tables[table].prefix_mask)
     rows = np.zeros((0, 3), dtype=np.int64)

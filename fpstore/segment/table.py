@@ -63,7 +63,7 @@ def encode_table(
     not strictly increasing.
     """
     if codec not in CODECS:
-        raise ValueError(f"codec is {codec!r}, expected one of {', '.join(CODECS)}")
+        raise ValueError(f"codec: found {codec!r}, expected one of {', '.join(CODECS)}")
     codec_number = CODECS.index(codec)
     histogram = Histogram(slot_bits, codec_number)
     for chunk in keys.chunks():
