@@ -87,6 +87,7 @@ cdef extern from "view.h" nogil:
         uint64_t *seen
         uint64_t pages
         uint64_t bad_page_offset
+        uint64_t asked
     ctypedef struct Table:
         Permutation permutation
         int codec

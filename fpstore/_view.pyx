@@ -152,6 +152,11 @@ cdef class SegmentView:
         free(self.tables)
         free(self.pages.seen)
 
+    @property
+    def pages_asked(self):
+        """How many pages the system has been asked for before their first use, so that several come from the disk at once."""
+        return self.pages.asked
+
     def check(self, uint64_t first, uint64_t end, str where):
         """Check every page that holds bytes [first, end) against its checksum; CorruptStore names the first bad one."""
         cdef Status status = OK

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from helpers import KINDS, brute_force, difference_count, distinct, product_plans, queries_near, segment_of
+from helpers import KINDS, brute_force, difference_count, distinct, product_plans, queries_near, segment_of, uniform
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies._internal.core import DataObject
@@ -46,6 +46,15 @@ def test_a_query_asked_twice_is_answered_twice() -> None:
     rng.shuffle(queries)
     with segment_of(stored, plans.named("flips-3:1,0,0", 3)) as segment:
         assert difference_count(batch.stream(segment, queries, 3), brute_force(stored, queries, 3)) == 0
+
+
+def test_queries_at_the_ends_of_chunks_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "CHUNK_KEYS", 500)
+    ends = (np.arange(64, dtype=np.uint64) << np.uint64(58)) + np.uint64((1 << 58) - 1)
+    stored = distinct(np.concatenate([ends, ends - np.uint64((1 << 58) - 1), uniform(6000, np.random.default_rng(8))]))
+    queries = np.concatenate([ends, ends - np.uint64((1 << 58) - 1)])
+    with segment_of(stored, plans.flips(1, (0,), 0)) as segment:
+        assert difference_count(batch.stream(segment, queries, 0), brute_force(stored, queries, 0)) == 0
 
 
 def test_no_queries_have_no_matches() -> None:

@@ -188,6 +188,17 @@ def test_a_header_that_lmdb_would_trust_is_checked_first(
         Catalog.open(folder)
 
 
+@pytest.mark.parametrize("field", [FREE_ROOT, MAIN_ROOT])
+def test_a_root_behind_the_last_page_is_refused(field: int, folder: Path) -> None:
+    metas = read_metas(folder)
+    metas[1][field] = metas[1][LAST_PAGE] + 1
+    write_metas(folder, metas)
+    with pytest.raises(
+        CorruptStore, match=f"a root: found {metas[1][field]}, expected a page up to {metas[1][LAST_PAGE]}"
+    ):
+        Catalog.open(folder)
+
+
 def test_a_header_damaged_while_it_is_open_is_noticed_at_the_next_use(folder: Path) -> None:
     with Catalog.open(folder) as catalog:
         catalog.state()

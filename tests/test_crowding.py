@@ -133,6 +133,13 @@ def test_keys_of_a_prefix_are_counted_over_blocks_and_slots_end_them() -> None:
         assert crowding.fullest_prefix(segment, 0) == (prefix << 32, 300)
 
 
+def test_keys_of_a_prefix_are_counted_over_what_is_read_at_once() -> None:
+    keys = np.arange(150_000, dtype=np.uint64) + np.uint64(0xABCD << 48)
+    with helpers.segment_of(keys, PLAN, slot_bits=4) as segment:
+        assert max(map(len, segment.keys(0))) < len(keys)
+        assert crowding.fullest_prefix(segment, 0) == (0xABCD << 48, len(keys))
+
+
 def test_the_fullest_prefix_of_no_keys_has_none() -> None:
     with helpers.segment_of(UNIFORM[:0], PLAN) as segment:
         assert crowding.fullest_prefix(segment, 0) == (0, 0)

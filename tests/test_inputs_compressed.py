@@ -166,6 +166,14 @@ def test_a_line_longer_than_the_limit_is_an_error_even_where_bad_lines_are_skipp
         list(read([tmp_path / f"a.{suffix}.gz"], skip_bad=True, batch=1))
 
 
+def test_a_line_as_long_as_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 1000)
+    line = b"1" * 999 + b"\n"
+    (tmp_path / "a").write_bytes(line + line)
+    with open_stream(str(tmp_path / "a"), None) as stream:
+        assert list(compressed.Lines(stream)) == [line, line]
+
+
 def test_a_whole_stream_over_its_limit_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     with open_stream(str(tmp_path / "a"), None) as stream:

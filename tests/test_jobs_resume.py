@@ -1,5 +1,6 @@
 """A job that was interrupted: it goes on with the same command, and says what stands in its way."""
 
+import json
 import os
 import shutil
 import signal
@@ -266,6 +267,18 @@ def test_an_append_file_is_as_long_as_it_is_opened(tmp_path: Path) -> None:
     file.write(b"x")
     assert bytes(file.view()) == b"123x"
     file.close()
+    AppendFile(tmp_path / "f", 2).close()
+    assert (tmp_path / "f").read_bytes() == b"12"
+
+
+def test_what_the_journal_tells_of_is_in_the_file_when_it_does(tmp_path: Path) -> None:
+    with Job([tmp_path / "out"], {}, [], force=False) as job:
+        for count in (1, 2):
+            job.files[0].write(b"line\n")
+            job.commit({})
+            assert (tmp_path / "out.part").read_bytes() == count * b"line\n"
+            journal = json.loads((tmp_path / "out.job" / "journal.json").read_bytes())
+            assert journal["lengths"] == [5 * count]
 
 
 @pytest.mark.slow

@@ -112,6 +112,14 @@ def test_a_segment_without_ids_is_masked_by_the_same_rule(tmp_path: Path, positi
         assert entry.key_count == len(left)
 
 
+def test_of_many_ids_those_that_were_removed_go_and_no_others() -> None:
+    # Removed ids are looked for in a table of some 1,000 places first, where several of these ids come to each.
+    keys, ids = np.arange(20_000, dtype=np.uint64), np.arange(20_000, dtype=np.uint64) + np.uint64(5)
+    with segment_of(keys, PLAN, pairs=(keys, ids)) as segment:
+        found = rows_in([Live(segment, POSITION, removed([], [7, 11, 19_999, 1 << 40], POSITION))])
+    assert found == [(key, key + 5) for key in range(20_000) if key + 5 not in (7, 11, 19_999)]
+
+
 def test_rows_have_positions_of_their_own() -> None:
     positions = u64([4, 5, 6, 5])
     kept = alive(removed([1], [], 5), u64([1, 1, 1, 2]), None, positions)

@@ -375,6 +375,19 @@ def test_a_flush_takes_in_what_came_while_another_was_under_way(bare: Path, monk
         assert keys_of(store) == sorted(SOME[:15].tolist())
 
 
+def test_a_removal_outlives_the_flush_of_what_came_after_it(folder: Path) -> None:
+    with writer_of(folder, growth=0) as store:
+        store.remove(fingerprints=SOME[:10])
+        store.remove(ids=[20])
+        store.add(MORE, ids_from(300, 300))
+        store.flush()
+        assert len(store.segments) == 2
+    gone = {*SOME[:10].tolist(), int(SOME[20])}
+    with fpstore.open(folder) as store:
+        assert keys_of(store) == sorted({*SOME.tolist(), *MORE.tolist()} - gone)
+        assert not any(store.contains_near(key, 0) for key in gone)
+
+
 @pytest.mark.parametrize("removed", [SOME[:5], SOME], ids=["some", "all"])
 def test_compacting_forgets_the_removals(folder: Path, removed: Keys) -> None:
     with fpstore.open(folder, "w") as store:

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import KINDS, LAST, distinct, fingerprint_array, product_plans, scattered_choose, scattered_flips, uniform
+from helpers import (
+    KINDS,
+    LAST,
+    distinct,
+    fingerprint_array,
+    product_plans,
+    scattered_choose,
+    scattered_flips,
+    segment_of,
+    uniform,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +26,7 @@ import fpstore
 from fpstore import StoreClosed
 from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan
+from fpstore.query import pairs
 from fpstore.store import Store
 from fpstore.types import Keys
 
@@ -118,6 +129,17 @@ def test_fingerprints_that_share_all_ids_or_none_count_the_same(tmp_path: Path) 
     fingerprints = KINDS["clustered"](500, np.random.default_rng(9))
     with fpstore.build(tmp_path / "s", np.tile(fingerprints, 3)) as store:
         assert found_pairs(store) == brute_force_pairs(fingerprints, 3)
+
+
+@pytest.mark.parametrize("part_count", [1, 2, 3, 7, 30, 60])
+def test_the_parts_of_a_table_are_cut_anew_between_windows(part_count: int) -> None:
+    # Windows of 1, 40, 3 and 16 keys: some go on over several parts.
+    keys = fingerprint_array([window << 60 | low for window, size in enumerate((1, 40, 3, 16)) for low in range(size)])
+    with segment_of(keys, plans.paper("paper-4")) as segment:
+        parts = list(pairs._whole_windows(segment, 0, iter(np.array_split(keys, part_count)), 4, 1 << 20))
+    assert np.concatenate(parts).tolist() == keys.tolist()
+    windows = [set((part >> np.uint64(60)).tolist()) for part in parts]
+    assert sum(map(len, windows)) == len(set().union(*windows)) == 4
 
 
 # --- In a stated budget ---

@@ -89,11 +89,13 @@ def test_few_keys_and_a_single_table_are_no_special_case(
     assert contents(found) == expected(keys, tables)
 
 
-@pytest.mark.parametrize(("threads", "most"), [(1, 1), (2, 2), (8, 2)])
-def test_at_most_one_other_table_is_held_and_with_threads_two(tmp_path: Path, threads: int, most: int) -> None:
+@pytest.mark.parametrize(("threads", "spare", "most"), [(1, 1, 1), (2, 0, 2), (8, 1, 2), (2, -1, 1)])
+def test_at_most_one_other_table_is_held_and_two_with_threads_and_room_for_them(
+    tmp_path: Path, threads: int, spare: int, most: int
+) -> None:
     keys = distinct(uniform(200_000, np.random.default_rng(1)))
     tracemalloc.start()
-    for table in permuted_tables(ArrayKeys(keys), keys, PLAN.tables, tmp_path, PLENTY, threads):
+    for table in permuted_tables(ArrayKeys(keys), keys, PLAN.tables, tmp_path, 2 * keys.nbytes + spare, threads):
         assert table.count == len(keys)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

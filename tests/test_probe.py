@@ -284,6 +284,16 @@ def test_a_damaged_page_that_no_answer_needs_is_not_read(path: Path) -> None:
     segment.close()
 
 
+def test_pages_are_asked_for_before_their_first_use() -> None:
+    whole = plans.flips(1, (0,), 0)  # a query has one slot: a line of the directory and a block, on a page each
+    with segment_of(STORED, whole) as segment:
+        asked = []
+        for query in (STORED[1500:1501], STORED[1500:1501], STORED[2900:2901]):
+            search(segment.view, query, 0)
+            asked.append(segment.view.pages_asked)
+    assert asked == [2, 2, 3]
+
+
 def test_a_block_that_does_not_decode_under_good_checksums_is_an_error(path: Path) -> None:
     offset = region_of(path, "directory", 0).offset + 8
     data = bytearray(path.read_bytes())

@@ -67,6 +67,16 @@ def test_what_was_removed_since_comes_sorted_and_once(
     assert removals.last_position == max([0, *model.fingerprints.values(), *model.ids.values()]) <= last
 
 
+@given(HISTORIES)
+def test_without_those_before_a_position_the_rest_is_as_it_was(history: list[tuple[bool, list[int], int]]) -> None:
+    removals, model, last = replay(history)
+    for position in range(last + 2):
+        later = removals.since(position)
+        for removed, masked in ((model.fingerprints, later.fingerprints_masked), (model.ids, later.ids_masked)):
+            assert masked(u64(list(removed)), 0).tolist() == [at >= position for at in removed.values()]
+        assert len(later) == sum(at >= position for each in (model.fingerprints, model.ids) for at in each.values())
+
+
 def test_adding_leaves_the_old_removals_as_they_were() -> None:
     old = Removals.none().with_fingerprints(u64([5]), 1).with_ids(u64([6]), 2)
     new = old.with_fingerprints(u64([7, 5]), 3).with_ids(u64([8]), 4)

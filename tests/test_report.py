@@ -91,16 +91,17 @@ def test_a_file_longer_than_its_parts_is_an_error(tmp_path: Path) -> None:
     segment.close()
 
 
-def test_a_table_with_another_number_of_keys_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recorded", [3999, 4001])
+def test_a_table_with_another_number_of_keys_is_an_error(tmp_path: Path, recorded: int) -> None:
     path = helpers.write_segment(tmp_path / "x.fpseg", UNIFORM, PLAN)
     data = bytearray(path.read_bytes())
     segment = Segment(path)
     offset = segment.footer.summary_offset
-    data[offset : offset + 128] = replace(segment.record, key_count=3999).pack()
+    data[offset : offset + 128] = replace(segment.record, key_count=recorded).pack()
     segment.close()
     path.write_bytes(helpers.resealed(data))
     segment = Segment(path)
-    with pytest.raises(CorruptStore, match=r"x\.fpseg: table 0: 4000 keys, expected 3999$"):
+    with pytest.raises(CorruptStore, match=rf"x\.fpseg: table 0: 4000 keys, expected {recorded}$"):
         report.report_segment(segment)
     segment.close()
 

@@ -426,6 +426,24 @@ def test_a_closed_segment_answers_no_more(path: Path) -> None:
             use()
 
 
+@pytest.mark.parametrize("recorded", [-1, 1])
+def test_a_table_with_another_number_of_keys_than_recorded_is_refused(path: Path, recorded: int) -> None:
+    segment = Segment(path)
+    data = bytearray(path.read_bytes())
+    offset, count = segment.footer.summary_offset, segment.key_count
+    bare = replace(
+        segment.record, key_count=count + recorded, id_kind=0, id_count=0, id_width=0, rank_width=0, id_base=0
+    )
+    bare = replace(bare, ranks_offset=0, groups_offset=0, samples_offset=0, values_offset=0)
+    segment.close()
+    data[offset : offset + 128] = bare.pack()
+    path.write_bytes(resealed(data))
+    segment = Segment(path)
+    with pytest.raises(CorruptStore, match=f"table 1: {count} keys, expected {count + recorded}$"):
+        list(segment.keys(1))
+    segment.close()
+
+
 def test_the_records_say_what_was_written(path: Path) -> None:
     segment = Segment(path)
     assert isinstance(segment.record, SegmentRecord)

@@ -8,11 +8,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import LAST, distinct, fingerprint_array, ids_by_rank, resealed, segment_of, uniform, write_segment
+from helpers import (
+    LAST,
+    distinct,
+    fingerprint_array,
+    ids_by_rank,
+    resealed,
+    segment_of,
+    uniform,
+    view_of_image,
+    write_segment,
+)
 
 from fpstore._probe import IdColumn, IdCursor
 from fpstore.errors import CorruptStore
-from fpstore.format import FOOTER_BYTES, ID_KIND_MANY, ID_KIND_NONE, ID_KIND_ONE, Footer, Summary
+from fpstore.format import (
+    FOOTER_BYTES,
+    ID_KIND_MANY,
+    ID_KIND_NONE,
+    ID_KIND_ONE,
+    Footer,
+    SegmentRecord,
+    Summary,
+    TableRecord,
+)
 from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan
 from fpstore.segment.reader import Segment
@@ -112,6 +131,16 @@ def test_ids_come_back_to_their_fingerprints(
             ]
 
 
+@pytest.mark.parametrize("span", [0, 1, 2, 255, 256, 1 << 40])
+def test_ids_take_the_bits_of_the_largest_less_the_smallest(span: int) -> None:
+    ids = np.full(len(STORED), 1000, dtype=np.uint64)
+    ids[1] += np.uint64(span)
+    with segment_of(STORED, HALVES, pairs=(STORED, ids)) as segment:
+        assert (segment.record.id_base, segment.record.id_width) == (1000, span.bit_length())
+        assert segment.ids is not None
+        assert segment.ids.read(0, 3)[1].tolist() == [1000, 1000 + span, 1000]
+
+
 def test_a_segment_without_ids_has_no_id_column() -> None:
     with segment_of(STORED, HALVES) as segment:
         assert segment.ids is None
@@ -136,6 +165,19 @@ def test_ids_of_a_fingerprint_that_is_not_stored_are_corruption() -> None:
             for index in range(3):
                 with pytest.raises(CorruptStore, match="ids: a directory entry or an id points outside"):
                     segment.ids.lookup(strangers[index : index + 1])
+
+
+def test_a_block_of_129_keys_is_refused_when_its_ids_are_asked_for() -> None:
+    # A code of one bit, which stands for a delta of 1: each bit of an empty payload is a key.
+    for count in (128, 129):
+        data = bytearray(128) + struct.pack("<Q12H", 0, *[count] * 12) + bytes(32)
+        table = TableRecord(0, 0, 0, 0, 0, 64, count, 128, 0, 0, (0, 1) + (0,) * 63)
+        ids = IdColumn(view_of_image(table, data), SegmentRecord(1, count, count, ID_KIND_ONE, 0, 8, 5, 0, 0, 0, 0))
+        if count == 128:
+            assert [column.tolist() for column in ids.lookup(fingerprint_array([count]))] == [[1], [5]]
+        else:
+            with pytest.raises(CorruptStore, match="a block does not decode to increasing keys"):
+                ids.lookup(fingerprint_array([count]))
 
 
 def test_a_cursor_refuses_ranks_that_there_are_not() -> None:

@@ -11,7 +11,7 @@ from helpers import KINDS, queries_near, uniform
 
 import fpstore
 from fpstore import Store
-from fpstore.living import changes
+from fpstore.living import changes, live
 from fpstore.living.catalog import Catalog, Log
 from fpstore.living.changes import Change
 from fpstore.living.opening import open_snapshot
@@ -58,6 +58,18 @@ def test_the_next_snapshot_reads_what_is_new_and_shares_the_rest(folder: Path) -
         assert first.parts[0] is second.parts[0] is third.parts[0]
         assert second.pending is third.pending
         assert (rows_of(first), rows_of(second), rows_of(third)) == (rows(0, 300), rows(0, 400), rows(0, 600))
+
+
+def test_a_probe_of_a_snapshot_finds_nothing_that_was_added_after_it(folder: Path) -> None:
+    with fpstore.open(folder, "w") as writer, Catalog.open(folder) as catalog:
+        writer.add(SOME[300:310], IDS[300:310])
+        first = open_snapshot(folder, catalog)
+        writer.add(SOME[310:320], IDS[310:320])
+        second = open_snapshot(folder, catalog, first)
+        assert first.pending is second.pending
+        found = [snapshot.search(SOME[290:330], 0).query.tolist() for snapshot in (first, second)]
+        assert found == [list(range(20)), list(range(30))]
+        assert [each.contains(SOME[315:316], 0) for each in (first, second)] == [False, True]
 
 
 def test_after_a_merge_the_pending_rows_are_shared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +223,17 @@ def test_pairs_of_a_store_in_several_parts_are_exact_and_leave_no_file(
         next(left_half_way)
         left_half_way.close()
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_fingerprint_whose_ids_are_read_in_several_pieces_is_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CHUNK_KEYS", 4)
+    fpstore.build(tmp_path / "s", np.repeat(SOME[:3], 10), np.arange(30, dtype=np.uint64)).close()
+    with fpstore.open(tmp_path / "s", "w") as store:
+        store.add(SOME[2:4], [50, 51])
+        assert len([None for _ in store.rows()]) > 4
+        assert len(store) == 4
 
 
 def test_a_removed_fingerprint_is_not_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

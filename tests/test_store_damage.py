@@ -85,6 +85,16 @@ def test_a_segment_of_another_store_is_refused(folder: Path, tmp_path: Path) -> 
     assert one_line(error).startswith(f"{path}: not the segment that the catalog names: found (")
 
 
+def test_a_segment_of_another_store_is_refused_though_all_its_sizes_are_the_same(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for seed, path in enumerate((one, other)):
+        fpstore.build(path, some(seed=seed), codec="raw", plan="paper-4").close()
+    assert segment_path(one).stat().st_size == segment_path(other).stat().st_size
+    shutil.copyfile(segment_path(other), segment_path(one))
+    with pytest.raises(CorruptStore, match="not the segment that the catalog names: found "):
+        fpstore.open(one)
+
+
 def recreate_catalog(folder: Path, **changes: Any) -> None:
     """The store's catalog, written anew with other settings."""
     with Catalog.open(folder) as catalog:

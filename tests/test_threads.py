@@ -21,6 +21,20 @@ def test_results_come_in_the_order_of_the_items(count: int, items: int) -> None:
         assert threads.map(lambda item: item * item, range(items)) == [item * item for item in range(items)]
 
 
+def test_results_come_in_that_order_also_where_a_later_item_is_done_first() -> None:
+    later_is_done = threading.Event()
+
+    def work(item: int) -> int:
+        if item == 1:
+            later_is_done.set()
+        assert later_is_done.wait(30)
+        time.sleep(0.01 * (item == 0))  # for the other to hand in its result
+        return item
+
+    with closing(Threads(2)) as threads:
+        assert threads.map(work, range(2)) == [0, 1]
+
+
 def test_the_caller_and_the_helpers_work_at_once() -> None:
     # Three that wait for each other: with two at work, none would ever get past the barrier.
     barrier = threading.Barrier(3, timeout=30)

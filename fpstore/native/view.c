@@ -36,10 +36,11 @@ Status page_check(Pages *pages, uint64_t page) {
     return OK;
 }
 
-void page_ask(const Pages *pages, uint64_t page) {
+void page_ask(Pages *pages, uint64_t page) {
 #if defined(__linux__)
     uint64_t sum_page = CRC_BYTES * page / PAGE_BYTES;
-    (void)madvise((void *)(pages->base + page * PAGE_BYTES), PAGE_BYTES, MADV_WILLNEED);
+    if (madvise((void *)(pages->base + page * PAGE_BYTES), PAGE_BYTES, MADV_WILLNEED) == 0)
+        __atomic_fetch_add(&pages->asked, 1, __ATOMIC_RELAXED);
     if (!page_seen(pages, pages->pages + sum_page)) {
         uintptr_t sum = (uintptr_t)pages->checksums + sum_page * PAGE_BYTES;
         (void)madvise((void *)(sum & ~(uintptr_t)(PAGE_BYTES - 1)), 2 * PAGE_BYTES, MADV_WILLNEED);

@@ -23,6 +23,7 @@ typedef struct {
     uint64_t *seen;       /* a bit for each page, then one for each page of checksums */
     uint64_t pages;
     uint64_t bad_page_offset; /* where BAD_PAGE was found */
+    uint64_t asked;           /* how many pages the system has been asked for before their first use */
 } Pages;
 
 ALWAYS_INLINE int page_seen(const Pages *pages, uint64_t page) {
@@ -34,10 +35,10 @@ Status page_check(Pages *pages, uint64_t page);
 
 /* Ask the kernel for a page, and for the page of its checksum, where they have not been used before: they may have to
    come from the disk, and several can come at once. */
-void page_ask(const Pages *pages, uint64_t page);
+void page_ask(Pages *pages, uint64_t page);
 
 /* Byte `offset` will be read soon. */
-ALWAYS_INLINE void bytes_ask(const Pages *pages, uint64_t offset) {
+ALWAYS_INLINE void bytes_ask(Pages *pages, uint64_t offset) {
     if (UNLIKELY(!page_seen(pages, offset / PAGE_BYTES)))
         page_ask(pages, offset / PAGE_BYTES);
     else
