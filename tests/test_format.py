@@ -474,10 +474,10 @@ def test_regions_that_do_not_fit_before_the_summary_are_refused() -> None:
         f"table 0: payload: found 6251 bytes at {2**63}, expected at most {18_112 - 2**63} before the summary"
     )
     assert refuse_summary(replace(SEGMENT, id_count=1511)) == (
-        "id values: 3778 bytes at 14336, expected at most 3776 before the summary"
+        "id values: found 3778 bytes at 14336, expected at most 3776 before the summary"
     )
     assert refuse_summary(replace(SEGMENT, id_count=2**64 - 1)) == (
-        f"id groups: {2**61 + 125} bytes at 13952, expected at most 4160 before the summary"
+        f"id groups: found {2**61 + 125} bytes at 13952, expected at most 4160 before the summary"
     )
 
 

@@ -222,7 +222,7 @@ def test_a_distance_above_the_plans_names_what_to_rebuild(folder: Path) -> None:
             ):
                 ask(1, 4)
         for ask in (store.pairs, store.count_pairs):
-            with pytest.raises(PlanError, match="build it with k=9"):
+            with pytest.raises(PlanError, match="build the store with k=9"):
                 ask(9)
 
 
