@@ -22,7 +22,7 @@ cdef extern from "platform.h" nogil:
 cdef extern from "layout.h" nogil:
     enum: CODEC_GAP, CODEC_XOR, CODEC_RICE, CODEC_RAW
     enum: IDS_NONE, IDS_ONE, IDS_MANY
-    enum: SYMBOLS, CODE_LIMIT, RICE_ESCAPE, GROUP_SLOTS, LINE_BYTES, FENCE_BYTES, OFFSET_BITS, BLOCK_KEYS, BLOCK_BITS
+    enum: SYMBOLS, MAX_CODE_BITS, RICE_ESCAPE, GROUP_SLOTS, LINE_BYTES, FENCE_BYTES, OFFSET_BITS, MAX_BLOCK_KEYS, MAX_BLOCK_BITS
     enum: PAGE_BYTES, CRC_BYTES, FOOTER_BYTES, MAX_SLOT_BITS, MAX_RICE_BITS, SAMPLE_BITS, SAMPLE_BYTES
     enum: MAX_CODE_BYTES_PER_KEY
 
@@ -186,7 +186,7 @@ cdef extern from "sort.h" nogil:
                                              uint64_t *keys, SortRoom *room)
 
 cdef extern from "pairs.h" nogil:
-    enum: MOST_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS
+    enum: MAX_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS
     uint64_t window_of(uint64_t key, unsigned bits)
     ctypedef struct Found:
         Table **tables
@@ -289,7 +289,7 @@ cdef extern from "text_unicode.h" nogil:
         UnicodeColumn composed_points
 
 cdef extern from "text_tokens.h" nogil:
-    enum: MOST_SHINGLE
+    enum: MAX_SHINGLE
     enum: WORDS, CHARACTERS, SEPARATED, WHOLE
     ctypedef struct TokenSteps:
         int kind
@@ -315,11 +315,11 @@ cdef extern from "text_simhash.h" nogil:
     enum: WEIGHT_ONE
     enum: FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
     enum: XXH3, XXH64, MD5, SHA256
-    ctypedef struct Slot:
+    ctypedef struct Cell:
         uint64_t hash
         uint64_t value
-    ctypedef struct SlotTable:
-        Slot *slots
+    ctypedef struct CellTable:
+        Cell *cells
         size_t size
         size_t count
     ctypedef struct Steps:
@@ -327,17 +327,17 @@ cdef extern from "text_simhash.h" nogil:
         unsigned shingle
         int hash
         int weights
-        const SlotTable *idf
+        const CellTable *idf
         uint64_t idf_unseen
     ctypedef struct Sums:
         int64_t ones[64]
         int64_t total
     ctypedef struct Document:
         Tokens tokens
-        SlotTable shingles
-    uint64_t slot_secret
-    Slot *shingle_slot(const SlotTable *table, uint64_t hash)
-    Status slots_clear(SlotTable *table, size_t size)
+        CellTable shingles
+    uint64_t cell_secret
+    Cell *shingle_cell(const CellTable *table, uint64_t hash)
+    Status cells_clear(CellTable *table, size_t size)
     uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size)
     int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count)
     void add_weighted(Sums *sums, uint64_t hash, int64_t weight)

@@ -12,7 +12,7 @@ import numpy as np
 from fpstore._native cimport (
     JOIN_ROOM,
     KEYS_PAD,
-    MOST_LANES,
+    MAX_LANES,
     NEIGHBOUR_STEP,
     QUAD,
     ROW_BITS,
@@ -162,7 +162,7 @@ cdef class Neighbours(Join):
         if n == 0:
             self.state.found.done = 1
             return
-        folds = np.empty(n + MOST_LANES + NEIGHBOUR_STEP, dtype=np.uint32)
+        folds = np.empty(n + MAX_LANES + NEIGHBOUR_STEP, dtype=np.uint32)
         folds[n:] = 0
         with nogil:
             fold_keys(&keys[0], n, &folds[0])

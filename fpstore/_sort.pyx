@@ -40,7 +40,7 @@ cdef enum:
     # 8 bits a round keeps the 2 x 256 write streams inside the first-level cache and TLB.
     MAX_DIGIT_BITS = 8
     # Below this many keys of scratch a range of any size falls into too many parts.
-    LEAST_ROOM_KEYS = 1024
+    MIN_ROOM_KEYS = 1024
 
 
 cdef extern from *:
@@ -187,7 +187,7 @@ cdef class Room:
     def __cinit__(self, size_t count):
         cdef uint64_t[::1] keys
         # From numpy, so that the memory is accounted for.
-        self.keys = numpy.empty(min(<size_t>SORT_ROOM_KEYS, max(count // 16, <size_t>LEAST_ROOM_KEYS)), numpy.uint64)
+        self.keys = numpy.empty(min(<size_t>SORT_ROOM_KEYS, max(count // 16, <size_t>MIN_ROOM_KEYS)), numpy.uint64)
         keys = self.keys
         self.room.keys = &keys[0]
         self.room.room_keys = <uint64_t>keys.shape[0]

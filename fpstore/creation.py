@@ -142,8 +142,8 @@ def _new_store(path: Path) -> Iterator[Path]:
 def scratch_store(path: Path) -> Iterator[Path]:
     """A folder beside path for a store in the making, gone at the end unless it was renamed.
 
-    It is locked while its builder lives; those of dead ones are swept. A process number would not tell: where each
-    container has its own, the next builder has the number of the dead one.
+    It is locked while its builder lives; those of dead ones are swept. A process number would not do: in
+    containers the next builder may have the dead one's.
     """
     parent = path.parent
     if not parent.is_dir():

@@ -134,7 +134,7 @@ class Store:
     def __init__(
         self, path: Path, mode: str = "r", durability: str = "commit", sizes: LivingSizes | None = None
     ) -> None:
-        """For open, which see. sizes: for tests and tools, of a store that is open for writing."""
+        """Made by open(). sizes: for tests and tools, of a store that is open for writing."""
         self.path = path
         self.mode = mode
         self._fork = forks.generation

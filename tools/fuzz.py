@@ -44,10 +44,10 @@ QUERIES = 3
 # A check to take out: in which file, what it says, and what it says without. Each lets a hostile file be read, or the
 # stack be written, out of bounds.
 PLANTS = {
-    "block-outside-payload": ("view.h", "to > table->payload_bits - base || ", ""),
+    "block-outside-payload": ("view.h", "to > table->payload_bits - base ||", ""),
     "fence-outside-payload": ("view.c", "start > table->payload_bits || bits > table->payload_bits - start", "0"),
     "group-outside-payload": ("decode.c", "ends[GROUP_SLOTS - 1] > table->payload_bits - base", "0"),
-    "block-of-any-keys": ("decode_body.h", "if (UNLIKELY(stored == BLOCK_KEYS)) return BAD_BLOCK;", ""),
+    "block-of-any-keys": ("decode_body.h", "if (UNLIKELY(stored == MAX_BLOCK_KEYS)) return BAD_BLOCK;", ""),
     "ids-outside-values": ("ids.c", "*count > ids->id_count - *first", "0"),
     "walk-outside-output": ("ids.c", "room - step->filled > left && ", ""),
 }

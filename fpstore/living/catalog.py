@@ -34,7 +34,7 @@ REMOVALS = b"removals"
 RECORD_MARGIN = 4096 + 64
 # The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
 STATE_MARGIN = 512
-# So often a reader looks before it believes in damage. Four readers with seven times as much work as processors were
+# How often a reader looks before it takes something for damage. Four readers with seven times as much work as processors were
 # overtaken by two commits once in 3,000 commits.
 LOOKS = 4
 
@@ -107,7 +107,7 @@ def _with_segments(state: State, segments: tuple[SegmentEntry, ...]) -> State:
 
 
 def _bytes_to_write(state: State, records: Sequence[Change] = (), removed: Sequence[RemovedBefore] = ()) -> int:
-    """At most how much a transaction adds to the file that writes these: twice the state, and some pages."""
+    """The most that a transaction which writes these adds to the file: twice the state, and some pages."""
     words = sum(len(column) for change in records for column in change.columns)
     words += sum(2 * len(block.values) for block in removed)
     beside = (len(records) + len(removed)) * RECORD_MARGIN
@@ -119,7 +119,7 @@ class Catalog:
     """An open catalog. Safe to use from several threads; a context manager; not usable after a fork."""
 
     def __init__(self, folder: Path, writer_lock: int | None) -> None:
-        """For open, which see."""
+        """Made by open()."""
         self._fork = forks.generation
         self._closed = True
         self._folder = folder
@@ -163,7 +163,7 @@ class Catalog:
         return self._look(self._read)
 
     def stamp(self) -> tuple[int, int] | None:
-        """What differs whenever the catalog does, without a call of the system; None where it was cut short."""
+        """A value that differs whenever the catalog does, read without a system call; None where it was cut short."""
         self._expect_usable()
         return self._environment.stamp()
 
@@ -281,8 +281,7 @@ class Catalog:
     def _look(self, work: Callable[[Transaction], T]) -> T:
         """What work reads. A reader of LMDB takes a transaction's number first and what it leads to a moment later.
 
-        Where two commits come in between, that is a newer state than the number says: not damage, if it is so no more
-        when looked at again.
+        Where two commits come in between, that is a newer state than the number says: XX.
         """
         for _ in range(LOOKS - 1):
             with contextlib.suppress(CorruptStore):

@@ -76,7 +76,7 @@ class _File:
         os.close(self.fd)
 
     def check(self) -> _Header:
-        """Check what LMDB takes on trust; what the header says.
+        """Check what LMDB takes on trust; returns what the header says.
 
         Raises CorruptStore. A file cut short, or a page number past its end, would be a bus error inside LMDB.
         """
@@ -173,7 +173,7 @@ class Environment:
     """
 
     def __init__(self, path: Path, identity: tuple[int, int]) -> None:
-        """For share, which see."""
+        """Made by share()."""
         self.path = path
         self.identity = identity
         self.lock = threading.Lock()

@@ -14,7 +14,7 @@ from fpstore._sort import sort_pairs
 from fpstore.living.changes import FINGERPRINTS_REMOVED, IDS_REMOVED, RemovedBefore, split_removed
 from fpstore.types import Array, Ids, Keys
 
-# A run is merged into the one before it while that has fewer than so many times its values: of 10^6 values, each is
+# A run is merged into the one before it while that has fewer than this many times its values: of 10^6 values, each is
 # copied some 50 times, and is looked for in at most 7 runs.
 RUN_RATIO = 8
 

@@ -35,8 +35,8 @@ static void wide_entry(unsigned entry, unsigned bits, uint8_t *advance, uint8_t 
 
 void chunk_init(Chunk *chunk, const DecodeEntry *decode) {
     WideCode *wide = &chunk->wide;
-    wide->far_ones = CODE_LIMIT - 7;
-    for (unsigned i = 0; i < 1 << CODE_LIMIT; i++) {
+    wide->far_ones = MAX_CODE_BITS - 7;
+    for (unsigned i = 0; i < 1 << MAX_CODE_BITS; i++) {
         unsigned advance = decode[i] & 255, length = decode[i] >> 8, ones = (unsigned)__builtin_ctz(~i);
         int known = advance <= FAST_BITS && length <= NEAR_BITS;
         if (i < 1 << NEAR_BITS)
@@ -129,7 +129,8 @@ static Status chunk_add_blocks(Pages *pages, const Table *table, Cursor *cursor,
     next_inline = chunk->block_count;
     for (unsigned i = 0; i < GROUP_SLOTS && *fits; from = ends[i++]) {
         cursor->slot = slot + i;
-        if (ends[i] < from || ends[i] - from > BLOCK_BITS || (ends[i] > from && (large >> i) & 1)) return BAD_DIRECTORY;
+        if (ends[i] < from || ends[i] - from > MAX_BLOCK_BITS || (ends[i] > from && (large >> i) & 1))
+            return BAD_DIRECTORY;
         for (unsigned j = 0; j < large_blocks[i]; j++) chunk->in_key_order[next++] = (uint16_t)next_large++;
         if (ends[i] == from) continue;
         *fits = chunk_add_inline(chunk, table, slot + i, start + from, start + ends[i]);
@@ -219,7 +220,7 @@ static void chunk_split(Chunk *chunk, unsigned streams) {
                              .first_block = first,
                              .end_block = block};
         chunk->sums[first_row] = 0;
-        first_row += streams == WIDE_STREAMS ? (block - first) * BLOCK_KEYS + ROWS_SLACK : STREAM_ROWS;
+        first_row += streams == WIDE_STREAMS ? (block - first) * MAX_BLOCK_KEYS + ROWS_SLACK : STREAM_ROWS;
     }
 }
 

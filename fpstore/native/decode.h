@@ -10,9 +10,9 @@
 #define WIDE_LEAST 32  /* blocks that are worth so many streams */
 /* Enough that the streams end at nearly the same time, few enough for the second-level cache. */
 #define CHUNK_BLOCKS 512
-#define CHUNK_KEYS (CHUNK_BLOCKS * BLOCK_KEYS)
-#define STORE_KEYS 16        /* keys are stored so many at once */
-#define OUT_SLACK BLOCK_KEYS /* and as many in all as most blocks have */
+#define CHUNK_KEYS (CHUNK_BLOCKS * MAX_BLOCK_KEYS)
+#define STORE_KEYS 16            /* keys are stored so many at once */
+#define OUT_SLACK MAX_BLOCK_KEYS /* and as many in all as most blocks have */
 #define CHUNK_ROOM (CHUNK_KEYS + OUT_SLACK)
 #define CUT_KEYS 64    /* ends of codes that are compared at once */
 #define ROWS_SLACK 144 /* after the rows of a stretch: CUT_KEYS or OUT_SLACK, and what is stored at once */
@@ -84,7 +84,8 @@ void chunk_init(Chunk *chunk, const DecodeEntry *decode);
 Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room, uint64_t *count);
 
 /* Decode a whole block with every check: keys strictly increasing (the first of a slot may equal its start), none
-   above last_key, at most BLOCK_KEYS of them, the last code ending at the block's end. out has room for BLOCK_KEYS. */
+   above last_key, at most MAX_BLOCK_KEYS of them, the last code ending at the block's end. out has room for
+   MAX_BLOCK_KEYS. */
 Status decode_block(const Pages *pages, const Table *table, const Block *block, uint64_t last_key, uint64_t *out,
                     uint64_t *count);
 

@@ -4,7 +4,8 @@
 #include "step_body.h"
 
 /* Decode a whole block with every check: keys strictly increasing (the first of a slot may equal its start), none
-   above last_key, at most BLOCK_KEYS of them, the last code ending at the block's end. out has room for BLOCK_KEYS. */
+   above last_key, at most MAX_BLOCK_KEYS of them, the last code ending at the block's end. out has room for
+   MAX_BLOCK_KEYS. */
 ALWAYS_INLINE Status KERNEL(block_as)(const Pages *pages, const Table *table, const Block *block, uint64_t last_key,
                                       int codec, uint64_t *out, uint64_t *count) {
     uint64_t at = block->start, key = block->previous, stored = 0;
@@ -13,7 +14,7 @@ ALWAYS_INLINE Status KERNEL(block_as)(const Pages *pages, const Table *table, co
         Status status = KERNEL(step)(pages->base, table->decode, table->rice_bits, codec, &at, &key);
         if (UNLIKELY(status != OK)) return status;
         if (UNLIKELY(key <= before && !(key == before && stored == 0 && block->first_of_slot))) return BAD_BLOCK;
-        if (UNLIKELY(stored == BLOCK_KEYS)) return BAD_BLOCK;
+        if (UNLIKELY(stored == MAX_BLOCK_KEYS)) return BAD_BLOCK;
         out[stored++] = key;
     }
     if (UNLIKELY(at != block->end || key > last_key)) return BAD_BLOCK;
@@ -158,8 +159,8 @@ ALWAYS_INLINE Status KERNEL(cut)(Chunk *chunk, const Stretch *stretch, uint64_t 
     do {
         more = KERNEL(ends_within)(ends + count, start, block->bits);
         count += more;
-    } while (UNLIKELY(more == CUT_KEYS && count <= BLOCK_KEYS));
-    if (UNLIKELY(count - 1 >= BLOCK_KEYS || ends[count - 1] != (uint16_t)block->end)) return BAD_BLOCK;
+    } while (UNLIKELY(more == CUT_KEYS && count <= MAX_BLOCK_KEYS));
+    if (UNLIKELY(count - 1 >= MAX_BLOCK_KEYS || ends[count - 1] != (uint16_t)block->end)) return BAD_BLOCK;
     block->row = (uint32_t)(stretch->first_row + row);
     block->count = (uint16_t)count;
     block->checked = (uint8_t)stretch->doubtful;
@@ -191,7 +192,7 @@ ALWAYS_INLINE unsigned KERNEL(usual_keys)(const Chunk *chunk) {
     uint64_t rows = 0;
     for (unsigned i = 0; i < chunk->count; i++) rows += chunk->stretches[i].rows;
     uint64_t usual = (rows + rows / 6) / chunk->block_count;
-    return usual < BLOCK_KEYS ? ((unsigned)usual + STORE_KEYS - 1) / STORE_KEYS * STORE_KEYS : BLOCK_KEYS;
+    return usual < MAX_BLOCK_KEYS ? ((unsigned)usual + STORE_KEYS - 1) / STORE_KEYS * STORE_KEYS : MAX_BLOCK_KEYS;
 }
 
 /* The keys of all blocks, in order, from the rows of the stretches. */

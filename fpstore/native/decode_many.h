@@ -107,7 +107,8 @@ ALWAYS_INLINE void KERNEL(begin_streams)(const Chunk *chunk, Streams *streams) {
         start[i] = stretch->start;
         streams->end[i] = i < chunk->count ? stretch->end : 0;
         streams->offsets[i] = i < chunk->count ? stretch->first_row : 2 * STREAM_ROWS;
-        streams->limit[i] = streams->offsets[i] + (uint64_t)(stretch->end_block - stretch->first_block) * BLOCK_KEYS;
+        streams->limit[i] =
+            streams->offsets[i] + (uint64_t)(stretch->end_block - stretch->first_block) * MAX_BLOCK_KEYS;
     }
     for (unsigned v = 0; v < VECTORS; v++) {
         streams->at[v] = streams->begin[v] = _mm512_loadu_si512(start + 8 * v);

@@ -43,7 +43,7 @@ void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice
         encoder->code_words[symbol] = reversed;
         unsigned all = length + (symbol > 0 ? (unsigned)symbol - 1 : 0);
         uint64_t leading = symbol > 0 && all <= WORD_CODE_BITS ? (uint64_t)1 << all : 0;
-        if (symbol < 64) encoder->wide_codes[symbol] = (uint16_t)(reversed | length << CODE_LIMIT);
+        if (symbol < 64) encoder->wide_codes[symbol] = (uint16_t)(reversed | length << MAX_CODE_BITS);
         encoder->group_codes[symbol] = (GroupCode){reversed | leading, length, all};
     }
     encoder->directory = directory;
@@ -104,7 +104,7 @@ static void encoder_close_group(Encoder *encoder, uint64_t group) {
 /* The current slot has all its keys: close it, and open the next. */
 static Status encoder_close_slot(Encoder *encoder) {
     if (encoder->block_keys > 0) {
-        if (encoder->slot_is_large || encoder->block_bits > BLOCK_BITS) {
+        if (encoder->slot_is_large || encoder->block_bits > MAX_BLOCK_BITS) {
             Status status = encoder_emit_fenced(encoder);
             if (status != OK) return status;
         } else {
@@ -167,7 +167,7 @@ ALWAYS_INLINE Status encoder_push_as(Encoder *encoder, const uint64_t *keys, uin
                 continue;
             }
         }
-        if (UNLIKELY(encoder->block_keys == BLOCK_KEYS)) {
+        if (UNLIKELY(encoder->block_keys == MAX_BLOCK_KEYS)) {
             Status status = encoder_emit_fenced(encoder);
             if (status != OK) return status;
         }

@@ -24,8 +24,8 @@ ALWAYS_INLINE void put_bits(BitWriter *writer, uint64_t value, unsigned count) {
     }
 }
 
-#define BLOCK_BYTES (BLOCK_KEYS * MAX_CODE_BYTES_PER_KEY + 16)
-#define GROUP_BYTES (GROUP_SLOTS * BLOCK_BITS / 8 + 16)
+#define BLOCK_BYTES (MAX_BLOCK_KEYS * MAX_CODE_BYTES_PER_KEY + 16)
+#define GROUP_BYTES (GROUP_SLOTS * MAX_BLOCK_BITS / 8 + 16)
 /* What one push of n keys can add to the payload, over what earlier pushes left pending. */
 #define PAYLOAD_SLACK (GROUP_BYTES + BLOCK_BYTES + 64)
 

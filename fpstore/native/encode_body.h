@@ -39,7 +39,7 @@ ALWAYS_INLINE uint64_t KERNEL(push_group_as)(Encoder *encoder, const uint64_t *k
             bits += code.all;
             previous = key;
         }
-        if (taken - first > BLOCK_KEYS || bits - first_bit > BLOCK_BITS) return 0;
+        if (taken - first > MAX_BLOCK_KEYS || bits - first_bit > MAX_BLOCK_BITS) return 0;
         ends[i] = (uint16_t)bits;
         if (encoder->ranks != NULL) encoder->ranks[first_slot + i + 1] = encoder->key_count + taken;
     }

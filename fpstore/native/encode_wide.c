@@ -129,7 +129,7 @@ ALWAYS_INLINE int slot_ends(const Encoder *encoder, const uint64_t sums[16], uin
     uint64_t before = 0;
     for (unsigned i = 0; i < GROUP_SLOTS; i++) {
         uint64_t sum = sums[i] ? sums[i] : before; /* an empty slot ends where the one before it does */
-        if ((sum - before) >> 32 > BLOCK_KEYS || (uint32_t)(sum - before) > BLOCK_BITS) return 0;
+        if ((sum - before) >> 32 > MAX_BLOCK_KEYS || (uint32_t)(sum - before) > MAX_BLOCK_BITS) return 0;
         ends[i] = (uint16_t)sum;
         if (encoder->ranks != NULL) encoder->ranks[encoder->slot + i + 1] = encoder->key_count + (sum >> 32);
         before = sum;
@@ -146,7 +146,7 @@ ALWAYS_INLINE uint64_t push_group_wide_as(Encoder *encoder, const uint64_t *keys
     uint64_t taken = 0, sum = 0, sums[16] = {0};
     uint16_t ends[GROUP_SLOTS];
     codes.disorder = codes.long_codes = codes.beyond = 0;
-    while (!codes.beyond && taken <= GROUP_SLOTS * BLOCK_KEYS) {
+    while (!codes.beyond && taken <= GROUP_SLOTS * MAX_BLOCK_KEYS) {
         code_keys(&group, keys, count, taken, codec, &codes);
         if (codes.long_codes) return push_group_fast(encoder, keys, count);
         pack_codes(&codes, &writer, &sum, sums);

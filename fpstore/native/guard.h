@@ -1,9 +1,9 @@
 /* Mapped files that lose bytes under their readers.
 
    A page of a mapping that cannot be had, because the file was cut short or its disk fails, is SIGBUS. The handler here
-   puts zeros in place of the whole mapping and marks it as lost, so that the kernel under way, which stands any bytes,
-   runs to its end. A file cut short within a page reads as zeros from there on, without a signal; then its last bytes
-   are no longer what they were. Whoever has read a mapping asks guard_lost() and guard_changed() before giving an
+   puts zeros in place of the whole mapping and marks it as lost, so that the kernel under way, which is safe for any
+   bytes, runs to its end. A file cut short within a page reads as zeros from there on, without a signal; then its last
+   bytes are no longer what they were. Whoever has read a mapping asks guard_lost() and guard_changed() before giving an
    answer. Signals that concern no mapping of ours go to the handler that was there before. */
 #ifndef FPSTORE_GUARD_H
 #define FPSTORE_GUARD_H

@@ -179,7 +179,7 @@ Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, u
 
 Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found) {
     Block block;
-    uint64_t scratch[BLOCK_KEYS];
+    uint64_t scratch[MAX_BLOCK_KEYS];
     int large;
     uint64_t slot = slot_of(key, table->slot_bits), last_key = slot_end(slot, table->slot_bits), skipped = 0, got,
              before;
@@ -197,7 +197,7 @@ Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key
         status = fence_block(pages, table, slot, index, &block, &last_key);
         if (status != OK || last_key > top) return status;
         if (index < first) return BAD_DIRECTORY;
-        skipped = (index - first) * BLOCK_KEYS;
+        skipped = (index - first) * MAX_BLOCK_KEYS;
     }
     if (block.end == block.start) return OK;
     status = pages_check(pages, block.start >> 3, (block.end - 1) >> 3);

@@ -27,7 +27,7 @@ enum {
 /* All memory that the answers need: zeros at first, and most of it never touched. */
 typedef struct {
     uint64_t keys[KEYS], fingerprints[KEYS], queries[QUERIES], out[CHUNK_ROOM];
-    uint32_t folds[KEYS + MOST_LANES + NEIGHBOUR_STEP];
+    uint32_t folds[KEYS + MAX_LANES + NEIGHBOUR_STEP];
     uint8_t payload[KEYS * MAX_CODE_BYTES_PER_KEY + 2 * PAYLOAD_SLACK], image[IMAGE_BYTES];
     uint64_t seen, scratch[KEYS];
     Encoder encoder;

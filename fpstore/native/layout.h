@@ -9,15 +9,15 @@ enum { CODEC_GAP = 0, CODEC_XOR = 1, CODEC_RICE = 2, CODEC_RAW = 3 };
 
 enum { IDS_NONE = 0, IDS_ONE = 1, IDS_MANY = 2 };
 
-#define SYMBOLS 65     /* a delta's bit length: 0..64 */
-#define CODE_LIMIT 12  /* longest code word: one look-up in 2^12 entries decodes a symbol */
-#define RICE_ESCAPE 24 /* a quotient this large is written out in full */
-#define GROUP_SLOTS 12 /* slots of one directory line: 8 + 12 * 2 = 32 bytes, half a cache line */
+#define SYMBOLS 65       /* a delta's bit length: 0..64 */
+#define MAX_CODE_BITS 12 /* longest code word: one look-up in 2^12 entries decodes a symbol */
+#define RICE_ESCAPE 24   /* a quotient this large is written out in full */
+#define GROUP_SLOTS 12   /* slots of one directory line: 8 + 12 * 2 = 32 bytes, half a cache line */
 #define LINE_BYTES 32
 #define FENCE_BYTES 16
 #define OFFSET_BITS 48
-#define BLOCK_KEYS 128  /* keys of a block at most */
-#define BLOCK_BITS 5461 /* bits of an inline block at most: 12 of them fit a 16-bit end */
+#define MAX_BLOCK_KEYS 128  /* keys of a block at most */
+#define MAX_BLOCK_BITS 5461 /* bits of an inline block at most: 12 of them fit a 16-bit end */
 #define PAGE_BYTES 4096
 #define CRC_BYTES 4     /* of the checksum of a page */
 #define FOOTER_BYTES 64 /* so many bytes of a file, or more, come after what a table or a checksum reads */

@@ -13,10 +13,10 @@
 #include "view.h"
 
 enum {
-    MOST_LANES = 16,    /* folds compared at once, where the registers are as wide */
+    MAX_LANES = 16,     /* folds compared at once, where the registers are as wide */
     QUAD = 4,           /* keys of a window that have a place of their own in a tile */
     NEIGHBOUR_STEP = 8, /* how many next neighbours are compared before looking whether the window goes on */
-    JOIN_ROOM = 128, /* the most pairs found between two looks at the room that is left: NEIGHBOUR_STEP * MOST_LANES */
+    JOIN_ROOM = 128, /* the most pairs found between two looks at the room that is left: NEIGHBOUR_STEP * MAX_LANES */
     JOIN_WORK = 1 << 20, /* comparisons of lanes in one call: a few milliseconds */
     KEYS_PAD = 16,       /* keys that may be read after the last */
     ROW_BITS = 6,        /* windows in a row of a tile */
@@ -46,7 +46,7 @@ typedef struct {
 typedef struct {
     Found found;
     const uint64_t *keys;  /* count */
-    const uint32_t *folds; /* of keys, and MOST_LANES + NEIGHBOUR_STEP more */
+    const uint32_t *folds; /* of keys, and MAX_LANES + NEIGHBOUR_STEP more */
     uint64_t count;
     unsigned window_bits;
     /* Where the join stands: the first of the keys compared, how far behind them the next partner is. */
@@ -61,7 +61,7 @@ typedef struct {
     const uint32_t *starts;
     uint64_t query_count, first_window, flips;
     unsigned window_bits;
-    uint64_t i, slot; /* where the join stands: the query, the key in its window */
+    uint64_t i, place; /* where the join stands: the query, the key in its window */
 } QueryJoin;
 
 /* One example of what follows, as AVX2 does it (8 lanes: the quads of two windows). Rows are drawn with 4 windows,
@@ -86,7 +86,7 @@ typedef struct {
        partners p0 p1 p2 p3 | q0 q1 q2 q3      near in turn 1, lane 2: key (2 + 1) % 4 = 3 of W with key 2 of P
 
    A window of two keys has the quad [w0 w1 x x], where x is the fold of a key behind it XOR a pad: most likely far from
-   all, and where it is near, add_slots() sees that the window has no such key.
+   all, and where it is near, add_places() sees that the window has no such key.
 
    Crowded quads. A window of six keys has w0..w3 in the tile, and w4 w5 only among the keys:
 
@@ -129,7 +129,7 @@ typedef struct {
     enum { TILE_LOAD, TILE_QUADS, TILE_CROWDED } stage;
     unsigned flip; /* quads: the flip; crowded: the step, some of several flips each, then one of each flip */
     uint64_t at;   /* quads: vectors done; crowded: the window in the tile */
-    uint64_t slot, partner_slot;
+    uint64_t place, partner_place;
 } FlipJoin;
 
 /* How many bits number the rows of the tile under way. */

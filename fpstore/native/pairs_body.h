@@ -205,20 +205,20 @@ void KERNEL(neighbour_join_run)(NeighbourJoin *join) {
 void KERNEL(query_join_run)(QueryJoin *join) {
     Found *found = &join->found;
     const unsigned distance = found->distance;
-    for (; join->i < join->query_count; join->i++, join->slot = 0) {
+    for (; join->i < join->query_count; join->i++, join->place = 0) {
         if (KERNEL(must_stop)(found)) return;
         uint64_t query = join->queries[join->i],
                  window = window_of(query ^ join->flips, join->window_bits) - join->first_window;
         uint64_t start = join->starts[window], count = join->starts[window + 1] - start;
         const Lanes left = (Lanes){0} + fold(query);
-        for (; join->slot < count; join->slot += KERNEL_LANES) {
+        for (; join->place < count; join->place += KERNEL_LANES) {
             if (KERNEL(must_stop)(found)) return;
-            const uint64_t *keys = join->keys + start + join->slot;
+            const uint64_t *keys = join->keys + start + join->place;
             Lanes difference;
             KERNEL(fold_lanes)(keys, &difference);
             difference ^= left;
             unsigned near = KERNEL(near_lanes)(&difference, distance);
-            if (count - join->slot < KERNEL_LANES) near &= (1u << (count - join->slot)) - 1;
+            if (count - join->place < KERNEL_LANES) near &= (1u << (count - join->place)) - 1;
             for (; UNLIKELY(near != 0); near &= near - 1) KERNEL(add_pair)(found, query, keys[__builtin_ctz(near)], 1);
             found->work++;
         }
@@ -244,12 +244,12 @@ static void KERNEL(tile_load)(const FlipJoin *join, uint64_t base, Tile *tile) {
 
 /* The pair of the keys with these places in a window of the tile and in its partner, if the windows have so many; they
    are KEYS_PAD at most behind the last. */
-ALWAYS_INLINE void KERNEL(add_slots)(FlipJoin *join, uint64_t base, const Flip *flip, uint64_t at, uint64_t slot,
-                                     uint64_t partner_slot) {
+ALWAYS_INLINE void KERNEL(add_places)(FlipJoin *join, uint64_t base, const Flip *flip, uint64_t at, uint64_t place,
+                                      uint64_t partner_place) {
     const uint32_t *starts = join->starts + tile_window(base, flip->low_bit, at);
     const uint32_t *partner_starts = join->starts + tile_window(base ^ flip->outside, flip->low_bit, at ^ flip->inside);
-    unsigned both = (slot < starts[1] - starts[0]) & (partner_slot < partner_starts[1] - partner_starts[0]);
-    KERNEL(add_pair)(&join->found, join->keys[starts[0] + slot], join->keys[partner_starts[0] + partner_slot], both);
+    unsigned both = (place < starts[1] - starts[0]) & (partner_place < partner_starts[1] - partner_starts[0]);
+    KERNEL(add_pair)(&join->found, join->keys[starts[0] + place], join->keys[partner_starts[0] + partner_place], both);
 }
 
 /* A quad of each window, turned in every way, so that all its keys meet all of another. Lane i of turn r is of place i
@@ -306,7 +306,7 @@ static __attribute__((noinline)) void KERNEL(add_quads)(FlipJoin *join, const Ti
     for (uint64_t near = KERNEL(near_by_turn)(&turns, &right, join->found.distance); near != 0; near &= near - 1) {
         unsigned bit = (unsigned)__builtin_ctzll(near), lane = bit % KERNEL_LANES, turn = bit / KERNEL_LANES;
         uint64_t at = vector * LANE_QUADS + lane / QUAD;
-        if (!(at & flip->highest)) KERNEL(add_slots)(join, base, flip, at, (lane + turn) % QUAD, lane % QUAD);
+        if (!(at & flip->highest)) KERNEL(add_places)(join, base, flip, at, (lane + turn) % QUAD, lane % QUAD);
     }
 }
 
@@ -340,22 +340,22 @@ static int KERNEL(join_quads)(FlipJoin *join, uint64_t base, const Tile *partner
     return 1;
 }
 
-/* The quad at join->slot, turned, with others: the first quads of the flips' partners, or one's keys from partner_slot
-   on. lane_count: how many lanes have partners. */
+/* The quad at join->place, turned, with others: the first quads of the flips' partners, or one's keys from
+   partner_place on. lane_count: how many lanes have partners. */
 static __attribute__((noinline)) void KERNEL(add_crowded)(FlipJoin *join, uint64_t base, const Flip *flips,
                                                           const Turns *turns, const Lanes *others, unsigned lane_count,
-                                                          uint64_t partner_slot) {
+                                                          uint64_t partner_place) {
     for (uint64_t near = KERNEL(near_by_turn)(turns, others, join->found.distance); near != 0; near &= near - 1) {
         unsigned bit = (unsigned)__builtin_ctzll(near), lane = bit % KERNEL_LANES, turn = bit / KERNEL_LANES;
-        uint64_t slot = join->slot + (lane + turn) % QUAD;
-        if (partner_slot)
-            KERNEL(add_slots)(join, base, flips, join->at, slot, partner_slot + lane);
+        uint64_t place = join->place + (lane + turn) % QUAD;
+        if (partner_place)
+            KERNEL(add_places)(join, base, flips, join->at, place, partner_place + lane);
         else if (lane < lane_count)
-            KERNEL(add_slots)(join, base, flips + lane / QUAD, join->at, slot, lane % QUAD);
+            KERNEL(add_places)(join, base, flips + lane / QUAD, join->at, place, lane % QUAD);
     }
 }
 
-/* Join the quad at join->slot of the crowded window join->at with its partners: first quads, LANE_QUADS of them in one
+/* Join the quad at join->place of the crowded window join->at with its partners: first quads, LANE_QUADS of them in one
    step; then what else crowded partners have, one partner in a step. */
 ALWAYS_INLINE int KERNEL(join_crowded_quad)(FlipJoin *join, uint64_t base, const Tile *partners, const uint64_t *keys) {
     Found *found = &join->found;
@@ -380,17 +380,17 @@ ALWAYS_INLINE int KERNEL(join_crowded_quad)(FlipJoin *join, uint64_t base, const
             KERNEL(add_crowded)(join, base, flips + begin, &turns, &others, left * QUAD, 0);
         found->work++;
     }
-    for (; join->flip < first_steps + count; join->flip++, join->partner_slot = QUAD) {
+    for (; join->flip < first_steps + count; join->flip++, join->partner_place = QUAD) {
         const Flip *flip = &flips[join->flip - first_steps];
         uint64_t at = join->at ^ flip->inside;
         uint64_t crowded = partners->crowded[at >> ROW_BITS] >> (at & low_bits(ROW_BITS));
         if (LIKELY(!(crowded & !(join->at & flip->highest)))) continue;
         uint64_t partner = tile_window(base ^ flip->outside, flip->low_bit, at), start = join->starts[partner];
-        for (; join->partner_slot < join->starts[partner + 1] - start; join->partner_slot += KERNEL_LANES) {
+        for (; join->partner_place < join->starts[partner + 1] - start; join->partner_place += KERNEL_LANES) {
             if (UNLIKELY(KERNEL(must_stop)(found))) return 0;
-            KERNEL(fold_lanes)(join->keys + start + join->partner_slot, &others);
+            KERNEL(fold_lanes)(join->keys + start + join->partner_place, &others);
             if (UNLIKELY(KERNEL(turns_near)(&turns, &others, distance)))
-                KERNEL(add_crowded)(join, base, flip, &turns, &others, KERNEL_LANES, join->partner_slot);
+                KERNEL(add_crowded)(join, base, flip, &turns, &others, KERNEL_LANES, join->partner_place);
             found->work++;
         }
     }
@@ -409,10 +409,10 @@ static int KERNEL(join_crowded)(FlipJoin *join, uint64_t base, const Tile *partn
         }
         join->at += (uint64_t)__builtin_ctzll(crowded);
         uint64_t window = tile_window(base, low_bit, join->at), start = join->starts[window];
-        for (; join->slot < join->starts[window + 1] - start; join->slot += QUAD, join->flip = 0)
-            if (!KERNEL(join_crowded_quad)(join, base, partners, join->keys + start + join->slot)) return 0;
+        for (; join->place < join->starts[window + 1] - start; join->place += QUAD, join->flip = 0)
+            if (!KERNEL(join_crowded_quad)(join, base, partners, join->keys + start + join->place)) return 0;
         join->at++;
-        join->slot = QUAD;
+        join->place = QUAD;
     }
     return 1;
 }
@@ -441,7 +441,7 @@ void KERNEL(flip_join_run)(FlipJoin *join) {
                 join->stage = TILE_CROWDED;
                 join->flip = 0;
                 join->at = 0;
-                join->slot = join->partner_slot = QUAD;
+                join->place = join->partner_place = QUAD;
             }
             if (!KERNEL(join_crowded)(join, base, partners)) return;
         }

@@ -12,7 +12,7 @@
 #define SORT_ROOM_KEYS 65536 /* 512 KiB: with the part itself, what a second-level cache holds */
 #define SORT_DIGIT_BITS 12   /* 16 KiB of counters: half of a first-level cache */
 #define SPLIT_DIGIT_BITS 10  /* of 2^11 groups a key takes twice as long: more streams than the TLB holds */
-#define LEAST_SPLIT_BITS 4
+#define MIN_SPLIT_BITS 4
 #define FEW_KEYS 24 /* so many are left to insertion, also as groups of a part */
 
 typedef struct {

@@ -46,7 +46,7 @@ ALWAYS_INLINE Status KERNEL(step)(const uint8_t *base, const DecodeEntry *decode
         *key += delta;
         return OK;
     }
-    unsigned entry = decode[word & ((1 << CODE_LIMIT) - 1)], advance = entry & 255, length = entry >> 8;
+    unsigned entry = decode[word & ((1 << MAX_CODE_BITS) - 1)], advance = entry & 255, length = entry >> 8;
     if (UNLIKELY(advance > FAST_BITS)) {
         uint64_t slow_at = position, slow_key = *key; /* copies, so that the caller's stay in registers */
         Status status = KERNEL(slow_step)(base, entry, codec, &slow_at, &slow_key);

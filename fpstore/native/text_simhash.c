@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-uint64_t slot_secret = P64_1;
+uint64_t cell_secret = P64_1;
 
 #define FEW_LOGARITHMS 256
 static int64_t logarithms[FEW_LOGARITHMS];
@@ -35,39 +35,39 @@ void text_choose(InstructionSet set) {
 
 CHOSEN_AT_LOAD(text_choose)
 
-Status slots_clear(SlotTable *table, size_t size) {
+Status cells_clear(CellTable *table, size_t size) {
     if (size > table->room) {
-        free(table->slots);
+        free(table->cells);
         table->room = 0;
-        table->slots = malloc(size * sizeof *table->slots);
-        if (table->slots == NULL) return NO_MEMORY;
+        table->cells = malloc(size * sizeof *table->cells);
+        if (table->cells == NULL) return NO_MEMORY;
         table->room = size;
     }
-    memset(table->slots, 0, size * sizeof *table->slots);
+    memset(table->cells, 0, size * sizeof *table->cells);
     table->size = size;
     table->count = 0;
     return OK;
 }
 
-static Status slots_grow(SlotTable *table) {
-    SlotTable larger = {0};
-    if (slots_clear(&larger, 4 * table->size) != OK) return NO_MEMORY;
+static Status cells_grow(CellTable *table) {
+    CellTable larger = {0};
+    if (cells_clear(&larger, 4 * table->size) != OK) return NO_MEMORY;
     for (size_t i = 0; i < table->size; i++)
-        if (table->slots[i].value != 0) *shingle_slot(&larger, table->slots[i].hash) = table->slots[i];
+        if (table->cells[i].value != 0) *shingle_cell(&larger, table->cells[i].hash) = table->cells[i];
     larger.count = table->count;
-    free(table->slots);
+    free(table->cells);
     *table = larger;
     return OK;
 }
 
-Status count_shingles(SlotTable *table, const uint64_t *hashes, size_t count) {
+Status count_shingles(CellTable *table, const uint64_t *hashes, size_t count) {
     while (2 * (table->count + count) > table->size)
-        if (slots_grow(table) != OK) return NO_MEMORY;
+        if (cells_grow(table) != OK) return NO_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        Slot *slot = shingle_slot(table, hashes[i]);
-        table->count += slot->value == 0;
-        slot->hash = hashes[i];
-        slot->value++;
+        Cell *cell = shingle_cell(table, hashes[i]);
+        table->count += cell->value == 0;
+        cell->hash = hashes[i];
+        cell->value++;
     }
     return OK;
 }
@@ -78,7 +78,7 @@ int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count) {
     case CAPPED: return WEIGHT_ONE * (int64_t)(count < CAP ? count : CAP);
     case LOGARITHM: return count < FEW_LOGARITHMS ? logarithms[count] : logarithm(count);
     case IDF: {
-        const uint64_t found = shingle_slot(steps->idf, hash)->value;
+        const uint64_t found = shingle_cell(steps->idf, hash)->value;
         return (int64_t)(count * (found ? found - 1 : steps->idf_unseen));
     }
     default: return WEIGHT_ONE * (int64_t)count;
@@ -104,7 +104,7 @@ uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size) {
 void document_free(Document *document) {
     free(document->utf8.bytes);
     tokens_free(&document->tokens);
-    free(document->shingles.slots);
+    free(document->shingles.cells);
 }
 
 Status document_count(Document *document, const Steps *steps, const Given *given) {

@@ -10,8 +10,8 @@
 #include "text_tokens.h"
 
 #define WEIGHT_ONE 65536
-#define FEW_SLOTS 256
-#define MANY_SLOTS 65536
+#define FEW_CELLS 256
+#define MANY_CELLS 65536
 #define CAP 4
 #define SHINGLES_AT_ONCE 1020 /* four times what a byte can count */
 
@@ -22,21 +22,21 @@ typedef enum { XXH3, XXH64, MD5, SHA256 } HashKind;
 typedef struct {
     uint64_t hash;
     uint64_t value;
-} Slot;
+} Cell;
 
 typedef struct {
-    Slot *slots;
-    size_t room;  /* slots there are */
-    size_t size;  /* slots in use for this document, a power of two */
+    Cell *cells;
+    size_t room;  /* cells there are */
+    size_t size;  /* cells in use for this document, a power of two */
     size_t count; /* of them taken */
-} SlotTable;
+} CellTable;
 
 typedef struct {
     TokenSteps tokens;
     unsigned shingle;
     HashKind hash;
     WeightKind weights;
-    const SlotTable *idf; /* values one more than the weight */
+    const CellTable *idf; /* values one more than the weight */
     uint64_t idf_unseen;
 } Steps;
 
@@ -49,33 +49,33 @@ typedef struct {
     Utf8 utf8;
     Tokens tokens;
     uint64_t hashes[SHINGLES_AT_ONCE];
-    SlotTable shingles;
+    CellTable shingles;
     Sums sums;
     uint64_t token_count;
 } Document;
 
-/* Odd, and not known outside the process: whoever writes a document cannot aim its shingles at one slot. */
-extern HIDDEN uint64_t slot_secret;
+/* Odd, and not known outside the process: whoever writes a document cannot aim its shingles at one cell. */
+extern HIDDEN uint64_t cell_secret;
 
-ALWAYS_INLINE Slot *shingle_slot(const SlotTable *table, uint64_t hash) {
+ALWAYS_INLINE Cell *shingle_cell(const CellTable *table, uint64_t hash) {
     const size_t mask = table->size - 1;
-    size_t at = (size_t)((hash * slot_secret) >> 32) & mask;
-    while (table->slots[at].value != 0 && table->slots[at].hash != hash) at = (at + 1) & mask;
-    return table->slots + at;
+    size_t at = (size_t)((hash * cell_secret) >> 32) & mask;
+    while (table->cells[at].value != 0 && table->cells[at].hash != hash) at = (at + 1) & mask;
+    return table->cells + at;
 }
 
-/* Make the table empty, with so many slots, a power of two. */
-Status slots_clear(SlotTable *table, size_t size);
+/* Make the table empty, with so many cells, a power of two. */
+Status cells_clear(CellTable *table, size_t size);
 
-/* Slots to begin a document with: about what its words need. */
-ALWAYS_INLINE size_t slots_for(size_t bytes) {
-    size_t size = FEW_SLOTS;
-    while (size < MANY_SLOTS && 2 * size < bytes) size *= 2;
+/* Cells to begin a document with: about what its words need. */
+ALWAYS_INLINE size_t cells_for(size_t bytes) {
+    size_t size = FEW_CELLS;
+    while (size < MANY_CELLS && 2 * size < bytes) size *= 2;
     return size;
 }
 
 /* Count hashes in a table, which grows as they need. */
-Status count_shingles(SlotTable *table, const uint64_t *hashes, size_t count);
+Status count_shingles(CellTable *table, const uint64_t *hashes, size_t count);
 
 /* The weight of a shingle that occurs so often, in units of 2^-16. */
 int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count);

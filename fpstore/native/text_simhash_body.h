@@ -43,11 +43,11 @@ void KERNEL(add_shingles)(Document *document, const Steps *steps) {
         const size_t last = size - first < SHINGLES_AT_ONCE ? size : first + SHINGLES_AT_ONCE;
         size_t some = 0;
         for (size_t i = first; i < last; i++) {
-            const Slot slot = document->shingles.slots[i];
-            document->hashes[some] = slot.hash;
-            some += slot.value - 1 < alike; /* not where it is free */
-            if (UNLIKELY(slot.value > alike))
-                add_weighted(&document->sums, slot.hash, weight_of(steps, slot.hash, slot.value));
+            const Cell cell = document->shingles.cells[i];
+            document->hashes[some] = cell.hash;
+            some += cell.value - 1 < alike; /* not where it is free */
+            if (UNLIKELY(cell.value > alike))
+                add_weighted(&document->sums, cell.hash, weight_of(steps, cell.hash, cell.value));
         }
         KERNEL(count_bits)(ones, document->hashes, some);
         count += some;
@@ -93,7 +93,7 @@ Status KERNEL(document_read)(Document *document, const Steps *steps, int counted
     tokens_begin(&document->tokens);
     memset(&document->sums, 0, sizeof document->sums);
     document->token_count = 0;
-    if (counted && slots_clear(&document->shingles, slots_for(size)) != OK) return NO_MEMORY;
+    if (counted && cells_clear(&document->shingles, cells_for(size)) != OK) return NO_MEMORY;
     while (text < end) {
         const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;
         if (KERNEL(put_piece)(&document->tokens, &steps->tokens, &text, stop, end) != OK) return NO_MEMORY;

@@ -88,7 +88,7 @@ static Status put_composed(Tokens *tokens, const TokenSteps *steps, const uint8_
     size_t count = 0;
     unsigned size;
     do {
-        if (points_reserve(tokens, count + MOST_DECOMPOSED) != OK) return NO_MEMORY;
+        if (points_reserve(tokens, count + MAX_DECOMPOSED) != OK) return NO_MEMORY;
         count += decompose(utf8_read(next, end, &size), tokens->points + count);
         next += size;
     } while (joins_at(steps, next, end));

@@ -7,7 +7,7 @@
 
 #include "text_unicode.h"
 
-#define MOST_SHINGLE 64
+#define MAX_SHINGLE 64
 #define PIECE_BYTES 4096 /* of the document at once: with its tokens and hashes, what a first-level cache holds */
 #define SLACK_BYTES 128  /* a kernel may write so much behind what it has to say */
 #define SEPARATOR 0x1F

@@ -1,7 +1,7 @@
 /* The tables, and NFKC by them. */
 #include "text_unicode.h"
 
-#define COMPOSED_SLOTS 4096 /* four times the pairs */
+#define COMPOSED_CELLS 4096 /* four times the pairs */
 
 uint8_t unicode_flags[CODE_POINTS];
 static uint8_t combining_class[MAPPED_POINTS];
@@ -10,7 +10,7 @@ Mapping unicode_folded;
 static struct {
     uint64_t pair; /* first << 32 | second; 0 where free */
     uint32_t composed;
-} composed_slots[COMPOSED_SLOTS];
+} composed_cells[COMPOSED_CELLS];
 
 /* Hangul, by arithmetic: section 3.12 of the Unicode Standard. */
 enum {
@@ -44,10 +44,10 @@ unsigned decompose(uint32_t point, uint32_t *out) {
     return count;
 }
 
-ALWAYS_INLINE unsigned composed_slot(uint64_t pair) {
-    unsigned slot = (unsigned)((pair * 0x9E3779B97F4A7C15u) >> 52);
-    while (composed_slots[slot].pair != 0 && composed_slots[slot].pair != pair) slot = (slot + 1) % COMPOSED_SLOTS;
-    return slot;
+ALWAYS_INLINE unsigned composed_cell(uint64_t pair) {
+    unsigned cell = (unsigned)((pair * 0x9E3779B97F4A7C15u) >> 52);
+    while (composed_cells[cell].pair != 0 && composed_cells[cell].pair != pair) cell = (cell + 1) % COMPOSED_CELLS;
+    return cell;
 }
 
 /* What two code points are composed to; 0 if they are not. */
@@ -55,7 +55,7 @@ static uint32_t compose(uint32_t first, uint32_t second) {
     const uint32_t l = first - HANGUL_L, v = second - HANGUL_V, s = first - HANGUL_S, t = second - HANGUL_T;
     if (l < HANGUL_LS && v < HANGUL_VS) return HANGUL_S + (l * HANGUL_VS + v) * HANGUL_TS;
     if (s < HANGUL_SYLLABLES && s % HANGUL_TS == 0 && t - 1 < HANGUL_TS - 1) return first + t;
-    return composed_slots[composed_slot((uint64_t)first << 32 | second)].composed;
+    return composed_cells[composed_cell((uint64_t)first << 32 | second)].composed;
 }
 
 /* Put code points that all have a combining class into its order, keeping that of equals. */
@@ -111,7 +111,7 @@ size_t compose_all(uint32_t *points, size_t count) {
     return out;
 }
 
-/* NFKC of one code point: at most MOST_DECOMPOSED; how many. */
+/* NFKC of one code point: at most MAX_DECOMPOSED; how many. */
 static unsigned compatible(uint32_t point, uint32_t *out) {
     const unsigned count = decompose(point, out);
     (void)reorder(out, count); /* so few that it asks for no memory */
@@ -139,9 +139,9 @@ static void load_combining(const UnicodeColumn *ranges, const UnicodeColumn *cla
 static void load_composed(const UnicodeColumn *firsts, const UnicodeColumn *seconds, const UnicodeColumn *points) {
     for (size_t i = 0; i < points->count; i++) {
         const uint64_t pair = (uint64_t)firsts->items[i] << 32 | seconds->items[i];
-        const unsigned slot = composed_slot(pair);
-        composed_slots[slot].pair = pair;
-        composed_slots[slot].composed = points->items[i];
+        const unsigned cell = composed_cell(pair);
+        composed_cells[cell].pair = pair;
+        composed_cells[cell].composed = points->items[i];
     }
 }
 
@@ -152,7 +152,7 @@ static void derive_flags(const UnicodeColumn *seconds) {
     memset(is_second + HANGUL_V, 1, HANGUL_VS);
     memset(is_second + HANGUL_T + 1, 1, HANGUL_TS - 1);
     for (uint32_t point = 0; point < MAPPED_POINTS; point++) {
-        uint32_t points[MOST_DECOMPOSED];
+        uint32_t points[MAX_DECOMPOSED];
         decompose(point, points);
         if (points[0] < MAPPED_POINTS && (is_second[points[0]] || class_of(points[0]) != 0))
             unicode_flags[point] |= JOINS;

@@ -13,7 +13,7 @@
 #define CODE_POINTS 0x110000
 #define MAPPED_POINTS 0x30000 /* nothing from here on changes, combines or is composed */
 #define REPLACEMENT 0xFFFD
-#define MOST_DECOMPOSED 18 /* U+FDFA */
+#define MAX_DECOMPOSED 18 /* U+FDFA */
 
 /* Of each code point. Which of the middle three count depends on the normalisation. */
 enum {
@@ -90,7 +90,7 @@ ALWAYS_INLINE const uint32_t *mapped(const Mapping *mapping, uint32_t point, uns
     return mapping->points + mapping->starts[index - 1];
 }
 
-/* NFKD of one code point, before reordering: at most MOST_DECOMPOSED; how many. */
+/* NFKD of one code point, before reordering: at most MAX_DECOMPOSED; how many. */
 unsigned decompose(uint32_t point, uint32_t *out);
 
 /* Put decomposed code points into their canonical order. */

@@ -51,9 +51,9 @@ void page_ask(Pages *pages, uint64_t page) {
 }
 
 void decode_init(DecodeEntry *decode, const uint8_t *code_lengths) {
-    for (int index = 0; index < 1 << CODE_LIMIT; index++) decode[index] = SLOW_BAD;
+    for (int index = 0; index < 1 << MAX_CODE_BITS; index++) decode[index] = SLOW_BAD;
     unsigned code = 0, previous = 0;
-    for (unsigned length = 1; length <= CODE_LIMIT; length++)
+    for (unsigned length = 1; length <= MAX_CODE_BITS; length++)
         for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
             if (code_lengths[symbol] != length) continue;
             code <<= length - previous;
@@ -61,7 +61,7 @@ void decode_init(DecodeEntry *decode, const uint8_t *code_lengths) {
             unsigned reversed = 0;
             for (unsigned bit = 0; bit < length; bit++) reversed |= ((code >> bit) & 1) << (length - 1 - bit);
             unsigned advance = symbol > 0 ? length + symbol - 1 : SLOW_ZERO;
-            for (unsigned rest = 0; rest < 1u << (CODE_LIMIT - length); rest++)
+            for (unsigned rest = 0; rest < 1u << (MAX_CODE_BITS - length); rest++)
                 decode[reversed | rest << length] = (DecodeEntry)(advance | length << 8);
             code++;
         }

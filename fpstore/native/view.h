@@ -9,7 +9,7 @@
 #include "layout.h"
 #include "permute.h"
 
-/* How one code word decodes, indexed by the next CODE_LIMIT bits of the stream. Low byte: bits of code and
+/* How one code word decodes, indexed by the next MAX_CODE_BITS bits of the stream. Low byte: bits of code and
    tail together; bits 8..11: bits of the code alone. A low byte of SLOW or more leaves the fast path. */
 typedef uint16_t DecodeEntry;
 enum { FAST_BITS = 57, SLOW_ZERO = 128, SLOW_BAD = 129 };
@@ -60,7 +60,7 @@ typedef struct {
     int codec;
     unsigned slot_bits, rice_bits, flips;
     uint64_t payload_offset, payload_bits, directory_offset, fences_offset, fence_count;
-    DecodeEntry decode[1 << CODE_LIMIT];
+    DecodeEntry decode[1 << MAX_CODE_BITS];
 } Table;
 
 /* Fill decode[] from code lengths that huffman.check_lengths has passed. */
@@ -94,7 +94,8 @@ ALWAYS_INLINE Status slot_read(Pages *pages, const Table *table, uint64_t slot, 
     memcpy(&to, line + 8 + 2 * index, 2);
     if (index > 0) memcpy(&from, line + 6 + 2 * index, 2);
     *large = (word >> (OFFSET_BITS + index)) & 1;
-    if (UNLIKELY(to < from || base > table->payload_bits || to > table->payload_bits - base || to - from > BLOCK_BITS))
+    if (UNLIKELY(to < from || base > table->payload_bits || to > table->payload_bits - base ||
+                 to - from > MAX_BLOCK_BITS))
         return BAD_DIRECTORY;
     if (UNLIKELY(*large && to != from)) return BAD_DIRECTORY;
     *start = table->payload_offset * 8 + base + from;

@@ -13,7 +13,7 @@ from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import MAX_DISTANCE
 
-# For how many fingerprints the plan of a store is chosen whose number nobody knows yet.
+# The number of fingerprints that a plan is chosen for when it is not known yet.
 EXPECTED_KEYS = 10**7
 
 

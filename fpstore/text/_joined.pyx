@@ -20,10 +20,10 @@ cdef extern from *:
 
 cdef enum:
     SEPARATOR = 0x1F
-    MOST_BYTES = 4  # of one character in UTF-8
+    MAX_BYTES = 4  # of one character in UTF-8
     AHEAD = 16  # tokens
-    LEAST_SCRATCH = 1 << 16
-    MOST_SCRATCH = 1 << 22
+    MIN_SCRATCH = 1 << 16
+    MAX_SCRATCH = 1 << 22
     SLACK_BYTES = 16  # what put_token may write behind what it has to say
 
 
@@ -122,12 +122,12 @@ def joined(list tokens not None):
         if not PyUnicode_CheckExact(token):
             raise TypeError(f"token: found {type(tokens[i]).__name__}, expected str")
         length = PyUnicode_GET_LENGTH(token)
-        if scratch_room - (out - scratch) - SLACK_BYTES < MOST_BYTES * length:
+        if scratch_room - (out - scratch) - SLACK_BYTES < MAX_BYTES * length:
             used = out - scratch
-            grow_scratch(2 * used + MOST_BYTES * length + LEAST_SCRATCH)
+            grow_scratch(2 * used + MAX_BYTES * length + MIN_SCRATCH)
             out = scratch + used
         out = put_token(out, token, length)
     packed = PyBytes_FromStringAndSize(<const char*>scratch, out - scratch)
-    if scratch_room > MOST_SCRATCH:
-        grow_scratch(LEAST_SCRATCH)
+    if scratch_room > MAX_SCRATCH:
+        grow_scratch(MIN_SCRATCH)
     return packed

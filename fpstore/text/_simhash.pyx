@@ -24,7 +24,7 @@ from fpstore._native cimport (
     JOINS,
     LOGARITHM,
     MD5,
-    MOST_SHINGLE,
+    MAX_SHINGLE,
     NFKC_CHANGES,
     OK,
     PRESENCE,
@@ -37,8 +37,8 @@ from fpstore._native cimport (
     XXH64,
     Document,
     Given,
-    Slot,
-    SlotTable,
+    Cell,
+    CellTable,
     Status,
     Steps,
     Sums,
@@ -53,10 +53,10 @@ from fpstore._native cimport (
     document_tokens,
     documents_measure,
     hash_slice,
-    shingle_slot,
+    shingle_cell,
     signs,
-    slot_secret,
-    slots_clear,
+    cell_secret,
+    cells_clear,
     text_load,
     weight_of,
 )
@@ -84,12 +84,12 @@ _WEIGHTS = {"frequency": FREQUENCY, "presence": PRESENCE, "capped": CAPPED, "log
 _HASHES = {"xxh3": XXH3, "xxh64": XXH64, "md5": MD5, "sha256": SHA256}
 
 # A slice that one thread takes at once: enough to make taking it cheap.
-_LEAST_SLICE_BYTES = 1 << 18
+_MIN_SLICE_BYTES = 1 << 18
 _SLICES_A_THREAD = 8
 
-_MOST_IDF = 1024.0
+_MAX_IDF = 1024.0
 # Sums stay below 2^63 as long as those of the weights' sizes stay below 2^46.
-_MOST_WEIGHT = float(1 << 46)
+_MAX_WEIGHT = float(1 << 46)
 
 # The fingerprints that check_known_answer finds where all is well.
 _KNOWN_ANSWER = [
@@ -139,7 +139,7 @@ cdef load_unicode():
 
 
 load_unicode()
-slot_secret = secrets.randbits(64) | 1
+cell_secret = secrets.randbits(64) | 1
 
 
 cdef class Idf:
@@ -148,34 +148,34 @@ cdef class Idf:
     hashes: uint64[m], distinct. weights: float64[m], 0..1024, kept to 2^-16. unseen: the weight of any other.
     Raises ValueError for hashes that are not distinct, lengths that differ, or weights outside that range.
     """
-    cdef SlotTable table
+    cdef CellTable table
     cdef uint64_t unseen
 
     def __init__(self, const uint64_t[::1] hashes not None, const double[::1] weights not None, double unseen):
         cdef size_t size = 2
-        cdef Slot* slot
+        cdef Cell* cell
         cdef Py_ssize_t i
         if len(hashes) != len(weights):
             raise ValueError(f"idf: found {len(hashes)} hashes with {len(weights)} weights, expected as many")
         self.unseen = self.checked(unseen)
         while size < 2 * <size_t>len(hashes) + 1:
             size *= 2
-        if slots_clear(&self.table, size) != OK:
+        if cells_clear(&self.table, size) != OK:
             raise MemoryError(f"idf: no memory for {len(hashes)} shingles")
         for i in range(len(hashes)):
-            slot = shingle_slot(&self.table, hashes[i])
-            if slot.value != 0:
+            cell = shingle_cell(&self.table, hashes[i])
+            if cell.value != 0:
                 raise ValueError(f"idf: found hash {hashes[i]:016x} twice, expected distinct ones")
-            slot.hash = hashes[i]
-            slot.value = self.checked(weights[i]) + 1
+            cell.hash = hashes[i]
+            cell.value = self.checked(weights[i]) + 1
 
     cdef uint64_t checked(self, double weight) except? 0:
-        if not 0 <= weight <= _MOST_IDF:
-            raise ValueError(f"idf: found weight {weight}, expected 0..{_MOST_IDF:.0f}")
+        if not 0 <= weight <= _MAX_IDF:
+            raise ValueError(f"idf: found weight {weight}, expected 0..{_MAX_IDF:.0f}")
         return <uint64_t>llrint(weight * WEIGHT_ONE)
 
     def __dealloc__(self):
-        free(self.table.slots)
+        free(self.table.cells)
 
 
 cdef int chosen(choices, name, value) except -1:
@@ -186,8 +186,8 @@ cdef int chosen(choices, name, value) except -1:
 
 cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash) except *:
     cdef Steps steps
-    if not 1 <= shingle <= MOST_SHINGLE:
-        raise ValueError(f"shingle: found {shingle}, expected 1..{MOST_SHINGLE}")
+    if not 1 <= shingle <= MAX_SHINGLE:
+        raise ValueError(f"shingle: found {shingle}, expected 1..{MAX_SHINGLE}")
     if (idf is not None) != (weights == "idf"):
         raise ValueError(f"weights: found {weights!r} with idf {idf!r}, expected an Idf for 'idf' only")
     steps.tokens.kind = chosen(_TOKENS, "tokens", tokens)
@@ -252,7 +252,7 @@ cdef class Batch:
         cdef list slices = []
         for i in range(len(self.texts)):
             size += bytes_of(&self.given[i])
-        most = max(<size_t>_LEAST_SLICE_BYTES, size // <size_t>(_SLICES_A_THREAD * threads))
+        most = max(<size_t>_MIN_SLICE_BYTES, size // <size_t>(_SLICES_A_THREAD * threads))
         size = 0
         for i in range(len(self.texts)):
             size += bytes_of(&self.given[i])
@@ -337,7 +337,7 @@ def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     cdef uint64_t[::1] hashes
     cdef double[::1] weighed
     cdef size_t i
-    cdef Slot slot
+    cdef Cell cell
     cdef Py_ssize_t found = 0
     read_given(text, &given)
     document_begin(&document)
@@ -349,10 +349,10 @@ def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
         hashes = numpy.empty(document.shingles.count, dtype=numpy.uint64)
         weighed = numpy.empty(document.shingles.count, dtype=numpy.float64)
         for i in range(document.shingles.size):
-            slot = document.shingles.slots[i]
-            if slot.value != 0:
-                hashes[found] = slot.hash
-                weighed[found] = <double>weight_of(&steps, slot.hash, slot.value) / WEIGHT_ONE
+            cell = document.shingles.cells[i]
+            if cell.value != 0:
+                hashes[found] = cell.hash
+                weighed[found] = <double>weight_of(&steps, cell.hash, cell.value) / WEIGHT_ONE
                 found += 1
     finally:
         document_free(&document)
@@ -373,7 +373,7 @@ def simhash_of(const uint64_t[::1] hashes not None, const double[::1] weights no
         raise ValueError(f"found {len(hashes)} hashes with {len(weights)} weights, expected as many")
     for i in range(len(weights)):
         size += abs(weights[i])
-    if not size < _MOST_WEIGHT:
+    if not size < _MAX_WEIGHT:
         raise ValueError(f"weights: found {size} in all, expected less than 2^46")
     sums.total = 0
     for i in range(64):

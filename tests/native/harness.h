@@ -78,13 +78,13 @@ static void draw_code(uint8_t *lengths, uint16_t *words) {
     lengths[0] = 0;
     for (unsigned leaves = 1; leaves < SYMBOLS;) {
         const unsigned leaf = (unsigned)below(leaves);
-        if (lengths[leaf] < CODE_LIMIT) lengths[leaves++] = ++lengths[leaf];
+        if (lengths[leaf] < MAX_CODE_BITS) lengths[leaves++] = ++lengths[leaf];
     }
     for (unsigned i = SYMBOLS - 1; i > 0; i--) {
         const unsigned j = (unsigned)below(i + 1), other = lengths[i];
         lengths[i] = lengths[j], lengths[j] = (uint8_t)other;
     }
-    for (unsigned length = 1; length <= CODE_LIMIT; length++)
+    for (unsigned length = 1; length <= MAX_CODE_BITS; length++)
         for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
             if (lengths[symbol] != length) continue;
             next = (uint16_t)(next << (before ? length - before : 0));

@@ -33,7 +33,7 @@ static int next_value(const Image *image, Bits *bits, uint64_t *value) {
         return 1;
     }
     Bits look = *bits; /* a code word is at most so long; the table says what it is */
-    const DecodeEntry entry = table->decode[next_bits(&look, CODE_LIMIT)];
+    const DecodeEntry entry = table->decode[next_bits(&look, MAX_CODE_BITS)];
     const unsigned all = entry & 255, length = entry >> 8;
     if (all == SLOW_BAD) return 0;
     bits->at += length;
@@ -48,7 +48,7 @@ static int64_t plain_block(const Image *image, uint64_t start, uint64_t end, uin
     int64_t count = 0;
     while (bits.at < end) {
         uint64_t value, key;
-        if (count == BLOCK_KEYS || bits.at > end || !next_value(image, &bits, &value)) return -1;
+        if (count == MAX_BLOCK_KEYS || bits.at > end || !next_value(image, &bits, &value)) return -1;
         key = image->table.codec == CODEC_RAW   ? value
               : image->table.codec == CODEC_XOR ? previous ^ value
                                                 : previous + value;
@@ -69,9 +69,9 @@ static int64_t plain_table(const Image *image, uint64_t *out, uint64_t most) {
         uint16_t ends[GROUP_SLOTS];
         memcpy(ends, line + 8, sizeof ends);
         const uint64_t from = index ? ends[index - 1] : 0, to = ends[index];
-        if (to < from || to - from > BLOCK_BITS || base > table->payload_bits || to > table->payload_bits - base)
+        if (to < from || to - from > MAX_BLOCK_BITS || base > table->payload_bits || to > table->payload_bits - base)
             return -1;
-        if (count + BLOCK_KEYS > most) return -1;
+        if (count + MAX_BLOCK_KEYS > most) return -1;
         if (word >> OFFSET_BITS >> index & 1) {
             uint64_t before = low;
             int first = 1;
@@ -81,7 +81,7 @@ static int64_t plain_table(const Image *image, uint64_t *out, uint64_t most) {
                 const uint64_t last = load64(at), start = load64(at + 8) & low_bits(OFFSET_BITS),
                                bits = load64(at + 8) >> OFFSET_BITS;
                 if (last > top) break;
-                if (count + BLOCK_KEYS > most || bits == 0 || start + bits > table->payload_bits) return -1;
+                if (count + MAX_BLOCK_KEYS > most || bits == 0 || start + bits > table->payload_bits) return -1;
                 const int64_t found = plain_block(image, table->payload_offset * 8 + start,
                                                   table->payload_offset * 8 + start + bits, before, first, out + count);
                 if (found <= 0 || out[count + (uint64_t)found - 1] != last) return -1;

@@ -1,7 +1,7 @@
 /* Joins beside a look at every pair of keys. */
 #include "harness.h"
 
-enum { TABLES = 3, MOST_FLIPS = 12 };
+enum { TABLES = 3, MAX_FLIPS = 12 };
 
 typedef struct {
     uint64_t first, second;
@@ -100,7 +100,7 @@ static Found found_of(const Case *test, int is_query) {
     }
 
 static void test_neighbours(const Case *test, int set, Pairs *found, Pairs *expected) {
-    uint32_t *folds = room(test->key_count + MOST_LANES + NEIGHBOUR_STEP, sizeof *folds);
+    uint32_t *folds = room(test->key_count + MAX_LANES + NEIGHBOUR_STEP, sizeof *folds);
     fold_keys(test->keys, test->key_count, folds);
     NeighbourJoin join = {.found = found_of(test, 0),
                           .keys = test->keys,
@@ -149,12 +149,12 @@ static int flip_order(const void *a, const void *b) {
 
 static void test_flips(const Case *test, int set, const uint32_t *starts, Pairs *found, Pairs *expected) {
     static Tile *tiles; /* two */
-    uint64_t masks[MOST_FLIPS], windows = (uint64_t)1 << test->window_bits;
+    uint64_t masks[MAX_FLIPS], windows = (uint64_t)1 << test->window_bits;
     unsigned count = 0;
-    Flip flips[MOST_FLIPS];
+    Flip flips[MAX_FLIPS];
     if (windows == 1) return;
     if (tiles == NULL) tiles = aligned_alloc(64, 2 * sizeof *tiles);
-    for (uint64_t asked = 1 + below(MOST_FLIPS); asked > 0; asked--) {
+    for (uint64_t asked = 1 + below(MAX_FLIPS); asked > 0; asked--) {
         const uint64_t mask =
             (uint64_t)1 << below(test->window_bits) | (below(2) ? (uint64_t)1 << below(test->window_bits) : 0);
         int is_there = 0;

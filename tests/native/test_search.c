@@ -1,7 +1,7 @@
 /* Searches beside a look at every key. */
 #include "harness.h"
 
-enum { TABLES = 3, MOST_QUERIES = 24 };
+enum { TABLES = 3, MAX_QUERIES = 24 };
 
 static unsigned ones(uint64_t word) {
     unsigned count = 0;
@@ -25,8 +25,8 @@ static void compare(Search *search, const Match *expected, uint64_t expected_cou
 }
 
 void test_search(void) {
-    const uint64_t count = 1 + below(below(3) ? 2500 : 60), query_count = 1 + below(MOST_QUERIES);
-    uint64_t *fingerprints = room(count, 8), *keys = room(count, 8), queries[MOST_QUERIES], matches = 0;
+    const uint64_t count = 1 + below(below(3) ? 2500 : 60), query_count = 1 + below(MAX_QUERIES);
+    uint64_t *fingerprints = room(count, 8), *keys = room(count, 8), queries[MAX_QUERIES], matches = 0;
     const uint64_t held = draw_keys((int)below(KINDS), fingerprints, count);
     const unsigned distance = (unsigned)below(7), table_count = 1 + (unsigned)below(TABLES);
     const int codec = (int)below(4);

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define MAP_BYTES (1u << 15)
-#define MOST_BYTES 16384
-#define MOST_CORPUS 65536
+#define MAX_BYTES 16384
+#define MAX_CORPUS 65536
 #define HANG_SECONDS 20
 #define COMPARE_EVERY 8 /* of the inputs that bring nothing new, so many go through the portable kernels too */
 
@@ -26,15 +26,15 @@ typedef struct {
     uint8_t *data;
     size_t size;
     unsigned span_count; /* what belongs together in it */
-    size_t offsets[MOST_SPANS], bytes[MOST_SPANS];
+    size_t offsets[MAX_SPANS], bytes[MAX_SPANS];
 } Kept;
 
 static uint8_t hits[MAP_BYTES], known[MAP_BYTES];
 static uintptr_t before;
-static Kept corpus[MOST_CORPUS];
+static Kept corpus[MAX_CORPUS];
 static unsigned corpus_count;
 static uint64_t sound_count;
-static uint8_t current[MOST_BYTES];
+static uint8_t current[MAX_BYTES];
 static size_t current_size;
 static const char *finding_path;
 static uint64_t random_state;
@@ -101,7 +101,7 @@ static int run_current(int compare) {
 }
 
 static void keep_current(void) {
-    Kept *kept = &corpus[corpus_count < MOST_CORPUS ? corpus_count++ : draw(MOST_CORPUS)];
+    Kept *kept = &corpus[corpus_count < MAX_CORPUS ? corpus_count++ : draw(MAX_CORPUS)];
     free(kept->data);
     kept->data = malloc(current_size + 1);
     kept->size = current_size;
@@ -162,7 +162,7 @@ static void mutate(const Kept *parent) {
         break;
     default: /* bytes in or out: what follows belongs to another place */
         run = 1 + draw(16);
-        if (draw(2) && current_size + run <= MOST_BYTES) {
+        if (draw(2) && current_size + run <= MAX_BYTES) {
             memmove(current + at + run, current + at, current_size - at);
             current_size += run;
         } else if (at + run < current_size) {
@@ -178,7 +178,7 @@ static void load(const char *path) {
         fprintf(stderr, "%s: cannot be read\n", path);
         exit(2);
     }
-    current_size = fread(current, 1, MOST_BYTES, file);
+    current_size = fread(current, 1, MAX_BYTES, file);
     fclose(file);
 }
 

@@ -8,14 +8,14 @@
 
 #include "harness.h"
 
-#define MOST_JOINED 160 /* keys of a table whose pairs are looked for: each is compared with each */
-#define WALK_ROOM 70    /* more than a word of groups */
+#define MAX_JOINED 160 /* keys of a table whose pairs are looked for: each is compared with each */
+#define WALK_ROOM 70   /* more than a word of groups */
 #define JOIN_WINDOW_BITS 4
 
 static Image image;
 static Chunk *chunk;
 static uint64_t *decoded;
-static uint64_t joined[MOST_JOINED], digest;
+static uint64_t joined[MAX_JOINED], digest;
 static int sound;
 
 static void note(uint64_t value) { digest = (digest ^ value) * 0x9e3779b97f4a7c15 + (digest >> 29); }
@@ -47,11 +47,11 @@ static uint64_t decode_table(unsigned index) {
         for (uint64_t i = 0; i < count; i++, total++) {
             expect(total == 0 || decoded[i] > last, "the keys of a table increase");
             last = decoded[i];
-            if (total < MOST_JOINED) joined[total] = last;
+            if (total < MAX_JOINED) joined[total] = last;
             note(last);
         }
     }
-    return total <= MOST_JOINED ? total : 0;
+    return total <= MAX_JOINED ? total : 0;
 }
 
 /* Where a join puts its pairs: as few at a time as it allows. */
@@ -97,7 +97,7 @@ static void join_table(unsigned index, uint64_t count) {
     const unsigned bits = (unsigned)clamp(table->permutation.prefix_bits, 0, JOIN_WINDOW_BITS);
     const uint64_t starts_count = (1 << ROW_BITS) + 1 + QUAD;
     uint32_t *starts = calloc(starts_count, sizeof *starts),
-             *folds = calloc(count + MOST_LANES + NEIGHBOUR_STEP, sizeof *folds);
+             *folds = calloc(count + MAX_LANES + NEIGHBOUR_STEP, sizeof *folds);
     uint64_t *keys = calloc(count + KEYS_PAD, 8), *own = malloc(count * 8), queries[QUERIES], sum = 0,
              last = ~(uint64_t)0;
     Columns *columns = malloc(sizeof *columns);

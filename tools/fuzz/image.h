@@ -13,12 +13,12 @@
 #include "ids.h"
 
 #define QUERIES 3
-#define MOST_TABLES 3
-#define MOST_SLOT_BITS 6
-#define MOST_KEYS 1024
-#define MOST_PAYLOAD_BITS 65536
-#define MOST_IDS 2048
-#define MOST_REGIONS (3 * MOST_TABLES + 4)
+#define MAX_TABLES 3
+#define MAX_SLOT_BITS 6
+#define MAX_KEYS 1024
+#define MAX_PAYLOAD_BITS 65536
+#define MAX_IDS 2048
+#define MAX_REGIONS (3 * MAX_TABLES + 4)
 
 typedef struct __attribute__((packed)) {
     uint8_t table_count, codec, id_kind, id_width;
@@ -52,11 +52,11 @@ typedef struct {
     uint8_t *bytes; /* exactly as long as the file, so that one byte too far is seen */
     uint64_t size;
     Pages pages;
-    Table *tables[MOST_TABLES];
+    Table *tables[MAX_TABLES];
     unsigned table_count, distance, alone;
     Ids ids;
     uint64_t queries[QUERIES];
-    Span spans[1 + MOST_TABLES + MOST_REGIONS];
+    Span spans[1 + MAX_TABLES + MAX_REGIONS];
     unsigned span_count;
 } Image;
 
@@ -68,15 +68,15 @@ static uint64_t align64(uint64_t offset) { return (offset + 63) / 64 * 64; }
 
 /* Make lengths those of a complete code, changing as few as it takes, or of a lone symbol, or of none. */
 static void repair_lengths(uint8_t *lengths, uint64_t key_count) {
-    unsigned left = 1 << CODE_LIMIT, used = 0, last = 0;
+    unsigned left = 1 << MAX_CODE_BITS, used = 0, last = 0;
     if (key_count == 0) memset(lengths, 0, SYMBOLS);
     for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
         unsigned length = lengths[symbol];
-        if (length > CODE_LIMIT || length == 0 || left < 1u << (CODE_LIMIT - length)) {
+        if (length > MAX_CODE_BITS || length == 0 || left < 1u << (MAX_CODE_BITS - length)) {
             lengths[symbol] = 0;
             continue;
         }
-        left -= 1u << (CODE_LIMIT - length);
+        left -= 1u << (MAX_CODE_BITS - length);
         last = symbol;
         used++;
     }
@@ -88,7 +88,7 @@ static void repair_lengths(uint8_t *lengths, uint64_t key_count) {
     for (unsigned symbol = 0; symbol < SYMBOLS && left > 0; symbol++) {
         if (lengths[symbol] != 0) continue;
         unsigned share = bit_length(left) - 1; /* the largest code word that fits */
-        lengths[symbol] = (uint8_t)(CODE_LIMIT - share);
+        lengths[symbol] = (uint8_t)(MAX_CODE_BITS - share);
         left -= 1u << share;
     }
     if (left > 0) /* no symbol was left over for the rest: 63 codes of 6 bits and 2 of 7 */
@@ -128,12 +128,12 @@ static void read_table(Image *image, unsigned index, TableHead *head, uint64_t k
     }
     table->permutation = *permutations[mask];
     table->codec = codec;
-    table->slot_bits = head->slot_bits % (MOST_SLOT_BITS + 1);
+    table->slot_bits = head->slot_bits % (MAX_SLOT_BITS + 1);
     table->rice_bits = codec == CODEC_RICE ? head->rice_bits % 64 : 0;
     table->flips = head->flips % 65;
     uint64_t least = codec == CODEC_RAW ? 64 : table->rice_bits + 1;
     table->payload_bits = clamp(head->payload_bits, least * key_count, most[codec] * key_count);
-    table->payload_bits = clamp(table->payload_bits, 0, MOST_PAYLOAD_BITS);
+    table->payload_bits = clamp(table->payload_bits, 0, MAX_PAYLOAD_BITS);
     table->fence_count = clamp(head->fence_count, 0, key_count);
     if (codec == CODEC_GAP || codec == CODEC_XOR)
         repair_lengths(head->code_lengths, key_count);
@@ -163,14 +163,14 @@ static void seal(Image *image, uint64_t bad_page) {
 static void image_open(Image *image, const uint8_t *data, size_t size) {
     Input input = {data, size, 0};
     Head head;
-    TableHead tables[MOST_TABLES];
-    uint64_t end = 64, offsets[MOST_REGIONS], bytes[MOST_REGIONS];
+    TableHead tables[MAX_TABLES];
+    uint64_t end = 64, offsets[MAX_REGIONS], bytes[MAX_REGIONS];
     unsigned regions = 0;
     image->span_count = 0;
     take(&input, image, &head, sizeof head);
-    uint64_t key_count = head.key_count % (MOST_KEYS + 1);
+    uint64_t key_count = head.key_count % (MAX_KEYS + 1);
     int codec = head.codec % 4;
-    image->table_count = 1 + head.table_count % MOST_TABLES;
+    image->table_count = 1 + head.table_count % MAX_TABLES;
     image->distance = head.distance % 65;
     image->alone = head.alone % 2;
     memcpy(image->queries, head.queries, sizeof head.queries);
@@ -191,7 +191,7 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
     ids->key_count = key_count;
     ids->kind = head.id_kind % 3;
     if (ids->kind != IDS_NONE) {
-        ids->id_count = ids->kind == IDS_ONE ? key_count : head.id_count % (MOST_IDS + 1);
+        ids->id_count = ids->kind == IDS_ONE ? key_count : head.id_count % (MAX_IDS + 1);
         ids->width = ids->id_count ? head.id_width % 65 : 0;
         ids->rank_width = bit_length(key_count);
         ids->base =

@@ -95,8 +95,8 @@ MUTANTS = (
     Mutant(
         "a block may hold one key too many",
         "fpstore/native/decode_body.h",
-        "if (UNLIKELY(stored == BLOCK_KEYS)) return BAD_BLOCK;",
-        "if (UNLIKELY(stored == BLOCK_KEYS + 1)) return BAD_BLOCK;",
+        "if (UNLIKELY(stored == MAX_BLOCK_KEYS)) return BAD_BLOCK;",
+        "if (UNLIKELY(stored == MAX_BLOCK_KEYS + 1)) return BAD_BLOCK;",
         "a hostile file writes past the end of an array",
         ("tests/test_segment_ids.py::test_a_block_of_129_keys_is_refused_when_its_ids_are_asked_for",),
     ),
@@ -152,8 +152,8 @@ MUTANTS = (
     Mutant(
         "a slot of 129 keys is one block",
         "fpstore/native/encode.c",
-        "if (UNLIKELY(encoder->block_keys == BLOCK_KEYS)) {",
-        "if (UNLIKELY(encoder->block_keys == BLOCK_KEYS + 1)) {",
+        "if (UNLIKELY(encoder->block_keys == MAX_BLOCK_KEYS)) {",
+        "if (UNLIKELY(encoder->block_keys == MAX_BLOCK_KEYS + 1)) {",
         "a reader refuses what a writer wrote",
         ("tests/test_codec.py::test_a_slot_is_large_from_129_keys_on",),
         at_import=True,
