@@ -56,6 +56,14 @@ def test_fingerprints_join_as_in_the_model(
     assert joined == leader_follower(keys, k, update_center=update_center)
 
 
+def test_of_leaders_at_one_distance_that_with_the_least_fingerprint_is_joined(tmp_path: Path) -> None:
+    near_both = [0x30, 0x03, 0x11]  # the first two are 4 apart, the third is 2 from each
+    fpstore.create(tmp_path / "s", k=3).close()
+    with fpstore.open(tmp_path / "s", "w") as store:
+        found = Leaders(store, 3, 0).decide(np.array(near_both, dtype=np.uint64))
+    assert (found["id"].tolist(), found["distance"].tolist()) == ([0, 1, 1], [0, 0, 2])
+
+
 @given(st.lists(bit_sets, min_size=1), st.lists(bit_sets, min_size=1))
 def test_votes_restored_are_those_that_were_cast(
     tmp_path_factory: TempFactory, first: list[int], second: list[int]

@@ -112,7 +112,7 @@ def test_all_numbers_of_the_layout_are_held_against_the_format() -> None:
 
 def test_one_file_declares_what_the_kernels_are() -> None:
     headers = {path.name for path in kernels.NATIVE.glob("*.h")}
-    for path in (ROOT / "fpstore").rglob("*.p[yx]*"):
+    for path in (path for suffix in ("py", "pyi", "pyx", "pxd") for path in (ROOT / "fpstore").rglob(f"*.{suffix}")):
         declared = set(re.findall(r'cdef extern from "([^"]+)"', path.read_text()))
         assert path.name == "_native.pxd" or not declared & headers, path
 

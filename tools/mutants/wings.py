@@ -182,7 +182,7 @@ MUTANTS = (
         "nearer = [np.concatenate([found.fingerprint, keys]), ties]",
         "nearer = [ties]",
         "jobs decide by another rule than add_if_new",
-        ("tests/test_jobs_cluster.py::test_fingerprints_join_as_in_the_model",),
+        ("tests/test_jobs_cluster.py::test_of_leaders_at_one_distance_that_with_the_least_fingerprint_is_joined",),
     ),
     Mutant(
         "a tie of votes sets the bit",
