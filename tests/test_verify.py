@@ -220,7 +220,7 @@ def test_a_flipped_byte_is_found_in_a_segment_that_opened_before(tmp_path: Path,
 
 def test_a_bad_page_is_named_with_its_region(tmp_path: Path) -> None:
     with damaged(tmp_path, lambda data, s: flip(data, 5000), seal=False) as segment:
-        refused(segment, r"table 0 payload, page at byte 4096: checksum is 0x\w{8}, expected 0x\w{8}$")
+        refused(segment, r"table 0 payload, page at byte 4096, checksum: found 0x\w{8}, expected 0x\w{8}$")
 
 
 def test_a_bad_page_of_checksums_is_named(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_bad_page_of_checksums_is_named(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(segment.footer.checksums_offset + 4)
         file.write(b"\0\1\2\3")
-    refused(segment, r"checksums, page at byte \d+: checksum is 0x\w{8}, expected 0x\w{8}$")
+    refused(segment, r"checksums, page at byte \d+, checksum: found 0x\w{8}, expected 0x\w{8}$")
     with path.open("r+b") as file:
         file.seek(segment.footer.roots_offset)
         file.write(b"\0\1\2\3")
@@ -246,7 +246,7 @@ def test_a_file_changed_since_it_was_opened_is_refused(tmp_path: Path) -> None:
     refused(segment, "file: the file was cut short or overwritten while it was open$")
     with path.open("ab") as file:
         file.write(b"more")
-    refused(segment, rf"file: {len(data) + 4} bytes, expected {len(data)} as when it was opened$")
+    refused(segment, rf"file: found {len(data) + 4} bytes, expected {len(data)} as when it was opened$")
     segment.close()
 
 
@@ -255,14 +255,14 @@ def test_a_file_changed_since_it_was_opened_is_refused(tmp_path: Path) -> None:
 
 def test_another_number_of_tables_than_the_plan_has_is_refused() -> None:
     with helpers.segment_of(UNIFORM, PLAN) as segment:
-        refused(segment, "summary: 2 tables, expected 4 of plan paper-4$", plans.paper("paper-4"))
+        refused(segment, "summary: found 2 tables, expected 4 of plan paper-4$", plans.paper("paper-4"))
 
 
 @pytest.mark.parametrize(
     ("flips", "message"),
     [
-        ((1, 2), "table 1: prefix mask 00000000ffffffff, 1 flips, expected prefix mask 00000000ffffffff, 2 flips of"),
-        ((0, 2), "table 0: prefix mask ffffffff00000000, 1 flips, expected prefix mask ffffffff00000000, 0 flips of"),
+        ((1, 2), "table 1: found prefix mask 00000000ffffffff, 1 flips, expected prefix mask 00000000ffffffff, 2 "),
+        ((0, 2), "table 0: found prefix mask ffffffff00000000, 1 flips, expected prefix mask ffffffff00000000, 0 "),
     ],
 )
 def test_other_flips_than_the_plans_are_refused(flips: tuple[int, int], message: str) -> None:
@@ -285,7 +285,7 @@ def test_padding_that_is_not_zero_is_refused(tmp_path: Path) -> None:
         data[between.offset + between.bytes - 1] = 0x80
 
     with damaged(tmp_path, edit) as segment:
-        refused(segment, r"padding, byte \d+: is 0x80, expected 0$")
+        refused(segment, r"padding, byte \d+: found 0x80, expected 0$")
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_bits_after_the_last_are_refused(tmp_path: Path, name: str, ids: str) ->
         flip(data, found.offset + found.bytes - 1, 0x80)
 
     with damaged(tmp_path, edit, fingerprints, slot_bits=5, ids=ids) as segment:
-        refused(segment, rf"{name}: bits after the last are 0x\w+, expected 0$")
+        refused(segment, rf"{name}, bits after the last: found 0x\w+, expected 0$")
 
 
 # The directory.
@@ -309,51 +309,51 @@ def test_bits_after_the_last_are_refused(tmp_path: Path, name: str, ids: str) ->
 
 def test_the_unused_bits_of_a_directory_line_are_refused(tmp_path: Path) -> None:
     with damaged(tmp_path, lambda data, s: flip(data, line_offset(s, 1) + 7, 0x20), slot_bits=6) as segment:
-        refused(segment, "table 0, directory line 1: top bits are 0x2, expected 0$")
+        refused(segment, "table 0, directory line 1, top bits: found 0x2, expected 0$")
 
 
 def test_ends_that_run_backwards_are_refused(tmp_path: Path) -> None:
     with damaged(tmp_path, lambda data, s: add16(data, line_offset(s, 0) + 8 + 2 * 3, -4000), slot_bits=6) as segment:
-        refused(segment, r"table 0, slot 3: inline block of -\d+ bits, expected 0..5461$")
+        refused(segment, r"table 0, slot 3: found inline block of -\d+ bits, expected 0..5461$")
 
 
 def test_an_inline_block_over_the_bits_of_one_is_refused(tmp_path: Path) -> None:
     with damaged(tmp_path, lambda data, s: add16(data, line_offset(s, 0) + 8, 6000), slot_bits=6) as segment:
-        refused(segment, r"table 0, slot 0: inline block of \d+ bits, expected 0..5461$")
+        refused(segment, r"table 0, slot 0: found inline block of \d+ bits, expected 0..5461$")
 
 
 def test_an_inline_block_past_the_last_slot_is_refused(tmp_path: Path) -> None:
     # 64 slots: the sixth line has 4, of 12.
     with damaged(tmp_path, lambda data, s: add16(data, line_offset(s, 5) + 8 + 2 * 11, 1), slot_bits=6) as segment:
-        refused(segment, "table 0, slot 71: inline block of 1 bits, expected 0..0$")
+        refused(segment, "table 0, slot 71: found inline block of 1 bits, expected 0..0$")
 
 
 def test_a_large_slot_past_the_last_is_refused(tmp_path: Path) -> None:
     with damaged(tmp_path, lambda data, s: flip(data, line_offset(s, 5) + 6, 0x10), slot_bits=6) as segment:
-        refused(segment, "table 0, slot 64: large, expected 64 slots$")
+        refused(segment, "table 0, slot 64: found large, expected 64 slots$")
 
 
 def test_a_large_slot_with_an_inline_block_is_refused(tmp_path: Path) -> None:
     with damaged(tmp_path, lambda data, s: flip(data, line_offset(s, 0) + 6, 0x01), slot_bits=6) as segment:
-        refused(segment, r"table 0, slot 0: inline block of \d+ bits, expected 0..0$")
+        refused(segment, r"table 0, slot 0: found inline block of \d+ bits, expected 0..0$")
 
 
 def test_a_large_slot_without_a_fence_is_refused(tmp_path: Path) -> None:
     # Table 0 in 16 slots holds nothing but slot 7; slot 2 is empty.
     edit: Edit = lambda data, s: flip(data, line_offset(s, 0) + 6, 0x04)  # noqa: E731
     with damaged(tmp_path, edit, crowded(300, 0), slot_bits=4) as segment:
-        refused(segment, "table 0, slot 2: large without a fence, expected one for each block$")
+        refused(segment, "table 0, slot 2: found large without a fence, expected one for each block$")
 
 
 @pytest.mark.parametrize("shift", [-1, 1, 64])
 def test_a_gap_or_an_overlap_between_the_blocks_of_two_lines_is_refused(tmp_path: Path, shift: int) -> None:
     with damaged(tmp_path, lambda data, s: add64(data, line_offset(s, 2), shift), slot_bits=6) as segment:
-        refused(segment, r"table 0, directory line 2: base is bit \d+, expected \d+, where the blocks before end$")
+        refused(segment, r"table 0, directory line 2, base: found bit \d+, expected \d+, where the blocks before end$")
 
 
 def test_a_first_block_that_leaves_a_gap_is_refused(tmp_path: Path) -> None:
     with damaged(tmp_path, lambda data, s: add64(data, line_offset(s, 0), 1), slot_bits=6) as segment:
-        refused(segment, "table 0, directory line 0: base is bit 1, expected 0, where the blocks before end$")
+        refused(segment, "table 0, directory line 0, base: found bit 1, expected 0, where the blocks before end$")
 
 
 def test_payload_behind_the_last_block_is_refused(tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_payload_behind_the_last_block_is_refused(tmp_path: Path) -> None:
         set_table(data, segment, 0, replace(record, payload_bits=record.payload_bits + 1))
 
     with damaged(tmp_path, edit, slot_bits=6) as segment:
-        refused(segment, r"table 0, directory: the last block ends at bit (\d+), expected \d+$")
+        refused(segment, r"table 0, directory, end of the last block: found bit (\d+), expected \d+$")
 
 
 def test_a_line_that_takes_bits_from_the_next_slots_block_is_refused(tmp_path: Path) -> None:
@@ -380,14 +380,14 @@ def test_fences_out_of_order_are_refused(tmp_path: Path) -> None:
         data[first : first + 8], data[second : second + 8] = data[second : second + 8], data[first : first + 8]
 
     with damaged(tmp_path, edit, crowded(600), slot_bits=4) as segment:
-        refused(segment, r"table 0, fence 2: last key is 7\w{15}, expected above 7\w{15}$")
+        refused(segment, r"table 0, fence 2, last key: found 7\w{15}, expected above 7\w{15}$")
 
 
 def test_fences_out_of_order_are_refused_where_a_piece_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fpstore.segment.verify.PIECE_FENCES", 2)
     edit: Edit = lambda data, s: add64(data, fence_offset(s, 1), 1 << 59)  # noqa: E731
     with damaged(tmp_path, edit, crowded(600), slot_bits=4) as segment:
-        refused(segment, r"table 0, fence 2: last key is 7\w{15}, expected above 7\w{15}$")
+        refused(segment, r"table 0, fence 2, last key: found 7\w{15}, expected above 7\w{15}$")
 
 
 @pytest.mark.parametrize("slot", [0, 9, 15])
@@ -398,14 +398,14 @@ def test_a_fence_in_a_slot_that_is_not_large_is_refused(tmp_path: Path, slot: in
         struct.pack_into("<Q", data, fence_offset(segment, moved), slot << 60 | 1)
 
     with damaged(tmp_path, edit, crowded(600), slot_bits=4) as segment:
-        refused(segment, rf"table 0, fence \d: in slot {slot}, expected a large slot$")
+        refused(segment, rf"table 0, fence \d: found in slot {slot}, expected a large slot$")
 
 
 @pytest.mark.parametrize("fence", [0, 2])
 def test_a_fenced_block_that_does_not_follow_the_one_before_is_refused(tmp_path: Path, fence: int) -> None:
     edit: Edit = lambda data, s: add64(data, fence_offset(s, fence) + 8, 1)  # noqa: E731
     with damaged(tmp_path, edit, crowded(600), slot_bits=4) as segment:
-        refused(segment, rf"table 0, fence {fence}: block starts at bit \d+, expected \d+, where the one before ends$")
+        refused(segment, rf"table 0, fence {fence}, start of its block: found bit \d+, expected \d+, where ")
 
 
 def test_a_last_fenced_block_that_is_too_long_is_refused(tmp_path: Path) -> None:
@@ -413,7 +413,7 @@ def test_a_last_fenced_block_that_is_too_long_is_refused(tmp_path: Path) -> None
         add64(data, fence_offset(segment, segment.tables[0].fence_count - 1) + 8, 1 << 48)
 
     with damaged(tmp_path, edit, crowded(600), slot_bits=4) as segment:
-        refused(segment, r"table 0, directory line 0: base is bit \d+, expected \d+, where the blocks before end$")
+        refused(segment, r"table 0, directory line 0, base: found bit \d+, expected \d+, where the blocks before end$")
 
 
 def test_a_fence_that_names_another_last_key_is_refused(tmp_path: Path) -> None:
@@ -497,14 +497,14 @@ def test_blocks_laid_as_a_writer_lays_them_pass(tmp_path: Path, blocks: dict[int
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [
-        ({3: [127, 2]}, "fence 0: block of 127 keys, expected 128 before the slot's last$"),
-        ({1: [128, 5], 3: [128, 1, 1]}, "fence 3: block of 1 keys, expected 128 before the slot's last$"),
+        ({3: [127, 2]}, "fence 0: found block of 127 keys, expected 128 before the slot's last$"),
+        ({1: [128, 5], 3: [128, 1, 1]}, "fence 3: found block of 1 keys, expected 128 before the slot's last$"),
         ({3: [129, 2]}, "slot 3: a block does not decode"),
         ({3: [128, 200]}, "slot 3: a block does not decode"),
         ({1: [-90], 3: [-129]}, "slot 3: a block does not decode"),
-        ({3: [-85]}, "slot 3: large with one block of 5440 bits, expected above 5461, or inline$"),
-        ({1: [128, 1], 3: [-1]}, "slot 3: large with one block of 64 bits, expected above 5461, or inline$"),
-        ({3: [86]}, "slot 3: inline block of 5504 bits, expected 0..5461$"),
+        ({3: [-85]}, "slot 3: found large with one block of 5440 bits, expected above 5461, or inline$"),
+        ({1: [128, 1], 3: [-1]}, "slot 3: found large with one block of 64 bits, expected above 5461, or inline$"),
+        ({3: [86]}, "slot 3: found inline block of 5504 bits, expected 0..5461$"),
     ],
 )
 def test_blocks_cut_in_another_way_are_refused(tmp_path: Path, blocks: dict[int, list[int]], message: str) -> None:
@@ -517,7 +517,7 @@ def test_a_short_block_is_refused_also_where_a_piece_of_fences_ends(
 ) -> None:
     monkeypatch.setattr("fpstore.segment.verify.PIECE_FENCES", 1)
     with segment_of_blocks(tmp_path / "x.fpseg", {2: [128, 128, 100, 128]}) as segment:
-        refused(segment, "table 0, fence 2: block of 100 keys, expected 128 before the slot's last$", ONE_TABLE)
+        refused(segment, "table 0, fence 2: found block of 100 keys, expected 128 before the slot's last$", ONE_TABLE)
 
 
 def test_an_inline_block_of_more_than_128_keys_is_refused(tmp_path: Path) -> None:
@@ -554,7 +554,7 @@ def test_tables_of_different_sets_are_refused(tmp_path: Path) -> None:
             writer.add_table(table, helpers.ArrayKeys(keys))
         writer.finish()
     segment = Segment(path)
-    refused(segment, "table 1: another set of fingerprints, expected that of table 0$")
+    refused(segment, "table 1: found another set of fingerprints, expected that of table 0$")
     segment.close()
 
 
@@ -569,7 +569,7 @@ def test_tables_that_swap_a_bit_between_two_fingerprints_are_refused(tmp_path: P
             writer.add_table(table, helpers.ArrayKeys(keys))
         writer.finish()
     segment = Segment(path)
-    refused(segment, "table 1: another set of fingerprints, expected that of table 0$")
+    refused(segment, "table 1: found another set of fingerprints, expected that of table 0$")
     segment.close()
 
 
@@ -581,12 +581,12 @@ def test_a_wrong_rank_is_refused(tmp_path: Path, slot: int) -> None:
     # 3,000 keys: ranks of 12 bits, 0 at slot 0 and 3,000 at slot 64.
     edit: Edit = lambda data, s: set_field(data, s, s.record.ranks_offset, 12 * slot, 12, 4000)  # noqa: E731
     with damaged(tmp_path, edit, slot_bits=6, ids="one each") as segment:
-        refused(segment, rf"ranks, slot {slot}: is 4000, expected \d+$")
+        refused(segment, rf"ranks, slot {slot}: found 4000, expected \d+$")
 
 
 def test_groups_that_start_without_a_fingerprint_are_refused(tmp_path: Path) -> None:
     with damaged(tmp_path, lambda data, s: flip(data, s.record.groups_offset), ids="many") as segment:
-        refused(segment, "id groups: the first bit is 0, expected 1$")
+        refused(segment, "id groups, the first bit: found 0, expected 1$")
 
 
 def test_another_number_of_ones_is_refused(tmp_path: Path) -> None:
@@ -599,7 +599,7 @@ def test_another_number_of_ones_is_refused(tmp_path: Path) -> None:
         add64(data, samples.offset + samples.bytes - 8, 8 - before)
 
     with damaged(tmp_path, edit, ids="many") as segment:
-        refused(segment, r"id groups: another number of ones, expected 3000 in \d+ bits$")
+        refused(segment, r"id groups: found another number of ones, expected 3000 in \d+ bits$")
 
 
 def test_too_few_ones_are_refused_before_values_past_the_end_are_read(tmp_path: Path) -> None:
@@ -609,7 +609,7 @@ def test_too_few_ones_are_refused_before_values_past_the_end_are_read(tmp_path: 
         struct.pack_into(f"<{samples.bytes // 8}Q", data, samples.offset, 0, *[1] * (samples.bytes // 8 - 1))
 
     with damaged(tmp_path, edit, ids="many") as segment:
-        refused(segment, r"id groups: another number of ones, expected 3000 in \d+ bits$")
+        refused(segment, r"id groups: found another number of ones, expected 3000 in \d+ bits$")
 
 
 @pytest.mark.parametrize("sample", [0, 5, -1])
@@ -619,7 +619,7 @@ def test_a_wrong_sample_is_refused(tmp_path: Path, sample: int) -> None:
         add64(data, samples.offset + sample % (samples.bytes // 8) * 8, 3)
 
     with damaged(tmp_path, edit, ids="many") as segment:
-        refused(segment, r"group samples, sample \d+: is \d+, expected \d+$")
+        refused(segment, r"group samples, sample \d+: found \d+, expected \d+$")
 
 
 def test_ids_that_do_not_increase_within_a_group_are_refused(tmp_path: Path) -> None:
@@ -637,7 +637,7 @@ def test_ids_that_do_not_increase_within_a_group_are_refused(tmp_path: Path) -> 
         set_field(data, values, offset, 0, 10, first | second << 5)
         path.write_bytes(helpers.resealed(data))
         segment = Segment(path)
-        refused(segment, f"id values, value 1: is {second}, expected above {first}$")
+        refused(segment, f"id values, value 1: found {second}, expected above {first}$")
         segment.close()
 
 
@@ -654,7 +654,7 @@ def test_an_id_base_below_the_smallest_id_is_refused(tmp_path: Path, ids: str) -
         data[values.offset : values.offset + values.bytes] = number.to_bytes(values.bytes, "little")
 
     with damaged(tmp_path, edit, ids=ids) as segment:
-        refused(segment, r"id values: the smallest is id_base \+ 1, expected id_base$")
+        refused(segment, r"id values, the smallest: found id_base \+ 1, expected id_base$")
 
 
 def test_ids_wider_than_they_need_are_refused(tmp_path: Path) -> None:
@@ -664,7 +664,7 @@ def test_ids_wider_than_they_need_are_refused(tmp_path: Path) -> None:
         data[values.offset : values.offset + values.bytes] = bytes(values.bytes)
 
     with damaged(tmp_path, edit, ids="one each") as segment:
-        refused(segment, "id values: id_width is 12, expected 0 for 0$")
+        refused(segment, "id values, id_width: found 12, expected 0 for 0$")
 
 
 def test_an_id_past_64_bits_is_refused(tmp_path: Path) -> None:
@@ -672,4 +672,4 @@ def test_an_id_past_64_bits_is_refused(tmp_path: Path) -> None:
     base = (1 << 64) - 1 - (1 << 11)
     edit: Edit = lambda data, s: set_record(data, s, replace(s.record, id_base=base))  # noqa: E731
     with damaged(tmp_path, edit, ids="one each") as segment:
-        refused(segment, f"id values: the largest is {base + 2999}, expected below 2\\^64$")
+        refused(segment, f"id values, the largest: found {base + 2999}, expected below 2\\^64$")

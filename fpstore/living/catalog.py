@@ -34,8 +34,8 @@ REMOVALS = b"removals"
 RECORD_MARGIN = 4096 + 64
 # The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
 STATE_MARGIN = 512
-# How often a reader looks before it takes something for damage. Four readers with seven times as much work as processors were
-# overtaken by two commits once in 3,000 commits.
+# How often a reader looks before it takes something for damage. Four readers with seven times as much work as
+# processors were overtaken by two commits once in 3,000 commits.
 LOOKS = 4
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""The proof that tables catch every pattern of a given number of errors: an exact search for one that escapes them all."""
+"""The proof that tables catch every pattern of a given number of errors: an exact search for one that escapes."""
 
 from collections.abc import Iterator, Sequence
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
+from fpstore.checks import wrong
 from fpstore.errors import CorruptStore
 from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Footer, TableRecord, line_flags, line_widths
 from fpstore.plans.permutation import Permutation
@@ -67,7 +68,7 @@ def _first(wrong: Array) -> int | None:
 
 
 def _fault(where: str, found: object, expected: object) -> CorruptStore:
-    return CorruptStore(f"{where}: {found}, expected {expected}")
+    return CorruptStore(wrong(where, str(found), expected))
 
 
 def _check_bytes(segment: Segment, advance: Progress) -> None:
@@ -95,7 +96,7 @@ def _check_bytes(segment: Segment, advance: Progress) -> None:
 
 def _check_crc(where: str, found: int, expected: int) -> None:
     if found != expected:
-        raise _fault(where, f"checksum is {found:#010x}", f"{expected:#010x}")
+        raise _fault(f"{where}, checksum", f"{found:#010x}", f"{expected:#010x}")
 
 
 def _name_page(segment: Segment, offset: int) -> str:
@@ -136,7 +137,7 @@ def _check_zeros(segment: Segment) -> None:
             length = min(STEP_BYTES, region.offset + region.bytes - offset)
             found = np.frombuffer(segment.read(offset, length), dtype=np.uint8)
             if (index := _first(found != 0)) is not None:
-                raise _fault(f"padding, byte {offset + index}", f"is {found[index]:#04x}", 0)
+                raise _fault(f"padding, byte {offset + index}", f"{found[index]:#04x}", 0)
     record, rank_count = segment.record, (1 << segment.tables[0].slot_bits) + 1
     bit_streams = [(f"table {i} payload", t.payload_offset, t.payload_bits) for i, t in enumerate(segment.tables)]
     if record.id_kind != layout.ID_KIND_NONE:
@@ -147,7 +148,7 @@ def _check_zeros(segment: Segment) -> None:
     for name, offset, bits in bit_streams:
         last = segment.read(offset + bits // 8, 1)[0] >> bits % 8 if bits % 8 else 0
         if last:
-            raise _fault(name, f"bits after the last are {last:#x}", 0)
+            raise _fault(f"{name}, bits after the last", f"{last:#x}", 0)
 
 
 def _check_tables(segment: Segment, advance: Progress) -> None:
@@ -198,7 +199,7 @@ class _Fences:
         if (index := _first(backwards)) is not None:
             before = int(keys[index - 1]) if index else self._last_key
             where = f"table {self._table}, fence {self._read + index}"
-            raise _fault(where, f"last key is {keys[index]:016x}", f"above {before:016x}")
+            raise _fault(f"{where}, last key", f"{keys[index]:016x}", f"above {before:016x}")
         self._last_key, self._waiting = int(keys[-1]), fences
         self._read += count
 
@@ -236,13 +237,13 @@ class _DirectoryCheck(_Table):
             self._check_lines(first_slot, lines)
             end_bit = self._check_chain(first_slot, lines, end_bit)
         if end_bit != self.record.payload_bits:
-            raise self.fault("directory", f"the last block ends at bit {end_bit}", self.record.payload_bits)
+            raise self.fault("directory, end of the last block", f"bit {end_bit}", self.record.payload_bits)
 
     def _check_lines(self, first_slot: int, lines: Array) -> None:
         unused_bits = lines["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS + layout.GROUP_SLOTS)
         if (line := _first(unused_bits != 0)) is not None:
             where = f"directory line {first_slot // layout.GROUP_SLOTS + line}"
-            raise self.fault(where, f"top bits are {unused_bits[line]:#x}", 0)
+            raise self.fault(f"{where}, top bits", f"{unused_bits[line]:#x}", 0)
         widths, large = line_widths(lines), line_flags(lines)
         most = np.where(large, 0, layout.MAX_BLOCK_BITS)
         past_last = self.slots - first_slot
@@ -272,7 +273,7 @@ class _DirectoryCheck(_Table):
             raise self.fault(f"slot {first_slot + slot}", "large without a fence", "one for each block")
         if (line := _first(bases != reached)) is not None:
             where = f"directory line {first_slot // layout.GROUP_SLOTS + line}"
-            raise self.fault(where, f"base is bit {bases[line]}", f"{reached[line]}, where the blocks before end")
+            raise self.fault(f"{where}, base", f"bit {bases[line]}", f"{reached[line]}, where the blocks before end")
         if (slot := _first((blocks == 1) & (block_bits <= layout.MAX_BLOCK_BITS))) is not None:
             found = f"large with one block of {block_bits[slot]} bits"
             raise self.fault(f"slot {first_slot + slot}", found, f"above {layout.MAX_BLOCK_BITS}, or inline")
@@ -285,8 +286,10 @@ class _DirectoryCheck(_Table):
         expected = reached[lines]
         expected[1:][follows] = (starts + bits)[:-1][follows]
         if (fence := _first(starts != expected)) is not None:
-            found = f"block starts at bit {starts[fence]}"
-            raise self.fault(f"fence {first + fence}", found, f"{expected[fence]}, where the one before ends")
+            found = f"bit {starts[fence]}"
+            raise self.fault(
+                f"fence {first + fence}, start of its block", found, f"{expected[fence]}, where the one before ends"
+            )
         last_of_line = np.append(~follows, True)
         reached[lines[last_of_line]] = (starts + bits)[last_of_line]
 
@@ -391,7 +394,7 @@ class _KeyCheck(_Table):
         record = self.segment.record
         found = _unpack(self.segment, record.ranks_offset, record.rank_width, first_slot, len(expected))
         if (slot := _first(found != expected.astype(np.uint64))) is not None:
-            raise _fault(f"ranks, slot {first_slot + slot}", f"is {found[slot]}", expected[slot])
+            raise _fault(f"ranks, slot {first_slot + slot}", found[slot], expected[slot])
 
 
 def _unpack(segment: Segment, offset: int, width: int, first: int, count: int) -> Keys:
@@ -421,11 +424,11 @@ def _check_ids(segment: Segment, advance: Progress) -> None:
     if not record.id_count:
         return
     if least != 0:
-        raise _fault("id values", f"the smallest is id_base + {least}", "id_base")
+        raise _fault("id values, the smallest", f"id_base + {least}", "id_base")
     if most.bit_length() != record.id_width:
-        raise _fault("id values", f"id_width is {record.id_width}", f"{most.bit_length()} for {most}")
+        raise _fault("id values, id_width", record.id_width, f"{most.bit_length()} for {most}")
     if record.id_base + most > (1 << 64) - 1:
-        raise _fault("id values", f"the largest is {record.id_base + most}", "below 2^64")
+        raise _fault("id values, the largest", record.id_base + most, "below 2^64")
 
 
 def _grouped_ids(segment: Segment) -> Iterator[Keys]:
@@ -438,7 +441,7 @@ def _grouped_ids(segment: Segment) -> Iterator[Keys]:
         data = segment.read(record.groups_offset + first // 8, -(-count // 8))
         bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), bitorder="little", count=count)
         if first == 0 and not bits[0]:
-            raise _fault("id groups", "the first bit is 0", 1)
+            raise _fault("id groups, the first bit", 0, 1)
         ones_here = np.append(bits, np.zeros(-count % layout.SAMPLE_BITS, dtype=np.uint8))
         ones_here = ones_here.reshape(-1, layout.SAMPLE_BITS).sum(axis=1, dtype=np.int64)
         _check_samples(segment, first // layout.SAMPLE_BITS, ones + np.cumsum(ones_here) - ones_here)
@@ -452,7 +455,7 @@ def _grouped_ids(segment: Segment) -> Iterator[Keys]:
         before = np.concatenate([[last_value], values[:-1]])
         same_group = np.diff(first + at, prepend=last_zero) == 1
         if (index := _first(same_group & (values <= before))) is not None:
-            raise _fault(f"id values, value {zeros + index}", f"is {values[index]}", f"above {before[index]}")
+            raise _fault(f"id values, value {zeros + index}", values[index], f"above {before[index]}")
         zeros, last_zero, last_value = zeros + len(at), first + int(at[-1]), values[-1]
         yield values
     if ones != record.key_count:
@@ -464,4 +467,4 @@ def _check_samples(segment: Segment, first: int, expected: Counts) -> None:
     offset = segment.record.samples_offset + first * layout.SAMPLE_BYTES
     found = np.frombuffer(segment.read(offset, len(expected) * layout.SAMPLE_BYTES), dtype="<u8")
     if (index := _first(found != expected.astype(np.uint64))) is not None:
-        raise _fault(f"group samples, sample {first + index}", f"is {found[index]}", expected[index])
+        raise _fault(f"group samples, sample {first + index}", found[index], expected[index])
