@@ -77,10 +77,10 @@ def test_a_writer_that_another_thread_closed_says_so(folder: Path) -> None:
     [
         (([1],), ValueError, "the store has ids, expected one for each fingerprint"),
         (([1, 2], [1]), ValueError, "1 ids for 2 fingerprints: expected one for each"),
-        (([1.5], [1]), TypeError, "fingerprints: item 0"),
-        (([-1], [1]), ValueError, "fingerprints: item 0"),
-        (([1], [-1]), ValueError, "ids: item 0"),
-        ((None, [1]), TypeError, "fingerprints: a NoneType"),
+        (([1.5], [1]), TypeError, "fingerprints, item 0"),
+        (([-1], [1]), ValueError, "fingerprints, item 0"),
+        (([1], [-1]), ValueError, "ids, item 0"),
+        ((None, [1]), TypeError, "fingerprints: found a NoneType"),
     ],
 )
 def test_rows_that_cannot_be_added_are_refused_whole(

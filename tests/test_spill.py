@@ -387,5 +387,5 @@ def test_memory_is_read_from_numbers_and_text(text: int | str, expected: int) ->
 
 @pytest.mark.parametrize("bad", ["", "GiB", "2 G", "-1", "0", 0, -5, True, 1.5, None, "1e9", "2GiBs", "0.1B", "٣"])
 def test_memory_that_is_not_a_size_is_refused(bad: Any) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"memory {bad!r}: expected a number of bytes above 0")):
+    with pytest.raises(ValueError, match=re.escape(f"memory: found {bad!r}, expected a number of bytes above 0")):
         parse_memory(bad)
