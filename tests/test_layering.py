@@ -137,6 +137,16 @@ def test_imports_in_a_folder_run_from_later_to_earlier(path: Path) -> None:
     assert {module for layer, module in imported(path) if layer == layer_of(path)} <= {*before}
 
 
+def test_a_build_enters_building_by_one_door() -> None:
+    # creation makes a Build and has it write; the living store, which has rows at hand, writes these.
+    taken: dict[str, set[str]] = {}
+    for path in (path for path in MODULES if path.suffix == ".py" and layer_of(path) != "building"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("fpstore.building"):
+                taken.setdefault(layer_of(path), set()).update(alias.name for alias in node.names)
+    assert taken == {"creation": {"Build"}, "living": {"write_rows"}}
+
+
 def test_importers_are_found_in_python_and_in_cython() -> None:
     # Otherwise the tests above would hold for a rule that reads nothing.
     assert ("errors", "PlanError") in imported(PACKAGE / "plans" / "plan.py")
