@@ -61,7 +61,7 @@ FOLDERS = {
 }
 # The wings stand beside the core and know of it only this.
 WINGS = {
-    "text": {"errors", "types", "_native"},
+    "text": {"errors", "threads", "types", "_native"},
     "inputs": {"errors", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     "jobs": {"", "disk", "errors", "types", "query", "text", "inputs"},

@@ -416,3 +416,13 @@ GOLDEN = [
 def test_golden_fingerprints_never_change(steps: dict[str, int | str] | dict[str, int], expected: list[str]) -> None:
     assert [f"{value:016x}" for value in measure(GOLDEN_TEXTS, **steps)[0].tolist()] == expected
     assert [f"{sign(twin_features(text, **steps)):016x}" for text in GOLDEN_TEXTS] == expected
+
+
+def test_texts_are_measured_where_the_system_has_no_thread_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    texts = [f"{'words of a text that is long enough ' * 4000}{number}" for number in range(8)]
+    expected = measure(texts)[0].tolist()
+    monkeypatch.setattr("fpstore.threads.start_new_thread", refuse)
+    assert measure(texts, threads=4)[0].tolist() == expected

@@ -7,7 +7,6 @@ means is said once, in `recipe.py`; what Unicode says is pinned, in `unicode.py`
 
 import os
 import secrets
-from threading import Thread
 
 import numpy
 
@@ -63,6 +62,7 @@ from fpstore._native cimport (
 
 from fpstore._native import refuse
 from fpstore.text.unicode import pinned
+from fpstore.threads import Background
 
 cdef extern from "Python.h":
     bint PyBytes_Check(object data)
@@ -313,12 +313,10 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     batch = Batch(texts)
     batch.steps = steps
     batch.idf = idf
-    helpers = [Thread(target=batch.run) for _ in range(min(threads, batch.cut(threads)) - 1)]
+    helpers = [Background(batch.run) for _ in range(min(threads, batch.cut(threads)) - 1)]
+    batch.run()  # all that is left, also where the system had no thread to give
     for helper in helpers:
-        helper.start()
-    batch.run()
-    for helper in helpers:
-        helper.join()
+        helper.wait()
     if batch.failure is not None:
         raise batch.failure
     return batch.fingerprints, batch.counts
