@@ -11,6 +11,7 @@ changed, so that a line of a kernel costs the compiling of its file. Compiles on
 
 import hashlib
 import os
+import subprocess
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
@@ -44,6 +46,12 @@ def is_fresh(made: Path, dependencies: Path) -> bool:
         return made.stat().st_mtime_ns > max(os.stat(name).st_mtime_ns for name in noted)
     except (OSError, ValueError):
         return False
+
+
+def run(command: list[str]) -> None:
+    """Run a compiler, which says itself what is wrong. Raises CompileError, which setuptools ends with in one line."""
+    if subprocess.run(command, check=False).returncode:
+        raise CompileError(f"failed: {' '.join(command)}")
 
 
 class BuildNative(build_ext):
@@ -74,7 +82,7 @@ class BuildNative(build_ext):
         if self.force or not is_fresh(made, notes):
             includes = [f"-I{folder}" for folder in ("fpstore/native", *self.compiler.include_dirs)]
             written = ["-MMD", "-MF", str(notes), "-c", str(source), "-o", str(made)]
-            self.compiler.spawn([*self.compiler.compiler_so, *includes, *FLAGS, *flags, *written])
+            run([*self.compiler.compiler_so, *includes, *FLAGS, *flags, *written])
         return made
 
     def archived(self, objects: list[Path]) -> Path:
@@ -85,7 +93,7 @@ class BuildNative(build_ext):
         if not (notes.exists() and notes.read_text() == parts and is_fresh(library, notes)):
             library.unlink(missing_ok=True)
             archiver = kernels.asked(self.compiler.compiler_so, "-print-prog-name=ar") or "ar"
-            self.compiler.spawn([archiver, "rcs", str(library), *map(str, objects)])
+            run([archiver, "rcs", str(library), *map(str, objects)])
             notes.write_text(parts)
         return library
 
