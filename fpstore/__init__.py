@@ -7,7 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fpstore.errors import CorruptStore, Error, PlanError, StoreClosed, StoreLocked, UnsupportedVersion
+    from fpstore.errors import (
+        CorruptStore,
+        Error,
+        NotAStore,
+        PlanError,
+        StoreChanged,
+        StoreClosed,
+        StoreLocked,
+        UnsupportedVersion,
+    )
     from fpstore.plans.plan import Plan, TablePlan
     from fpstore.query.additions import Additions
     from fpstore.query.matches import Match, Matches
@@ -22,10 +31,12 @@ __all__ = [
     "Error",
     "Match",
     "Matches",
+    "NotAStore",
     "Pairs",
     "Plan",
     "PlanError",
     "Store",
+    "StoreChanged",
     "StoreClosed",
     "StoreLocked",
     "TablePlan",
@@ -38,7 +49,16 @@ __all__ = [
 
 _HOMES = {
     "query.additions": ("Additions",),
-    "errors": ("CorruptStore", "Error", "PlanError", "StoreClosed", "StoreLocked", "UnsupportedVersion"),
+    "errors": (
+        "CorruptStore",
+        "Error",
+        "NotAStore",
+        "PlanError",
+        "StoreChanged",
+        "StoreClosed",
+        "StoreLocked",
+        "UnsupportedVersion",
+    ),
     "query.matches": ("Match", "Matches"),
     "query.pairs": ("Pairs",),
     "plans.plan": ("Plan", "TablePlan"),

@@ -1,7 +1,158 @@
-"""What makes bytes and names stay: whole writes, and folders that are synced."""
+"""What makes bytes and names stay, and which file is meant: whole writes, synced folders, folders held open."""
 
+import contextlib
+import errno
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple, Self
+
+from fpstore.errors import CorruptStore
+
+# Of a new folder, unless its maker says otherwise: texts are private.
+PRIVATE_FOLDER = 0o700
+
+
+class FileIdentity(NamedTuple):
+    """Which file it is, whatever it is called: of two that exist at one time no two have the same."""
+
+    device: int
+    inode: int
+
+
+class Folder:
+    """A folder held open. What it is called may change; its names are looked up in this very folder, and no other.
+
+    A name that is a link is never followed. path: what it was called when it was opened, absolute. Files made in it
+    may be read and written by whom its own mode says, whatever the umask is; so its mode is the only setting.
+    """
+
+    def __init__(self, path: Path, fd: int) -> None:
+        """Made by open, inside and create. Owns fd."""
+        self.path = path
+        self.fd = fd
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The folder that path leads to, links followed. Raises FileNotFoundError, NotADirectoryError."""
+        return cls(Path(os.path.abspath(path)), os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    def inside(self, name: str) -> "Folder":
+        """The folder of that name in this one. FileNotFoundError; CorruptStore for anything but a folder."""
+        path = self.path / name
+        try:
+            with naming(path):
+                return Folder(path, os.open(name, _FOLDER_FLAGS, dir_fd=self.fd))
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # of a link it is the one or the other
+                raise
+            raise CorruptStore("found something else, expected a folder that fpstore made", path=path) from None
+
+    def create(self, name: str) -> "Folder":
+        """A new folder of that name in this one, with this one's mode. FileExistsError."""
+        path = self.path / name
+        with naming(path):
+            os.mkdir(name, PRIVATE_FOLDER, dir_fd=self.fd)
+            os.chmod(name, PRIVATE_FOLDER, dir_fd=self.fd)  # a umask may have left nothing of that
+            folder = self.inside(name)
+            os.fchmod(folder.fd, stat.S_IMODE(os.fstat(self.fd).st_mode))
+        return folder
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of it; may be called again."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    @property
+    def identity(self) -> FileIdentity:
+        """Which folder it is."""
+        return _identity(os.fstat(self.fd))
+
+    def is_at(self, path: Path) -> bool:
+        """Whether path, links followed, still leads to this folder."""
+        try:
+            return _identity(os.stat(path)) == self.identity
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def identity_of(self, name: str) -> FileIdentity | None:
+        """Which file has that name here, a link being itself; None where nothing has."""
+        try:
+            return _identity(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
+        except FileNotFoundError:
+            return None
+
+    def names(self) -> list[str]:
+        """All names in it, sorted."""
+        return sorted(os.listdir(self.fd))
+
+    def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """A descriptor of the file of that name; flags: those of os.open.
+
+        A new file gets the mode of this folder without its execute bits. FileNotFoundError, FileExistsError;
+        CorruptStore for anything but a regular file, of which nothing has been read or changed then.
+        """
+        path = self.path / name
+        try:
+            with naming(path):
+                # O_NONBLOCK: or opening a pipe would wait for ever. O_TRUNC would change what is looked at only later.
+                fd = os.open(name, flags | _FILE_FLAGS, 0o600, dir_fd=self.fd)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+                raise CorruptStore(_NOT_A_FILE, path=path) from None
+            raise
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise CorruptStore(_NOT_A_FILE, path=path)
+            if flags & os.O_CREAT and status.st_size == 0:
+                mode = stat.S_IMODE(os.fstat(self.fd).st_mode) & 0o666
+                if stat.S_IMODE(status.st_mode) != mode:
+                    os.fchmod(fd, mode)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def rename(self, old: str, new: str, to: "Folder | None" = None) -> None:
+        """Give the file another name, here or in another folder; replaces what has that name."""
+        target = to or self
+        with naming(target.path / new):
+            os.rename(old, new, src_dir_fd=self.fd, dst_dir_fd=target.fd)
+
+    def unlink(self, name: str, *, missing_ok: bool = False) -> None:
+        """Remove the file, or the link, of that name."""
+        with naming(self.path / name), contextlib.suppress(*([FileNotFoundError] if missing_ok else [])):
+            os.unlink(name, dir_fd=self.fd)
+
+    def sync(self) -> None:
+        """Make its names durable: what was created, renamed and removed in it."""
+        with naming(self.path):
+            os.fsync(self.fd)
+
+
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_NOT_A_FILE = "not a regular file, expected one that fpstore made"
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """A context in which the system's errors name the file at path, and not a part of it, or nothing."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename != str(path):
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
 
 
 def write_all(fd: int, data: memoryview) -> None:
@@ -17,3 +168,7 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _identity(status: os.stat_result) -> FileIdentity:
+    return FileIdentity(status.st_dev, status.st_ino)

@@ -28,12 +28,20 @@ class CorruptStore(Error):
     """Stored bytes are damaged, cut short, or not fpstore's: where, what was found, what was expected."""
 
 
+class NotAStore(Error):
+    """What lies at the path is no store: a file, an empty folder, a folder of something else."""
+
+
 class UnsupportedVersion(Error):
     """The bytes were written by a version of fpstore that this one cannot read."""
 
 
 class StoreLocked(Error):
-    """Another process is the store's writer."""
+    """The store has a writer: another process, or another object of this one."""
+
+
+class StoreChanged(Error):
+    """Another store, another moment of it, or nothing, lies where the store was opened; nothing was written there."""
 
 
 class PlanError(Error, ValueError):
@@ -59,5 +67,5 @@ class Naming:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, CorruptStore | UnsupportedVersion) and error.path is None:
+        if isinstance(error, CorruptStore | NotAStore | UnsupportedVersion) and error.path is None:
             error.path = self._path

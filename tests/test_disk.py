@@ -1,0 +1,168 @@
+"""Folders held open: whatever happens to the path, it is this folder, and a link in it leads nowhere."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from fpstore.disk import Folder
+from fpstore.errors import CorruptStore
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    folder = tmp_path / "one"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def put(folder: Folder, name: str, data: bytes) -> None:
+    fd = folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    os.write(fd, data)
+    os.close(fd)
+
+
+def read(folder: Folder, name: str) -> bytes:
+    fd = folder.open_file(name)
+    try:
+        return os.read(fd, 100)
+    finally:
+        os.close(fd)
+
+
+def test_it_stays_the_same_folder_when_another_takes_its_name(path: Path, tmp_path: Path) -> None:
+    with Folder.open(path) as folder:
+        put(folder, "a", b"1")
+        path.rename(tmp_path / "old")
+        path.mkdir()
+        assert not folder.is_at(path)
+        assert folder.is_at(tmp_path / "old")
+        put(folder, "b", b"2")
+        folder.rename("b", "c")
+        folder.unlink("a")
+        folder.sync()
+        assert folder.names() == ["c"]
+    assert list(path.iterdir()) == []
+    assert (tmp_path / "old" / "c").read_bytes() == b"2"
+
+
+def test_a_relative_path_is_kept_absolute(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Folder.open(Path("one")) as folder:
+        monkeypatch.chdir("/")
+        assert folder.path == path
+        put(folder, "a", b"1")
+    assert (path / "a").read_bytes() == b"1"
+
+
+def test_a_path_that_leads_nowhere_is_no_longer_its_own(path: Path) -> None:
+    with Folder.open(path) as folder:
+        assert folder.is_at(path)
+        path.rmdir()
+        assert not folder.is_at(path)
+        path.write_bytes(b"")
+        assert not folder.is_at(path / "under")
+
+
+def test_the_path_itself_may_be_a_link(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(path)
+    with Folder.open(tmp_path / "link") as folder:
+        assert folder.is_at(tmp_path / "link")
+        assert folder.is_at(path)
+
+
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_CREAT], ids=["read", "write", "create"])
+def test_a_link_is_not_followed(path: Path, tmp_path: Path, flags: int) -> None:
+    (tmp_path / "victim").write_bytes(b"kept")
+    (path / "link").symlink_to(tmp_path / "victim")
+    (path / "dangling").symlink_to(tmp_path / "none")
+    with Folder.open(path) as folder:
+        for name in ("link", "dangling"):
+            with pytest.raises(CorruptStore, match=rf"{path}/{name}: not a regular file"):
+                folder.open_file(name, flags)
+    assert (tmp_path / "victim").read_bytes() == b"kept"
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_pipe_a_socket_and_a_folder_are_refused_at_once(path: Path) -> None:
+    os.mkfifo(path / "pipe")
+    (path / "folder").mkdir()
+    with Folder.open(path) as folder:
+        for name in ("pipe", "folder"):
+            for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR):
+                with pytest.raises(CorruptStore, match="not a regular file"):
+                    folder.open_file(name, flags)
+
+
+def test_a_folder_in_it_is_no_link_and_no_file(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (path / "link").symlink_to(tmp_path / "other")
+    (path / "file").write_bytes(b"")
+    with Folder.open(path) as folder:
+        for name in ("link", "file"):
+            with pytest.raises(CorruptStore, match=rf"{path}/{name}: found something else, expected a folder"):
+                folder.inside(name)
+        with pytest.raises(FileNotFoundError, match=rf"{path}/none"):
+            folder.inside("none")
+        with folder.create("made") as made:
+            assert made.path == path / "made"
+        with pytest.raises(FileExistsError, match=rf"{path}/made"):
+            folder.create("made")
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o755, 0o770])
+@pytest.mark.parametrize("umask", [0, 0o077, 0o777], ids=oct)
+def test_what_is_made_has_the_mode_of_the_folder_whatever_the_umask(path: Path, mode: int, umask: int) -> None:
+    path.chmod(mode)
+    old = os.umask(umask)
+    try:
+        with Folder.open(path) as folder, folder.create("inner") as inner:
+            put(folder, "a", b"1")
+            put(inner, "b", b"2")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((path / "inner").stat().st_mode) == mode
+    for name in ("a", "inner/b"):
+        assert stat.S_IMODE((path / name).stat().st_mode) == mode & 0o666
+
+
+def test_a_file_that_is_there_keeps_its_mode(path: Path) -> None:
+    (path / "a").write_bytes(b"1")
+    (path / "a").chmod(0o640)
+    with Folder.open(path) as folder:
+        os.close(folder.open_file("a", os.O_RDWR | os.O_CREAT))
+    assert stat.S_IMODE((path / "a").stat().st_mode) == 0o640
+
+
+def test_which_file_it_is(path: Path) -> None:
+    with Folder.open(path) as folder:
+        put(folder, "a", b"1")
+        first = folder.identity_of("a")
+        os.link(path / "a", path / "same")
+        (path / "link").symlink_to("a")
+        assert folder.identity_of("same") == first
+        assert folder.identity_of("link") not in (first, None)
+        assert folder.identity_of("none") is None
+        folder.rename("a", "b")
+        assert folder.identity_of("b") == first
+        assert read(folder, "b") == b"1"
+
+
+def test_a_file_goes_to_another_folder(path: Path) -> None:
+    with Folder.open(path) as folder, folder.create("aside") as aside:
+        put(folder, "a", b"1")
+        folder.rename("a", "a.old", aside)
+        assert aside.names() == ["a.old"]
+        assert folder.names() == ["aside"]
+
+
+def test_errors_of_the_system_name_the_file(path: Path) -> None:
+    with Folder.open(path) as folder:
+        for call in (folder.open_file, folder.unlink, lambda name: folder.rename(name, "other")):
+            with pytest.raises(FileNotFoundError, match=str(path)):
+                call("none")
+        folder.unlink("none", missing_ok=True)
+    with pytest.raises(FileNotFoundError, match=r"/none"):
+        Folder.open(path / "none")
+    folder.close()
