@@ -161,6 +161,16 @@ def test_pages_and_headings_that_are_referred_to_are_there() -> None:
         assert not {each for each in linked | named if not each.exists()}, path
 
 
+def test_one_rule_for_ties_is_told_everywhere() -> None:
+    told = 0
+    for path in [*MODULES, *(ROOT / page for page in PAGES)]:
+        text = " ".join(path.read_text().split())
+        for after in re.split(r"\bof several at one distance\b", text, flags=re.I)[1:]:
+            assert re.search(r"\b(?:least fingerprint|lesser value in the first)\b", after[:80]), f"{path}: {after:.80}"
+            told += 1
+    assert told >= 4
+
+
 # --- Numbers ---
 
 NUMBERS = (
