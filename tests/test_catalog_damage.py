@@ -188,6 +188,15 @@ def test_a_header_that_lmdb_would_trust_is_checked_first(
         Catalog.open(folder)
 
 
+def test_the_even_transactions_are_those_of_the_first_meta_page(folder: Path) -> None:
+    metas = read_metas(folder)
+    assert (metas[0][TRANSACTION] % 2, metas[1][TRANSACTION] % 2) == (0, 1)
+    metas[0][TRANSACTION], metas[1][TRANSACTION] = 1, 2
+    write_metas(folder, metas)
+    with pytest.raises(CorruptStore, match=r"the pair of transactions: found \[1, 2\], expected an even number and an"):
+        Catalog.open(folder)
+
+
 @pytest.mark.parametrize("field", [FREE_ROOT, MAIN_ROOT])
 def test_a_root_behind_the_last_page_is_refused(field: int, folder: Path) -> None:
     metas = read_metas(folder)

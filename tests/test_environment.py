@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,29 @@ def test_the_slots_of_readers_that_were_killed_are_freed(path: Path, shared: Env
     assert len(set(listed_readers(path)) - {os.getpid()}) == 2
     shared.free_dead_readers()
     assert set(listed_readers(path)) <= {os.getpid()}
+
+
+@pytest.mark.parametrize("use", ["write", "stamp", "dead readers"])
+def test_a_header_half_written_by_a_commit_is_read_again(
+    path: Path, shared: Environment, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    good = path.read_bytes()[:8192]
+    half = bytearray(good)
+    half[4096 + environment._META.size - 8] ^= 4  # the transaction of the second meta page
+    overwrite(path, half)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: overwrite(path, good))
+    if use == "write":
+        put(shared, b"second", b"2")
+    elif use == "stamp":
+        assert shared.stamp() is not None
+    else:
+        shared.free_dead_readers()
+    assert get(shared, b"first") == b"1"
+
+
+def overwrite(path: Path, head: bytes | bytearray) -> None:
+    with path.open("r+b") as file:
+        file.write(head)
 
 
 def test_the_stamp_changes_with_each_commit_and_a_file_cut_short_has_none(path: Path, shared: Environment) -> None:

@@ -1,5 +1,8 @@
 """`fpstore.jobs.cluster`: which documents are in one cluster."""
 
+from contextlib import closing
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,11 @@ from jobs_model import Clusters, corpora, fingerprints, leader_follower, lines_o
 import fpstore
 from fpstore.jobs import centers, cluster, leaders
 from fpstore.jobs.centers import Centers, Votes
+from fpstore.jobs.journal import AppendFile
 from fpstore.jobs.leaders import Leaders
+
+# fpstore.jobs.cluster is the function.
+cluster_job = import_module("fpstore.jobs.cluster")
 
 TempFactory = pytest.TempPathFactory
 
@@ -90,3 +97,30 @@ def test_documents_without_tokens_are_in_one_cluster_if_equal(tmp_path: Path) ->
     source = write_jsonl(tmp_path / "in.jsonl", ["", "!", "", "?"])
     cluster([source], tmp_path / "out")
     assert [line.split("\t")[0] for line in lines_of(tmp_path / "out")] == ["0", "1", "0", "2"]
+
+
+def test_there_is_room_for_votes_of_any_number_of_clusters(tmp_path: Path) -> None:
+    votes, last = Votes(tmp_path / "votes"), 5 * centers._FIRST_CAPACITY
+    first = np.array([(7, last)], dtype=[("fingerprint", "<u8"), ("cluster", "<u8")])
+    votes.restore(first["fingerprint"], first["cluster"], first)
+    assert votes.center(last) == 7
+    votes.lead(2 * last, 9)
+    assert (votes.center(last), votes.center(2 * last)) == (7, 9)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("update_center", [False, True])
+def test_leaders_are_made_again_from_members_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, update_center: bool, at_once: int
+) -> None:
+    monkeypatch.setattr(cluster_job, "_MEMBERS_AT_ONCE", at_once)
+    keys = np.array([0b111 << 6 * number for number in (0, 1, 0, 2, 1, 0, 3, 2)], dtype=np.uint64)
+    clusters = np.array([0, 1, 0, 2, 1, 0, 3, 2], dtype=np.uint64)
+    with closing(AppendFile(tmp_path / "members", 0)) as members:
+        members.write(np.column_stack([keys, clusters]).astype("<u8").tobytes())
+        fpstore.create(tmp_path / "s").close()
+        with fpstore.open(tmp_path / "s", "w") as store:
+            restored = cluster_job._restored(store, members, tmp_path / "votes" if update_center else None, 3)
+            assert restored.next_id == 4
+            pairs = [zip(keys.tolist(), ids.tolist(), strict=True) for keys, ids in store.rows() if ids is not None]
+    assert sorted(chain.from_iterable(pairs)) == [(0b111 << 6 * number, number) for number in range(4)]

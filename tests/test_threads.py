@@ -74,6 +74,23 @@ def test_a_failure_is_raised_and_no_further_item_begun(by_the_caller: bool) -> N
         assert threads.map(lambda item: item, range(10)) == list(range(10))
 
 
+def test_a_failure_of_the_caller_is_raised_when_no_thread_is_working_any_more() -> None:
+    caller, barrier = threading.current_thread(), threading.Barrier(2, timeout=30)
+    ended = threading.Event()
+
+    def work(item: int) -> None:
+        barrier.wait()  # now both threads are at work
+        if threading.current_thread() is caller:
+            raise LookupError(item)
+        time.sleep(0.2)
+        ended.set()
+
+    with closing(Threads(2)) as threads:
+        with pytest.raises(LookupError):
+            threads.map(work, range(2))
+        assert ended.is_set()
+
+
 def test_a_call_whose_helpers_serve_another_is_done_by_its_caller_alone() -> None:
     occupied, release = threading.Barrier(3, timeout=30), threading.Event()
     with closing(Threads(2)) as threads:

@@ -123,4 +123,12 @@ MUTANTS = (
         "a crowded prefix is told as a smaller one",
         ("tests/test_crowding.py::test_keys_of_a_prefix_are_counted_over_what_is_read_at_once",),
     ),
+    Mutant(
+        "the fullest prefix is looked for in one slot",
+        "fpstore/segment/crowding.py",
+        "EXAMINED_SLOTS = 4",
+        "EXAMINED_SLOTS = 1",
+        "a prefix that somebody aims at is not told",
+        ("tests/test_crowding.py::test_the_fullest_prefix_need_not_be_in_the_largest_slot",),
+    ),
 )
