@@ -23,7 +23,7 @@ from fpstore.jobs.journal import AppendFile, Job
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace, documents_folder
-from fpstore.text import DEFAULT
+from fpstore.text import DEFAULT, Recipe
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DOCUMENTS = ["a b c d e", "x", "a b c d e", "", "y z", "!", "x", "y z", "", "last one of them"] * 2
@@ -167,6 +167,22 @@ def test_bad_lines_of_all_inputs_are_counted_also_after_an_interruption(
     assert dedup(given, tmp_path / "whole").bad == 3
     interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out"), 2)
     assert dedup(given, tmp_path / "out").bad == 3
+
+
+def test_refused_matches_are_counted_also_after_an_interruption(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = Recipe("words", shingle=1)
+    alike = [f"a b c dd eee fox dog gnu cat owl {word}" for word in ("x", "y", "z")]
+    source = write_jsonl(tmp_path / "in.jsonl", [*alike, "one that is near none of them", "nor is this, at all"])
+
+    def work(out: Path) -> Any:
+        return dedup([source], out, k=16, confirm="jaccard>=1", recipe=words)
+
+    expected = work(tmp_path / "whole")
+    assert expected.refused >= 3
+    interrupt(monkeypatch, lambda: work(tmp_path / "out"), 1)
+    assert without_run(work(tmp_path / "out")) == without_run(expected)
 
 
 def test_what_was_read_from_standard_input_cannot_be_read_again(tmp_path: Path, source: Path) -> None:

@@ -183,6 +183,16 @@ def in_several_parts(path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
+def test_pairs_have_what_was_removed_and_added_again(tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", [1], plan="paper-4").close()
+    with fpstore.open(tmp_path / "s", "w") as store:
+        store.add([3], [5])
+        store.remove(fingerprints=[3])
+        assert [len(found) for found in store.pairs()] in ([], [0])
+        store.add([3], [5])
+        assert [pair for found in store.pairs() for pair in found] == [(1, 3, 1)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("cost", [0.0, float("inf")], ids=["streamed", "probed"])
 @pytest.mark.parametrize("threads", [1, 3])

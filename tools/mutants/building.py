@@ -213,4 +213,12 @@ MUTANTS = (
         "a thread reads what its caller has closed",
         ("tests/test_threads.py::test_a_failure_of_the_caller_is_raised_when_no_thread_is_working_any_more",),
     ),
+    Mutant(
+        "a long sort is done by the thread that hears Ctrl-C",
+        "fpstore/building/spill.py",
+        "    return Background(work).result()",
+        "    return work()",
+        "Ctrl-C waits for a minute",
+        ("tests/test_builder_interrupted.py::test_ctrl_c_does_not_wait_for_a_long_sort_and_leaves_what_was_there",),
+    ),
 )

@@ -506,4 +506,12 @@ MUTANTS = (
         "LMDB is given a file that it cannot have written",
         ("tests/test_catalog_damage.py::test_the_even_transactions_are_those_of_the_first_meta_page",),
     ),
+    Mutant(
+        "pending rows are masked once more for their pairs",
+        "fpstore/living/snapshot.py",
+        "parts.append(Live(Segment(path), self.state.next_change, self.removals))",
+        "parts.append(Live(Segment(path), self.state.first_change, self.removals))",
+        "pairs of what was removed and added again are missed",
+        ("tests/test_snapshot.py::test_pairs_have_what_was_removed_and_added_again",),
+    ),
 )

@@ -393,4 +393,12 @@ MUTANTS = (
         "a job of many clusters does not go on",
         ("tests/test_jobs_cluster.py::test_there_is_room_for_votes_of_any_number_of_clusters",),
     ),
+    Mutant(
+        "matches refused before an interruption are forgotten",
+        "fpstore/jobs/runs.py",
+        "self._kept.refused = self._tally.refused",
+        "pass",
+        "a summary tells fewer refused matches than there were",
+        ("tests/test_jobs_resume.py::test_refused_matches_are_counted_also_after_an_interruption",),
+    ),
 )
