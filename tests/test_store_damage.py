@@ -99,8 +99,7 @@ def recreate_catalog(folder: Path, **changes: Any) -> None:
     """The store's catalog, written anew with other settings."""
     with Catalog.open(folder) as catalog:
         state = catalog.state()
-    for name in ("catalog.mdb", "catalog.mdb-lock"):
-        (folder / name).unlink()
+    (folder / "catalog.mdb").unlink()
     fields = {name: getattr(state.settings, name) for name in ("k", "plan", "codec", "ids")} | changes
     create_catalog(folder, Settings(**fields), state.segments)
 

@@ -7,7 +7,6 @@ or not at all. A reader gets one consistent state, checked whole.
 import contextlib
 import dataclasses
 import errno
-import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,16 +17,17 @@ from typing import Any, Self, TypeVar
 
 from fpstore import forks
 from fpstore.checks import expect
-from fpstore.disk import sync_folder
-from fpstore.errors import CorruptStore, Naming, StoreClosed
-from fpstore.living import changes
+from fpstore.disk import Folder
+from fpstore.errors import CorruptStore, Naming, StoreClosed, StoreLocked
+from fpstore.living import changes, locks
 from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Transaction
+from fpstore.living.locks import WriterLock
 from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode
 from fpstore.segment.entry import SegmentEntry
 
-FILE_NAME = "catalog.mdb"
+FILE_NAME = locks.CATALOG_NAME
 CHANGES = b"changes"
 REMOVALS = b"removals"
 # What LMDB takes for a record beside its bytes: the rest of its last page, and a node that leads to it.
@@ -68,29 +68,23 @@ def create_catalog(
     state = _with_segments(State(settings, (), 1, 1, **numbers), segments)
     records = log.changes if log is not None else ()
     removed = (log.removed if log is not None else None) or ()
-    path = folder / FILE_NAME
-    temporary = folder / f"{FILE_NAME}.new"
-    writer_lock = environments.lock_writer(folder)
-    try:
-        if path.is_symlink() or path.exists():
-            raise FileExistsError(errno.EEXIST, "there is a catalog already", str(path))
+    temporary = f"{FILE_NAME}.new"
+    with contextlib.ExitStack() as undo:
+        held = undo.enter_context(Folder.open(folder))
+        writer_lock = locks.lock_writer(held)
+        undo.callback(writer_lock.release)
+        if held.identity_of(FILE_NAME) is not None:
+            raise FileExistsError(errno.EEXIST, "there is a catalog already", str(folder / FILE_NAME))
         # LMDB's own creation can be seen half done; a name that appears with the whole file cannot.
-        _remove(temporary)
+        held.unlink(temporary, missing_ok=True)
+        undo.callback(held.unlink, temporary, missing_ok=True)
         environments.create(
+            held,
             temporary,
             environments.whole_maps(_bytes_to_write(state, records, removed)),
             lambda make, transaction: _create(state, records, removed, make, transaction),
         )
-        os.rename(temporary, path)
-        sync_folder(folder)
-    finally:
-        _remove(temporary)
-        environments.unlock_writer(writer_lock)
-
-
-def _remove(temporary: Path) -> None:
-    for path in (temporary, temporary.with_name(temporary.name + environments.LMDB_LOCK_SUFFIX)):
-        path.unlink(missing_ok=True)
+        writer_lock.move_catalog(temporary)
 
 
 def _create(
@@ -118,15 +112,16 @@ def _bytes_to_write(state: State, records: Sequence[Change] = (), removed: Seque
 class Catalog:
     """An open catalog. Safe to use from several threads; a context manager; not usable after a fork."""
 
-    def __init__(self, folder: Path, writer_lock: int | None) -> None:
-        """Made by open()."""
+    def __init__(self, folder: Path, held: Folder, writer_lock: WriterLock | None) -> None:
+        """Made by open(). Owns what it is given."""
         self._fork = forks.generation
         self._closed = True
         self._folder = folder
         self._path = folder / FILE_NAME
+        self._held = held
         self._writer_lock = writer_lock
         self._written: State | None = None
-        self._environment = environments.share(self._path)
+        self._environment = environments.share(held, FILE_NAME)
         self._closed = False
 
     @classmethod
@@ -136,23 +131,20 @@ class Catalog:
         writable: as the store's one writer, until closed. Raises FileNotFoundError where there is no folder,
         CorruptStore where it is no store or is damaged, StoreLocked where another process is the writer.
         """
-        path = folder / FILE_NAME
         if not stat.S_ISDIR(folder.stat().st_mode):
             raise CorruptStore(f"{folder} is not an fpstore store: it is not a folder")
-        environments.expect_plain_file(path)
-        if not path.exists():
-            raise CorruptStore(f"{folder} is not an fpstore store: it has no {FILE_NAME}")
         with contextlib.ExitStack() as undo:
+            held = undo.enter_context(Folder.open(folder))
+            if held.identity_of(FILE_NAME) is None:
+                raise CorruptStore(f"{folder} is not an fpstore store: it has no {FILE_NAME}")
             writer_lock = None
             if writable:
-                writer_lock = environments.lock_writer(folder)
-                undo.callback(environments.unlock_writer, writer_lock)
-            catalog = cls(folder, writer_lock)
+                writer_lock = locks.lock_writer(held)
+                undo.callback(writer_lock.release)
+            catalog = cls(folder, held, writer_lock)
             undo.pop_all()
         with contextlib.ExitStack() as undo:
             undo.callback(catalog.close)
-            if writable:
-                catalog._environment.free_dead_readers()
             catalog.state()
             undo.pop_all()
         return catalog
@@ -228,7 +220,7 @@ class Catalog:
         written = self._commit(work, _bytes_to_write(new, (), removed or ()))
         # Once more, so that both meta pages of the file lead to this state: damage to the newer one then
         # cannot bring back the old state. This one is published already, whatever comes of it.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, StoreLocked):
             self._environment.run(lambda transaction: self._replace(new, transaction), write=True)
         return written
 
@@ -241,7 +233,8 @@ class Catalog:
         if self._fork == forks.generation:
             environments.give_back(self._environment)
             if self._writer_lock is not None:
-                environments.unlock_writer(self._writer_lock)
+                self._writer_lock.release()
+        self._held.close()
 
     def __enter__(self) -> Self:
         return self
@@ -274,6 +267,8 @@ class Catalog:
         return self._written
 
     def _commit(self, work: Callable[[Transaction], State], more_bytes: int) -> State:
+        assert self._writer_lock is not None
+        self._writer_lock.check()
         self._written = None  # where it fails, the file tells what it came to
         self._written = self._environment.run(work, write=True, more_bytes=more_bytes)
         return self._written
