@@ -29,14 +29,34 @@ class Folder:
     """
 
     def __init__(self, path: Path, fd: int) -> None:
-        """Made by open, inside and create. Owns fd."""
+        """Made by open, inside and create. Owns fd. identity: which folder it is."""
         self.path = path
         self.fd = fd
+        # As long as it is held open, no other has its number.
+        self.identity = _identity(os.fstat(fd))
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """The folder that path leads to, links followed. Raises FileNotFoundError, NotADirectoryError."""
-        return cls(Path(os.path.abspath(path)), os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        return cls(path.absolute(), os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    @property
+    def reach(self) -> Path:
+        """A path that leads to this very folder while it is held open, for those who take no descriptor."""
+        held = Path(f"/proc/self/fd/{self.fd}")
+        return held if held.exists() else self.path
+
+    @property
+    def mode(self) -> int:
+        """Its mode now."""
+        return stat.S_IMODE(os.fstat(self.fd).st_mode)
+
+    def set_mode(self, mode: int) -> None:
+        """Say whom its files are for, from now on: by the bits of mode, such as 0o640; who may read may also enter."""
+        wanted = folder_mode(mode) | self.mode & stat.S_ISGID
+        if wanted != self.mode:
+            with naming(self.path):
+                os.fchmod(self.fd, wanted)
 
     def inside(self, name: str) -> "Folder":
         """The folder of that name in this one. FileNotFoundError; CorruptStore for anything but a folder."""
@@ -56,7 +76,7 @@ class Folder:
             os.mkdir(name, PRIVATE_FOLDER, dir_fd=self.fd)
             os.chmod(name, PRIVATE_FOLDER, dir_fd=self.fd)  # a umask may have left nothing of that
             folder = self.inside(name)
-            os.fchmod(folder.fd, stat.S_IMODE(os.fstat(self.fd).st_mode))
+            os.fchmod(folder.fd, self.mode)
         return folder
 
     def __enter__(self) -> Self:
@@ -70,11 +90,6 @@ class Folder:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-
-    @property
-    def identity(self) -> FileIdentity:
-        """Which folder it is."""
-        return _identity(os.fstat(self.fd))
 
     def is_at(self, path: Path) -> bool:
         """Whether path, links followed, still leads to this folder."""
@@ -114,7 +129,7 @@ class Folder:
             if not stat.S_ISREG(status.st_mode):
                 raise CorruptStore(_NOT_A_FILE, path=path)
             if flags & os.O_CREAT and status.st_size == 0:
-                mode = stat.S_IMODE(os.fstat(self.fd).st_mode) & 0o666
+                mode = self.mode & 0o666
                 if stat.S_IMODE(status.st_mode) != mode:
                     os.fchmod(fd, mode)
         except BaseException:
@@ -139,6 +154,28 @@ class Folder:
             os.fsync(self.fd)
 
 
+class Place(NamedTuple):
+    """A name in a folder held open: where a file is, or is to be."""
+
+    folder: Folder
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """What it was called when the folder was opened."""
+        return self.folder.path / self.name
+
+
+@contextlib.contextmanager
+def placed(at: Path | Place) -> Iterator[Place]:
+    """The place that a path leads to, its folder held open meanwhile; or the place that it is."""
+    if isinstance(at, Place):
+        yield at
+        return
+    with Folder.open(at.parent) as folder:
+        yield Place(folder, at.name)
+
+
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NOT_A_FILE = "not a regular file, expected one that fpstore made"
@@ -153,6 +190,11 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno is not None and error.filename != str(path):
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+def folder_mode(mode: int) -> int:
+    """The mode of a folder for files of this mode: who may read them may enter. 0o640 and 0o750 give the same."""
+    return mode & 0o666 | (mode & 0o444) >> 2
 
 
 def write_all(fd: int, data: memoryview) -> None:

@@ -71,10 +71,13 @@ def test_an_acknowledgement_before_the_commit_is_found_by_kills() -> None:
 @pytest.mark.parametrize(
     ("plant", "problem"),
     [
-        ("no-segment-sync", "CorruptStore"),
+        ("no-segment-sync", "what is no part of the store, or is missing: ['aside']"),
         ("no-folder-sync", "missing, though the catalog names it"),
         ("no-rename-sync", "against the first, a: not there"),
         ("no-copy-sync", "missing, though the catalog names it"),
+        ("no-name-sync", "missing, though the catalog names it"),
+        ("no-announcement", "what is no part of the store, or is missing: ['aside']"),
+        ("name-before-announcement", "what is no part of the store, or is missing: ['aside']"),
         ("no-catalog-sync", "catalog.mdb"),
         ("no-lmdb-sync", "catalog.mdb"),
     ],
@@ -109,7 +112,7 @@ def test_a_child_that_fails_is_a_finding_with_what_it_said(tmp_path: Path) -> No
         with pytest.raises(Broken, match=r"(?s)ended with status 1: .*has no attribute 'explode'"):
             children.run(Passage([{"kind": "create", "store": "a"}, {"kind": "explode", "store": "a"}]))
         (children.folder / "b").mkdir()
-        with pytest.raises(Broken, match=r"CorruptStore: .* is not an fpstore store"):
+        with pytest.raises(Broken, match=r"NotAStore: .*found no catalog"):
             children.check(children.folder, [{"b": frozenset()}])
 
 
