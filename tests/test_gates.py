@@ -381,3 +381,100 @@ def test_processes_of_equal_numbers_read_and_write_one_store(folder: Folder) -> 
         reader.communicate("\n")
     assert line_of(writer) == "written\n"
     writer.communicate()
+
+
+# --- A file in place of the catalog's ---
+
+
+def refill(number: int) -> Any:
+    def work(make: Any, transaction: Transaction) -> None:
+        database = make(DATABASE)
+        for row in range(ROWS):
+            transaction.put(b"%08d" % row, value(number), db=database)
+
+    return work
+
+
+def test_a_catalog_that_grew_is_put_in_its_place_anew_and_small(folder: Folder, shared: Environment) -> None:
+    lock = locks.lock_writer(folder)
+    shared.run(lambda transaction: None, write=True, more_bytes=64 * MAP_BYTES)
+    for number in (1, 2):
+        commit(shared, number)
+    before = shared.file_identity
+    with long_reader(folder, commits=2) as reader:
+        environment.replace(folder, lock, MAP_BYTES, refill(3))
+        assert not shared.is_at(folder, NAME)
+        own = environment.share(folder, NAME)
+        assert own.file_identity != before
+        # Nobody waits for those who read the old one.
+        for number in range(4, 9):
+            commit(own, number)
+            lock.check()
+        assert again(reader) == f"{ROWS} 2\n"
+        environment.give_back(own)
+    counted = python(COUNT_ROWS, folder)
+    assert line_of(counted) == f"{ROWS} 8\n"
+    counted.communicate()
+    assert (folder.path / NAME).stat().st_size == MAP_BYTES
+    assert folder.names() == [NAME, locks.WRITER_LOCK_NAME]
+    lock.release()
+
+
+def test_a_catalog_that_is_not_the_writers_is_not_replaced(folder: Folder, shared: Environment) -> None:
+    lock = locks.lock_writer(folder)
+    folder.rename(NAME, "own")
+    (folder.path / NAME).write_bytes(b"another")
+    with pytest.raises(StoreChanged, match=r"catalog\.mdb: another file is there"):
+        environment.replace(folder, lock, MAP_BYTES, refill(1))
+    assert (folder.path / NAME).read_bytes() == b"another"
+    assert folder.names() == [NAME, "own", locks.WRITER_LOCK_NAME]
+    lock.release()
+
+
+def test_a_replacement_that_fails_leaves_the_catalog_as_it_was(folder: Folder, shared: Environment) -> None:
+    lock = locks.lock_writer(folder)
+
+    def fail(make: Any, transaction: Transaction) -> None:
+        refill(1)(make, transaction)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        environment.replace(folder, lock, MAP_BYTES, fail)
+    (folder.path / f"{NAME}.new").write_bytes(b"of a process that died")
+    assert shared.is_at(folder, NAME)
+    environment.replace(folder, lock, MAP_BYTES, refill(2))
+    assert not shared.is_at(folder, NAME)
+    assert folder.names() == [NAME, locks.WRITER_LOCK_NAME]
+    lock.check()
+    lock.release()
+
+
+OPENS_FOR_WRITING = """
+own = Folder.identity_of
+def late(self, name):
+    if name == locks.CATALOG_NAME:
+        Folder.identity_of = own
+        say("has it open")
+        sys.stdin.readline()
+    return own(self, name)
+Folder.identity_of = late
+try:
+    locks.lock_writer(folder)
+    say("writes")
+except Exception as error:
+    say(type(error).__name__)
+"""
+
+
+def test_one_who_waited_for_a_lock_that_has_moved_on_does_not_write(folder: Folder, shared: Environment) -> None:
+    # It got the lock of the old file, which nobody holds any more when the new one has its name.
+    opener = python(OPENS_FOR_WRITING, folder)
+    assert line_of(opener) == "has it open\n"
+    folder.unlink(locks.WRITER_LOCK_NAME)
+    environment.create(folder, "new", MAP_BYTES, refill(1))
+    folder.rename("new", NAME)
+    lock = locks.lock_writer(folder)
+    assert again(opener) == "StoreLocked\n"
+    opener.communicate()
+    lock.check()
+    lock.release()

@@ -68,7 +68,6 @@ def create_catalog(
     state = _with_segments(State(settings, (), 1, 1, **numbers), segments)
     records = log.changes if log is not None else ()
     removed = (log.removed if log is not None else None) or ()
-    temporary = f"{FILE_NAME}.new"
     with contextlib.ExitStack() as undo:
         held = undo.enter_context(Folder.open(folder))
         writer_lock = locks.lock_writer(held)
@@ -76,15 +75,12 @@ def create_catalog(
         if held.identity_of(FILE_NAME) is not None:
             raise FileExistsError(errno.EEXIST, "there is a catalog already", str(folder / FILE_NAME))
         # LMDB's own creation can be seen half done; a name that appears with the whole file cannot.
-        held.unlink(temporary, missing_ok=True)
-        undo.callback(held.unlink, temporary, missing_ok=True)
-        environments.create(
+        environments.replace(
             held,
-            temporary,
+            writer_lock,
             environments.whole_maps(_bytes_to_write(state, records, removed)),
             lambda make, transaction: _create(state, records, removed, make, transaction),
         )
-        writer_lock.move_catalog(temporary)
 
 
 def _create(

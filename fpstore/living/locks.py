@@ -115,6 +115,7 @@ class WriterLock:
 
         When it returns that is durable. Where it is not, OSError, and check raises it until it is.
         """
+        self.check()
         fd = self._folder.open_file(temporary, os.O_RDWR)
         try:
             if not _try(fd, _EXCLUSIVE[_WRITER]):
