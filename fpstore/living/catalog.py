@@ -177,6 +177,8 @@ class Catalog:
             _write_changes(records, transaction, self._environment.database(CHANGES, transaction))
             return self._replace(new, transaction)
 
+        assert self._writer_lock is not None
+        self._writer_lock.check_catalog()
         return self._commit(work, _bytes_to_write(new, records))
 
     def publish(
@@ -213,6 +215,8 @@ class Catalog:
                 _write_removed(removed, transaction, database)
             return self._replace(new, transaction)
 
+        assert self._writer_lock is not None
+        self._writer_lock.check()
         written = self._commit(work, _bytes_to_write(new, (), removed or ()))
         # Once more, so that both meta pages of the file lead to this state: damage to the newer one then
         # cannot bring back the old state. This one is published already, whatever comes of it.
@@ -263,8 +267,6 @@ class Catalog:
         return self._written
 
     def _commit(self, work: Callable[[Transaction], State], more_bytes: int) -> State:
-        assert self._writer_lock is not None
-        self._writer_lock.check()
         self._written = None  # where it fails, the file tells what it came to
         self._written = self._environment.run(work, write=True, more_bytes=more_bytes)
         return self._written

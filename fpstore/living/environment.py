@@ -100,8 +100,7 @@ class Environment:
     def _read(self, work: Callable[[Transaction], T]) -> T:
         for _ in range(MAX_LOOKS):
             header = self._file.check()
-            if not locks.enter(self._fd, header.transaction):
-                continue
+            locks.enter(self._fd, header.transaction)
             try:
                 with self._open().begin() as transaction:
                     # LMDB reads the number first and where it leads a moment later: the writer may have begun to

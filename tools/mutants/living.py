@@ -272,8 +272,8 @@ MUTANTS = (
     Mutant(
         "a writer passes another gate",
         "fpstore/living/locks.py",
-        "gate = transaction % _GATES",
-        "gate = (transaction + 1) % _GATES",
+        "gate = _EXCLUSIVE[transaction % _GATES]",
+        "gate = _EXCLUSIVE[(transaction + 1) % _GATES]",
         "it waits for readers that are in nobody's way, and writes to the pages of others",
         ("tests/test_gates.py::test_a_writer_waits_for_a_reader_at_the_third_commit_and_no_earlier",),
     ),
