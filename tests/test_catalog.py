@@ -3,7 +3,6 @@
 # mypy: disable-error-code="assignment, no-any-return, union-attr"
 
 import errno
-import os
 import random
 import stat
 import time
@@ -26,7 +25,9 @@ from catalogs import (
     write_metas,
 )
 
-from fpstore.errors import CorruptStore
+from fpstore.disk import Folder
+from fpstore.errors import NotAStore
+from fpstore.living import catalog as catalogs_of_the_store
 from fpstore.living import environment
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.environment import Environment
@@ -59,7 +60,10 @@ def test_its_files_are_private_and_nothing_else_is_left(folder: Path) -> None:
         assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def test_the_same_settings_and_segments_give_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_settings_and_segments_give_the_same_bytes_but_for_the_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogs_of_the_store, "new_identity", lambda: "0f" * 16)
     for name in "ab":
         (tmp_path / name).mkdir()
         create_catalog(tmp_path / name, SETTINGS, (entry(1),))
@@ -79,7 +83,7 @@ def test_a_creation_that_fails_leaves_nothing_that_opens(tmp_path: Path, monkeyp
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", fail)
+        patch.setattr(Folder, "rename", fail)
         with pytest.raises(OSError, match="Input/output error"):
             create_catalog(tmp_path, SETTINGS)
     assert [path.name for path in tmp_path.iterdir()] == ["writer.lock"]
@@ -88,7 +92,7 @@ def test_a_creation_that_fails_leaves_nothing_that_opens(tmp_path: Path, monkeyp
 
 def test_a_creation_that_was_killed_does_not_hinder_the_next(tmp_path: Path) -> None:
     (tmp_path / "catalog.mdb.new").write_bytes(b"half a file")
-    with pytest.raises(CorruptStore, match=r"is not an fpstore store: it has no catalog\.mdb"):
+    with pytest.raises(NotAStore, match=r"found no catalog\.mdb, expected a folder that fpstore made"):
         Catalog.open(tmp_path)
     create_catalog(tmp_path, SETTINGS)
     assert not list(tmp_path.glob("*.new*"))

@@ -28,7 +28,7 @@ from catalogs import (
 )
 from lmdb import DiskError, Error
 
-from fpstore.errors import CorruptStore, UnsupportedVersion
+from fpstore.errors import CorruptStore, NotAStore, UnsupportedVersion
 from fpstore.living import environment, header
 from fpstore.living import state as records
 from fpstore.living.catalog import Catalog
@@ -48,10 +48,10 @@ def test_a_missing_folder_is_file_not_found(tmp_path: Path) -> None:
 
 
 def test_what_is_not_a_store_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(CorruptStore, match=r"is not an fpstore store: it has no catalog\.mdb"):
+    with pytest.raises(NotAStore, match=r"found no catalog\.mdb, expected a folder that fpstore made"):
         Catalog.open(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(CorruptStore, match="file is not an fpstore store: it is not a folder"):
+    with pytest.raises(NotAStore, match="file: found a file, expected the folder of a store"):
         Catalog.open(tmp_path / "file")
 
 
@@ -126,8 +126,10 @@ def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
-        patch.setattr(records, "RECORD_VERSION", 3)
-        with pytest.raises(UnsupportedVersion, match=r"catalog\.mdb: the state has version 2, expected 3"):
+        patch.setattr(records, "RECORD_VERSION", 4)
+        with pytest.raises(
+            UnsupportedVersion, match=r"catalog\.mdb: made by an older fpstore \(state version 3, this one reads 4\)"
+        ):
             catalog.state()
 
 
