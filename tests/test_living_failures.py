@@ -149,9 +149,9 @@ def test_rows_of_a_test_that_fails_are_not_found_later(bare: Path, monkeypatch: 
 
 
 def test_opening_sweeps_what_a_dead_writer_left(folder: Path) -> None:
-    left = folder / "segments" / "00000077.fpseg"
-    left.write_bytes(b"left by a merge")
     with fpstore.open(folder) as store:
+        left = folder / "segments" / f"00000077.fpseg.{store.identity[:16]}.new"
+        left.write_bytes(b"left by a merge")
         assert left.exists()
         assert len(store) == 300
     fpstore.open(folder, "w").close()

@@ -204,10 +204,15 @@ class Catalog:
         return self._segments
 
     def make_segments(self) -> Folder:
-        """The folder of the segments, made anew where it is gone: a backup may leave an empty one out."""
+        """The folder of the segments, made anew where it is gone: a backup may leave an empty one out.
+
+        It has the mode of the store's folder, which somebody may have changed.
+        """
         self._expect_writable()
         if self.folder.identity_of(SEGMENTS) is None:
             self._segments = self.folder.create(SEGMENTS)
+        with contextlib.suppress(PermissionError):  # of a writer who is not its owner
+            self.segments.set_mode(self.folder.mode)
         return self.segments
 
     def expect_here(self, *, appending: bool = False) -> None:
