@@ -155,7 +155,7 @@ def test_a_reader_looks_where_its_path_leads_ten_times_a_second(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(readers, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(readers.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(readers, "monotonic", lambda: now[0])
     with fpstore.open(live) as store:
         store.probe(1)
         swap(live, new)

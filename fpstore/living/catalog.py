@@ -82,22 +82,18 @@ def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry,
     state = _with_segments(state, segments)
     records = log.changes if log is not None else ()
     removed = (log.removed if log is not None else None) or ()
-    temporary = f"{FILE_NAME}.new"
     with contextlib.ExitStack() as undo:
         writer_lock = locks.lock_writer(folder)
         undo.callback(writer_lock.release)
         if folder.identity_of(FILE_NAME) is not None:
             raise FileExistsError(errno.EEXIST, "there is a catalog already", str(folder.path / FILE_NAME))
         # LMDB's own creation can be seen half done; a name that appears with the whole file cannot.
-        folder.unlink(temporary, missing_ok=True)
-        undo.callback(folder.unlink, temporary, missing_ok=True)
-        environments.create(
+        environments.replace(
             folder,
-            temporary,
+            writer_lock,
             environments.whole_maps(_bytes_to_write(state, records, removed)),
             lambda make, transaction: _create(state, records, removed, make, transaction),
         )
-        writer_lock.move_catalog(temporary)
 
 
 def _create(
@@ -219,15 +215,18 @@ class Catalog:
             self.segments.set_mode(self.folder.mode)
         return self.segments
 
-    def expect_here(self) -> None:
-        """StoreChanged, from then on at every use, unless the store's path still leads to the files that this has."""
+    def expect_here(self, *, appending: bool = False) -> None:
+        """StoreChanged, from then on at every use, unless the store's path still leads to the files that this has.
+
+        appending: where nothing but the catalog is to change, it is enough that the path leads to that.
+        """
         self.expect_unchanged()
         if self._writer_lock is None:
             if (how := self._difference()) is not None:
                 raise self.changed(how)
             return
         try:
-            self._writer_lock.check()
+            self._writer_lock.check_catalog() if appending else self._writer_lock.check()
         except StoreChanged:
             lock = f"found another {locks.WRITER_LOCK_NAME} or none, expected the one that this writer has locked"
             raise self.changed(self._difference() or lock) from None
@@ -392,7 +391,7 @@ class Catalog:
         removed: Sequence[RemovedBefore] = (),
     ) -> State:
         """Write this state, and with it what work writes; the state."""
-        self.expect_here()
+        self.expect_here(appending=len(records) > 0)
         self._written = None  # where it fails, the file tells what it came to
         self._write(new, work, _bytes_to_write(new, records, removed))
         self._written = new

@@ -272,8 +272,8 @@ MUTANTS = (
     Mutant(
         "a writer passes another gate",
         "fpstore/living/locks.py",
-        "gate = transaction % _GATES",
-        "gate = (transaction + 1) % _GATES",
+        "gate = _EXCLUSIVE[transaction % _GATES]",
+        "gate = _EXCLUSIVE[(transaction + 1) % _GATES]",
         "it waits for readers that are in nobody's way, and writes to the pages of others",
         ("tests/test_gates.py::test_a_writer_waits_for_a_reader_at_the_third_commit_and_no_earlier",),
     ),
@@ -384,7 +384,7 @@ MUTANTS = (
     Mutant(
         "a writer does not look where its path leads",
         "fpstore/living/catalog.py",
-        "self.expect_here() self._written = None",
+        "self.expect_here(appending=len(records) > 0) self._written = None",
         "self._written = None",
         "a writer whose store was moved away goes on as if nothing had been",
         ("tests/test_identity.py::test_a_writer_whose_store_was_replaced_says_so_and_changes_neither",),
