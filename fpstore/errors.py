@@ -44,6 +44,23 @@ class StoreChanged(Error):
     """Another store, another moment of it, or nothing, lies where the store was opened; nothing was written there."""
 
 
+class TooManyMatches(Error):
+    """An answer would have more rows than are held at once. rows: how many it has, or more than which."""
+
+    def __init__(self, message: str = "", *, rows: int = 0) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+    @classmethod
+    def found(cls, queries: int, rows: int, most: int, *, at_least: bool = False) -> "TooManyMatches":
+        """For so many queries. at_least: there are more rows than that."""
+        return cls(
+            f"{queries} queries: found {'more than ' if at_least else ''}{rows} matches, expected at most {most} in "
+            "one answer; ask fewer queries at once, or with a smaller k",
+            rows=rows,
+        )
+
+
 class PlanError(Error, ValueError):
     """A plan could miss a match, or cannot answer the distance asked for."""
 

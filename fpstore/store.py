@@ -18,7 +18,7 @@ from fpstore import forks
 from fpstore._pairs import Join
 from fpstore.arrays import as_integer, as_key, as_keys, parse_memory
 from fpstore.creation import build_store, copy_store, create_store
-from fpstore.errors import CorruptStore, PlanError, StoreClosed
+from fpstore.errors import CorruptStore, PlanError, StoreClosed, TooManyMatches
 from fpstore.living import changes
 from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
@@ -27,7 +27,7 @@ from fpstore.living.state import Settings
 from fpstore.living.writer import Writer
 from fpstore.plans.plan import Plan
 from fpstore.query.additions import Additions
-from fpstore.query.matches import Matches, concatenate
+from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
 from fpstore.query.pairs import Pairs
 from fpstore.segment import crowding
 from fpstore.segment import report as reports
@@ -129,7 +129,10 @@ class Store:
     """An open store. Safe to use from several threads; a context manager; pickles as its path, opened for reading.
 
     Each call answers from the state of its beginning, which is the newest; an iterator keeps its state to its end.
+    max_matches: how many rows an answer of probe_many may have; for tests and tools.
     """
+
+    max_matches = MAX_MATCHES
 
     def __init__(
         self, path: Path, mode: str = "r", durability: str = "commit", sizes: LivingSizes | None = None
@@ -247,20 +250,31 @@ class Store:
         """Every stored fingerprint within k of each of fingerprints (uint64[m]).
 
         .query of the answer is the index of the query, .method says how it was found. threads: how many at once, all
-        processors by default.
+        processors by default. TooManyMatches, before they are made, for more than 2^26 rows.
         """
         queries = as_keys(fingerprints, "fingerprints")
         distance, count = self._distance(k), thread_count(threads)
+        room = Room(len(queries), self.max_matches)
         with _Reading(self) as snapshot:
-            if snapshot.is_large(len(queries)):
-                return snapshot.stream(queries, distance, self._team(count).map)
+            try:
+                if snapshot.is_large(len(queries)):
+                    return snapshot.stream(queries, distance, self._team(count).map, room)
 
-            def search(own: slice) -> Matches:
-                self._expect_usable()
-                return snapshot.search(queries[own], distance, own.start)
+                def search(own: slice) -> Matches:
+                    self._expect_usable()
+                    return snapshot.search(queries[own], distance, own.start, room)
 
-            parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
+                parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
+            except TooManyMatches as error:  # which may be about some of the queries only
+                raise TooManyMatches.found(len(queries), error.rows, self.max_matches, at_least=True) from None
         return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
+
+    def nearest_many(self, fingerprints: object, *, k: int | None = None) -> Matches:
+        """Of what probe_many returns, the first row of each query: its nearest match. Takes memory for those only."""
+        queries = as_keys(fingerprints, "fingerprints")
+        distance = self._distance(k)
+        with _Reading(self) as snapshot:
+            return snapshot.nearest(queries, distance)
 
     def contains_near(self, fingerprint: int, k: int | None = None) -> bool:
         """Whether a stored fingerprint is within k of this one; stops at the first."""
