@@ -20,7 +20,7 @@ from fpstore.errors import CorruptStore
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog, Log, create_catalog
 from fpstore.living.snapshot import Snapshot
-from fpstore.living.state import Settings
+from fpstore.living.state import MAX_SEGMENT, Settings, expect_left
 from fpstore.living.sweep import sweep_segments
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
@@ -122,7 +122,7 @@ def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], rep
         sweep_segments(path, catalog)
         state = catalog.state()
         try:
-            target = path / "segments" / segment_name(state.next_segment)
+            target = path / "segments" / segment_name(expect_left("segments", state.next_segment, MAX_SEGMENT))
             plan, entry = build.write(target, path, report, state.next_change)
             catalog.publish(settings=settings(plan), segments=(entry,), first_change=state.next_change, removed=())
         finally:

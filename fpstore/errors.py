@@ -35,6 +35,12 @@ class NotAStore(Error):
 class UnsupportedVersion(Error):
     """The bytes were written by a version of fpstore that this one cannot read."""
 
+    @classmethod
+    def of(cls, where: str, found: int, supported: int) -> "UnsupportedVersion":
+        """Of what is at where; it says which of the two is the newer."""
+        age = "a newer" if found > supported else "an older"
+        return cls(f"{where}: found {found}, expected {supported}; made by {age} fpstore")
+
 
 class StoreLocked(Error):
     """The store has a writer: another process, or another object of this one."""

@@ -127,7 +127,7 @@ def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
 ) -> None:
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
         patch.setattr(records, "RECORD_VERSION", 3)
-        with pytest.raises(UnsupportedVersion, match=r"catalog\.mdb: the state has version 2, expected 3"):
+        with pytest.raises(UnsupportedVersion, match=r"catalog\.mdb: the version of the state: found 2, expected 3"):
             catalog.state()
 
 

@@ -181,3 +181,33 @@ def test_a_fingerprint_goes_with_its_last_id_and_may_come_again(folder: Path) ->
         assert key not in keys_of(store)
         store.add(fingerprint_array([key]), [0])
         assert store.probe(key, 0).id.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "what"),
+    [("living.writer", "MAX_SEGMENT", "segments"), ("living.catalog", "MAX_NUMBER", "generations")],
+)
+def test_a_store_that_has_used_up_its_numbers_says_so_and_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str, what: str
+) -> None:
+    with fpstore.open(folder, "w") as store:
+        monkeypatch.setattr(f"fpstore.{place}.{name}", 1)
+        store.add(MORE, MORE)
+        for _ in range(2):
+            with pytest.raises(
+                fpstore.Error, match=f"the store is full: found {what} up to number 1, the last there is"
+            ):
+                store.flush()
+        assert len(store) == 600
+        monkeypatch.undo()
+        store.flush()
+    with fpstore.open(folder) as store:
+        assert len(store) == 600
+
+
+def test_a_replacement_finds_that_the_numbers_are_used_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fpstore.creation.MAX_SEGMENT", 1)
+    with pytest.raises(fpstore.Error, match="the store is full: found segments up to number 1"):
+        fpstore.build(folder, MORE, force=True)
+    with fpstore.open(folder) as store:
+        assert len(store) == 300

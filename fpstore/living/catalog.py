@@ -24,7 +24,7 @@ from fpstore.living import changes
 from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Transaction
-from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode
+from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left
 from fpstore.segment.entry import SegmentEntry
 
 FILE_NAME = "catalog.mdb"
@@ -209,7 +209,7 @@ class Catalog:
         new = dataclasses.replace(
             old,
             settings=settings or old.settings,
-            generation=old.generation + 1,
+            generation=expect_left("generations", old.generation + 1, MAX_NUMBER),
             first_change=old.first_change if first_change is None else first_change,
             removal_records=old.removal_records if removed is None else len(removed),
         )

@@ -11,11 +11,14 @@ from typing import Any
 
 from fpstore._codec import crc32c
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of
-from fpstore.errors import UnsupportedVersion
+from fpstore.errors import Error, UnsupportedVersion
 from fpstore.format import CODECS, KEY_BITS
 from fpstore.segment.entry import SegmentEntry
 
 RECORD_VERSION = 2
+# The last number of a segment's name, and of a change and a generation.
+MAX_SEGMENT = 10**8 - 1
+MAX_NUMBER = 2**63 - 1
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
 DATABASE = b"state"
 KEY = b"state"
@@ -67,12 +70,12 @@ class State:
     transaction: int = dataclasses.field(default=0, compare=False)
 
     def __post_init__(self) -> None:
-        expect_integer("generation", self.generation, 1, 2**63 - 1)
+        expect_integer("generation", self.generation, 1, MAX_NUMBER)
         numbers = [entry.number for entry in self.segments]
         expect("segments", numbers, len(set(numbers)) == len(numbers), "each of them once")
         # A name is never given to a second file.
-        expect_integer("next_segment", self.next_segment, max(numbers, default=0) + 1, 10**8)
-        expect_integer("next_change", self.next_change, 1, 2**63 - 1)
+        expect_integer("next_segment", self.next_segment, max(numbers, default=0) + 1, MAX_SEGMENT + 1)
+        expect_integer("next_change", self.next_change, 1, MAX_NUMBER)
         expect_integer("first_change", self.first_change, 1, self.next_change)
         expect_integer("removal_records", self.removal_records, 0, 2**32)
         latest = max((entry.position for entry in self.segments), default=1)
@@ -81,9 +84,19 @@ class State:
     def after(self, changes: int) -> "State":
         """This state when so many changes more are in the log."""
         following = object.__new__(State)  # dataclasses.replace would look at all the rest again, with every addition
-        following.__dict__.update(self.__dict__, next_change=self.next_change + changes)
-        expect_integer("next_change", following.next_change, self.next_change, 2**63 - 1)
+        next_change = expect_left("changes", self.next_change + changes, MAX_NUMBER)
+        expect_integer("next_change", next_change, self.next_change, MAX_NUMBER)
+        following.__dict__.update(self.__dict__, next_change=next_change)
         return following
+
+
+def expect_left(what: str, number: int, most: int) -> int:
+    """The number, which is the next of its kind. Error where there are no more such numbers."""
+    if number > most:
+        raise Error(
+            f"the store is full: found {what} up to number {most}, the last there is; copy its rows to a new one"
+        )
+    return number
 
 
 def encode(state: State, transaction: int) -> bytes:
@@ -102,8 +115,9 @@ def decode(record: bytes, transaction: int) -> State:
         raise ValueError(f"the state, {len(record)} bytes, does not match its checksum")
     fields = _parse(text)
     version = fields.pop("version", None)
+    expect_integer("the version of the state", version, 0, 2**32)  # 2.0 equals 2, and True equals 1
     if version != RECORD_VERSION:
-        raise UnsupportedVersion(f"the state has version {version!r:.20}, expected {RECORD_VERSION}")
+        raise UnsupportedVersion.of("the version of the state", version, RECORD_VERSION)
     expect_integer("the transaction that wrote the state", fields.get("transaction"), transaction, transaction)
     segments = fields.get("segments")
     expect("segments", segments, isinstance(segments, list), "a list")

@@ -22,7 +22,7 @@ from fpstore.living.merge import merge_segments, pass_count
 from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
-from fpstore.living.state import State
+from fpstore.living.state import MAX_SEGMENT, State, expect_left
 from fpstore.living.sweep import sweep_segments
 from fpstore.query import additions
 from fpstore.query.additions import Additions
@@ -352,7 +352,7 @@ class Writer:
     def _new_path(self) -> Iterator[Path]:
         """Where a new segment goes; no sweep takes it while it is being written and published."""
         with self._lock:
-            name = segment_name(self._next_segment)
+            name = segment_name(expect_left("segments", self._next_segment, MAX_SEGMENT))
             self._next_segment += 1
             self._unpublished.add(name)
         try:
