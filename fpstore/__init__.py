@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         StoreChanged,
         StoreClosed,
         StoreLocked,
+        TooManyMatches,
         UnsupportedVersion,
     )
     from fpstore.plans.plan import Plan, TablePlan
@@ -40,6 +41,7 @@ __all__ = [
     "StoreClosed",
     "StoreLocked",
     "TablePlan",
+    "TooManyMatches",
     "UnsupportedVersion",
     "__version__",
     "build",
@@ -57,6 +59,7 @@ _HOMES = {
         "StoreChanged",
         "StoreClosed",
         "StoreLocked",
+        "TooManyMatches",
         "UnsupportedVersion",
     ),
     "query.matches": ("Match", "Matches"),

@@ -24,8 +24,8 @@ from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Transaction
 from fpstore.living.locks import WriterLock
-from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode, new_identity
-from fpstore.segment.entry import END_OF_NUMBERS, SegmentEntry
+from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, new_identity
+from fpstore.segment.entry import SegmentEntry
 
 FILE_NAME = locks.CATALOG_NAME
 SEGMENTS = "segments"
@@ -36,8 +36,6 @@ RECORD_MARGIN = 4096 + 64
 # The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
 STATE_MARGIN = 512
 ANOTHER_WRITER = "found the state of another writer, expected what this one left"
-# A writer finds so many left of every number.
-SPARE_NUMBERS = 10**6
 # How often a reader looks before it takes something for damage. Four readers with seven times as much work as
 # processors were overtaken by two commits once in 3,000 commits.
 LOOKS = 4
@@ -138,14 +136,6 @@ def _folder_of_store(path: Path) -> Folder:
     return folder
 
 
-def _expect_room(state: State, path: Path) -> None:
-    """CorruptStore where a number is so near its end that no store comes there by being used."""
-    for name, end in (("generation", 2**63), ("next_change", 2**63), ("next_segment", END_OF_NUMBERS)):
-        found = getattr(state, name)
-        if found > end - SPARE_NUMBERS:
-            raise CorruptStore(f"{name}: found {found}, expected at most {end - SPARE_NUMBERS}", path=path)
-
-
 class Catalog:
     """An open catalog. Safe to use from several threads; a context manager; not usable after a fork.
 
@@ -184,9 +174,7 @@ class Catalog:
             undo.pop_all()
         with contextlib.ExitStack() as undo:
             undo.callback(catalog.close)
-            state = catalog.state()
-            if writable:
-                _expect_room(state, catalog._path)
+            catalog.state()
             undo.pop_all()
         return catalog
 
@@ -316,7 +304,7 @@ class Catalog:
         new = dataclasses.replace(
             old,
             settings=settings or old.settings,
-            generation=old.generation + 1,
+            generation=expect_left("generations", old.generation + 1, MAX_NUMBER),
             first_change=old.first_change if first_change is None else first_change,
             removal_records=old.removal_records if removed is None else len(removed),
             identity=identity or old.identity,
