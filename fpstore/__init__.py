@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fpstore.errors import (
         CorruptStore,
+        Damage,
         Error,
         NotAStore,
         PlanError,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         StoreLocked,
         UnsupportedVersion,
     )
+    from fpstore.living.verified import Verified
     from fpstore.plans.plan import Plan, TablePlan
     from fpstore.query.additions import Additions
     from fpstore.query.matches import Match, Matches
@@ -28,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Additions",
     "CorruptStore",
+    "Damage",
     "Error",
     "Match",
     "Matches",
@@ -41,6 +44,7 @@ __all__ = [
     "StoreLocked",
     "TablePlan",
     "UnsupportedVersion",
+    "Verified",
     "__version__",
     "build",
     "create",
@@ -51,6 +55,7 @@ _HOMES = {
     "query.additions": ("Additions",),
     "errors": (
         "CorruptStore",
+        "Damage",
         "Error",
         "NotAStore",
         "PlanError",
@@ -59,6 +64,7 @@ _HOMES = {
         "StoreLocked",
         "UnsupportedVersion",
     ),
+    "living.verified": ("Verified",),
     "query.matches": ("Match", "Matches"),
     "query.pairs": ("Pairs",),
     "plans.plan": ("Plan", "TablePlan"),

@@ -19,11 +19,12 @@ from fpstore._pairs import Join
 from fpstore.arrays import as_integer, as_key, as_keys, parse_memory
 from fpstore.creation import build_store, copy_store, create_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
-from fpstore.living import changes
+from fpstore.living import changes, verified
 from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
+from fpstore.living.verified import Verified
 from fpstore.living.writer import Writer
 from fpstore.plans.plan import Plan
 from fpstore.query.additions import Additions
@@ -31,7 +32,6 @@ from fpstore.query.matches import Matches, concatenate
 from fpstore.query.pairs import Pairs
 from fpstore.segment import crowding
 from fpstore.segment import report as reports
-from fpstore.segment import verify as verifying
 from fpstore.segment.reader import Segment
 from fpstore.threads import Threads, slices, thread_count
 from fpstore.types import Ids, Keys, Progress
@@ -391,11 +391,10 @@ class Store:
 
     # --- About it ---
 
-    def verify(self, progress: Progress | None = None) -> None:
-        """Read everything and check it. Raises CorruptStore at the first thing that is wrong."""
+    def verify(self, *, progress: Progress | None = None) -> Verified:
+        """Read everything and check it; how much that was. Raises CorruptStore whose damage lists all that is wrong."""
         with _Reading(self) as snapshot:
-            for part in snapshot.parts:
-                verifying.verify_segment(part.segment, snapshot.plan, progress)
+            return verified.verify_snapshot(snapshot, progress)
 
     def stats(self, largest_slots: int = 0) -> dict[str, Any]:
         """What the store holds and how, without decoding it, in a millisecond whatever its size.

@@ -40,7 +40,7 @@ CORE = (
 )
 FOLDERS = {
     "plans": ("permutation", "proof", "plan", "families", "planner", "choice"),
-    "segment": ("entry", "files", "table", "writer", "reader", "verify", "crowding", "report"),
+    "segment": ("entry", "files", "table", "writer", "reader", "fields", "pages", "verify", "crowding", "report"),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "query": ("matches", "additions", "pairs", "batch"),
     "living": (
@@ -53,6 +53,7 @@ FOLDERS = {
         "merge",
         "sweep",
         "snapshot",
+        "verified",
         "opening",
         "reader",
         "sizes",
