@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fpstore.query.additions import Additions
     from fpstore.query.matches import Match, Matches
     from fpstore.query.pairs import Pairs
+    from fpstore.recovery import Recovered, recover
     from fpstore.store import Store, build, create, open
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ __all__ = [
     "Pairs",
     "Plan",
     "PlanError",
+    "Recovered",
     "Store",
     "StoreChanged",
     "StoreClosed",
@@ -49,6 +51,7 @@ __all__ = [
     "build",
     "create",
     "open",
+    "recover",
 ]
 
 _HOMES = {
@@ -68,6 +71,7 @@ _HOMES = {
     "query.matches": ("Match", "Matches"),
     "query.pairs": ("Pairs",),
     "plans.plan": ("Plan", "TablePlan"),
+    "recovery": ("Recovered", "recover"),
     "store": ("Store", "build", "create", "open"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -24,7 +24,7 @@ from fpstore.living.state import Settings
 from fpstore.living.sweep import sweep_segments
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
-from fpstore.segment.entry import segment_name
+from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 from fpstore.types import Progress
@@ -110,6 +110,29 @@ def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None)
                 raise CorruptStore(f"{part.segment.path}: its copy is damaged, so it may be too: {error}") from None
         sync_folder(folder / "segments")
         create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
+
+
+def rebuild_store(
+    path: Path,
+    rows: Callable[[Path], Iterator[object]],
+    settings: Settings,
+    plan: Plan,
+    report: Progress,
+) -> SegmentEntry:
+    """Write the store of these rows at path: whole and durable, or not there at all. What the catalog says of it.
+
+    rows: what yields them, as fpstore.build takes a stream, given a folder for its own files, which goes at the end.
+    """
+    _expect_nothing(path)
+    with _new_store(path) as folder:
+        scratch = folder / "scratch"
+        scratch.mkdir(mode=0o700)
+        source, ids = rows(scratch), "pairs" if settings.ids else None
+        build = Build(source, ids, k=plan.k, plan=plan, codec=settings.codec, memory="1GiB", threads=1, seed=None)
+        _, entry = build.write(folder / "segments" / segment_name(1), folder, report)
+        shutil.rmtree(scratch)
+        create_catalog(folder, settings, (entry,))
+        return entry
 
 
 def _expect_nothing(path: Path) -> None:

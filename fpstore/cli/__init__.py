@@ -28,6 +28,7 @@ SUBCOMMANDS = (
     "idf",
     "compact",
     "copy",
+    "recover",
     "export",
     "plan",
     "report",

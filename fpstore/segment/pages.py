@@ -7,6 +7,7 @@ import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +21,14 @@ from fpstore.types import Progress
 
 # Bytes whose checksums fill one page of checksums: a step.
 STEP_BYTES = layout.PAGE_BYTES // layout.CRC_BYTES * layout.PAGE_BYTES
+
+
+class HasRegions(Protocol):
+    """A segment, sound or not."""
+
+    def regions(self) -> tuple[Region, ...]:
+        """Every byte of it, in order."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,12 @@ def fault(where: str, found: object, expected: object) -> CorruptStore:
 def region_name(region: Region) -> str:
     """What a region is called in a message."""
     return region.name if region.table is None else f"table {region.table} {region.name}"
+
+
+def regions_in(segment: HasRegions, start: int, end: int) -> list[str]:
+    """The regions that bytes [start, end) belong to; padding only where there is nothing else."""
+    inside = [r for r in segment.regions() if r.offset < end and start < r.offset + r.bytes]
+    return [region_name(region) for region in inside if region.name != "padding"] or ["padding"]
 
 
 def check_pages(segment: Segment, advance: Progress) -> PageDamage:
@@ -90,20 +105,14 @@ def check_pages(segment: Segment, advance: Progress) -> PageDamage:
 
 def _begins_in(segment: Segment, offset: int, first: int) -> bool:
     """Whether a page begins in another region than the first of a run."""
-    return _regions_of(segment, offset, offset + 1) != _regions_of(segment, first, first + 1)
-
-
-def _regions_of(segment: Segment, start: int, end: int) -> list[str]:
-    """The regions that bytes [start, end) belong to; padding only where there is nothing else."""
-    inside = [r for r in segment.regions() if r.offset < end and start < r.offset + r.bytes]
-    return [region_name(region) for region in inside if region.name != "padding"] or ["padding"]
+    return regions_in(segment, offset, offset + 1) != regions_in(segment, first, first + 1)
 
 
 def _run_damage(segment: Segment, run: list[tuple[int, int, int]]) -> Damage:
     first, found, expected = run[0]
     end = min(run[-1][0] + layout.PAGE_BYTES, segment.footer.checksums_offset)
     which = f"page at byte {first}" if len(run) == 1 else f"{len(run)} pages from byte {first}"
-    names = " and ".join(_regions_of(segment, first, end))
+    names = " and ".join(regions_in(segment, first, end))
     return Damage("", f"{names}, {which}, checksum", f"{found:#010x}", f"{expected:#010x}")
 
 

@@ -398,4 +398,28 @@ MUTANTS = (
         "a store is made over another",
         ("tests/test_copying.py::test_nothing_is_copied_to_where_something_is",),
     ),
+    Mutant(
+        "a state that no header names counts in a recovery",
+        "fpstore/living/remains.py",
+        "last = max(file.transactions) + (len(file.transactions) == 1)",
+        "last = max(file.transactions) + 1",
+        "what a failed commit left is taken for the store",
+        ("tests/test_remains.py::test_a_state_of_a_commit_that_failed_is_none",),
+    ),
+    Mutant(
+        "of removals that contradict each other some are taken",
+        "fpstore/living/remains.py",
+        "if whole and (len(whole) == 1 or values is self._reached.get(key)):",
+        "if whole:",
+        "a recovery removes what was added again",
+        ("tests/test_remains.py::test_removals_of_which_it_is_not_sure_which_are_the_last_are_lost",),
+    ),
+    Mutant(
+        "a fingerprint that another segment has counts as lost",
+        "fpstore/recovery.py",
+        "fingerprints_lost=losses.fingerprints + int(np.count_nonzero(~stored)),",
+        "fingerprints_lost=losses.fingerprints + len(stored),",
+        "more is told as lost than is",
+        ("tests/test_recovery.py::test_a_fingerprint_whose_ids_are_lost_in_one_segment_may_have_some_in_another",),
+    ),
 )
