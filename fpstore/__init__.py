@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         StoreChanged,
         StoreClosed,
         StoreLocked,
+        StoreWarning,
         UnsupportedVersion,
     )
     from fpstore.living.verified import Verified
@@ -44,6 +45,7 @@ __all__ = [
     "StoreChanged",
     "StoreClosed",
     "StoreLocked",
+    "StoreWarning",
     "TablePlan",
     "UnsupportedVersion",
     "Verified",
@@ -65,6 +67,7 @@ _HOMES = {
         "StoreChanged",
         "StoreClosed",
         "StoreLocked",
+        "StoreWarning",
         "UnsupportedVersion",
     ),
     "living.verified": ("Verified",),

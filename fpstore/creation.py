@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from fpstore.building.rows import Build
@@ -19,6 +19,7 @@ from fpstore.disk import sync_folder, write_all
 from fpstore.errors import CorruptStore
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog, Log, create_catalog
+from fpstore.living.mending import make_again
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
 from fpstore.living.sweep import sweep_segments
@@ -92,7 +93,7 @@ def create_store(
 def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None) -> None:
     """Write what the snapshot holds as a store at path: whole and durable, or not there at all.
 
-    Raises FileExistsError where something is at path, CorruptStore where a page does not match its checksum.
+    Raises FileExistsError where something is at path, CorruptStore where a segment has lost what no table of it has.
     """
     _expect_nothing(path)
     total = sum(part.segment.file_bytes for part in snapshot.parts)
@@ -107,7 +108,7 @@ def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None)
             try:
                 check_file(copied)
             except CorruptStore as error:
-                raise CorruptStore(f"{part.segment.path}: its copy is damaged, so it may be too: {error}") from None
+                _copy_again(part.segment, copied, snapshot.plan, error)
         sync_folder(folder / "segments")
         create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
 
@@ -230,6 +231,16 @@ def _copied(segment: Segment, path: Path) -> Iterator[int]:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _copy_again(segment: Segment, copied: Path, plan: Plan, error: CorruptStore) -> None:
+    """Put the segment as it was before the damage in the place of a damaged copy. Raises CorruptStore."""
+    copied.unlink()
+    damage = CorruptStore(f"its copy is damaged, so it may be too: {error.args[0]}", path=segment.path)
+    make_again(segment, copied, plan, damage)
+    with closing(Segment(copied)) as made:
+        if made.footer_crc != segment.footer_crc:
+            raise damage
 
 
 def _log(snapshot: Snapshot) -> Log:

@@ -82,6 +82,10 @@ class StoreChanged(Error):
     """Another store, another moment of it, or nothing, lies where the store was opened; nothing was written there."""
 
 
+class StoreWarning(UserWarning):
+    """What is wrong with a store though the call went well: damage that was read around."""
+
+
 class PlanError(Error, ValueError):
     """A plan could miss a match, or cannot answer the distance asked for."""
 

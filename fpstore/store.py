@@ -305,7 +305,8 @@ class Store:
     def rows(self) -> Iterator[tuple[Keys, Ids | None]]:
         """All that is stored, a batch at a time: fingerprints uint64[m], one for each id, and ids, uint64[m] or None.
 
-        In the order of table 0 (by default that of the fingerprints), then of the ids; each once.
+        In the order of table 0 (by default that of the fingerprints), then of the ids; each once. What damaged pages
+        lack is read from other tables, with a warning; where these lack it too CorruptStore comes before the first row.
         """
         with _Reading(self) as snapshot:
             for keys, ids in snapshot.rows():
@@ -357,7 +358,10 @@ class Store:
         self._expect_writer().settle()
 
     def compact(self, progress: Progress | None = None) -> None:
-        """Merge everything into one segment, without what was removed; probes and additions go on meanwhile."""
+        """Merge everything into one segment, without what was removed; probes and additions go on meanwhile.
+
+        One segment of which nothing was removed stays as it is, and is not read.
+        """
         self._expect_writer().compact(progress)
 
     def refresh(self) -> None:

@@ -74,6 +74,12 @@ def write_rows(
     return write_segment(path, path.parent, array_source(keys, ids), options, report, position)[1]
 
 
+def write_stream(path: Path, scratch: Path, rows: Source, plan: Plan, codec: str, with_ids: bool) -> SegmentEntry:
+    """Write a segment of a stream of rows at path; scratch: a folder for spill files."""
+    options = BuildOptions(PlanChoice(plan.k, plan), codec, with_ids, ROWS_MEMORY)
+    return write_segment(path, scratch, rows, options, lambda phase, done, total: None)[1]
+
+
 def write_segment(
     path: Path, scratch: Path, source: Source, options: BuildOptions, report: Progress, position: int = 1
 ) -> tuple[Plan, SegmentEntry]:

@@ -6,6 +6,7 @@ imported by what uses them, so that help and completion stay quick.
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -13,6 +14,7 @@ import click
 
 from fpstore import __version__
 from fpstore.cli.failures import INTERRUPTED, PIPE_CLOSED, Failure, failure_of, one_line
+from fpstore.errors import StoreWarning
 
 SUBCOMMANDS = (
     "build",
@@ -99,16 +101,24 @@ def _fpstore(ctx: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (that of the process where None) and return its exit status."""
-    try:
-        status = _fpstore.main(arguments, prog_name="fpstore", standalone_mode=False)
-    except click.Abort:
-        failure = Failure("interrupted", INTERRUPTED)
-    except click.ClickException as error:
-        failure = failure_of(error)
-    else:
-        return status if isinstance(status, int) else 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", StoreWarning)
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        try:
+            status = _fpstore.main(arguments, prog_name="fpstore", standalone_mode=False)
+        except click.Abort:
+            failure = Failure("interrupted", INTERRUPTED)
+        except click.ClickException as error:
+            failure = failure_of(error)
+        else:
+            return status if isinstance(status, int) else 0
     print(f"fpstore: {one_line(failure.message)}", file=sys.stderr)
     return failure.status
+
+
+def _show_warning(message: Warning | str, *_where: object) -> None:
+    """A line on standard error, without the place in the code."""
+    print(f"fpstore: warning: {one_line(str(message))}", file=sys.stderr)
 
 
 def _forget_output() -> None:

@@ -34,7 +34,7 @@ MUTANTS = (
         "check_file(copied)",
         "pass",
         "damage is copied into a backup",
-        ("tests/test_copying.py::test_a_damaged_segment_is_named_and_not_copied",),
+        ("tests/test_copying.py::test_a_segment_that_has_lost_something_is_named_and_not_copied",),
     ),
     Mutant(
         "the pending rows of a copy are masked once more",
@@ -421,5 +421,29 @@ MUTANTS = (
         "fingerprints_lost=losses.fingerprints + len(stored),",
         "more is told as lost than is",
         ("tests/test_recovery.py::test_a_fingerprint_whose_ids_are_lost_in_one_segment_may_have_some_in_another",),
+    ),
+    Mutant(
+        "rows are read before their pages have been looked at",
+        "fpstore/living/mending.py",
+        "check_ahead(part.segment, tables)",
+        "pass",
+        "a damaged page is an error in the midst, though other tables have what it lacks",
+        ("tests/test_mending.py::test_all_is_read_though_a_page_of_a_table_is_damaged",),
+    ),
+    Mutant(
+        "a segment that has lost something is read as if it had not",
+        "fpstore/living/mending.py",
+        "if lost:",
+        "if False:",
+        "an answer is shorter than it has to be, and nothing is said",
+        ("tests/test_mending.py::test_what_no_table_has_is_an_error_before_the_first_row",),
+    ),
+    Mutant(
+        "a segment that was made again for a copy is not compared",
+        "fpstore/creation.py",
+        "if made.footer_crc != segment.footer_crc:",
+        "if False:",
+        "a copy's catalog names another file than the one it has",
+        ("tests/test_copying.py::test_a_copy_that_is_made_again_is_the_segment_or_an_error",),
     ),
 )
