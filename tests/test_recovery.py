@@ -222,6 +222,16 @@ def test_segments_that_do_not_go_together_are_not_mixed(small: Path, tmp_path: P
     assert len(rows_of(tmp_path / "new")) == 3750
 
 
+def test_ids_that_nobody_asked_for_are_not_mixed_in(tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", some(300), ids=None).close()
+    fpstore.build(tmp_path / "other", some(300, 9)).close()
+    (tmp_path / "s" / "catalog.mdb").unlink()
+    shutil.copy(segment_paths(tmp_path / "other")[0], tmp_path / "s" / "segments" / "00000002.fpseg")
+    found = fpstore.recover(tmp_path / "s", tmp_path / "new")
+    assert (found.fingerprints, found.rows, found.segments_lost) == (300, 300, 1)
+    assert found.damage[-1].region == "found ids, expected none as in the store"
+
+
 def test_a_fingerprint_whose_ids_are_lost_in_one_segment_may_have_some_in_another(small: Path) -> None:
     with fpstore.open(small, "w") as store:
         store.add(some(3000)[:200], np.arange(200) + 90_000)

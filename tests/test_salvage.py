@@ -174,6 +174,15 @@ def test_another_segment_than_the_catalog_names_is_refused(tmp_path: Path) -> No
     assert sample.check(sample.data + b"more").fingerprints_lost == 0
 
 
+def test_records_that_cannot_be_under_checksums_that_hold_are_refused(tmp_path: Path) -> None:
+    sample = sample_of(tmp_path, "one")
+    summary = next(region for region in sample.regions if region.name == "summary")
+    data = bytearray(sample.data)
+    data[summary.offset] ^= 1
+    with pytest.raises(CorruptStore, match=r"^segment record, key_bits: found 65, expected 64$"):
+        sample.check(resealed(data), entry=False)
+
+
 def test_what_damaged_pages_say_is_taken_only_when_it_is_proven(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
