@@ -14,10 +14,11 @@ import fcntl
 import os
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from fpstore.disk import FileIdentity, Folder
-from fpstore.errors import StoreChanged, StoreLocked
+from fpstore.errors import CorruptStore, StoreChanged, StoreLocked
 
 CATALOG_NAME = "catalog.mdb"
 WRITER_LOCK_NAME = "writer.lock"
@@ -217,12 +218,28 @@ def lock_writer(folder: Folder) -> WriterLock:
     return lock
 
 
-def _try_lock(fd: int, name: str) -> bool:
+@contextlib.contextmanager
+def no_writer(folder: Folder) -> Iterator[None]:
+    """A context in which no writer begins; for one who only reads, and makes and changes nothing.
+
+    Raises StoreLocked while there is a writer.
+    """
+    with contextlib.ExitStack() as held:
+        for name in (WRITER_LOCK_NAME, CATALOG_NAME):
+            with contextlib.suppress(FileNotFoundError, CorruptStore):
+                fd = folder.open_file(name)
+                held.callback(os.close, fd)
+                if not _try_lock(fd, name, shared=True):
+                    raise StoreLocked(f"{folder.path}: it has a writer, which would go on meanwhile")
+        yield
+
+
+def _try_lock(fd: int, name: str, *, shared: bool = False) -> bool:
     try:
         if name == WRITER_LOCK_NAME:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         else:
-            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _EXCLUSIVE[_WRITER])
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, (_SHARED if shared else _EXCLUSIVE)[_WRITER])
     except OSError as error:
         if error.errno not in (errno.EAGAIN, errno.EACCES):
             raise

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Collection, Sequence
 
 from fpstore.disk import Folder, Place
-from fpstore.errors import CorruptStore
+from fpstore.errors import CorruptStore, StoreWarning
 from fpstore.living.catalog import Catalog
 from fpstore.living.state import State, expect_left
 from fpstore.segment.entry import (
@@ -103,5 +103,6 @@ def _set_aside(catalog: Catalog, names: Sequence[str]) -> None:
         segments.sync()
         warnings.warn(
             f"{folder.path}: found segments that its catalog never named, {', '.join(names)}; moved to {aside.path}",
+            StoreWarning,
             stacklevel=2,
         )

@@ -20,6 +20,7 @@ from fpstore.living import changes
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.live import Live
+from fpstore.living.mending import sound_parts
 from fpstore.living.merge import merge_segments, pass_count
 from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
@@ -326,7 +327,8 @@ class Writer:
             ]
             for part in inputs:
                 stack.callback(part.segment.close)
-            entry = merge_segments(place, inputs, settings.codec, plan, settings.ids, advance=advance)
+            sound = stack.enter_context(sound_parts(inputs, plan))
+            entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance)
             if entry is not None:
                 entry = dataclasses.replace(entry, position=snapshot.state.next_change)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
