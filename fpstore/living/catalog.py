@@ -7,13 +7,14 @@ or not at all. A reader gets one consistent state, checked whole.
 import contextlib
 import dataclasses
 import errno
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from fpstore import forks
 from fpstore.checks import expect
@@ -22,7 +23,7 @@ from fpstore.errors import CorruptStore, Naming, NotAStore, StoreChanged, StoreC
 from fpstore.living import changes, locks
 from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
-from fpstore.living.environment import Transaction
+from fpstore.living.environment import Record, Transaction, copy_records
 from fpstore.living.locks import WriterLock
 from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode, new_identity
 from fpstore.segment.entry import END_OF_NUMBERS, SegmentEntry
@@ -38,11 +39,6 @@ STATE_MARGIN = 512
 ANOTHER_WRITER = "found the state of another writer, expected what this one left"
 # A writer finds so many left of every number.
 SPARE_NUMBERS = 10**6
-# How often a reader looks before it takes something for damage. Four readers with seven times as much work as
-# processors were overtaken by two commits once in 3,000 commits.
-LOOKS = 4
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +256,7 @@ class Catalog:
     def state(self) -> State:
         """What the catalog says now, from one short transaction. Raises CorruptStore, StoreChanged."""
         self._expect_usable()
-        return self._look(self._read)
+        return self._environment.run(self._read)
 
     def stamp(self) -> tuple[int, int] | None:
         """A value that differs whenever the catalog does, read without a system call; None where it was cut short."""
@@ -273,7 +269,7 @@ class Catalog:
         generation, next_change: those of the state that the caller has; changes before that one are not read again.
         """
         self._expect_usable()
-        return self._look(lambda transaction: self._read_log(transaction, generation, next_change))
+        return self._read_log(generation, next_change)
 
     def append(self, records: Sequence[Change]) -> State:
         """Add changes to the log, numbered from next_change on, in one transaction; the new state.
@@ -422,16 +418,6 @@ class Catalog:
         self._records = (*(self._records or ()), record)  # where the commit fails, the file may hold this one or not
         transaction.put(KEY, record, db=self._environment.database(DATABASE, transaction))
 
-    def _look(self, work: Callable[[Transaction], T]) -> T:
-        """What work reads. A reader of LMDB takes a transaction's number first and what it leads to a moment later.
-
-        Where two commits come in between, that is a newer state than the number says: XX.
-        """
-        for _ in range(LOOKS - 1):
-            with contextlib.suppress(CorruptStore):
-                return self._environment.run(work)
-        return self._environment.run(work)
-
     def _read(self, transaction: Transaction) -> State:
         database = self._environment.database(DATABASE, transaction)
         record = transaction.get(KEY, db=database)
@@ -449,20 +435,34 @@ class Catalog:
         with self._damage_named():
             return decode(record, transaction)
 
-    def _read_log(self, transaction: Transaction, generation: int, next_change: int) -> Log:
-        state = self._read(transaction)
+    def _read_log(self, generation: int, next_change: int) -> Log:
+        state, found, blocks = self._environment.run(
+            lambda transaction: self._copied(transaction, generation, next_change)
+        )
         with_ids = state.settings.ids
-        removed = None
+        with self._damage_named():
+            first = max(state.first_change, next_change)
+            rows = _records_at(range(first, state.next_change), found)
+            records = tuple(changes.decode_change(record, number, with_ids) for number, record in rows)
+            removed = None
+            if blocks is not None:
+                rows = _records_at(range(state.removal_records), blocks)
+                removed = tuple(changes.decode_removed(block, index) for index, block in rows)
+        return Log(state, records, removed)
+
+    def _copied(
+        self, transaction: Transaction, generation: int, next_change: int
+    ) -> tuple[State, list[Record], list[Record] | None]:
+        """The records of the log as they are: a writer may wait, so they are decoded when it does not any more."""
+        state = self._read(transaction)
+        first, blocks = max(state.first_change, next_change), None
         with self._damage_named():
             database = self._database(CHANGES, transaction, state.next_change - state.first_change)
-            numbers = range(max(state.first_change, next_change), state.next_change)
-            found = [(number, transaction.get(changes.key_of(number), db=database)) for number in numbers]
-            records = tuple(changes.decode_change(record or b"", number, with_ids) for number, record in found)
+            found = copy_records(transaction, database, changes.key_of(first), state.next_change - first)
             if generation != state.generation:
                 database = self._database(REMOVALS, transaction, state.removal_records)
-                blocks = [transaction.get(changes.key_of(i), db=database) for i in range(state.removal_records)]
-                removed = tuple(changes.decode_removed(block or b"", index) for index, block in enumerate(blocks))
-        return Log(state, records, removed)
+                blocks = copy_records(transaction, database, changes.key_of(0), state.removal_records)
+        return state, found, blocks
 
     def _database(self, name: bytes, transaction: Transaction, entries: int) -> Any:
         """A database that holds so many records, as the state says."""
@@ -478,6 +478,12 @@ class Catalog:
                 yield
             except ValueError as error:
                 raise CorruptStore(str(error)) from None
+
+
+def _records_at(numbers: range, found: list[Record]) -> Iterator[tuple[int, bytes]]:
+    """The record of each number, empty where there is none."""
+    for number, (key, record) in zip(numbers, itertools.chain(found, itertools.repeat((b"", b""))), strict=False):
+        yield number, record if key == changes.key_of(number) else b""
 
 
 def _write_changes(records: Sequence[Change], transaction: Transaction, database: Any) -> None:

@@ -222,12 +222,12 @@ MUTANTS = (
         ("tests/test_catalog_log.py::test_a_record_that_is_damaged_missing_or_too_many_is_noticed",),
     ),
     Mutant(
-        "a reader looks once",
-        "fpstore/living/catalog.py",
-        "for _ in range(LOOKS - 1):",
-        "for _ in range(0):",
-        "a reader whom two commits overtake calls it damage",
-        ("tests/test_catalog_log.py::test_a_reader_that_two_commits_overtook_looks_again",),
+        "a reader checks pages that the writer may write to",
+        "fpstore/living/environment.py",
+        "if self._file.check().transaction != header.transaction:",
+        "if False:",
+        "a sound catalog is called damaged beside a busy writer",
+        ("tests/test_gates.py::test_pages_are_checked_of_one_snapshot_though_commits_come_meanwhile",),
     ),
     Mutant(
         "a new catalog has a name before its folder is synced",
