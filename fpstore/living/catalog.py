@@ -7,14 +7,13 @@ or not at all. A reader gets one consistent state, checked whole.
 import contextlib
 import dataclasses
 import errno
-import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from fpstore import forks
 from fpstore.checks import expect
@@ -37,6 +36,8 @@ RECORD_MARGIN = 4096 + 64
 # The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
 STATE_MARGIN = 512
 ANOTHER_WRITER = "found the state of another writer, expected what this one left"
+# Above every change's number.
+END_OF_CHANGES = 2**63
 # A writer finds so many left of every number.
 SPARE_NUMBERS = 10**6
 
@@ -51,6 +52,16 @@ class Log:
     state: State
     changes: tuple[Change, ...]
     removed: tuple[RemovedBefore, ...] | None
+
+
+class _Copied(NamedTuple):
+    """What one transaction reads. entries: how many records of the state, of changes and of removals there are."""
+
+    transaction: int
+    record: bytes
+    entries: list[int]
+    changes: list[Record]
+    removals: list[Record]
 
 
 def create_catalog(
@@ -256,7 +267,7 @@ class Catalog:
     def state(self) -> State:
         """What the catalog says now, from one short transaction. Raises CorruptStore, StoreChanged."""
         self._expect_usable()
-        return self._environment.run(self._read)
+        return self._state_of(self._copied(END_OF_CHANGES, whole=False))
 
     def stamp(self) -> tuple[int, int] | None:
         """A value that differs whenever the catalog does, read without a system call; None where it was cut short."""
@@ -395,7 +406,8 @@ class Catalog:
 
     def _write(self, new: State, work: Callable[[Transaction], None], more_bytes: int) -> None:
         def replace(transaction: Transaction) -> None:
-            self._expect_mine(transaction)
+            place = self._environment.database(DATABASE, transaction)
+            self._expect_mine(transaction.get(KEY, db=place) or b"", transaction.id() - 1)
             work(transaction)
             self._replace(new, transaction)
 
@@ -405,71 +417,66 @@ class Catalog:
             raise self.changed(ANOTHER_WRITER) from None
         self._records = (self._records or ())[-1:]
 
-    def _expect_mine(self, transaction: Transaction) -> None:
+    def _expect_mine(self, record: bytes, transaction: int) -> None:
         """StoreChanged unless the state is what this writer left: nobody else writes."""
-        found = transaction.get(KEY, db=self._environment.database(DATABASE, transaction)) or b""
-        if self._records is None or found not in self._records:
-            self._decoded(found, transaction.id() - 1)
+        if self._records is None or record not in self._records:
+            self._decoded(record, transaction)
             raise self.changed(ANOTHER_WRITER)
-        self._records = (found,)
+        self._records = (record,)
 
     def _replace(self, state: State, transaction: Transaction) -> None:
         record = encode(state, transaction.id())
         self._records = (*(self._records or ()), record)  # where the commit fails, the file may hold this one or not
         transaction.put(KEY, record, db=self._environment.database(DATABASE, transaction))
 
-    def _read(self, transaction: Transaction) -> State:
-        database = self._environment.database(DATABASE, transaction)
-        record = transaction.get(KEY, db=database)
-        entries = transaction.stat(database)["entries"]
+    def _state_of(self, found: _Copied) -> State:
         with self._damage_named():
-            expect("the number of records", entries, entries == 1, "1")
-        state = self._decoded(record or b"", transaction.id())
-        if self._writer_lock is not None:
-            if self._records is not None and record not in self._records:
-                raise self.changed(ANOTHER_WRITER)
-            self._records = (record or b"",)
-        return state
+            expect("the number of records", found.entries[0], found.entries[0] == 1, "1")
+        return self._decoded(found.record, found.transaction)
 
     def _decoded(self, record: bytes, transaction: int) -> State:
         with self._damage_named():
             return decode(record, transaction)
 
+    def _copied(self, next_change: int, whole: bool) -> _Copied:
+        """What the catalog holds, as it is: a writer may wait meanwhile, so it is decoded and checked outside.
+
+        Of the changes those from next_change on; of the removals all, or none.
+        """
+
+        def copy(transaction: Transaction) -> _Copied:
+            places = [self._environment.database(name, transaction) for name in (DATABASE, CHANGES, REMOVALS)]
+            record = transaction.get(KEY, db=places[0]) or b""
+            if self._writer_lock is not None:  # in here, for another thread may write
+                self._records = self._records or (record,)
+                self._expect_mine(record, transaction.id())
+            return _Copied(
+                transaction.id(),
+                record,
+                [transaction.stat(place)["entries"] for place in places],
+                copy_records(transaction, places[1], changes.key_of(next_change)),
+                copy_records(transaction, places[2], changes.key_of(0)) if whole else [],
+            )
+
+        return self._environment.run(copy)
+
     def _read_log(self, generation: int, next_change: int) -> Log:
-        state, found, blocks = self._environment.run(
-            lambda transaction: self._copied(transaction, generation, next_change)
-        )
-        with_ids = state.settings.ids
+        found = self._copied(next_change, whole=generation == 0)
+        state = self._state_of(found)
+        if generation not in (0, state.generation):
+            return self._read_log(0, next_change)
+        numbers = range(max(state.first_change, next_change), state.next_change)
         with self._damage_named():
-            first = max(state.first_change, next_change)
-            rows = _records_at(range(first, state.next_change), found)
-            records = tuple(changes.decode_change(record, number, with_ids) for number, record in rows)
+            expected = (1, state.next_change - state.first_change, state.removal_records)
+            for name, entries, right in zip(("records", "changes", "removals"), found.entries, expected, strict=True):
+                expect(f"the number of {name}", entries, entries == right, f"{right}")
+            rows = changes.records_at(numbers, found.changes)
+            records = tuple(changes.decode_change(record, number, state.settings.ids) for number, record in rows)
             removed = None
-            if blocks is not None:
-                rows = _records_at(range(state.removal_records), blocks)
+            if generation == 0:
+                rows = changes.records_at(range(state.removal_records), found.removals)
                 removed = tuple(changes.decode_removed(block, index) for index, block in rows)
         return Log(state, records, removed)
-
-    def _copied(
-        self, transaction: Transaction, generation: int, next_change: int
-    ) -> tuple[State, list[Record], list[Record] | None]:
-        """The records of the log as they are: a writer may wait, so they are decoded when it does not any more."""
-        state = self._read(transaction)
-        first, blocks = max(state.first_change, next_change), None
-        with self._damage_named():
-            database = self._database(CHANGES, transaction, state.next_change - state.first_change)
-            found = copy_records(transaction, database, changes.key_of(first), state.next_change - first)
-            if generation != state.generation:
-                database = self._database(REMOVALS, transaction, state.removal_records)
-                blocks = copy_records(transaction, database, changes.key_of(0), state.removal_records)
-        return state, found, blocks
-
-    def _database(self, name: bytes, transaction: Transaction, entries: int) -> Any:
-        """A database that holds so many records, as the state says."""
-        database = self._environment.database(name, transaction)
-        found = transaction.stat(database)["entries"]
-        expect(f"the number of {name.decode()}", found, found == entries, f"{entries}")
-        return database
 
     @contextlib.contextmanager
     def _damage_named(self) -> Iterator[None]:
@@ -478,12 +485,6 @@ class Catalog:
                 yield
             except ValueError as error:
                 raise CorruptStore(str(error)) from None
-
-
-def _records_at(numbers: range, found: list[Record]) -> Iterator[tuple[int, bytes]]:
-    """The record of each number, empty where there is none."""
-    for number, (key, record) in zip(numbers, itertools.chain(found, itertools.repeat((b"", b""))), strict=False):
-        yield number, record if key == changes.key_of(number) else b""
 
 
 def _write_changes(records: Sequence[Change], transaction: Transaction, database: Any) -> None:

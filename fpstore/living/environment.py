@@ -6,7 +6,6 @@ before LMDB reads it, and those who read records check them. None of its errors 
 
 import contextlib
 import errno
-import itertools
 import mmap
 import os
 import threading
@@ -209,10 +208,10 @@ class Environment:
             self._lmdb.set_mapsize(map_bytes)
 
 
-def copy_records(transaction: Transaction, database: Any, first: bytes, count: int) -> list[Record]:
-    """So many records of a database, or all there are, in the order of their keys from the first that is not below."""
+def copy_records(transaction: Transaction, database: Any, first: bytes) -> list[Record]:
+    """The records of a database in the order of their keys, from the first on that is not below."""
     with transaction.cursor(db=database) as cursor:
-        return list(itertools.islice(cursor, count)) if count > 0 and cursor.set_range(first) else []
+        return list(cursor) if cursor.set_range(first) else []
 
 
 def create(folder: Folder, name: str, map_bytes: int, work: Creation) -> None:

@@ -216,8 +216,8 @@ MUTANTS = (
     Mutant(
         "a log may have records that the state does not know",
         "fpstore/living/catalog.py",
-        'found == entries, f"{entries}"',
-        'found >= entries, f"{entries}"',
+        'entries == right, f"{right}"',
+        'entries >= right, f"{right}"',
         "a damaged log is read as a shorter one",
         ("tests/test_catalog_log.py::test_a_record_that_is_damaged_missing_or_too_many_is_noticed",),
     ),
@@ -392,7 +392,7 @@ MUTANTS = (
     Mutant(
         "a writer writes over a state that it did not leave",
         "fpstore/living/catalog.py",
-        "if self._records is None or found not in self._records:",
+        "if self._records is None or record not in self._records:",
         "if False:",
         "rows that another writer stored are lost",
         ("tests/test_identity.py::test_two_writers_never_write_to_one_store",),
