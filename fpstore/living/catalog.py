@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from fpstore import forks
 from fpstore.checks import expect
@@ -22,7 +22,7 @@ from fpstore.errors import CorruptStore, Naming, NotAStore, StoreChanged, StoreC
 from fpstore.living import changes, locks
 from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
-from fpstore.living.environment import Transaction
+from fpstore.living.environment import Record, Transaction, copy_records
 from fpstore.living.locks import WriterLock
 from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, new_identity
 from fpstore.segment.entry import SegmentEntry
@@ -36,11 +36,8 @@ RECORD_MARGIN = 4096 + 64
 # The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
 STATE_MARGIN = 512
 ANOTHER_WRITER = "found the state of another writer, expected what this one left"
-# How often a reader looks before it takes something for damage. Four readers with seven times as much work as
-# processors were overtaken by two commits once in 3,000 commits.
-LOOKS = 4
-
-T = TypeVar("T")
+# Above every change's number.
+END_OF_CHANGES = 2**63
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +50,16 @@ class Log:
     state: State
     changes: tuple[Change, ...]
     removed: tuple[RemovedBefore, ...] | None
+
+
+class _Copied(NamedTuple):
+    """What one transaction reads. entries: how many records of the state, of changes and of removals there are."""
+
+    transaction: int
+    record: bytes
+    entries: list[int]
+    changes: list[Record]
+    removals: list[Record]
 
 
 def create_catalog(
@@ -248,7 +255,7 @@ class Catalog:
     def state(self) -> State:
         """What the catalog says now, from one short transaction. Raises CorruptStore, StoreChanged."""
         self._expect_usable()
-        return self._look(self._read)
+        return self._state_of(self._copied(END_OF_CHANGES, whole=False))
 
     def stamp(self) -> tuple[int, int] | None:
         """A value that differs whenever the catalog does, read without a system call; None where it was cut short."""
@@ -261,7 +268,7 @@ class Catalog:
         generation, next_change: those of the state that the caller has; changes before that one are not read again.
         """
         self._expect_usable()
-        return self._look(lambda transaction: self._read_log(transaction, generation, next_change))
+        return self._read_log(generation, next_change)
 
     def append(self, records: Sequence[Change]) -> State:
         """Add changes to the log, numbered from next_change on, in one transaction; the new state.
@@ -387,7 +394,8 @@ class Catalog:
 
     def _write(self, new: State, work: Callable[[Transaction], None], more_bytes: int) -> None:
         def replace(transaction: Transaction) -> None:
-            self._expect_mine(transaction)
+            place = self._environment.database(DATABASE, transaction)
+            self._expect_mine(transaction.get(KEY, db=place) or b"", transaction.id() - 1)
             work(transaction)
             self._replace(new, transaction)
 
@@ -397,67 +405,66 @@ class Catalog:
             raise self.changed(ANOTHER_WRITER) from None
         self._records = (self._records or ())[-1:]
 
-    def _expect_mine(self, transaction: Transaction) -> None:
+    def _expect_mine(self, record: bytes, transaction: int) -> None:
         """StoreChanged unless the state is what this writer left: nobody else writes."""
-        found = transaction.get(KEY, db=self._environment.database(DATABASE, transaction)) or b""
-        if self._records is None or found not in self._records:
-            self._decoded(found, transaction.id() - 1)
+        if self._records is None or record not in self._records:
+            self._decoded(record, transaction)
             raise self.changed(ANOTHER_WRITER)
-        self._records = (found,)
+        self._records = (record,)
 
     def _replace(self, state: State, transaction: Transaction) -> None:
         record = encode(state, transaction.id())
         self._records = (*(self._records or ()), record)  # where the commit fails, the file may hold this one or not
         transaction.put(KEY, record, db=self._environment.database(DATABASE, transaction))
 
-    def _look(self, work: Callable[[Transaction], T]) -> T:
-        """What work reads. A reader of LMDB takes a transaction's number first and what it leads to a moment later.
-
-        Where two commits come in between, that is a newer state than the number says: XX.
-        """
-        for _ in range(LOOKS - 1):
-            with contextlib.suppress(CorruptStore):
-                return self._environment.run(work)
-        return self._environment.run(work)
-
-    def _read(self, transaction: Transaction) -> State:
-        database = self._environment.database(DATABASE, transaction)
-        record = transaction.get(KEY, db=database)
-        entries = transaction.stat(database)["entries"]
+    def _state_of(self, found: _Copied) -> State:
         with self._damage_named():
-            expect("the number of records", entries, entries == 1, "1")
-        state = self._decoded(record or b"", transaction.id())
-        if self._writer_lock is not None:
-            if self._records is not None and record not in self._records:
-                raise self.changed(ANOTHER_WRITER)
-            self._records = (record or b"",)
-        return state
+            expect("the number of records", found.entries[0], found.entries[0] == 1, "1")
+        return self._decoded(found.record, found.transaction)
 
     def _decoded(self, record: bytes, transaction: int) -> State:
         with self._damage_named():
             return decode(record, transaction)
 
-    def _read_log(self, transaction: Transaction, generation: int, next_change: int) -> Log:
-        state = self._read(transaction)
-        with_ids = state.settings.ids
-        removed = None
-        with self._damage_named():
-            database = self._database(CHANGES, transaction, state.next_change - state.first_change)
-            numbers = range(max(state.first_change, next_change), state.next_change)
-            found = [(number, transaction.get(changes.key_of(number), db=database)) for number in numbers]
-            records = tuple(changes.decode_change(record or b"", number, with_ids) for number, record in found)
-            if generation != state.generation:
-                database = self._database(REMOVALS, transaction, state.removal_records)
-                blocks = [transaction.get(changes.key_of(i), db=database) for i in range(state.removal_records)]
-                removed = tuple(changes.decode_removed(block or b"", index) for index, block in enumerate(blocks))
-        return Log(state, records, removed)
+    def _copied(self, next_change: int, whole: bool) -> _Copied:
+        """What the catalog holds, as it is: a writer may wait meanwhile, so it is decoded and checked outside.
 
-    def _database(self, name: bytes, transaction: Transaction, entries: int) -> Any:
-        """A database that holds so many records, as the state says."""
-        database = self._environment.database(name, transaction)
-        found = transaction.stat(database)["entries"]
-        expect(f"the number of {name.decode()}", found, found == entries, f"{entries}")
-        return database
+        Of the changes those from next_change on; of the removals all, or none.
+        """
+
+        def copy(transaction: Transaction) -> _Copied:
+            places = [self._environment.database(name, transaction) for name in (DATABASE, CHANGES, REMOVALS)]
+            record = transaction.get(KEY, db=places[0]) or b""
+            if self._writer_lock is not None:  # in here, for another thread may write
+                self._records = self._records or (record,)
+                self._expect_mine(record, transaction.id())
+            return _Copied(
+                transaction.id(),
+                record,
+                [transaction.stat(place)["entries"] for place in places],
+                copy_records(transaction, places[1], changes.key_of(next_change)),
+                copy_records(transaction, places[2], changes.key_of(0)) if whole else [],
+            )
+
+        return self._environment.run(copy)
+
+    def _read_log(self, generation: int, next_change: int) -> Log:
+        found = self._copied(next_change, whole=generation == 0)
+        state = self._state_of(found)
+        if generation not in (0, state.generation):
+            return self._read_log(0, next_change)
+        numbers = range(max(state.first_change, next_change), state.next_change)
+        with self._damage_named():
+            expected = (1, state.next_change - state.first_change, state.removal_records)
+            for name, entries, right in zip(("records", "changes", "removals"), found.entries, expected, strict=True):
+                expect(f"the number of {name}", entries, entries == right, f"{right}")
+            rows = changes.records_at(numbers, found.changes)
+            records = tuple(changes.decode_change(record, number, state.settings.ids) for number, record in rows)
+            removed = None
+            if generation == 0:
+                rows = changes.records_at(range(state.removal_records), found.removals)
+                removed = tuple(changes.decode_removed(block, index) for index, block in rows)
+        return Log(state, records, removed)
 
     @contextlib.contextmanager
     def _damage_named(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ WRITER_LOCK_NAME = "writer.lock"
 
 # How long a writer waits for a reader. One is inside for some milliseconds, unless it was stopped there.
 GATE_WAIT_S = 30.0
-GATE_LOOK_S = 0.0005, 0.02
+GATE_LOOK_S = 0.0001, 0.005
 MAX_ATTEMPTS = 8
 
 _GATES = 3
