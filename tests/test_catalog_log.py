@@ -15,8 +15,9 @@ from fpstore._view import MappedWords
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.living import catalog as catalogs
 from fpstore.living import changes, state
-from fpstore.living.catalog import Catalog, Log, create_catalog
+from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
+from fpstore.living.records import Log
 from fpstore.living.state import Settings, State
 from fpstore.segment.entry import SegmentEntry
 
