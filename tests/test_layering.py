@@ -64,6 +64,7 @@ FOLDERS = {
         "locks",
         "remains",
         "environment",
+        "records",
         "catalog",
         "removals",
         "live",
