@@ -14,8 +14,9 @@ import pytest
 from fpstore._view import MappedWords
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.living import changes
-from fpstore.living.catalog import Catalog, Log, create_catalog
+from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
+from fpstore.living.records import Log
 from fpstore.living.state import Settings
 from fpstore.segment.entry import SegmentEntry
 

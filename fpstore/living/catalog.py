@@ -10,7 +10,6 @@ import errno
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -24,34 +23,20 @@ from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Record, Transaction, copy_records
 from fpstore.living.locks import WriterLock
+from fpstore.living.records import CHANGES, REMOVALS, Log, bytes_to_write, write_changes, write_removed, write_whole
 from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode, new_identity
 from fpstore.segment.entry import END_OF_NUMBERS, SegmentEntry
 
 FILE_NAME = locks.CATALOG_NAME
 SEGMENTS = "segments"
-CHANGES = b"changes"
-REMOVALS = b"removals"
-# What LMDB takes for a record beside its bytes: the rest of its last page, and a node that leads to it.
-RECORD_MARGIN = 4096 + 64
-# The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
-STATE_MARGIN = 512
 ANOTHER_WRITER = "found the state of another writer, expected what this one left"
 # Above every change's number.
 END_OF_CHANGES = 2**63
+# A catalog of so many bytes, of which all but one in so many are free, is put into a smaller file.
+MIN_COMPACTED_BYTES = 1 << 20
+MOSTLY_FREE = 4
 # A writer finds so many left of every number.
 SPARE_NUMBERS = 10**6
-
-
-@dataclass(frozen=True, eq=False)
-class Log:
-    """What a reader learns in one transaction. changes: in the order of their numbers.
-
-    removed: the removals that are older than the log; None where they are those that the reader has.
-    """
-
-    state: State
-    changes: tuple[Change, ...]
-    removed: tuple[RemovedBefore, ...] | None
 
 
 class _Copied(NamedTuple):
@@ -98,17 +83,9 @@ def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry,
         environments.replace(
             folder,
             writer_lock,
-            environments.whole_maps(_bytes_to_write(state, records, removed)),
-            lambda make, transaction: _create(state, records, removed, make, transaction),
+            environments.whole_maps(bytes_to_write(state, records, removed)),
+            lambda make, transaction: write_whole(state, records, removed, make, transaction),
         )
-
-
-def _create(
-    state: State, records: Sequence[Change], removed: Sequence[RemovedBefore], make: Any, transaction: Transaction
-) -> None:
-    transaction.put(KEY, encode(state, transaction.id()), db=make(DATABASE))
-    _write_changes(records, transaction, make(CHANGES))
-    _write_removed(removed, transaction, make(REMOVALS))
 
 
 def _with_segments(state: State, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> State:
@@ -116,16 +93,7 @@ def _with_segments(state: State, segments: Sequence[SegmentEntry], strays: Seque
     live = {entry.name for entry in segments}
     left = tuple(entry for entry in (*strays, *state.segments) if entry.name not in live)
     next_segment = max([state.next_segment, *(entry.number + 1 for entry in (*segments, *left))])
-    return dataclasses.replace(state, segments=tuple(segments), strays=left, next_segment=next_segment)
-
-
-def _bytes_to_write(state: State, records: Sequence[Change] = (), removed: Sequence[RemovedBefore] = ()) -> int:
-    """The most that a transaction which writes these adds to the file: twice the state, and some pages."""
-    words = sum(len(column) for change in records for column in change.columns)
-    words += sum(2 * len(block.values) for block in removed)
-    beside = (len(records) + len(removed)) * RECORD_MARGIN
-    of_state = len(state.settings.text) + STATE_MARGIN * (1 + len(state.segments) + len(state.strays))
-    return 2 * of_state + 8 * words + beside + (128 << 10)
+    return dataclasses.replace(state, segments=tuple(segments), strays=left, next_segment=next_segment, moving=False)
 
 
 def _folder_of_store(path: Path) -> Folder:
@@ -223,20 +191,36 @@ class Catalog:
         return self.segments
 
     def expect_here(self, *, appending: bool = False) -> None:
-        """StoreChanged, from then on at every use, unless the store's path still leads to the files that this has.
+        """StoreChanged, from then on at every use, unless the store's path leads to the files that this writer has.
 
         appending: where nothing but the catalog is to change, it is enough that the path leads to that.
         """
         self.expect_unchanged()
-        if self._writer_lock is None:
-            if (how := self._difference()) is not None:
-                raise self.changed(how)
-            return
+        assert self._writer_lock is not None
         try:
             self._writer_lock.check_catalog() if appending else self._writer_lock.check()
         except StoreChanged:
             lock = f"found another {locks.WRITER_LOCK_NAME} or none, expected the one that this writer has locked"
             raise self.changed(self._difference() or lock) from None
+
+    def follow(self) -> bool:
+        """Of a reader: go on in the file that has taken the catalog's place in its folder; False where none has.
+
+        Whether that is what became of this one is for the caller to find out. StoreChanged, from then on at every use,
+        where the store's path leads to another folder, or there is no catalog.
+        """
+        self.expect_unchanged()
+        if self.folder.is_at(self.folder.path):
+            if self._environment.is_at(self.folder, FILE_NAME):
+                return False
+            with contextlib.suppress(FileNotFoundError, CorruptStore):
+                self._open_anew()
+                return True
+        raise self.changed(self._difference() or "found no sound catalog, expected the one that was opened there")
+
+    def _open_anew(self) -> None:
+        before, self._environment = self._environment, environments.share(self.folder, FILE_NAME)
+        environments.give_back(before)
 
     def _difference(self) -> str | None:
         """How what lies under the path differs from what this has open, if it does."""
@@ -292,7 +276,7 @@ class Catalog:
         expect("the numbers", numbers, numbers == [old.next_change + i for i in range(len(numbers))], "the next ones")
 
         def work(transaction: Transaction) -> None:
-            _write_changes(records, transaction, self._environment.database(CHANGES, transaction))
+            write_changes(records, transaction, self._environment.database(CHANGES, transaction))
 
         return self._commit(old.after(len(records)), work, records)
 
@@ -338,7 +322,7 @@ class Catalog:
             if removed is not None:
                 database = self._environment.database(REMOVALS, transaction)
                 transaction.drop(database, delete=False)
-                _write_removed(removed, transaction, database)
+                write_removed(removed, transaction, database)
 
         written = self._commit(new, work, (), removed or ())
         # Once more, so that both meta pages of the file lead to this state: damage to the newer one then
@@ -346,6 +330,35 @@ class Catalog:
         with contextlib.suppress(OSError, StoreLocked):
             self._write(new, lambda transaction: None, 0)
         return written
+
+    def compact(self) -> None:
+        """Where most of the file is free, put a file in its place that holds the same and is as large as that takes.
+
+        Who reads sees in the old file that it is to move, and follows. Raises OSError; the catalog is then in the one
+        file or in the other, whole.
+        """
+        old = self._expect_writable()
+        names = (DATABASE, CHANGES, REMOVALS)
+        used, taken = self._environment.run(lambda transaction: self._environment.bytes_used(names, transaction))
+        if used < MIN_COMPACTED_BYTES or taken * MOSTLY_FREE > used:
+            return
+        assert self._writer_lock is not None
+        log = self.read()
+        removed = log.removed or ()
+        self._commit(dataclasses.replace(old, moving=True))
+        new = dataclasses.replace(old, generation=old.generation + 1, moving=False)
+
+        def fill(make: Any, transaction: Transaction) -> None:
+            record = write_whole(new, log.changes, removed, make, transaction)
+            self._records = (*(self._records or ()), record)
+
+        self._written = None
+        map_bytes = environments.whole_maps(bytes_to_write(new, log.changes, removed))
+        try:
+            environments.replace(self.folder, self._writer_lock, map_bytes, fill)
+        finally:
+            if not self._environment.is_at(self.folder, FILE_NAME):
+                self._open_anew()
 
     def close(self) -> None:
         """Give back the environment, the writer's lock and the folders. May be called again."""
@@ -400,7 +413,7 @@ class Catalog:
         """Write this state, and with it what work writes; the state."""
         self.expect_here(appending=len(records) > 0)
         self._written = None  # where it fails, the file tells what it came to
-        self._write(new, work, _bytes_to_write(new, records, removed))
+        self._write(new, work, bytes_to_write(new, records, removed))
         self._written = new
         return new
 
@@ -485,13 +498,3 @@ class Catalog:
                 yield
             except ValueError as error:
                 raise CorruptStore(str(error)) from None
-
-
-def _write_changes(records: Sequence[Change], transaction: Transaction, database: Any) -> None:
-    for change in records:
-        transaction.put(changes.key_of(change.number), changes.encode_change(change), db=database)
-
-
-def _write_removed(removed: Sequence[RemovedBefore], transaction: Transaction, database: Any) -> None:
-    for index, block in enumerate(removed):
-        transaction.put(changes.key_of(index), changes.encode_removed(block, index), db=database)

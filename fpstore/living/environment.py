@@ -9,7 +9,7 @@ import errno
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -30,6 +30,7 @@ Record: TypeAlias = tuple[bytes, bytes]
 Creation: TypeAlias = Callable[[Callable[[bytes], Any], Transaction], object]
 
 # Room for the databases of the state, of the changes and of the removals.
+UNFINISHED_NAME = f"{locks.CATALOG_NAME}.new"
 MAX_DATABASES = 16
 # The file is always extended to the size of the map, sparsely: LMDB may count pages past the last one that
 # it wrote, and "every page that it counts lies inside the file" has to be true of every healthy file.
@@ -150,6 +151,14 @@ class Environment:
         assert self._lmdb is not None, "run has it open"
         return self._lmdb.open_db(name, txn=transaction, create=False)
 
+    def bytes_used(self, names: Iterable[bytes], transaction: Transaction) -> tuple[int, int]:
+        """How many bytes of the file LMDB counts as used, and how many the databases of these names take of them."""
+        assert self._lmdb is not None, "run has it open"
+        tables = [transaction.stat(self.database(name, transaction)) for name in names]
+        pages = sum(stat[kind] for stat in tables for kind in ("branch_pages", "leaf_pages", "overflow_pages"))
+        page_bytes = self._lmdb.stat()["psize"]
+        return (self._lmdb.info()["last_pgno"] + 1) * page_bytes, pages * page_bytes
+
     def stamp(self) -> tuple[int, int] | None:
         """What changes with every commit: the transactions of both meta pages; None where the file was cut short."""
         words = self._transactions
@@ -236,13 +245,17 @@ def replace(folder: Folder, lock: locks.WriterLock, map_bytes: int, work: Creati
     It is there whole and durable, with the writer's lock on it, or not at all. Raises OSError, and StoreChanged where
     the old one is not the writer's. Who has that one open goes on with it, this process too: share gives the new one.
     """
-    temporary = f"{locks.CATALOG_NAME}.new"
-    folder.unlink(temporary, missing_ok=True)  # of a process that died
+    remove_unfinished(folder)
     try:
-        create(folder, temporary, map_bytes, work)
-        lock.move_catalog(temporary)
+        create(folder, UNFINISHED_NAME, map_bytes, work)
+        lock.move_catalog(UNFINISHED_NAME)
     finally:
-        folder.unlink(temporary, missing_ok=True)
+        remove_unfinished(folder)
+
+
+def remove_unfinished(folder: Folder) -> None:
+    """Remove what a process left that died in replace. For the holder of the writer's lock alone."""
+    folder.unlink(UNFINISHED_NAME, missing_ok=True)
 
 
 def whole_maps(size: int) -> int:
