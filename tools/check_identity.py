@@ -130,6 +130,7 @@ class Shelf:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._entries: dict[str, list[tuple[str, Entry]] | None] = {}
+        self.strays: dict[str, set[Entry]] = {}
         self._segments: dict[str, Entry | None] = {}
         self.bytes: dict[str, bytes] = {}
 
@@ -144,7 +145,9 @@ class Shelf:
         folder = self._assembled(digest, {})
         try:
             with Catalog.open(folder) as catalog:
-                return [(entry.name, (entry.file_bytes, entry.crc)) for entry in catalog.state().segments]
+                state = catalog.state()
+            self.strays[digest] = {(entry.file_bytes, entry.crc) for entry in state.strays}
+            return [(entry.name, (entry.file_bytes, entry.crc)) for entry in state.segments]
         except (fpstore.CorruptStore, fpstore.UnsupportedVersion, OSError):
             return None
         finally:
@@ -230,6 +233,7 @@ class Play:
                     holder.ask("chdir")
             self._known = self._catalogs(models)
             self._before = look(world.folder)
+            self._held_rows = models["live"]
             held_folder = os.stat(world.live)
             held_inode = (held_folder.st_dev, held_folder.st_ino)
             live = os.path.relpath(os.path.realpath(world.live), world.folder)
@@ -267,8 +271,10 @@ class Play:
             if name.endswith("/catalog.mdb") and each.kind == stat.S_IFREG and "elsewhere" not in name:
                 self.models[name.removesuffix("/catalog.mdb")] = self._known.get(each.digest)
         self.entries = []
+        self.strays: set[Entry] = set()
         if self.at and seen and seen.kind == stat.S_IFREG:
             self.entries = self.shelf.catalog(world.folder / real / "catalog.mdb", seen.digest) or []
+            self.strays = self.shelf.strays.get(seen.digest, set())
         self.whole = self.at is not None and self.models.get(real) is not None and self._has_segments(real)
         self.lockable = self.after.get(f"{real}/writer.lock", Seen(stat.S_IFREG, 0, (0, 0), 0, "")).kind == stat.S_IFREG
         # The one that the holder has.
@@ -283,7 +289,9 @@ class Play:
             one, other = before.get(f"{live_before}/{name}"), self.after.get(f"{real}/{name}")
             return one is not None and other is not None and getattr(one, what) == getattr(other, what)
 
-        here = same_folder and same("catalog.mdb", "inode")
+        self.in_place = same_folder and same("catalog.mdb", "inode")
+        here = self.in_place and same("segments", "inode")
+        self.writer_locks = same("catalog.mdb", "inode")
         self.reader_is_right = here and same("catalog.mdb", "digest")
         self.writer_is_right = self.reader_is_right and same("writer.lock", "inode")
 
@@ -320,19 +328,21 @@ class Play:
             player = Player(newcomer(self.world))
             players.append(player)
             answer = player.ask(case.new)
-            failed_only &= self._came(case.new, answer, writer_holds=mode == "w" and self.held_at == self.at)
+            failed_only &= self._came(case.new, answer, writer_holds=mode == "w" and (self.held_at == self.at or self.writer_locks))
         if holder is None:
             return
         if case.held in NEWCOMERS:
             answer = holder.ask(case.held)
-            failed_only &= self._came(case.held, answer, writer_holds=mode == "w" and self.held_at == self.at)
+            failed_only &= self._came(case.held, answer, writer_holds=mode == "w" and (self.held_at == self.at or self.writer_locks))
         elif case.held != "close":
             answer = holder.ask(case.held)
             failed_only &= self._went_on(case.held, answer, mode)
         told = bool(self.said) and "StoreChanged" in self.said[-1].get("kinds", ())
+        traps = case.damage.traps
         answer = holder.ask("close")
+        self.said.append(answer)
         self._named("close", answer)
-        if mode == "w" and not answer["ok"] and self.writer_is_right and self.whole and self.lockable:
+        if mode == "w" and not answer["ok"] and self.writer_is_right and self.whole and self.lockable and not traps:
             self.find(f"close of a store that is as it was: {answer['error']}: {answer['said']}")
         if mode == "w" and answer["ok"] and not told and not self.writer_is_right and case.held in ("close", *CHANGES):
             self.find(f"close: no error, though the store is not there any more ({case.held})")
@@ -346,6 +356,10 @@ class Play:
             one, other = self.after.get(name), now.get(name)
             if name == "copied" or name.startswith("copied/") or name.endswith("writer.lock"):
                 continue
+            if one is not None and one.inode == self._before["stores/live/writer.lock"].inode:
+                continue
+            if one is None and self.in_place and name.endswith(".new"):
+                continue  # which the next writer removes
             if one is None or other is None or (one.digest, one.mode, one.inode) != (other.digest, other.mode, other.inode):
                 self.find(f"changed by who was to change nothing: {name}")
 
@@ -372,7 +386,8 @@ class Play:
         read_only = self.case.damage.name == "a read-only mount"
         if changes and writer_holds and "StoreLocked" in answer["kinds"] + [answer["said"]]:
             return True
-        refused = changes and (writer_holds or not self.lockable or read_only or what == "build --force")
+        refused = changes and (writer_holds or not self.lockable or read_only or self.case.damage.traps)
+        refused |= what == "build --force that fails"
         if self.whole and not refused:
             self.find(f"{what}: the store there is whole, found {answer['error']}: {answer['said']}")
         says = self.case.damage.says
@@ -387,21 +402,26 @@ class Play:
         right = self.writer_is_right if mode == "w" else self.reader_is_right
         model = self.models.get(self.held_at) if self.held_at else None
         if answer["ok"]:
-            must_refuse = not right and (mode == "r" or what in CHANGES)
-            # What did nothing needs not say anything.
-            if must_refuse:
+            must_refuse = not right and (what in CHANGES or not self.in_place)
+            if mode == "w" and what not in CHANGES:
+                pass  # a writer knows what it has acknowledged, and looks before it writes
+            elif must_refuse:
                 self.find(f"{what}: no error, though the store is not there any more")
             elif what in CHANGES:
                 self._operated(what)
+            elif what == "rows" and not right:
+                if all(self._differs(answer["value"], known) for known in (model, self._held_rows)):
+                    self.find(f"{what}: {self._differs(answer['value'], self._held_rows)}")
             elif what == "rows" and model is not None and not self.case.damage.rewrites and not self._grown:
                 if self._differs(answer["value"], model):
                     self.find(f"{what}: {self._differs(answer['value'], model)}")
             if not must_refuse:
                 self._check_copy(what, model)
             return False
-        if right and self.whole and self.lockable and not self.said[0]["ok"]:
+        if right and self.whole and self.lockable and not self.case.damage.traps:
             self.find(f"{what}: the store is as it was, found {answer['error']}: {answer['said']}")
-        if not right and (what in CHANGES or mode == "r") and "StoreChanged" not in answer["kinds"]:
+        kinds = {"StoreChanged"} | ({"CorruptStore"} if self.in_place else set())
+        if not right and (what in CHANGES or mode == "r") and not kinds & set(answer["kinds"]):
             self.find(f"{what}: found {answer['error']}: {answer['said']}, expected StoreChanged")
         return True
 
@@ -435,7 +455,11 @@ class Play:
             model |= frozenset(HELD)
         elif what == "build --force":
             model = frozenset(BUILT)
-        self.models[at] = frozenset(row for row in model if row[1] not in gone)
+        inode = self.after[f"{at}/catalog.mdb"].inode
+        for name in self.models:  # hard links, and what is mounted twice
+            if self.after[f"{name}/catalog.mdb"].inode == inode:
+                self.models[name] = frozenset(row for row in model if row[1] not in gone)
+                self.operated.add(name)
         if what in ("dedup --store", "fpstore add"):
             self._grown = len(DOCUMENTS)
 
@@ -503,16 +527,16 @@ class Play:
 
     def _replaced(self) -> set[Entry]:
         """What the one who was acknowledged has merged or replaced, which the store there has no need of any more."""
-        return {mark for _, mark in self.entries} if self.operated else set()
+        return {mark for _, mark in self.entries} | self.strays if self.operated else set()
 
     def _outside(self, now: dict[str, Seen]) -> None:
         """Nothing but the store at the path, and the one that the holder has, was touched."""
-        own = {self.at, self.held_at} - {None}
-        own_inodes = {
-            each.inode
-            for name, each in self.after.items()
-            if any(name in (f"{at}/catalog.mdb", f"{at}/writer.lock") for at in own)
-        }
+        places = {self.at, self.held_at} - {None}
+        inodes = {self.after[at].inode for at in places if at in self.after}
+        inodes |= {self.after[f"{at}/segments"].inode for at in places if f"{at}/segments" in self.after}
+        own = places | {name for name, each in self.after.items() if each.kind == stat.S_IFDIR and each.inode in inodes}
+        files = [f"{at}/{name}" for at in places for name in ("catalog.mdb", "writer.lock")]
+        own_inodes = {seen[name].inode for seen in (self.after, self._before) for name in files if name in seen}
         for name in sorted({*self.after, *now}):
             one, other = self.after.get(name), now.get(name)
             if any(name == at or name.startswith((f"{at}/", f"{at}.documents")) for at in own):

@@ -6,6 +6,7 @@ folder that is none of theirs. Each damage is what a person, a deploy, a backup 
 
 import ctypes
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -113,7 +114,8 @@ class Damage:
     """name: what is done. before: done before anybody opens the store, where it is about how the store lies.
 
     says: the errors one of which who opens the store anew must get, where that is known. rewrites: bytes are changed
-    under who has them open, whose answers may then be wrong (docs/reliability.md). needs_mounts: skipped without.
+    under who has them open, whose answers may then be wrong (docs/reliability.md). traps: something stands where the
+    store is about to make a file, so that changes may be refused. needs_mounts: skipped without.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Damage:
     before: Callable[[World], None] | None = None
     says: tuple[str, ...] = ()
     rewrites: bool = False
+    traps: bool = False
     needs_mounts: bool = False
 
 
@@ -130,7 +133,8 @@ def shell(name: str, command: str, *, before: str = "", says: str = "", rewrites
     def prepare(world: World) -> None:
         world.run(before)
 
-    return Damage(name, lambda world: world.run(command), prepare if before else None, tuple(says.split()), rewrites)
+    traps = re.search(r"live/aside|IDENTITY|mdb.new", command) is not None
+    return Damage(name, lambda world: world.run(command), prepare if before else None, tuple(says.split()), rewrites, traps)
 
 
 # --- The folder as a whole ---
@@ -248,7 +252,7 @@ IN_WAYS = {
     "missing": "rm live/FILE",
     "empty": ": > live/FILE",
     "empty, anew": "rm live/FILE; : > live/FILE",
-    "cut": "truncate -s $(($(stat -c %s live/FILE) / 2)) live/FILE",
+    "cut": "truncate -s $(($(stat -c %s live/FILE) / 20)) live/FILE",
     "a link to the victim's": "rm live/FILE; ln -s $PWD/victim/notes.txt live/FILE",
     "a hard link of the victim's": "rm live/FILE; ln victim/notes.txt live/FILE",
     "moved away, and a link to it": "mv live/FILE gone-file; ln -s $PWD/gone-file live/FILE",

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,14 @@ def _build(world: World) -> None:
     fpstore.build(world.live, *columns(BUILT), plan="flips-2:1,1", force=True).close()
 
 
+def _build_in_vain(world: World) -> None:
+    def parts() -> Iterator[object]:
+        yield columns(BUILT)[0]
+        raise fpstore.Error("the input ends in the middle", path="input")
+
+    fpstore.build(world.live, parts(), plan="flips-2:1,1", force=True).close()
+
+
 def _copy(world: World) -> None:
     with fpstore.open(world.live) as store:
         store.copy(world.folder / "copied")
@@ -101,6 +109,7 @@ NEWCOMERS: dict[str, Callable[[World], Any]] = {
     "open and compact": _opened("w", lambda store: store.compact()),
     "open and remove": _opened("w", lambda store: store.remove(ids=REMOVED)),
     "build --force": _build,
+    "build --force that fails": _build_in_vain,
     "copy": _copy,
     "fpstore verify": _command("verify", "{live}"),
     "fpstore stats": _command("stats", "{live}"),
