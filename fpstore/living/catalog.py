@@ -230,6 +230,8 @@ class Catalog:
         except StoreChanged:
             lock = f"found another {locks.WRITER_LOCK_NAME} or none, expected the one that this writer has locked"
             raise self.changed(self._difference() or lock) from None
+        if not appending and (how := self._difference()) is not None:
+            raise self.changed(how)
 
     def _difference(self) -> str | None:
         """How what lies under the path differs from what this has open, if it does."""
@@ -238,6 +240,8 @@ class Catalog:
             return f"found {there}, expected the folder that was opened there"
         if not self._environment.is_at(self.folder, FILE_NAME):
             return f"found another {FILE_NAME} or none, expected the one that was opened there"
+        if self._segments is not None and self.folder.identity_of(SEGMENTS) != self._segments.identity:
+            return f"found another folder {SEGMENTS} or none, expected the one that was opened there"
         return None
 
     @property
