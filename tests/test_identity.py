@@ -232,6 +232,16 @@ def test_a_catalog_replaced_under_a_writer_is_left_as_it_is(live: Path, new: Pat
         assert (live / "catalog.mdb").read_bytes() == (new / "catalog.mdb").read_bytes()
 
 
+def test_a_catalog_moved_away_with_a_link_in_its_place_is_not_written_to(live: Path) -> None:
+    with fpstore.open(live, "w") as store:
+        (live / "catalog.mdb").rename(live / "x")
+        (live / "catalog.mdb").symlink_to(live / "x")
+        before = tree(live)
+        with pytest.raises(StoreChanged, match=r"found another catalog\.mdb or none"):
+            store.add([1], [1])
+    assert tree(live) == before
+
+
 @pytest.mark.parametrize("name", ["flush", "compact"])
 def test_a_folder_of_segments_replaced_under_a_writer_is_left_as_it_is(live: Path, new: Path, name: str) -> None:
     aside = live.with_name("x")

@@ -1,6 +1,7 @@
 """Stores that are swapped, rolled back, merged, linked and torn under who has them open: nothing acknowledged is lost.
 
     python tools/check_identity.py [--match REGEX] [--every N] [--processes 2] [--dir DIR] [--keep] [--list]
+                                    [--plant path|links|sweep]
 
 Every damage of the table in tools/identity_damage.py is done to a store that nobody, a reader or the writer has open.
 Then that one goes on with it, or another process opens the path anew, or both. Afterwards:
@@ -12,7 +13,8 @@ Then that one goes on with it, or another process opens the path anew, or both. 
 - what could not be right is an error that names the cause and a file; no internal error, no hang, no dead process;
 - what is right, is done.
 
-One line for each finding, with the command that plays that case alone. Exit status 1 if there is any.
+One line for each finding, with the command that plays that case alone. Exit status 1 if there is any. --plant: a
+mistake that has to be found: nobody looks where the path leads, links are followed, what is not ours is removed.
 """
 
 import argparse
@@ -26,15 +28,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fpstore
-from fpstore.disk import Place, Folder
-from fpstore.living.catalog import Catalog
-from fpstore.segment.files import footer_crc
 from identity_damage import DAMAGES, STORES, Damage, Rows, World, make_template, may_mount, unmount_all
 from identity_play import (
     BUILT,
@@ -54,10 +52,31 @@ from identity_play import (
     rows_of,
 )
 
-HOLDERS = {"nobody": None, "a reader": "r", "the writer": "w", "a reader by a relative path": "r", "the writer by a relative path": "w"}
+import fpstore
+from fpstore import disk
+from fpstore.living import sweep
+from fpstore.living.catalog import Catalog
+from fpstore.segment.files import footer_crc
+
+HOLDERS = {
+    "nobody": None,
+    "a reader": "r",
+    "the writer": "w",
+    "a reader by a relative path": "r",
+    "the writer by a relative path": "w",
+}
 # What is right to say of a store, where there is something to say.
 NAMED = {"Error", "FileNotFoundError", "FileExistsError", "NotADirectoryError", "IsADirectoryError", "PermissionError"}
-REPLACED = {"open and compact", "open and flush", "build --force", "fpstore compact", "compact", "flush", "open and add", "add"}
+REPLACED = {
+    "open and compact",
+    "open and flush",
+    "build --force",
+    "fpstore compact",
+    "compact",
+    "flush",
+    "open and add",
+    "add",
+}
 
 
 class Case(NamedTuple):
@@ -201,6 +220,7 @@ class Play:
     shelf: Shelf
     template: dict[str, Rows]
     findings: list[str] = field(default_factory=list)
+    _names: dict[str, str] = field(default_factory=dict)
 
     def find(self, what: str) -> None:
         self.findings.append(what)
@@ -211,7 +231,7 @@ class Play:
         """What was found."""
         case, world = self.case, self.world
         players: list[Player] = []
-        models = {name: rows for name, rows in self.template.items()}
+        models = dict(self.template)
         if case.damage.before:
             case.damage.before(world)
         (world.folder / "elsewhere").mkdir()
@@ -254,6 +274,7 @@ class Play:
             digest = hashlib.blake2b(path.read_bytes(), digest_size=12).hexdigest()
             self.shelf.catalog(path, digest)
             known[digest] = models[name]
+            self._names[digest] = name
         return known
 
     def _damaged(self, held_inode: tuple[int, int] | None, live_before: str) -> None:
@@ -280,7 +301,9 @@ class Play:
         # The one that the holder has.
         self.held_at = None
         if held_inode is not None:
-            folders = [name for name, each in self.after.items() if each.kind == stat.S_IFDIR and each.inode == held_inode]
+            folders = [
+                name for name, each in self.after.items() if each.kind == stat.S_IFDIR and each.inode == held_inode
+            ]
             self.held_at = folders[0] if folders else None
         now = os.stat(world.live) if self.at else None
         same_folder = now is not None and (now.st_dev, now.st_ino) == held_inode
@@ -292,8 +315,15 @@ class Play:
         self.in_place = same_folder and same("catalog.mdb", "inode")
         here = self.in_place and same("segments", "inode")
         self.writer_locks = same("catalog.mdb", "inode")
+        # What is only added to the log may be, where the path leads to this very catalog.
+        self.same_catalog = self.writer_locks and same("catalog.mdb", "digest")
+        lock = before.get(f"{live_before}/writer.lock")
+        self.lock_inode = lock.inode if lock else None
         self.reader_is_right = here and same("catalog.mdb", "digest")
         self.writer_is_right = self.reader_is_right and same("writer.lock", "inode")
+        # A reader follows a later catalog of its store into another file.
+        later = {digest for digest, name in self._names.items() if name in ("live", "newer")}
+        self.may_follow = same_folder and seen is not None and seen.digest in later
 
     def _has_segments(self, store: str) -> bool:
         for name, mark in self.entries:
@@ -328,12 +358,16 @@ class Play:
             player = Player(newcomer(self.world))
             players.append(player)
             answer = player.ask(case.new)
-            failed_only &= self._came(case.new, answer, writer_holds=mode == "w" and (self.held_at == self.at or self.writer_locks))
+            failed_only &= self._came(
+                case.new, answer, writer_holds=mode == "w" and (self.held_at == self.at or self.writer_locks)
+            )
         if holder is None:
             return
         if case.held in NEWCOMERS:
             answer = holder.ask(case.held)
-            failed_only &= self._came(case.held, answer, writer_holds=mode == "w" and (self.held_at == self.at or self.writer_locks))
+            failed_only &= self._came(
+                case.held, answer, writer_holds=mode == "w" and (self.held_at == self.at or self.writer_locks)
+            )
         elif case.held != "close":
             answer = holder.ask(case.held)
             failed_only &= self._went_on(case.held, answer, mode)
@@ -356,11 +390,15 @@ class Play:
             one, other = self.after.get(name), now.get(name)
             if name == "copied" or name.startswith("copied/") or name.endswith("writer.lock"):
                 continue
-            if one is not None and one.inode == self._before["stores/live/writer.lock"].inode:
+            if one is not None and one.inode == self.lock_inode:
                 continue
             if one is None and self.in_place and name.endswith(".new"):
                 continue  # which the next writer removes
-            if one is None or other is None or (one.digest, one.mode, one.inode) != (other.digest, other.mode, other.inode):
+            if (
+                one is None
+                or other is None
+                or (one.digest, one.mode, one.inode) != (other.digest, other.mode, other.inode)
+            ):
                 self.find(f"changed by who was to change nothing: {name}")
 
     def _came(self, what: str, answer: Answer, *, writer_holds: bool) -> bool:
@@ -377,8 +415,8 @@ class Play:
             if model is None and what != "fpstore stats":
                 self.find(f"{what}: no error, though the catalog there is no store's")
                 return False
-            if what in ("open to read", "open to write") and self._differs(answer["value"], model):
-                self.find(f"{what}: {self._differs(answer['value'], model)}")
+            if what in ("open to read", "open to write"):
+                self._expect_rows(what, answer, model)
             if changes:
                 self._operated(what)
             self._check_copy(what, model)
@@ -402,7 +440,8 @@ class Play:
         right = self.writer_is_right if mode == "w" else self.reader_is_right
         model = self.models.get(self.held_at) if self.held_at else None
         if answer["ok"]:
-            must_refuse = not right and (what in CHANGES or not self.in_place)
+            appends = mode == "w" and what in ("add", "add_if_new", "remove") and self.same_catalog
+            must_refuse = not right and not appends and (what in CHANGES or not (self.in_place or self.may_follow))
             if mode == "w" and what not in CHANGES:
                 pass  # a writer knows what it has acknowledged, and looks before it writes
             elif must_refuse:
@@ -410,17 +449,17 @@ class Play:
             elif what in CHANGES:
                 self._operated(what)
             elif what == "rows" and not right:
-                if all(self._differs(answer["value"], known) for known in (model, self._held_rows)):
+                known = (model, self._held_rows)
+                if not self._grown and all(self._differs(answer["value"], each) for each in known):
                     self.find(f"{what}: {self._differs(answer['value'], self._held_rows)}")
-            elif what == "rows" and model is not None and not self.case.damage.rewrites and not self._grown:
-                if self._differs(answer["value"], model):
-                    self.find(f"{what}: {self._differs(answer['value'], model)}")
+            elif what == "rows" and not (self.case.damage.rewrites or self._grown):
+                self._expect_rows(what, answer, model)
             if not must_refuse:
                 self._check_copy(what, model)
             return False
         if right and self.whole and self.lockable and not self.case.damage.traps:
             self.find(f"{what}: the store is as it was, found {answer['error']}: {answer['said']}")
-        kinds = {"StoreChanged"} | ({"CorruptStore"} if self.in_place else set())
+        kinds = {"StoreChanged"} | ({"CorruptStore"} if self.in_place or self.may_follow else set())
         if not right and (what in CHANGES or mode == "r") and not kinds & set(answer["kinds"]):
             self.find(f"{what}: found {answer['error']}: {answer['said']}, expected StoreChanged")
         return True
@@ -432,6 +471,10 @@ class Play:
         of = [name for name, known in self._known.items() if known == rows]
         which = f", the rows of the catalog {of[0]}" if of else ""
         return f"found {len(rows)} rows, {len(model - rows)} missing and {len(rows - model)} too many{which}"
+
+    def _expect_rows(self, what: str, answer: Answer, model: Rows | None) -> None:
+        if difference := self._differs(answer["value"], model):
+            self.find(f"{what}: {difference}")
 
     def _check_copy(self, what: str, model: Rows | None) -> None:
         copied = self.world.folder / "copied"
@@ -491,6 +534,7 @@ class Play:
         pool = self._segments_in(now)
         self._outside(now)
         # Each catalog that there was, with segments from wherever they lie.
+        self._find_out(now, pool)
         replaced = self._replaced()
         for digest, model in self._known.items():
             marks = self.shelf.catalog(Path(), digest) or []
@@ -498,7 +542,8 @@ class Play:
             if lost:
                 self.find(f"segments of the store of {len(model)} rows are gone: {', '.join(lost)}")
         # Each store where it lies now.
-        for at, model in self.models.items():
+        for at, expected in self.models.items():
+            model = expected
             seen = now.get(f"{at}/catalog.mdb")
             if model is None or (seen and self.after[f"{at}/catalog.mdb"].digest == seen.digest):
                 continue
@@ -520,6 +565,20 @@ class Play:
         moved = [name for name in now if "/aside/" in name and name not in self.after]
         if moved and not any(self._warned()):
             self.find(f"moved without a warning: {', '.join(moved)}")
+
+    def _find_out(self, now: dict[str, Seen], pool: dict[Entry, Path]) -> None:
+        """An error of a build does not tell whether it came after the store was replaced."""
+        seen = now.get(f"{self.at}/catalog.mdb")
+        if (
+            self.case.new == "build --force"
+            and not self.said[0]["ok"]
+            and self.at
+            and seen
+            and self.models.get(self.at)
+        ):
+            self.shelf.catalog(self.world.folder / self.at / "catalog.mdb", seen.digest)
+            if self.shelf.rows(seen.digest, pool) == frozenset(BUILT):
+                self._operated("build --force")
 
     def _warned(self) -> Iterator[bool]:
         for answer in self.said:
@@ -548,8 +607,12 @@ class Play:
             if one is not None and other is not None:
                 if one.inode in own_inodes:
                     continue  # a hard link of the very file
-                times = stat.S_IFDIR != one.kind or "victim" in name
-                if one.digest == other.digest and one.mode == other.mode and (one.changed_ns == other.changed_ns or not times):
+                times = one.kind != stat.S_IFDIR or "victim" in name
+                if (
+                    one.digest == other.digest
+                    and one.mode == other.mode
+                    and (one.changed_ns == other.changed_ns or not times)
+                ):
                     continue
             what = "made" if one is None else "removed" if other is None else "changed"
             self.find(f"outside the store, {what}: {name}")
@@ -573,6 +636,25 @@ def play(case: Case, folder: Path, template: Path, models: dict[str, Rows], shel
 # --- All of them ---
 
 
+def _remove_all(catalog: Catalog, names: Sequence[str]) -> None:
+    for name in names:
+        catalog.segments.unlink(name)
+
+
+def plant(mistake: str) -> None:
+    """Put a mistake into the store, for this process and those that it forks."""
+    if mistake == "path":
+        Catalog.expect_here = lambda *_, **__: None  # type: ignore[method-assign]
+    elif mistake == "links":
+        disk._FILE_FLAGS &= ~os.O_NOFOLLOW
+        disk._FOLDER_FLAGS &= ~os.O_NOFOLLOW
+    elif mistake == "sweep":
+        sweep._set_aside = _remove_all
+
+
+PLANTS = ("path", "links", "sweep")
+
+
 def chosen_cases(match: str, every: int) -> list[Case]:
     cases = [case for case in all_cases() if re.search(match, case.name)]
     return cases[::every]
@@ -583,6 +665,7 @@ def work(number: int, arguments: argparse.Namespace, cases: list[Case], folder: 
     own = folder / str(number)
     own.mkdir()
     mounts = may_mount()
+    plant(arguments.plant)
     template = folder / "template"
     with Catalog.open(template / "live") as catalog:
         identity = catalog.state().identity[:16]
@@ -642,8 +725,11 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
             for finding in record["findings"]:
                 counts["findings"] += 1
                 kinds[re.sub(r"\S*/\S*|\d+", "", finding)[:70]] += 1
-                print(f"FOUND {finding}\n      python {sys.argv[0]} --match '^{re.escape(record['name'])}$'"
-                      + f"  {record.get('folder', '')}", flush=True)
+                print(
+                    f"FOUND {finding}\n      python {sys.argv[0]} --match '^{re.escape(record['name'])}$'"
+                    + f"  {record.get('folder', '')}",
+                    flush=True,
+                )
     lost = 0
     for _ in range(arguments.processes):
         lost += os.wait()[1] != 0
@@ -653,7 +739,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
         for kind, count in kinds.most_common():
             print(f"{count:6} {kind}")
     damages = len({case.damage.name for case in cases})
-    print(f"{counts['cases']} cases of {damages} damages, {counts['findings']} findings" + ", a process died" * bool(lost))
+    print(
+        f"{counts['cases']} cases of {damages} damages, {counts['findings']} findings" + ", a process died" * bool(lost)
+    )
     expected = len(cases) - sum(skipped.values())
     return int(bool(counts["findings"]) or lost > 0 or counts["cases"] != expected)
 
@@ -665,8 +753,9 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2, help="how many at once; default 2")
     parser.add_argument("--dir", type=Path, help="where the stores go; default: temporary")
     parser.add_argument("--keep", action="store_true", help="leave the folders of findings there")
+    parser.add_argument("--plant", choices=PLANTS, default="", help="a mistake that has to be found")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
-    parser.add_argument("--kinds", action="store_true", help="count the findings by what they say")
+    parser.add_argument("--kinds", action="store_true", help="count the findings by what they say, too")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fpstore-identity-", dir=arguments.dir))
     try:

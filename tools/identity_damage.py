@@ -1,4 +1,4 @@
-"""What is done to the files of a store under tools/check_identity.py: the table of damages, and the stores it is done to.
+"""What is done to the files of a store under tools/check_identity.py: the table of damages, and the stores.
 
 Beside the store `live` lie `older` and `newer`, copies of it of other moments, `other`, another store, and `victim`, a
 folder that is none of theirs. Each damage is what a person, a deploy, a backup or a stranger does with cp, mv and ln.
@@ -19,13 +19,22 @@ import numpy as np
 import fpstore
 from fpstore.living.sizes import LivingSizes
 from fpstore.text import DEFAULT
+from fpstore.types import Array
 
 Rows = frozenset[tuple[int, int]]
 # Nothing is merged that nobody asks for, so that the stores have several segments each.
 SIZES = LivingSizes(growth=0)
 STORES = ("live", "older", "newer", "other")
 VICTIM_FILES = ("notes.txt", "00000001.fpseg", "00000009.fpseg", "catalog.mdb")
-_MS_BIND, _MS_REC, _MS_PRIVATE, _MS_REMOUNT, _MS_RDONLY, _MNT_DETACH, _CLONE_NEWNS = 4096, 16384, 1 << 18, 32, 1, 2, 1 << 17
+_MS_BIND, _MS_REC, _MS_PRIVATE, _MS_REMOUNT, _MS_RDONLY, _MNT_DETACH, _CLONE_NEWNS = (
+    4096,
+    16384,
+    1 << 18,
+    32,
+    1,
+    2,
+    1 << 17,
+)
 
 
 def some_rows(seed: int, count: int) -> list[tuple[int, int]]:
@@ -34,7 +43,7 @@ def some_rows(seed: int, count: int) -> list[tuple[int, int]]:
     return [(key, 1000 * seed + index) for index, key in enumerate(keys)]
 
 
-def columns(rows: list[tuple[int, int]]) -> tuple[object, object]:
+def columns(rows: list[tuple[int, int]]) -> tuple[Array, Array]:
     return np.array([key for key, _ in rows], dtype=np.uint64), np.array([number for _, number in rows], np.uint64)
 
 
@@ -67,7 +76,7 @@ def make_template(folder: Path) -> dict[str, Rows]:
     folder.mkdir()
     models: dict[str, Rows] = {}
     path = folder / "live"
-    recipe = DEFAULT.to_json()
+    recipe = dict[str, object](DEFAULT.to_json())
     rows = [some_rows(seed, 30) for seed in range(1, 8)]
     fpstore.create(path, plan="flips-2:1,1", recipe=recipe).close()
     with fpstore.Store(path, "w", sizes=SIZES) as store:
@@ -134,8 +143,12 @@ def shell(name: str, command: str, *, before: str = "", says: str = "", rewrites
         world.run(before)
 
     traps = re.search(r"live/aside|IDENTITY|mdb.new", command) is not None
-    return Damage(name, lambda world: world.run(command), prepare if before else None, tuple(says.split()), rewrites, traps)
+    return Damage(
+        name, lambda world: world.run(command), prepare if before else None, tuple(says.split()), rewrites, traps
+    )
 
+
+FOREIGN = "cp other/segments/00000002.fpseg live/segments/00000099.fpseg; "
 
 # --- The folder as a whole ---
 
@@ -169,7 +182,9 @@ FOLDERS = [
     shell("the parent swapped with an equal one", "cd ..; cp -a stores x; mv stores y; mv x stores"),
     shell("through a link that is re-pointed", "ln -sfn other live", before="mv live real; ln -s real live"),
     shell("through a link re-pointed to an older copy", "ln -sfn older live", before="mv live real; ln -s real live"),
-    shell("through a link re-pointed to a copy", "cp -a real x; ln -sfn x live", before="mv live real; ln -s real live"),
+    shell(
+        "through a link re-pointed to a copy", "cp -a real x; ln -sfn x live", before="mv live real; ln -s real live"
+    ),
     shell("through a link that is removed", "rm live", before="mv live real; ln -s real live"),
     shell("through a link, its aim renamed", "mv real x", before="mv live real; ln -s real live"),
     shell("through a link that stays", "true", before="mv live real; ln -s real live"),
@@ -198,30 +213,48 @@ FOLDERS = [
     shell("segments of an older copy, exactly", "rm -r live/segments; cp -a older/segments live/segments"),
     shell("segments of a newer copy, exactly", "rm -r live/segments; cp -a newer/segments live/segments"),
     shell("segments of another store, exactly", "rm -r live/segments; cp -a other/segments live/segments"),
-    shell("catalogs of two stores swapped", "mv live/catalog.mdb x; mv other/catalog.mdb live/; mv x other/catalog.mdb"),
+    shell(
+        "catalogs of two stores swapped", "mv live/catalog.mdb x; mv other/catalog.mdb live/; mv x other/catalog.mdb"
+    ),
     shell("segments of two stores swapped", "mv live/segments x; mv other/segments live/; mv x other/segments"),
     shell("catalog and lock of an older copy", "cp older/catalog.mdb older/writer.lock live/", rewrites=True),
     shell("all segments removed", "rm live/segments/*", says="CorruptStore"),
-    shell("the last two segments swapped", "cd live/segments; mv 00000003.fpseg x; mv 00000004.fpseg 00000003.fpseg; "
-          "mv x 00000004.fpseg", says="CorruptStore"),
+    shell(
+        "the last two segments swapped",
+        "cd live/segments; mv 00000003.fpseg x; mv 00000004.fpseg 00000003.fpseg; mv x 00000004.fpseg",
+        says="CorruptStore",
+    ),
     # --- What is not its own, within it ---
     shell("a segment of another store beside its own", "cp other/segments/00000002.fpseg live/segments/00000099.fpseg"),
-    shell("the victim's segment linked in beside its own", "ln -s ../../victim/00000009.fpseg live/segments/00000099.fpseg"),
+    shell(
+        "the victim's segment linked in beside its own",
+        "ln -s ../../victim/00000009.fpseg live/segments/00000099.fpseg",
+    ),
     shell("the victim's segment hard-linked beside its own", "ln victim/00000009.fpseg live/segments/00000099.fpseg"),
     shell("a folder with the name of a segment", "mkdir live/segments/00000099.fpseg"),
     shell("a pipe with the name of a segment", "mkfifo live/segments/00000099.fpseg"),
     shell("files of other names", "echo x > live/segments/README; echo x > live/README; mkdir live/backup"),
-    shell("a foreign segment, and aside is a link to the victim's folder",
-          "cp other/segments/00000002.fpseg live/segments/00000099.fpseg; ln -s ../victim live/aside"),
-    shell("a foreign segment, and aside is a file",
-          "cp other/segments/00000002.fpseg live/segments/00000099.fpseg; echo x > live/aside"),
-    shell("a foreign segment, and aside is a pipe",
-          "cp other/segments/00000002.fpseg live/segments/00000099.fpseg; mkfifo live/aside"),
-    shell("a foreign segment, and aside has that name",
-          "cp other/segments/00000002.fpseg live/segments/00000099.fpseg; mkdir live/aside; echo x > live/aside/00000099.fpseg"),
-    shell("a foreign segment, and aside has links of that name",
-          "cp other/segments/00000002.fpseg live/segments/00000099.fpseg; mkdir live/aside; "
-          "ln -s ../../victim/notes.txt live/aside/00000099.fpseg; ln -s ../../victim/notes.txt live/aside/00000099.fpseg.1"),
+    shell(
+        "a foreign segment, and aside is a link to the victim's folder",
+        FOREIGN + "ln -s ../victim live/aside",
+    ),
+    shell(
+        "a foreign segment, and aside is a file",
+        FOREIGN + "echo x > live/aside",
+    ),
+    shell(
+        "a foreign segment, and aside is a pipe",
+        FOREIGN + "mkfifo live/aside",
+    ),
+    shell(
+        "a foreign segment, and aside has that name",
+        FOREIGN + "mkdir live/aside; echo x > live/aside/00000099.fpseg",
+    ),
+    shell(
+        "a foreign segment, and aside has links of that name",
+        FOREIGN + "mkdir live/aside; "
+        "for n in 00000099.fpseg 00000099.fpseg.1; do ln -s ../../victim/notes.txt live/aside/$n; done",
+    ),
     shell("a foreign lock file of LMDB, a link", "ln -s ../victim/notes.txt live/catalog.mdb-lock"),
     shell("a link where a new catalog is made", "ln -s ../victim/notes.txt live/catalog.mdb.new"),
     shell("a hard link where a new catalog is made", "ln victim/notes.txt live/catalog.mdb.new"),
@@ -237,7 +270,9 @@ for _kind, _make in {
 }.items():
     _names = " ".join(f"0000000{number}.fpseg" for number in range(5, 10))
     FOLDERS += [
-        shell(f"{_kind} where the next segments get their names", f"for n in {_names}; do {_make} live/segments/$n; done"),
+        shell(
+            f"{_kind} where the next segments get their names", f"for n in {_names}; do {_make} live/segments/$n; done"
+        ),
         shell(
             f"{_kind} where the next segments are written",
             f"for n in {_names}; do {_make} live/segments/$n.IDENTITY.new; done",
@@ -286,10 +321,26 @@ def _file_damages(files: tuple[str, ...]) -> list[Damage]:
 
 
 SEGMENTS = [
-    shell("segments a link to the victim's", "mv live/segments gone; ln -s ../victim/segments live/segments", says="CorruptStore"),
-    shell("segments a link to another store's", "mv live/segments gone; ln -s ../other/segments live/segments", says="CorruptStore"),
-    shell("segments a link to an older copy's", "mv live/segments gone; ln -s ../older/segments live/segments", says="CorruptStore"),
-    shell("segments moved away, and a link to them", "mv live/segments gone; ln -s ../gone live/segments", says="CorruptStore"),
+    shell(
+        "segments a link to the victim's",
+        "mv live/segments gone; ln -s ../victim/segments live/segments",
+        says="CorruptStore",
+    ),
+    shell(
+        "segments a link to another store's",
+        "mv live/segments gone; ln -s ../other/segments live/segments",
+        says="CorruptStore",
+    ),
+    shell(
+        "segments a link to an older copy's",
+        "mv live/segments gone; ln -s ../older/segments live/segments",
+        says="CorruptStore",
+    ),
+    shell(
+        "segments moved away, and a link to them",
+        "mv live/segments gone; ln -s ../gone live/segments",
+        says="CorruptStore",
+    ),
     shell("segments missing", "mv live/segments gone", says="CorruptStore"),
     shell("segments a file", "mv live/segments gone; echo x > live/segments", says="CorruptStore"),
     shell("segments a pipe", "mv live/segments gone; mkfifo live/segments", says="CorruptStore"),

@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from identity_damage import SIZES, World, columns, some_rows
 
 import fpstore
 from fpstore.cli import main as command_line
-from identity_damage import SIZES, World, columns, some_rows
 
 ANSWER_SECONDS = 45.0
 # Longer than a reader may take to notice that its path leads elsewhere.
 NOTICE_SECONDS = 0.12
 EARLY, HELD, NEW, BUILT = (some_rows(seed, 4) for seed in (21, 22, 23, 24))
-DOCUMENTS = [f"document {number} has words {number * 7919} of its own {number * 104729} and more" for number in range(3)]
+DOCUMENTS = [
+    f"document {number} has words {number * 7919} of its own {number * 104729} and more" for number in range(3)
+]
 REMOVED = columns(some_rows(2, 30)[:3])[1]
 LATE = columns(some_rows(2, 30)[3:5])[1]
 
@@ -35,13 +37,17 @@ Answer = dict[str, Any]
 
 
 def rows_of(store: fpstore.Store) -> list[list[int]]:
-    """All that a store holds, sorted."""
-    return sorted([key, number] for keys, ids in store.rows() for key, number in zip(keys.tolist(), ids.tolist(), strict=True))
+    """All that a store with ids holds, sorted."""
+    found = []
+    for keys, ids in store.rows():
+        assert ids is not None
+        found += [[key, number] for key, number in zip(keys.tolist(), ids.tolist(), strict=True)]
+    return sorted(found)
 
 
 def _probed(store: fpstore.Store, queries: list[tuple[int, int]]) -> list[list[int]]:
     found = store.probe_many(np.array([key for key, _ in queries], dtype=np.uint64), 0, threads=1)
-    return sorted([match.fingerprint, match.id] for match in found)
+    return sorted([match.fingerprint, match.id or 0] for match in found)
 
 
 QUERIES = [some_rows(seed, 30)[number] for seed in (2, 3, 4, 5, 7) for number in (7, 9)]
@@ -165,7 +171,13 @@ class Player:
             ready = select.select([self._hear], [], [], max(0.0, deadline - time.monotonic()))[0]
             if not ready:
                 os.kill(self.pid, signal.SIGKILL)
-                return {"ok": False, "error": "HANG", "kinds": [], "said": f"no answer in {ANSWER_SECONDS} s", "file": ""}
+                return {
+                    "ok": False,
+                    "error": "HANG",
+                    "kinds": [],
+                    "said": f"no answer in {ANSWER_SECONDS} s",
+                    "file": "",
+                }
             piece = os.read(self._hear, 1 << 20)
             if not piece:
                 status = os.waitpid(self.pid, 0)[1]
@@ -198,7 +210,7 @@ def _serve(play: Callable[[str], Answer], told: int, said: int) -> None:
         status = 0
     finally:
         if status:
-            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+            sys.excepthook(*sys.exc_info())
         os._exit(status)
 
 
