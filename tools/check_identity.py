@@ -536,14 +536,13 @@ class Play:
         # Each catalog that there was, with segments from wherever they lie.
         self._find_out(now, pool)
         replaced = self._replaced()
-        for digest, model in self._known.items():
+        for digest, rows in self._known.items():
             marks = self.shelf.catalog(Path(), digest) or []
             lost = [name for name, mark in marks if mark in self.pool and mark not in pool and mark not in replaced]
             if lost:
-                self.find(f"segments of the store of {len(model)} rows are gone: {', '.join(lost)}")
+                self.find(f"segments of the store of {len(rows)} rows are gone: {', '.join(lost)}")
         # Each store where it lies now.
-        for at, expected in self.models.items():
-            model = expected
+        for at, model in self.models.items():
             seen = now.get(f"{at}/catalog.mdb")
             if model is None or (seen and self.after[f"{at}/catalog.mdb"].digest == seen.digest):
                 continue
