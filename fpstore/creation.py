@@ -18,7 +18,8 @@ from fpstore.building.rows import Build
 from fpstore.disk import Folder, Place, naming, write_all
 from fpstore.errors import CorruptStore
 from fpstore.living import changes
-from fpstore.living.catalog import SEGMENTS, Catalog, Log, create_catalog
+from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
+from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings, new_identity
 from fpstore.living.sweep import name_segment, remove_replaced, remove_unpublished, sweep_segments, unpublished_place

@@ -21,6 +21,7 @@ from fpstore import CorruptStore, NotAStore, StoreChanged
 from fpstore.living import catalog as catalogs
 from fpstore.living import reader as readers
 from fpstore.living.catalog import Catalog
+from fpstore.living.records import Log
 from fpstore.living.writer import Writer
 from fpstore.types import Ids, Keys
 
@@ -261,6 +262,15 @@ def test_a_folder_of_segments_replaced_under_a_writer_is_left_as_it_is(live: Pat
     assert rows_of(new) == MORE_ROWS
 
 
+def test_a_folder_of_segments_replaced_under_a_reader_is_noticed(live: Path) -> None:
+    with fpstore.open(live) as store:
+        shutil.copytree(live / "segments", live / "x")
+        (live / "segments").rename(live / "y")
+        (live / "x").rename(live / "segments")
+        with pytest.raises(StoreChanged, match="found another folder segments or none"):
+            store.probe(1)
+
+
 def test_a_segment_replaced_under_a_writer_is_not_merged_for_its_name(live: Path, new: Path) -> None:
     name = "segments/00000001.fpseg"
     sound = (live / name).read_bytes()
@@ -300,7 +310,7 @@ def test_the_state_of_an_earlier_moment_is_told_from_a_later_one(live: Path) -> 
             assert state.follows(state) is True
             reader._living.snapshot = dataclasses.replace(reader._living.snapshot, state=state)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(Catalog, "read", lambda *_: catalogs.Log(later, (), None))  # noqa: B023
+                patch.setattr(Catalog, "read", lambda *_: Log(later, (), None))  # noqa: B023
                 reader._living._stamp = None
                 expected = f"store {'0' * 32}, expected" if name == "origin" else f"an earlier moment .*{name} 0"
                 with pytest.raises(StoreChanged, match=f"^{live}: found the catalog of {expected}"):

@@ -29,7 +29,7 @@ def test_nothing_acknowledged_is_lost_whatever_is_done_to_the_files() -> None:
     ("mistake", "cases", "finding"),
     [
         ("path", "^replaced by another store, a deploy / the writer / compact", "though the store is not there"),
-        ("links", "^writer.lock a link to the victim's / nobody / - / open and add", "outside the store, "),
+        ("links", "aside is a link to the victim's folder / nobody / - / open to write", "outside the store, "),
         ("sweep", "^cp -rn of a newer copy into it / nobody / - / open to write", "are gone: 0000000"),
     ],
 )

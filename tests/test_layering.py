@@ -49,6 +49,7 @@ FOLDERS = {
         "header",
         "locks",
         "environment",
+        "records",
         "catalog",
         "removals",
         "live",

@@ -12,9 +12,10 @@ from helpers import KINDS, queries_near, uniform
 import fpstore
 from fpstore import Store
 from fpstore.living import changes, live
-from fpstore.living.catalog import Catalog, Log
+from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.opening import open_snapshot
+from fpstore.living.records import Log
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
 from fpstore.living.writer import Writer
 from fpstore.query import batch

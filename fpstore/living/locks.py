@@ -24,7 +24,7 @@ WRITER_LOCK_NAME = "writer.lock"
 
 # How long a writer waits for a reader. One is inside for some milliseconds, unless it was stopped there.
 GATE_WAIT_S = 30.0
-GATE_LOOK_S = 0.0005, 0.02
+GATE_LOOK_S = 0.0001, 0.005
 MAX_ATTEMPTS = 8
 
 _GATES = 3
@@ -129,14 +129,14 @@ class WriterLock:
             if not _try_lock(fd, CATALOG_NAME):
                 raise self._taken(fd)
             self._folder.rename(temporary, CATALOG_NAME)
-        except BaseException:
-            os.close(fd)
-            raise
-        before = self._held.get(CATALOG_NAME)
-        self._held[CATALOG_NAME] = (fd, _identity(fd))
-        self._unsynced = True
-        if before is not None:
-            os.close(before[0])
+        finally:  # a rename can fail when it is done
+            if self._folder.identity_of(CATALOG_NAME) == _identity(fd):
+                before = self._held.get(CATALOG_NAME)
+                self._held[CATALOG_NAME] = (fd, _identity(fd))
+                self._unsynced = True
+                fd = -1 if before is None else before[0]
+            if fd >= 0:
+                os.close(fd)
         self.check()
 
     def release(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore
 from fpstore.living.catalog import Catalog
+from fpstore.living.environment import remove_unfinished
 from fpstore.living.state import State
 from fpstore.segment.entry import SegmentEntry, is_segment_name, is_unpublished_name, segment_name, unpublished_name
 from fpstore.segment.files import footer_crc
@@ -47,6 +48,7 @@ def sweep_segments(catalog: Catalog, kept: Collection[str] = ()) -> None:
     """
     catalog.expect_here()
     state = catalog.state()
+    remove_unfinished(catalog.folder)
     remove_unpublished(catalog, state, kept)
     remove_replaced(catalog, state)
     live = {entry.name for entry in state.segments}

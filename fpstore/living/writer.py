@@ -225,6 +225,10 @@ class Writer:
                 if len(parts) > 1 or self._removal_count(parts):
                     self._start_merge(parts)
             self._wait_for_merge()
+            with self._ready(), self._uncertain():
+                self._write(self._deferred)
+                self._catalog.compact()
+                self.snapshot = dataclasses.replace(self.snapshot, state=self._catalog.state())
         finally:
             self._merge_progress = None
 
