@@ -30,7 +30,7 @@ def test_nothing_acknowledged_is_lost_whatever_is_done_to_the_files() -> None:
     [
         ("path", "^replaced by another store, a deploy / the writer / compact", "though the store is not there"),
         ("links", "aside is a link to the victim's folder / nobody / - / open to write", "outside the store, "),
-        ("sweep", "^cp -rn of a newer copy into it / nobody / - / open to write", "are gone: 0000000"),
+        ("sweep", "^mv -n of a newer copy.s segments into it / nobody / - / open to write", "are gone: 0000000"),
     ],
 )
 def test_a_mistake_that_is_planted_is_found(mistake: str, cases: str, finding: str) -> None:
