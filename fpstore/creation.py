@@ -24,7 +24,7 @@ from fpstore.living.mending import make_again
 from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings, new_identity
-from fpstore.living.sweep import name_segment, remove_own, sweep_segments, unpublished_place
+from fpstore.living.sweep import name_segment, remove_replaced, remove_unpublished, sweep_segments, unpublished_place
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.segment.entry import SegmentEntry, segment_name
@@ -153,7 +153,7 @@ def _replace(
         if mode is not None:
             _change_mode(catalog, mode)
         catalog.make_segments()
-        remove_own(catalog, state)
+        remove_unpublished(catalog, state)  # not the strays: where this fails, another catalog may be put back
         try:
             place = unpublished_place(catalog, state.next_segment, state.identity)
             plan, entry = build.write(place, catalog.folder.reach, report, state.next_change)
@@ -167,7 +167,10 @@ def _replace(
             )
         except BaseException:
             if not catalog.has_changed:
-                remove_own(catalog, catalog.state())
+                now = catalog.state()
+                remove_unpublished(catalog, now)
+                own = tuple(entry for entry in now.strays if entry not in state.strays)
+                remove_replaced(catalog, dataclasses.replace(now, strays=own))
             raise
         sweep_segments(catalog)
 

@@ -97,6 +97,10 @@ class Folder:
             return _identity(os.stat(path)) == self.identity
         except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError as error:
+            if error.errno != errno.ELOOP:  # a link that leads to itself leads nowhere
+                raise
+            return False
 
     def identity_of(self, name: str) -> FileIdentity | None:
         """Which file has that name here, a link being itself; None where nothing has."""

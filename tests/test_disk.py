@@ -63,6 +63,9 @@ def test_a_path_that_leads_nowhere_is_no_longer_its_own(path: Path) -> None:
         assert not folder.is_at(path)
         path.write_bytes(b"")
         assert not folder.is_at(path / "under")
+        path.unlink()
+        path.symlink_to(path)
+        assert not folder.is_at(path)
 
 
 def test_the_path_itself_may_be_a_link(path: Path, tmp_path: Path) -> None:

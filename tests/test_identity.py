@@ -232,6 +232,57 @@ def test_a_catalog_replaced_under_a_writer_is_left_as_it_is(live: Path, new: Pat
         assert (live / "catalog.mdb").read_bytes() == (new / "catalog.mdb").read_bytes()
 
 
+def test_a_catalog_moved_away_with_a_link_in_its_place_is_not_written_to(live: Path) -> None:
+    with fpstore.open(live, "w") as store:
+        (live / "catalog.mdb").rename(live / "x")
+        (live / "catalog.mdb").symlink_to(live / "x")
+        before = tree(live)
+        with pytest.raises(StoreChanged, match=r"found another catalog\.mdb or none"):
+            store.add([1], [1])
+    assert tree(live) == before
+
+
+@pytest.mark.parametrize("name", ["flush", "compact"])
+def test_a_folder_of_segments_replaced_under_a_writer_is_left_as_it_is(live: Path, new: Path, name: str) -> None:
+    aside = live.with_name("x")
+    with fpstore.open(live, "w") as store:
+        store.add(MORE[:10], ids_from(5000, 10))
+        (live / "segments").rename(aside)
+        (new / "segments").rename(live / "segments")
+        aside.rename(new / "segments")
+        before = tree(live.parent)
+        with pytest.raises(StoreChanged, match="found another folder segments or none"):
+            CHANGES[name](store)
+    assert tree(live.parent) == before
+    (live / "segments").rename(aside)
+    (new / "segments").rename(live / "segments")
+    aside.rename(new / "segments")
+    assert rows_of(live) == SOME_ROWS | rows(MORE[:10], ids_from(5000, 10))
+    assert rows_of(new) == MORE_ROWS
+
+
+def test_a_folder_of_segments_replaced_under_a_reader_is_noticed(live: Path) -> None:
+    with fpstore.open(live) as store:
+        shutil.copytree(live / "segments", live / "x")
+        (live / "segments").rename(live / "y")
+        (live / "x").rename(live / "segments")
+        with pytest.raises(StoreChanged, match="found another folder segments or none"):
+            store.probe(1)
+
+
+def test_a_segment_replaced_under_a_writer_is_not_merged_for_its_name(live: Path, new: Path) -> None:
+    name = "segments/00000001.fpseg"
+    sound = (live / name).read_bytes()
+    with fpstore.open(live, "w") as store:
+        store.add(MORE[:10], ids_from(5000, 10))
+        shutil.copy(new / name, live / "x")
+        (live / "x").rename(live / name)
+        with pytest.raises(CorruptStore, match="not the segment that the catalog names"):
+            store.compact()
+    (live / name).write_bytes(sound)
+    assert rows_of(live) == SOME_ROWS | rows(MORE[:10], ids_from(5000, 10))
+
+
 def test_an_earlier_catalog_put_back_under_a_reader_and_a_writer_is_noticed(live: Path) -> None:
     early = (live / "catalog.mdb").read_bytes()
     with fpstore.open(live, "w") as store:
@@ -367,6 +418,23 @@ def test_a_build_by_force_removes_only_what_the_store_made(live: Path) -> None:
     assert rows_of(live) == MORE_ROWS
     assert {each.name for each in (live / "segments").iterdir()} == {"00000002.fpseg"}
     assert (live / "aside" / "00000007.fpseg").read_bytes() == b"mine"
+
+
+def test_a_build_by_force_that_fails_removes_nothing_that_another_catalog_needs(live: Path, tmp_path: Path) -> None:
+    shutil.copytree(live, tmp_path / "restored")
+    with fpstore.open(live, "w") as store:
+        store.add(MORE, ids_from(300, 300))
+        store.compact()  # this catalog says that the first segment is to go
+    shutil.copy(live / "catalog.mdb", tmp_path / "restored" / "catalog.mdb")
+    before = tree(tmp_path / "restored" / "segments")
+
+    def parts() -> Any:
+        yield MORE
+        raise fpstore.Error("the input ends in the middle")
+
+    with pytest.raises(fpstore.Error, match="in the middle"):
+        fpstore.build(tmp_path / "restored", parts(), force=True)
+    assert tree(tmp_path / "restored" / "segments") == before
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import uniform
+from living import writer_of
 
 import fpstore
 from fpstore import CorruptStore, StoreClosed, UnsupportedVersion
@@ -179,7 +180,7 @@ def test_damage_met_by_any_use_names_the_file(tmp_path: Path) -> None:
 
 def test_verify_returns_what_it_read_and_lists_the_damage_of_every_segment(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", some(3000), plan="paper-4").close()
-    with fpstore.open(tmp_path / "s", "w") as store:
+    with writer_of(tmp_path / "s", growth=0) as store:
         store.add(some(2000, seed=2), np.arange(2000))
         store.flush()
         store.add([1], [7])

@@ -190,6 +190,8 @@ class Catalog:
         except StoreChanged:
             lock = f"found another {locks.WRITER_LOCK_NAME} or none, expected the one that this writer has locked"
             raise self.changed(self._difference() or lock) from None
+        if not appending and (how := self._difference()) is not None:
+            raise self.changed(how)
 
     def follow(self) -> bool:
         """Of a reader: go on in the file that has taken the catalog's place in its folder; False where none has.
@@ -198,7 +200,7 @@ class Catalog:
         where the store's path leads to another folder, or there is no catalog.
         """
         self.expect_unchanged()
-        if self.folder.is_at(self.folder.path):
+        if self.folder.is_at(self.folder.path) and self._has_its_segments():
             if self._environment.is_at(self.folder, FILE_NAME):
                 return False
             with contextlib.suppress(FileNotFoundError, CorruptStore):
@@ -217,7 +219,13 @@ class Catalog:
             return f"found {there}, expected the folder that was opened there"
         if not self._environment.is_at(self.folder, FILE_NAME):
             return f"found another {FILE_NAME} or none, expected the one that was opened there"
+        if not self._has_its_segments():
+            return f"found another folder {SEGMENTS} or none, expected the one that was opened there"
         return None
+
+    def _has_its_segments(self) -> bool:
+        """Whether the folder of the segments is the one that this has open, if it has."""
+        return self._segments is None or self.folder.identity_of(SEGMENTS) == self._segments.identity
 
     @property
     def has_changed(self) -> bool:

@@ -112,7 +112,7 @@ class WriterLock:
     def check_catalog(self) -> None:
         """Raises StoreChanged unless the store's path still leads to this catalog: what is to change nothing else."""
         try:
-            status = os.stat(self._catalog_path)
+            status = os.stat(self._catalog_path, follow_symlinks=False)
             there = (status.st_dev, status.st_ino) == self._held[CATALOG_NAME][1]
         except OSError:
             there = False

@@ -57,20 +57,20 @@ def sweep_segments(catalog: Catalog, kept: Collection[str] = ()) -> None:
     catalog.expect_here()
     state = catalog.state()
     remove_unfinished(catalog.folder)
-    remove_own(catalog, state, kept)
+    remove_unpublished(catalog, state, kept)
+    remove_replaced(catalog, state)
     live = {entry.name for entry in state.segments}
     unknown = [name for name in catalog.segments.names() if is_segment_name(name) and name not in live]
     if unknown:
         _set_aside(catalog, unknown)
 
 
-def remove_own(catalog: Catalog, state: State, kept: Collection[str] = ()) -> None:
-    """Remove what this state of the catalog says is to go, and files without a name yet, but for those in kept."""
+def remove_unpublished(catalog: Catalog, state: State, kept: Collection[str] = ()) -> None:
+    """Remove this store's files that have no name yet, but for those in kept."""
     segments = catalog.segments
     for name in segments.names():
         if is_unpublished_name(name, state.identity) and name not in kept:
             segments.unlink(name, missing_ok=True)
-    remove_replaced(catalog, state)
 
 
 def remove_replaced(catalog: Catalog, state: State) -> None:

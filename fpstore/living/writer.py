@@ -30,7 +30,6 @@ from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, 
 from fpstore.query import additions
 from fpstore.query.additions import Additions
 from fpstore.segment.entry import SegmentEntry
-from fpstore.segment.reader import Segment
 from fpstore.threads import Background
 from fpstore.types import Array, Ids, Keys, Progress
 
@@ -325,12 +324,13 @@ class Writer:
 
         with self._new_place() as place, contextlib.ExitStack() as stack:
             # Mapped anew, as a merge lets go of the pages that it is done with, which probes may want.
-            places = [Place(place.folder, part.segment.path.name) for part in parts]
-            inputs = [
-                Live(Segment(at), part.position, snapshot.removals) for at, part in zip(places, parts, strict=True)
-            ]
-            for part in inputs:
-                stack.callback(part.segment.close)
+            # And looked at anew, as another file may have the name by now.
+            named = {entry.name: entry for entry in snapshot.state.segments}
+            inputs = []
+            for part in parts:
+                old = named[part.segment.path.name]
+                inputs.append(open_part(place.folder, old, plan, settings, snapshot.removals))
+                stack.callback(inputs[-1].segment.close)
             sound = stack.enter_context(sound_parts(inputs, plan))
             entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance)
             if entry is not None:
