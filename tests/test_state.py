@@ -227,5 +227,9 @@ def test_a_state_after_changes_differs_in_nothing_else() -> None:
     assert before.after(0) == before
     with pytest.raises(Error, match="the store is full: found changes up to number 9223372036854775807"):
         before.after(2**63 - 5)
-    with pytest.raises(ValueError, match="next_change: found 4"):
-        before.after(-1)
+    moving = dataclasses.replace(before, moving=True)
+    assert encode(moving, 4) != encode(before, 4)
+    assert moving.after(1) == before.after(1)
+    for state in (moving, moving.after(1), before.after(1), dataclasses.replace(moving.after(1), strays=(ENTRY,))):
+        state = state if not state.strays else dataclasses.replace(state, segments=())
+        assert decode(encode(state, 9), 9) == state

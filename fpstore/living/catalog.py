@@ -419,7 +419,7 @@ class Catalog:
             place = self._environment.database(DATABASE, transaction)
             self._expect_mine(transaction.get(KEY, db=place) or b"", transaction.id() - 1)
             work(transaction)
-            self._replace(new, transaction)
+            self._replace(new, transaction, place)
 
         try:
             self._environment.run(replace, write=True, more_bytes=more_bytes)
@@ -434,10 +434,10 @@ class Catalog:
             raise self.changed(ANOTHER_WRITER)
         self._records = (record,)
 
-    def _replace(self, state: State, transaction: Transaction) -> None:
+    def _replace(self, state: State, transaction: Transaction, place: Any) -> None:
         record = encode(state, transaction.id())
         self._records = (*(self._records or ()), record)  # where the commit fails, the file may hold this one or not
-        transaction.put(KEY, record, db=self._environment.database(DATABASE, transaction))
+        transaction.put(KEY, record, db=place)
 
     def _state_of(self, found: _Copied) -> State:
         with self._damage_named():

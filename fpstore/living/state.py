@@ -94,11 +94,21 @@ class State:
         latest = max((entry.position for entry in self.segments), default=1)
         expect_integer("the latest position of a segment", latest, 1, self.next_change)
 
+    @functools.cached_property
+    def text_around(self) -> tuple[str, str, str]:
+        """As JSON, what additions do not change; made once, as it is written with every one of them."""
+        segments, strays = (",".join([entry.text for entry in entries]) for entries in (self.segments, self.strays))
+        return (
+            f'{{"first_change":{self.first_change},"generation":{self.generation},"identity":"{self.identity}",',
+            f'"next_segment":{self.next_segment},"origin":"{self.origin}","removal_records":{self.removal_records},'
+            f'"segments":[{segments}],"settings":{self.settings.text},"strays":[{strays}],',
+            f'"version":{RECORD_VERSION}}}',
+        )
+
     def after(self, changes: int) -> "State":
         """This state when so many changes more are in the log."""
         following = object.__new__(State)  # dataclasses.replace would look at all the rest again, with every addition
         next_change = expect_left("changes", self.next_change + changes, MAX_NUMBER)
-        expect_integer("next_change", next_change, self.next_change, MAX_NUMBER)
         following.__dict__.update(self.__dict__, next_change=next_change, moving=False)
         return following
 
@@ -120,14 +130,11 @@ def expect_left(what: str, number: int, most: int) -> int:
 
 def encode(state: State, transaction: int) -> bytes:
     """The record of state, bound to its place and to the number of the transaction that writes it."""
-    parts: dict[str, object] = {**vars(state), "transaction": transaction, "version": RECORD_VERSION}
-    parts["settings"] = state.settings.text
-    parts["moving"] = "true" if state.moving else "false"
-    for name in ("identity", "origin"):
-        parts[name] = f'"{parts[name]}"'
-    for name, entries in (("segments", state.segments), ("strays", state.strays)):
-        parts[name] = f"[{','.join([entry.text for entry in entries])}]"
-    text = ("{" + ",".join(f'"{name}":{parts[name]}' for name in sorted(parts)) + "}").encode("ascii")
+    head, middle, end = state.text_around
+    moving = "true" if state.moving else "false"
+    text = (
+        f'{head}"moving":{moving},"next_change":{state.next_change},{middle}"transaction":{transaction},{end}'.encode()
+    )
     return struct.pack("<I", _checksum(text)) + text
 
 
