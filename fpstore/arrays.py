@@ -72,6 +72,17 @@ def parse_memory(text: str | int) -> int:
     return size
 
 
+def as_mode(mode: object) -> int | None:
+    """The mode of a store's files, None where none was asked for. ValueError for what its owner could not work with."""
+    if mode is None:
+        return None
+    bits = as_integer(mode)
+    if bits is None or not 0 <= bits <= 0o777 or bits & 0o600 != 0o600:
+        found = f"{bits:#o}" if bits is not None and 0 <= bits < 1 << 32 else f"{mode!r:.40}"
+        raise ValueError(f"mode: found {found}, expected bits such as 0o640, with which its owner may read and write")
+    return bits
+
+
 def _as_array(values: object, what: str) -> Array:
     if isinstance(values, np.ndarray):
         return values

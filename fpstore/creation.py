@@ -8,20 +8,20 @@ import dataclasses
 import errno
 import fcntl
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from fpstore.building.rows import Build
-from fpstore.disk import sync_folder, write_all
+from fpstore.disk import Folder, Place, naming, write_all
 from fpstore.errors import CorruptStore
 from fpstore.living import changes
-from fpstore.living.catalog import Catalog, Log, create_catalog
+from fpstore.living.catalog import SEGMENTS, Catalog, Log, create_catalog
 from fpstore.living.snapshot import Snapshot
-from fpstore.living.state import Settings
-from fpstore.living.sweep import sweep_segments
+from fpstore.living.state import Settings, new_identity
+from fpstore.living.sweep import name_segment, remove_own, sweep_segments, unpublished_place
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.segment.entry import segment_name
@@ -30,6 +30,8 @@ from fpstore.segment.reader import Segment
 from fpstore.types import Progress
 
 PIECE_BYTES = 4 << 20
+# Texts are private, unless whoever makes a store says otherwise.
+PRIVATE = 0o600
 
 
 def build_store(
@@ -46,6 +48,7 @@ def build_store(
     recipe: dict[str, object] | None,
     force: bool,
     seed: int | None,
+    mode: int | None,
 ) -> None:
     """Write the store at path; the arguments are those of fpstore.build.
 
@@ -60,10 +63,10 @@ def build_store(
     if path.is_symlink() or path.exists():
         if not force:
             raise FileExistsError(errno.EEXIST, "already there; --force (force=True) replaces a store", str(path))
-        _replace(path, build, settings, report)
+        _replace(path, build, settings, report, mode)
         return
-    with _new_store(path) as folder:
-        chosen, entry = build.write(folder / "segments" / segment_name(1), folder, report)
+    with _new_store(path, mode) as (folder, segments):
+        chosen, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
         create_catalog(folder, settings(chosen), (entry,))
 
 
@@ -76,6 +79,7 @@ def create_store(
     codec: str,
     recipe: dict[str, object] | None,
     seed: int | None,
+    mode: int | None,
 ) -> None:
     """Make an empty store at path; the arguments are those of fpstore.create.
 
@@ -85,21 +89,21 @@ def create_store(
     chosen = choice.for_count(EXPECTED_KEYS)
     settings = Settings(k=choice.k, plan=chosen.to_json(), codec=codec, ids=ids, recipe=recipe)
     _expect_nothing(path)
-    with _new_store(path) as folder:
+    with _new_store(path, mode) as (folder, _):
         create_catalog(folder, settings)
 
 
-def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None) -> None:
-    """Write what the snapshot holds as a store at path: whole and durable, or not there at all.
+def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None, mode: int | None = None) -> None:
+    """Write what the snapshot holds as a store at path: whole and durable, or not there at all. mode: as for a build.
 
     Raises FileExistsError where something is at path, CorruptStore where a page does not match its checksum.
     """
     _expect_nothing(path)
     total = sum(part.segment.file_bytes for part in snapshot.parts)
     done = 0
-    with _new_store(path) as folder:
+    with _new_store(path, mode) as (folder, segments):
         for part in snapshot.parts:
-            copied = folder / "segments" / part.segment.path.name
+            copied = Place(segments, part.segment.path.name)
             for count in _copied(part.segment, copied):
                 done += count
                 if progress:
@@ -108,7 +112,7 @@ def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None)
                 check_file(copied)
             except CorruptStore as error:
                 raise CorruptStore(f"{part.segment.path}: its copy is damaged, so it may be too: {error}") from None
-        sync_folder(folder / "segments")
+        segments.sync()
         create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
 
 
@@ -117,94 +121,127 @@ def _expect_nothing(path: Path) -> None:
         raise FileExistsError(errno.EEXIST, "already there", str(path))
 
 
-def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], report: Progress) -> None:
+def _replace(
+    path: Path, build: Build, settings: Callable[[Plan], Settings], report: Progress, mode: int | None
+) -> None:
     with Catalog.open(path, writable=True) as catalog:
-        sweep_segments(path, catalog)
         state = catalog.state()
+        if mode is not None:
+            _change_mode(catalog, mode)
+        catalog.make_segments()
+        remove_own(catalog, state)
         try:
-            target = path / "segments" / segment_name(state.next_segment)
-            plan, entry = build.write(target, path, report, state.next_change)
-            catalog.publish(settings=settings(plan), segments=(entry,), first_change=state.next_change, removed=())
-        finally:
-            sweep_segments(path, catalog)
+            place = unpublished_place(catalog, state.next_segment, state.identity)
+            plan, entry = build.write(place, catalog.folder.reach, report, state.next_change)
+            catalog.publish(
+                settings=settings(plan),
+                segments=(entry,),
+                first_change=state.next_change,
+                removed=(),
+                strays=name_segment(catalog, place, entry),
+                identity=new_identity(),
+            )
+        except BaseException:
+            if not catalog.has_changed:
+                remove_own(catalog, catalog.state())
+            raise
+        sweep_segments(catalog)
+
+
+def _change_mode(catalog: Catalog, mode: int) -> None:
+    """Let this mode hold for what is there already, too."""
+    for folder in (catalog.folder, catalog.make_segments()):
+        folder.set_mode(mode)
+        for name in folder.names():
+            with suppress(CorruptStore):  # what is no file
+                fd = folder.open_file(name)
+                try:
+                    os.fchmod(fd, mode & 0o666)
+                finally:
+                    os.close(fd)
 
 
 @contextmanager
-def _new_store(path: Path) -> Iterator[Path]:
-    """A folder for a store in the making, which becomes path at the end unless something is raised."""
-    with scratch_store(path) as folder:
-        yield folder
-        os.rename(folder, path)
-        sync_folder(path.parent)
+def _new_store(path: Path, mode: int | None) -> Iterator[tuple[Folder, Folder]]:
+    """A folder for a store in the making, and that of its segments; it becomes path unless something is raised."""
+    with scratch_store(path, PRIVATE if mode is None else mode) as (parent, folder, segments):
+        yield folder, segments
+        try:
+            parent.rename(folder.path.name, path.name)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            raise FileExistsError(errno.EEXIST, "appeared while a store was made for this place", str(path)) from None
+        parent.sync()
 
 
 @contextmanager
-def scratch_store(path: Path) -> Iterator[Path]:
-    """A folder beside path for a store in the making, gone at the end unless it was renamed.
+def scratch_store(path: Path, mode: int = PRIVATE) -> Iterator[tuple[Folder, Folder, Folder]]:
+    """The parent of path, a folder in it for a store in the making, and that of its segments.
 
-    It is locked while its builder lives; those of dead ones are swept. A process number would not do: in
-    containers the next builder may have the dead one's.
+    It is gone at the end unless it was renamed. It is locked while its builder lives; those of dead ones are swept. A
+    process number would not do: in containers the next builder may have the dead one's.
     """
-    parent = path.parent
-    if not parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the store's folder would lie in one that is not there", str(parent))
+    path = path.absolute()
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the store's folder would lie in one that is not there", str(path.parent))
     prefix = f".{path.name}.building-"
-    with _locked(parent):  # so that nobody sweeps a folder between its making and its lock
-        for stale in parent.iterdir():
-            if stale.name.startswith(prefix):
-                _sweep_folder(stale)
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        _try_lock(lock)
-    try:
-        (folder / "segments").mkdir(mode=0o700)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+    with ExitStack() as held:
+        parent = held.enter_context(Folder.open(path.parent))
+        with _locked(parent):  # so that nobody sweeps a folder between its making and its lock
+            for stale in parent.names():
+                if stale.startswith(prefix):
+                    _sweep_folder(parent, stale)
+            name = f"{prefix}{secrets.token_hex(4)}"
+            os.mkdir(name, 0o700, dir_fd=parent.fd)
+            os.chmod(name, 0o700, dir_fd=parent.fd)  # a umask may have left nothing of that
+            held.callback(shutil.rmtree, name, ignore_errors=True, dir_fd=parent.fd)
+            folder = held.enter_context(parent.inside(name))
+            folder.set_mode(mode)
+            _try_lock(folder)
+        yield parent, folder, held.enter_context(folder.create(SEGMENTS))
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _locked(folder: Folder) -> Iterator[None]:
+    with suppress(OSError):  # a file system without locks: then nothing is swept either
+        fcntl.flock(folder.fd, fcntl.LOCK_EX)
     try:
-        with suppress(OSError):  # a file system without locks: then nothing is swept either
-            fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(fd)
+        with suppress(OSError):
+            fcntl.flock(folder.fd, fcntl.LOCK_UN)
 
 
-def _try_lock(fd: int) -> bool:
+def _try_lock(folder: Folder) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(folder.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
 
 
-def _sweep_folder(folder: Path) -> None:
+def _sweep_folder(parent: Folder, name: str) -> None:
     """Remove a folder of a store in the making, unless its builder lives."""
     try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+        folder = parent.inside(name)
+    except (OSError, CorruptStore):
         return  # gone meanwhile, or no such folder
-    try:
-        if _try_lock(fd):
-            shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(fd)
+    with folder:
+        if _try_lock(folder):
+            shutil.rmtree(name, ignore_errors=True, dir_fd=parent.fd)
 
 
-def _copied(segment: Segment, path: Path) -> Iterator[int]:
-    """Write a segment's bytes to path, durably; yields how many, piece by piece."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+def _copied(segment: Segment, at: Place) -> Iterator[int]:
+    """Write a segment's bytes to a new file, durably; yields how many, piece by piece."""
+    fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        for offset in range(0, segment.file_bytes, PIECE_BYTES):
-            piece = segment.read(offset, min(PIECE_BYTES, segment.file_bytes - offset))
-            write_all(fd, memoryview(piece))
-            yield len(piece)
-        os.fsync(fd)
+        with naming(at.path):
+            for offset in range(0, segment.file_bytes, PIECE_BYTES):
+                piece = segment.read(offset, min(PIECE_BYTES, segment.file_bytes - offset))
+                write_all(fd, memoryview(piece))
+                yield len(piece)
+            os.fsync(fd)
     finally:
         os.close(fd)
 

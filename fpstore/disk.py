@@ -29,14 +29,26 @@ class Folder:
     """
 
     def __init__(self, path: Path, fd: int) -> None:
-        """Made by open, inside and create. Owns fd."""
+        """Made by open, inside and create. Owns fd. identity: which folder it is."""
         self.path = path
         self.fd = fd
+        # As long as it is held open, no other has its number.
+        self.identity = _identity(os.fstat(fd))
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """The folder that path leads to, links followed. Raises FileNotFoundError, NotADirectoryError."""
-        return cls(Path(os.path.abspath(path)), os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        return cls(path.absolute(), os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    @property
+    def reach(self) -> Path:
+        """A path that leads to this very folder while it is held open, for those who take no descriptor."""
+        held = Path(f"/proc/self/fd/{self.fd}")
+        return held if held.exists() else self.path
+
+    def set_mode(self, mode: int) -> None:
+        """Say whom its files are for, from now on: by the bits of mode, such as 0o640; who may read may also enter."""
+        os.fchmod(self.fd, folder_mode(mode) | os.fstat(self.fd).st_mode & stat.S_ISGID)
 
     def inside(self, name: str) -> "Folder":
         """The folder of that name in this one. FileNotFoundError; CorruptStore for anything but a folder."""
@@ -70,11 +82,6 @@ class Folder:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-
-    @property
-    def identity(self) -> FileIdentity:
-        """Which folder it is."""
-        return _identity(os.fstat(self.fd))
 
     def is_at(self, path: Path) -> bool:
         """Whether path, links followed, still leads to this folder."""
@@ -139,6 +146,28 @@ class Folder:
             os.fsync(self.fd)
 
 
+class Place(NamedTuple):
+    """A name in a folder held open: where a file is, or is to be."""
+
+    folder: Folder
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """What it was called when the folder was opened."""
+        return self.folder.path / self.name
+
+
+@contextlib.contextmanager
+def placed(at: Path | Place) -> Iterator[Place]:
+    """The place that a path leads to, its folder held open meanwhile; or the place that it is."""
+    if isinstance(at, Place):
+        yield at
+        return
+    with Folder.open(at.parent) as folder:
+        yield Place(folder, at.name)
+
+
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NOT_A_FILE = "not a regular file, expected one that fpstore made"
@@ -153,6 +182,11 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno is not None and error.filename != str(path):
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+def folder_mode(mode: int) -> int:
+    """The mode of a folder for files of this mode: who may read them may enter. 0o640 and 0o750 give the same."""
+    return mode & 0o666 | (mode & 0o444) >> 2
 
 
 def write_all(fd: int, data: memoryview) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fpstore import forks
 from fpstore._pairs import Join
-from fpstore.arrays import as_integer, as_key, as_keys, parse_memory
+from fpstore.arrays import as_integer, as_key, as_keys, as_mode, parse_memory
 from fpstore.creation import build_store, copy_store, create_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed
 from fpstore.living import changes
@@ -58,6 +58,7 @@ def build(
     recipe: dict[str, object] | None = None,
     force: bool = False,
     seed: int | None = None,
+    mode: int | None = None,
 ) -> "Store":
     """Build a store at path and open it for reading.
 
@@ -69,6 +70,8 @@ def build(
     holds are sorted through spill files beside the store. progress: called with (phase, done, total or None).
     recipe: how text became the fingerprints, kept with the store. force: replace a store that is there. seed: a secret
     number that shuffles the plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7.
+    mode: whom its files are for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the store's
+    folder, where who may read may also enter, and holds for all that is ever made in it.
     Raises ValueError, TypeError, PlanError; FileExistsError; the operating system's errors.
     """
     build_store(
@@ -84,6 +87,7 @@ def build(
         recipe=recipe,
         force=force,
         seed=seed,
+        mode=as_mode(mode),
     )
     return open(path)
 
@@ -97,16 +101,17 @@ def create(
     codec: str = "gap",
     recipe: dict[str, object] | None = None,
     seed: int | None = None,
+    mode: int | None = None,
 ) -> "Store":
     """Make an empty store at path, and open it for writing.
 
     ids: whether fingerprints have ids. plan: as for build; size, balanced and speed are those of 10^7 fingerprints, as
-    nobody knows yet how many there will be. k, codec, recipe, seed: as for build.
+    nobody knows yet how many there will be. k, codec, recipe, seed, mode: as for build.
     Raises ValueError, TypeError, PlanError; FileExistsError; the operating system's errors.
     """
     if not isinstance(ids, bool):
         raise TypeError(f"ids: found {ids!r:.40}, expected True or False")
-    create_store(Path(path), k=k, ids=ids, plan=plan, codec=codec, recipe=recipe, seed=seed)
+    create_store(Path(path), k=k, ids=ids, plan=plan, codec=codec, recipe=recipe, seed=seed, mode=as_mode(mode))
     return open(path, "w")
 
 
@@ -116,7 +121,8 @@ def open(path: str | os.PathLike[str], mode: str = "r", *, durability: str = "co
     mode: "r", for reading, beside any number of other processes and one that writes; "w", as that one. durability:
     "commit", what add and add_if_new store is durable, and seen by other processes, when they return; "batch", up to
     65,536 rows wait for that until the next sync, removal, flush or close, and are lost if the process dies before.
-    Raises FileNotFoundError, CorruptStore, UnsupportedVersion; StoreLocked while another writes.
+    path is looked up once: where it leads to something else later, every call raises StoreChanged.
+    Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes.
     """
     if mode not in MODES:
         raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
@@ -135,14 +141,14 @@ class Store:
         self, path: Path, mode: str = "r", durability: str = "commit", sizes: LivingSizes | None = None
     ) -> None:
         """Made by open(). sizes: for tests and tools, of a store that is open for writing."""
-        self.path = path
+        self.path = path.absolute()
         self.mode = mode
         self._fork = forks.generation
         self._closed = True
         self._threads: dict[int, Threads] = {}
         self._lock = threading.Lock()
         self._living: Reader | Writer = (
-            Writer(path, deferred=durability == "batch", sizes=sizes) if mode == "w" else Reader(path)
+            Writer(self.path, deferred=durability == "batch", sizes=sizes) if mode == "w" else Reader(self.path)
         )
         self._closed = False
 
@@ -179,19 +185,24 @@ class Store:
 
         A writer ends its merges where they are: nothing is lost, the next writer does them again.
         """
+        if self._fork != forks.generation:
+            # The mappings are the parent's, and a call that was under way there, with a lock that it held, never ends
+            # here.
+            if not self._closed:
+                self._closed = True
+                self._living.close()
+            return
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-        # After a fork the mappings are the parent's, and a probe that was under way there never ends here.
-        if self._fork == forks.generation:
-            for threads in self._threads.values():
-                threads.close()
-            try:
-                self._living.close()
-            finally:
-                for segment in self.segments:
-                    segment.close()
+        for threads in self._threads.values():
+            threads.close()
+        try:
+            self._living.close()
+        finally:
+            for part in self._latest.parts:
+                part.segment.close()
 
     # --- What it is ---
 
@@ -204,6 +215,11 @@ class Store:
     def k(self) -> int:
         """The largest distance that it was made for."""
         return self.settings.k
+
+    @property
+    def identity(self) -> str:
+        """Which store it is, 32 hexadecimal digits: no other has it, but what the file system copies keeps it."""
+        return self._latest.state.identity
 
     @property
     def codec(self) -> str:
@@ -365,10 +381,14 @@ class Store:
         with _Reading(self):
             pass
 
-    def copy(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
-        """Copy the store as it is now to path, where nothing may be; the writer may go on meanwhile."""
+    def copy(self, path: str | os.PathLike[str], progress: Progress | None = None, *, mode: int | None = None) -> None:
+        """Copy the store as it is now to path, where nothing may be; the writer may go on meanwhile.
+
+        mode: as for build. The copy is a store of its own, with another identity.
+        """
+        given = as_mode(mode)
         with _Reading(self) as snapshot:
-            copy_store(snapshot, Path(path), progress)
+            copy_store(snapshot, Path(path), progress, given)
 
     def _as_rows(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | None]:
         keys = as_keys(fingerprints, "fingerprints")

@@ -1,20 +1,22 @@
 """What the tests of the catalog share: a catalog to work on, and other processes that use it."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lmdb
 
-from fpstore.living import environment
+from fpstore.living import header
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
 from fpstore.segment.entry import SegmentEntry
 
 SETTINGS = Settings(k=3, plan={"name": "paper-4", "tables": [1, 2]}, codec="gap", ids=True)
 OTHER_SETTINGS = Settings(k=2, plan={"name": "paper-10"}, codec="xor", ids=False, recipe={"words": True})
-META = environment._META
+META = header.META
 PAGE = 4096
 
 
@@ -42,6 +44,19 @@ def wait_for(process: subprocess.Popen[str]) -> str:
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     return output
+
+
+def in_a_fork(action: Callable[..., Any]) -> None:
+    """Run action in a fork of this process; assert that it returned."""
+    pid = os.fork()
+    if not pid:
+        try:
+            action()
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def read_metas(folder: Path) -> list[list[int]]:

@@ -204,7 +204,7 @@ def test_what_is_no_store_is_refused_even_with_force_and_left_alone(tmp_path: Pa
             (path / "segments").mkdir()
             (path / "segments" / "00000001.fpseg").write_text("mine")
     before = [(each, each.is_file() and each.read_bytes()) for each in sorted(tmp_path.rglob("*"))]
-    with pytest.raises((fpstore.CorruptStore, FileNotFoundError)):
+    with pytest.raises((fpstore.CorruptStore, fpstore.NotAStore, FileNotFoundError)):
         fpstore.build(path, some(), force=True)
     with pytest.raises(FileExistsError):
         fpstore.build(path, some())

@@ -28,8 +28,8 @@ from catalogs import (
 )
 from lmdb import DiskError, Error
 
-from fpstore.errors import CorruptStore, UnsupportedVersion
-from fpstore.living import environment
+from fpstore.errors import CorruptStore, NotAStore, UnsupportedVersion
+from fpstore.living import environment, header
 from fpstore.living import state as records
 from fpstore.living.catalog import Catalog
 
@@ -48,14 +48,14 @@ def test_a_missing_folder_is_file_not_found(tmp_path: Path) -> None:
 
 
 def test_what_is_not_a_store_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(CorruptStore, match=r"is not an fpstore store: it has no catalog\.mdb"):
+    with pytest.raises(NotAStore, match=r"found no catalog\.mdb, expected a folder that fpstore made"):
         Catalog.open(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(CorruptStore, match="file is not an fpstore store: it is not a folder"):
+    with pytest.raises(NotAStore, match="file: found a file, expected the folder of a store"):
         Catalog.open(tmp_path / "file")
 
 
-@pytest.mark.parametrize("name", ["catalog.mdb", "catalog.mdb-lock", "writer.lock"])
+@pytest.mark.parametrize("name", ["catalog.mdb", "writer.lock"])
 def test_links_and_pipes_in_place_of_files_are_refused(name: str, folder: Path) -> None:
     target = folder / "target"
     for make in (lambda path: path.symlink_to(target), os.mkfifo):
@@ -108,7 +108,7 @@ def test_lmdb_errors_become_the_systems(
     def fail(_transaction: Any) -> None:
         raise lmdb_error(kind, code)
 
-    monkeypatch.setattr(environment.os, "statvfs", lambda _path: Room)
+    monkeypatch.setattr(environment.os, "fstatvfs", lambda _fd: Room)
     with Catalog.open(folder) as catalog, pytest.raises(OSError, match=message) as caught:
         catalog._environment.run(fail)
     assert (caught.value.errno, caught.value.filename) == (number, str(folder / "catalog.mdb"))
@@ -126,8 +126,10 @@ def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
-        patch.setattr(records, "RECORD_VERSION", 3)
-        with pytest.raises(UnsupportedVersion, match=r"catalog\.mdb: the state has version 2, expected 3"):
+        patch.setattr(records, "RECORD_VERSION", 4)
+        with pytest.raises(
+            UnsupportedVersion, match=r"catalog\.mdb: made by an older fpstore \(state version 3, this one reads 4\)"
+        ):
             catalog.state()
 
 
@@ -222,7 +224,7 @@ def test_a_meta_page_half_written_by_a_commit_is_read_again(folder: Path, monkey
     good = read_metas(folder)
     bad = [[*good[0][:-1], 6], good[1]]
     write_metas(folder, bad)
-    monkeypatch.setattr(environment.time, "sleep", lambda _seconds: write_metas(folder, good))
+    monkeypatch.setattr(header.time, "sleep", lambda _seconds: write_metas(folder, good))
     with Catalog.open(folder) as catalog:
         assert catalog.state().generation == 1
 
@@ -275,7 +277,7 @@ def test_a_file_cut_short_while_it_is_open_is_noticed_at_the_next_use(folder: Pa
 
 def outcomes_of_damage(folder: str, part: int, parts: int) -> dict[str, int]:
     """In a process of its own: open a copy of the catalog under every damage of this part of them, and count."""
-    environment.time.sleep = lambda _seconds: None
+    header.time.sleep = lambda _seconds: None
     copy = Path(folder) / str(part)
     copy.mkdir()
     path = copy / "catalog.mdb"

@@ -6,12 +6,10 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from catalogs import SETTINGS, entry, published_once, run_python, wait_for
+from catalogs import SETTINGS, entry, in_a_fork, published_once, run_python, wait_for
 
 from fpstore.errors import CorruptStore, StoreClosed, StoreLocked
 from fpstore.living import environment
@@ -24,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_second_writer_is_told_who_the_first_is(folder: Path) -> None:
-    with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match=f"process {os.getpid()} is writing"):
+    with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match="this process has it open for writing"):
         Catalog.open(folder, writable=True)
     code = "c = Catalog.open(Path(sys.argv[1]), writable=True); print('open', flush=True); time.sleep(60)"
     process = run_python(code, folder)
@@ -37,11 +35,14 @@ def test_a_second_writer_is_told_who_the_first_is(folder: Path) -> None:
 
 
 def test_a_lock_whose_holder_wrote_no_number_is_still_a_lock(folder: Path) -> None:
-    writer = environment.lock_writer(folder)
-    os.ftruncate(writer, 0)
-    with pytest.raises(StoreLocked, match="process unknown is writing"):
+    code = "c = Catalog.open(Path(sys.argv[1]), writable=True); print('open', flush=True); time.sleep(60)"
+    process = run_python(code, folder)
+    assert process.stdout.readline() == "open\n"
+    os.truncate(folder / "writer.lock", 0)
+    with pytest.raises(StoreLocked, match="another process is writing"):
         Catalog.open(folder, writable=True)
-    environment.unlock_writer(writer)
+    process.kill()
+    process.communicate()
 
 
 def test_a_writer_that_cannot_write_to_its_lock_leaves_it_all_the_same(
@@ -74,7 +75,7 @@ def test_whoever_opens_it_to_write_frees_the_slots_of_readers_that_were_killed(
 
 
 def test_creating_waits_for_nobody(folder: Path) -> None:
-    with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match="is writing to this store"):
+    with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match="this process has it open"):
         create_catalog(folder, SETTINGS)
 
 
@@ -88,7 +89,7 @@ def test_opening_that_fails_gives_the_lock_back(folder: Path) -> None:
 def test_the_lock_is_given_back_where_the_environment_cannot_be_had(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_path: Path) -> None:
+    def fail(_folder: object, _name: str) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patch:
@@ -151,19 +152,6 @@ for _ in range(60):
         wait_for(reader)
 
 
-def in_child(action: Callable[..., Any]) -> None:
-    """Run action in a fork of this process; assert that it returned."""
-    pid = os.fork()
-    if not pid:
-        try:
-            action()
-        except BaseException as error:
-            os.write(2, repr(error).encode())
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-
 def test_a_catalog_is_closed_to_a_fork_but_the_fork_can_open_its_own(folder: Path) -> None:
     with Catalog.open(folder) as catalog:
 
@@ -174,7 +162,7 @@ def test_a_catalog_is_closed_to_a_fork_but_the_fork_can_open_its_own(folder: Pat
             with Catalog.open(folder, writable=True) as own:
                 own.publish(segments=())
 
-        in_child(use)
+        in_a_fork(use)
         assert catalog.state().generation == 2
 
 
@@ -191,7 +179,7 @@ def test_a_fork_does_not_take_the_writers_lock_with_it(folder: Path) -> None:
         with pytest.raises(StoreLocked):
             Catalog.open(folder, writable=True)
 
-    in_child(refused)
+    in_a_fork(refused)
     catalog.close()
     # Closed here, while the child that was forked under the lock lives on.
     Catalog.open(folder, writable=True).close()
@@ -230,30 +218,3 @@ def test_a_catalog_that_nobody_closed_is_a_warning(folder: Path) -> None:
     with pytest.warns(ResourceWarning, match=r"<Catalog .*catalog\.mdb> was never closed"):
         catalog.__del__()
     catalog.close()
-
-
-@pytest.fixture
-def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if this process could write to no file; access is what root would not feel."""
-    monkeypatch.setattr(environment.os, "access", lambda path, mode: mode == os.R_OK)
-
-
-def test_a_store_in_a_read_only_folder_can_be_read(folder: Path, read_only: Any) -> None:
-    with Catalog.open(folder) as catalog:
-        assert catalog.state().segments == (entry(1),)
-    assert not (folder / "catalog.mdb-lock").exists()
-    (folder / "writer.lock").unlink()
-    with Catalog.open(folder) as catalog:
-        assert catalog.state().segments == (entry(1),)
-
-
-def test_a_reader_that_cannot_be_listed_does_not_read_beside_a_writer(folder: Path, read_only: Any) -> None:
-    code = "c = Catalog.open(Path(sys.argv[1]), writable=True); print('open', flush=True); time.sleep(60)"
-    with Catalog.open(folder) as catalog:
-        process = run_python(code, folder)
-        assert process.stdout.readline() == "open\n"
-        with pytest.raises(StoreLocked, match=f"process {process.pid} is writing"):
-            catalog.state()
-        process.kill()
-        process.communicate()
-        assert catalog.state().generation == 1

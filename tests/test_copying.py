@@ -142,7 +142,7 @@ def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["write_all", "check_file", "create_catalog", "sync_folder"])
+@pytest.mark.parametrize("name", ["write_all", "check_file", "create_catalog", "Folder.sync"])
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
 def test_a_copy_that_fails_leaves_nothing(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException
@@ -151,7 +151,7 @@ def test_a_copy_that_fails_leaves_nothing(
         raise error
 
     with monkeypatch.context() as failing:
-        failing.setattr(creation, name, fail)
+        failing.setattr(f"fpstore.creation.{name}", fail)
         with pytest.raises(type(error)):
             store.copy(tmp_path / "t.fps")
     assert os.listdir(tmp_path) == ["s.fps"]

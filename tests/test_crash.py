@@ -109,7 +109,7 @@ def test_a_child_that_fails_is_a_finding_with_what_it_said(tmp_path: Path) -> No
         with pytest.raises(Broken, match=r"(?s)ended with status 1: .*has no attribute 'explode'"):
             children.run(Passage([{"kind": "create", "store": "a"}, {"kind": "explode", "store": "a"}]))
         (children.folder / "b").mkdir()
-        with pytest.raises(Broken, match=r"CorruptStore: .* is not an fpstore store"):
+        with pytest.raises(Broken, match=r"NotAStore: .*found no catalog"):
             children.check(children.folder, [{"b": frozenset()}])
 
 

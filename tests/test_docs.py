@@ -205,7 +205,6 @@ NUMBERS = (
     (DESIGN, "weights in units of 2^-{}", model.UNIT.bit_length() - 1),
     ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
     ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
-    ("README.md", "shared by up to {:,} reading processes", environment.MAX_READERS),
     ("README.md", "up to {:,} rows as a rule", SIZES.flush_rows),
     ("README.md", "{} times that at most", NAMES[1 + SIZES.max_pending_rows // SIZES.flush_rows]),
     ("README.md", "one for {} fingerprints", SIZES.keys_per_removal),

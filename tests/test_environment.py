@@ -2,20 +2,17 @@
 
 import errno
 import os
-import re
-import signal
 import stat
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import lmdb
 import pytest
+from catalogs import in_a_fork
 
-from fpstore.errors import CorruptStore, StoreLocked
+from fpstore.disk import Folder
+from fpstore.errors import CorruptStore, StoreChanged
 from fpstore.living import environment
 from fpstore.living.environment import MAP_BYTES, Environment, Transaction
 
@@ -26,16 +23,24 @@ def fill(make: Any, transaction: Transaction) -> None:
     transaction.put(b"first", b"1", db=make(DATABASE))
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "catalog.mdb"
-    environment.create(path, MAP_BYTES, fill)
-    return path
+NAME = "catalog.mdb"
 
 
 @pytest.fixture
-def shared(path: Path) -> Iterator[Environment]:
-    shared = environment.share(path)
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    with Folder.open(tmp_path) as folder:
+        environment.create(folder, NAME, MAP_BYTES, fill)
+        yield folder
+
+
+@pytest.fixture
+def path(folder: Folder) -> Path:
+    return folder.path / NAME
+
+
+@pytest.fixture
+def shared(folder: Folder) -> Iterator[Environment]:
+    shared = environment.share(folder, NAME)
     yield shared
     environment.give_back(shared)
 
@@ -54,21 +59,30 @@ def get(shared: Environment, key: bytes) -> bytes | None:
 # --- A file ---
 
 
-def test_what_was_made_is_there_and_nothing_but_one_private_file(path: Path, shared: Environment) -> None:
+def test_what_was_made_is_there_and_nothing_but_one_private_file(folder: Folder, shared: Environment) -> None:
     assert get(shared, b"first") == b"1"
-    environment.create(path.with_name("other.mdb"), MAP_BYTES, fill)
-    assert not path.with_name("other.mdb-lock").exists()
-    for name in ("catalog.mdb", "other.mdb"):
-        status = path.with_name(name).stat()
+    environment.create(folder, "other.mdb", MAP_BYTES, fill)
+    assert folder.names() == [NAME, "other.mdb"]
+    for name in folder.names():
+        status = (folder.path / name).stat()
         assert (status.st_size, stat.S_IMODE(status.st_mode)) == (MAP_BYTES, 0o600)
 
 
-def test_a_creation_that_does_not_fit_its_map_is_an_error_of_the_system(tmp_path: Path) -> None:
+def test_what_is_made_has_the_mode_of_its_folder_and_is_made_once(tmp_path: Path) -> None:
+    tmp_path.chmod(0o750)
+    with Folder.open(tmp_path) as folder:
+        environment.create(folder, NAME, MAP_BYTES, fill)
+        assert stat.S_IMODE((tmp_path / NAME).stat().st_mode) == 0o640
+        with pytest.raises(FileExistsError):
+            environment.create(folder, NAME, MAP_BYTES, fill)
+
+
+def test_a_creation_that_does_not_fit_its_map_is_an_error_of_the_system(folder: Folder) -> None:
     def too_much(make: Any, transaction: Transaction) -> None:
         transaction.put(b"much", bytes(MAP_BYTES), db=make(DATABASE))
 
     with pytest.raises((OSError, CorruptStore), match=r"small\.mdb"):
-        environment.create(tmp_path / "small.mdb", MAP_BYTES, too_much)
+        environment.create(folder, "small.mdb", MAP_BYTES, too_much)
 
 
 @pytest.mark.parametrize(("size", "expected"), [(0, 0), (1, 1), (MAP_BYTES, 1), (MAP_BYTES + 1, 2)])
@@ -76,72 +90,89 @@ def test_maps_are_whole(size: int, expected: int) -> None:
     assert environment.whole_maps(size) == expected * MAP_BYTES
 
 
-def test_only_a_plain_file_is_one_that_fpstore_made(tmp_path: Path) -> None:
-    environment.expect_plain_file(tmp_path / "nothing")
-    (tmp_path / "file").touch()
-    environment.expect_plain_file(tmp_path / "file")
-    (tmp_path / "link").symlink_to("file")
-    os.mkfifo(tmp_path / "pipe")
-    for other in (tmp_path / "link", tmp_path / "pipe", tmp_path):
-        with pytest.raises(CorruptStore, match=f"{other}: not a regular file"):
-            environment.expect_plain_file(other)
-
-
 # --- One environment for a file ---
 
 
-def test_a_file_has_one_environment_under_every_name(path: Path, shared: Environment) -> None:
-    path.with_name("hard").hardlink_to(path)
-    (path.parent / "link").symlink_to(path)
-    for name in ("catalog.mdb", "hard", "link"):
-        again = environment.share(path.with_name(name))
-        assert again is shared
-        environment.give_back(again)
+def test_a_file_has_one_environment_under_every_name(folder: Folder, shared: Environment) -> None:
+    (folder.path / "hard").hardlink_to(folder.path / NAME)
+    (folder.path.parent / "link").symlink_to(folder.path)
+    with Folder.open(folder.path.parent / "link") as link:
+        for place, name in ((folder, NAME), (folder, "hard"), (link, NAME)):
+            again = environment.share(place, name)
+            assert again is shared
+            environment.give_back(again)
     assert get(shared, b"first") == b"1"
 
 
-def test_the_last_use_closes_it_and_the_next_opens_another(path: Path) -> None:
-    first = environment.share(path)
-    second = environment.share(path)
+def test_a_link_in_place_of_the_file_is_refused(folder: Folder) -> None:
+    (folder.path / "link").symlink_to(NAME)
+    with pytest.raises(CorruptStore, match="link: not a regular file"):
+        environment.share(folder, "link")
+
+
+def test_it_knows_whether_a_name_still_leads_to_its_file(folder: Folder, shared: Environment) -> None:
+    assert shared.is_at(folder, NAME)
+    folder.rename(NAME, "moved")
+    assert not shared.is_at(folder, NAME)
+    environment.create(folder, NAME, MAP_BYTES, fill)
+    assert not shared.is_at(folder, NAME)
+    assert shared.is_at(folder, "moved")
+
+
+def test_it_stays_with_its_file_though_another_takes_the_name(folder: Folder, shared: Environment) -> None:
+    folder.unlink(NAME)
+    environment.create(folder, NAME, MAP_BYTES, lambda make, transaction: make(DATABASE))
+    put(shared, b"second", b"2")
+    assert (get(shared, b"first"), get(shared, b"second")) == (b"1", b"2")
+    other = environment.share(folder, NAME)
+    assert other is not shared
+    assert (get(other, b"first"), get(other, b"second")) == (None, None)
+    environment.give_back(other)
+
+
+def test_without_names_of_open_files_the_path_must_lead_to_the_very_file(
+    folder: Folder, shared: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "OPEN_FILES", "/nowhere")
+    put(shared, b"second", b"2")
+    assert get(shared, b"second") == b"2"
+    with shared.lock:
+        shared.close()
+    folder.rename(NAME, "moved")
+    environment.create(folder, NAME, MAP_BYTES, fill)
+    with pytest.raises(StoreChanged, match="another file is there, expected the one that was opened"):
+        get(shared, b"first")
+
+
+def test_the_last_use_closes_it_and_the_next_opens_another(folder: Folder, path: Path) -> None:
+    first = environment.share(folder, NAME)
+    second = environment.share(folder, NAME)
     environment.give_back(first)
     assert get(second, b"first") == b"1"
     environment.give_back(second)
     # LMDB refuses a file that this process has open already.
     with lmdb.open(os.fspath(path), subdir=False, readonly=True, max_dbs=2) as opened, opened.begin() as transaction:
         assert transaction.get(b"first", db=opened.open_db(DATABASE, txn=transaction, create=False)) == b"1"
-    third = environment.share(path)
+    third = environment.share(folder, NAME)
     assert third is not first
     environment.give_back(third)
 
 
 def test_a_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        environment.share(tmp_path / "catalog.mdb")
+    with Folder.open(tmp_path) as folder, pytest.raises(FileNotFoundError):
+        environment.share(folder, NAME)
 
 
-def in_a_fork(work: Any) -> int:
-    """The exit status of a fork that did work: 0 if it returned."""
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def test_parent_and_fork_each_have_their_own(path: Path, shared: Environment) -> None:
+def test_parent_and_fork_each_have_their_own(folder: Folder, shared: Environment) -> None:
     assert get(shared, b"first") == b"1"
 
     def in_child() -> None:
-        own = environment.share(path)
+        own = environment.share(folder, NAME)
         assert own is not shared
         put(own, b"second", b"2")
         environment.give_back(own)
 
-    assert in_a_fork(in_child) == 0
+    in_a_fork(in_child)
     assert get(shared, b"second") == b"2"
     put(shared, b"third", b"3")
     assert get(shared, b"third") == b"3"
@@ -191,13 +222,13 @@ def test_work_that_needs_more_room_than_was_said_is_done_again_in_a_larger_map(p
     assert get(shared, b"much") == value
 
 
-def test_another_processs_growth_is_followed(path: Path, shared: Environment) -> None:
+def test_another_processs_growth_is_followed(folder: Folder, shared: Environment) -> None:
     assert get(shared, b"first") == b"1"
 
     def in_child() -> None:
-        put(environment.share(path), b"much", bytes(5 * MAP_BYTES))
+        put(environment.share(folder, NAME), b"much", bytes(5 * MAP_BYTES))
 
-    assert in_a_fork(in_child) == 0
+    in_a_fork(in_child)
     assert get(shared, b"much") == bytes(5 * MAP_BYTES)
 
 
@@ -215,49 +246,6 @@ def test_work_that_never_finds_room_ends_in_an_error(path: Path, shared: Environ
     assert get(shared, b"first") == b"1"
 
 
-def listed_readers(path: Path) -> list[int]:
-    """The numbers of the processes that LMDB has as readers."""
-    code = "import lmdb, sys; print(lmdb.open(sys.argv[1], subdir=False, readonly=True).readers())"
-    said = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True).stdout
-    return [int(number) for number in re.findall(r"^ *([0-9]+) ", said, re.MULTILINE)]
-
-
-def test_the_slots_of_readers_that_were_killed_are_freed(path: Path, shared: Environment) -> None:
-    code = "import os, sys, pathlib; from fpstore.living import environment\n"
-    code += "environment.share(pathlib.Path(sys.argv[1])).run(lambda transaction: os.kill(os.getpid(), 9))"
-    # Open here all the while: whoever is the first to open it forgets all readers.
-    assert get(shared, b"first") == b"1"
-    for _ in range(2):
-        killed = subprocess.run([sys.executable, "-c", code, path], check=False)
-        assert killed.returncode == -signal.SIGKILL
-    assert len(set(listed_readers(path)) - {os.getpid()}) == 2
-    shared.free_dead_readers()
-    assert set(listed_readers(path)) <= {os.getpid()}
-
-
-@pytest.mark.parametrize("use", ["write", "stamp", "dead readers"])
-def test_a_header_half_written_by_a_commit_is_read_again(
-    path: Path, shared: Environment, monkeypatch: pytest.MonkeyPatch, use: str
-) -> None:
-    good = path.read_bytes()[:8192]
-    half = bytearray(good)
-    half[4096 + environment._META.size - 8] ^= 4  # the transaction of the second meta page
-    overwrite(path, half)
-    monkeypatch.setattr(time, "sleep", lambda _seconds: overwrite(path, good))
-    if use == "write":
-        put(shared, b"second", b"2")
-    elif use == "stamp":
-        assert shared.stamp() is not None
-    else:
-        shared.free_dead_readers()
-    assert get(shared, b"first") == b"1"
-
-
-def overwrite(path: Path, head: bytes | bytearray) -> None:
-    with path.open("r+b") as file:
-        file.write(head)
-
-
 def test_the_stamp_changes_with_each_commit_and_a_file_cut_short_has_none(path: Path, shared: Environment) -> None:
     stamps = [shared.stamp()]
     for number in range(3):
@@ -269,38 +257,3 @@ def test_the_stamp_changes_with_each_commit_and_a_file_cut_short_has_none(path: 
     assert shared.stamp() is None
     with pytest.raises(CorruptStore, match="the file's size"):
         get(shared, b"first")
-
-
-# --- The one writer ---
-
-
-def test_there_is_one_writer_until_it_lets_another(tmp_path: Path) -> None:
-    writer = environment.lock_writer(tmp_path)
-    lock = tmp_path / environment.WRITER_LOCK_NAME
-    assert lock.read_text() == f"{os.getpid()}\n"
-    with pytest.raises(StoreLocked, match=f"{tmp_path}: process {os.getpid()} is writing to this store"):
-        environment.lock_writer(tmp_path)
-    environment.unlock_writer(writer)
-    assert lock.read_text() == ""
-    environment.unlock_writer(environment.lock_writer(tmp_path))
-
-
-def test_a_fork_does_not_hold_its_parents_lock(tmp_path: Path) -> None:
-    writer = environment.lock_writer(tmp_path)
-
-    def in_child() -> None:
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(writer)
-        with pytest.raises(StoreLocked):
-            environment.lock_writer(tmp_path)
-
-    assert in_a_fork(in_child) == 0
-    environment.unlock_writer(writer)
-
-
-def test_a_lock_that_is_no_file_is_refused_and_what_it_leads_to_stays(tmp_path: Path) -> None:
-    (tmp_path / "precious").write_text("kept")
-    (tmp_path / environment.WRITER_LOCK_NAME).symlink_to("precious")
-    with pytest.raises(CorruptStore, match="not a regular file"):
-        environment.lock_writer(tmp_path)
-    assert (tmp_path / "precious").read_text() == "kept"

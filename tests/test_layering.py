@@ -46,6 +46,8 @@ FOLDERS = {
     "living": (
         "changes",
         "state",
+        "header",
+        "locks",
         "environment",
         "catalog",
         "removals",

@@ -134,7 +134,7 @@ def test_rows_have_positions_of_their_own() -> None:
 def empty(tmp_path: Path) -> Snapshot:
     create_catalog(tmp_path, Settings(k=3, plan=PLAN.to_json(), codec="gap", ids=True))
     with Catalog.open(tmp_path) as catalog:
-        return open_snapshot(tmp_path, catalog)
+        return open_snapshot(catalog)
 
 
 @pytest.mark.parametrize(("kind", "value"), [(changes.FINGERPRINTS_REMOVED, 20), (changes.IDS_REMOVED, 2)])

@@ -161,7 +161,7 @@ def test_a_second_writer_in_another_process_is_told_the_first_ones_number(folder
     with fpstore.open(folder, "w"):
         run = run_python(code, folder)
         assert f"StoreLocked: {folder}: process {os.getpid()} is writing to this store" in run.stderr
-        with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
+        with pytest.raises(StoreLocked, match=f"{folder}: this process has it open for writing already"):
             fpstore.open(folder, "w")
     fpstore.open(folder, "w").close()
 

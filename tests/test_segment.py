@@ -25,6 +25,7 @@ from helpers import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore.format import (
     FOOTER_BYTES,
@@ -237,7 +238,8 @@ def test_a_checksummed_file_has_what_was_written_and_the_crc_of_each_page(
 ) -> None:
     path = tmp_path_factory.mktemp("file") / "x"
     parts = [np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8) for size in [1, *sizes]]
-    file = ChecksummedFile(path)
+    folder = Folder.open(path.parent)
+    file = ChecksummedFile(Place(folder, path.name))
     for part in parts:
         file.write(part)
     data = b"".join(part.tobytes() for part in parts)
@@ -250,6 +252,7 @@ def test_a_checksummed_file_has_what_was_written_and_the_crc_of_each_page(
     file.sync()
     file.close()
     file.close()
+    folder.close()
     assert path.read_bytes() == data + b"the end"
 
 

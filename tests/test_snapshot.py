@@ -50,11 +50,11 @@ def rows(first: int, end: int) -> set[tuple[int, int | None]]:
 
 def test_the_next_snapshot_reads_what_is_new_and_shares_the_rest(folder: Path) -> None:
     with fpstore.open(folder, "w") as writer, Catalog.open(folder) as catalog:
-        first = open_snapshot(folder, catalog)
+        first = open_snapshot(catalog)
         writer.add(SOME[300:400], IDS[300:400])
-        second = open_snapshot(folder, catalog, first)
+        second = open_snapshot(catalog, first)
         writer.add(SOME[400:], IDS[400:])
-        third = open_snapshot(folder, catalog, second)
+        third = open_snapshot(catalog, second)
         assert first.parts[0] is second.parts[0] is third.parts[0]
         assert second.pending is third.pending
         assert (rows_of(first), rows_of(second), rows_of(third)) == (rows(0, 300), rows(0, 400), rows(0, 600))
@@ -63,9 +63,9 @@ def test_the_next_snapshot_reads_what_is_new_and_shares_the_rest(folder: Path) -
 def test_a_probe_of_a_snapshot_finds_nothing_that_was_added_after_it(folder: Path) -> None:
     with fpstore.open(folder, "w") as writer, Catalog.open(folder) as catalog:
         writer.add(SOME[300:310], IDS[300:310])
-        first = open_snapshot(folder, catalog)
+        first = open_snapshot(catalog)
         writer.add(SOME[310:320], IDS[310:320])
-        second = open_snapshot(folder, catalog, first)
+        second = open_snapshot(catalog, first)
         assert first.pending is second.pending
         found = [snapshot.search(SOME[290:330], 0).query.tolist() for snapshot in (first, second)]
         assert found == [list(range(20)), list(range(30))]
@@ -80,10 +80,10 @@ def test_after_a_merge_the_pending_rows_are_shared(folder: Path, monkeypatch: py
             writer.flush()
         writer.add(SOME[400:500], IDS[400:500])
         writer.remove(ids=IDS[:50])
-        before = open_snapshot(folder, catalog)
+        before = open_snapshot(catalog)
         writer._living._merge_parts(writer._living.snapshot.parts)
         writer.add(SOME[500:], IDS[500:])
-        after = open_snapshot(folder, catalog, before)
+        after = open_snapshot(catalog, before)
         assert (len(before.parts), len(after.parts)) == (2, 1)
         assert after.pending is before.pending
         assert (rows_of(before), rows_of(after)) == (rows(50, 500), rows(50, 600))
@@ -98,9 +98,9 @@ def test_after_a_flush_only_later_rows_are_pending(folder: Path) -> None:
         writer.add(SOME[450:500], IDS[450:500])
         writer.remove(ids=IDS[440:460])
         before = kept.snapshot
-        with kept._new_path() as path:
+        with kept._new_place() as place:
             keys, ids, _ = before.pending.rows(0, 100)
-            kept._publish(kept._segment_of(path, keys, ids, flushed), (), flushed)
+            kept._publish(place, kept._segment_of(place, keys, ids, flushed), (), flushed)
         assert (kept.snapshot.pending_end, before.pending_end) == (100, 200)
         with fpstore.open(folder) as reader:
             assert rows_of(before) == rows_of(writer) == rows_of(reader) == rows(0, 440) | rows(460, 500)
@@ -109,7 +109,7 @@ def test_after_a_flush_only_later_rows_are_pending(folder: Path) -> None:
 def test_the_pending_index_grows_and_older_snapshots_keep_theirs(folder: Path) -> None:
     keys = uniform(3 * MIN_PENDING_ROOM, np.random.default_rng(2))
     with Catalog.open(folder) as catalog:
-        snapshot = open_snapshot(folder, catalog)
+        snapshot = open_snapshot(catalog)
     snapshots = [snapshot]
     for number, key in enumerate(np.array_split(keys, 50), start=1):
         change = Change(number, changes.ADDED, (key, key))
@@ -137,7 +137,7 @@ def test_a_state_whose_segments_were_merged_meanwhile_is_read_again(
 
     monkeypatch.setattr(Catalog, "read", read_then_merge)
     with Catalog.open(folder) as catalog:
-        assert rows_of(open_snapshot(folder, catalog)) == rows(1, 300)
+        assert rows_of(open_snapshot(catalog)) == rows(1, 300)
 
 
 def test_a_segment_that_is_not_there_is_an_error(folder: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_segment_that_is_not_there_is_an_error(folder: Path) -> None:
         Catalog.open(folder) as catalog,
         pytest.raises(fpstore.CorruptStore, match=f"^{path}: missing, though the catalog names it$"),
     ):
-        open_snapshot(folder, catalog)
+        open_snapshot(catalog)
 
 
 # --- Answers ---

@@ -18,7 +18,8 @@ from fpstore.segment.entry import SegmentEntry
 
 SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
 ENTRY = SegmentEntry("00000007.fpseg", 4096, 10, 12, 0xDEADBEEF)
-STATE = State(SETTINGS, (ENTRY,), 1, 8)
+IDENTITY, ORIGIN = "0f" * 16, "a0" * 16
+STATE = State(SETTINGS, (ENTRY,), 1, 8, identity=IDENTITY, origin=ORIGIN)
 
 
 def sealed(text: bytes) -> bytes:
@@ -65,16 +66,26 @@ entries = st.builds(
 def test_a_state_read_back_is_the_state_written(
     settings: Settings, segments: list[SegmentEntry], generation: int, transaction: int
 ) -> None:
-    state = State(settings, tuple(segments), generation, 10**8)
+    half = len(segments) // 2
+    state = State(
+        settings,
+        tuple(segments[half:]),
+        generation,
+        10**8,
+        strays=tuple(segments[:half]),
+        identity=IDENTITY,
+        origin=ORIGIN,
+    )
     assert decode(encode(state, transaction), transaction) == state
 
 
 def test_the_record_is_canonical_json_under_a_checksum_of_its_place() -> None:
     text = (
-        b'{"first_change":1,"generation":1,"next_change":1,"next_segment":8,"removal_records":0,'
+        b'{"first_change":1,"generation":1,"identity":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f","next_change":1,"next_segment":8,'
+        b'"origin":"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0","removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
         b'"name":"00000007.fpseg","position":1}],"settings":{"codec":"gap","ids":true,"k":3,"key_bits":64,'
-        b'"plan":{"name":"paper-4"},"recipe":null},"transaction":1,"version":2}'
+        b'"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":3}'
     )
     assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
 
@@ -96,9 +107,16 @@ def test_a_record_of_another_transaction_is_refused() -> None:
         decode(encode(STATE, 5), 6)
 
 
-@pytest.mark.parametrize("version", [1, 3, 0, "2", None, ...])
-def test_a_record_of_another_version_is_refused_as_such(version: Any) -> None:
-    with pytest.raises(UnsupportedVersion, match=r"the state has version .*, expected 2"):
+@pytest.mark.parametrize(("version", "age"), [(2, "an older"), (4, "a newer"), (2**32 - 1, "a newer")])
+def test_a_record_of_another_version_is_refused_as_such(version: int, age: str) -> None:
+    message = f"^made by {age} fpstore \\(state version {version}, this one reads 3\\)$"
+    with pytest.raises(UnsupportedVersion, match=message):
+        decode(changed(version=version), 5)
+
+
+@pytest.mark.parametrize("version", [3.0, 0, -1, True, "3", None, ..., 2**32])
+def test_a_version_that_no_fpstore_has_is_damage(version: Any) -> None:
+    with pytest.raises(ValueError, match=r"the version of the state: found .*, expected 3"):
         decode(changed(version=version), 5)
 
 
@@ -126,8 +144,8 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
         ({"generation": 1.0}, "generation: found 1.0, expected an integer"),
         ({"next_segment": 7}, "next_segment: found 7, expected an integer from 8 to 100000000"),
         ({"next_segment": 10**8 + 1}, "next_segment: found 100000001, expected an integer from 8"),
-        ({"next_segment": ...}, "State: found the fields .*, expected first_change, generation, next_change"),
-        ({"more": 1}, "State: found the fields .*, expected first_change, generation, next_change"),
+        ({"next_segment": ...}, "State: found the fields .*, expected first_change, generation, identity, next_change"),
+        ({"more": 1}, "State: found the fields .*, expected first_change, generation, identity, next_change"),
         ({"next_change": 0}, "next_change: found 0, expected an integer from 1 to"),
         ({"first_change": 0}, "first_change: found 0, expected 1"),
         ({"first_change": 2}, "first_change: found 2, expected 1"),
@@ -141,6 +159,13 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
         ({"segments": {}}, "segments: found {}, expected a list"),
         ({"segments": ...}, "segments: found None, expected a list"),
         ({"segments": [ENTRY_FIELDS, ENTRY_FIELDS]}, r"segments: found \[7, 7\], expected each of them once"),
+        ({"strays": [ENTRY_FIELDS]}, r"segments: found \[7, 7\], expected each of them once"),
+        ({"strays": [ENTRY_FIELDS | {"name": "00000008.fpseg"}]}, "next_segment: found 8, expected an integer from 9"),
+        ({"strays": ...}, "strays: found None, expected a list"),
+        ({"identity": "0F" * 16}, "identity: found '0F0F.*', expected 32 hexadecimal digits"),
+        ({"identity": "0f" * 15}, "identity: found '0f0f.*', expected 32 hexadecimal digits"),
+        ({"identity": 7}, "identity: found 7, expected 32 hexadecimal digits"),
+        ({"origin": "0f" * 16 + "\n"}, "origin: found '0f0f.*', expected 32 hexadecimal digits"),
         ({"segments": [[]]}, r"SegmentEntry: found list, expected dict"),
         ({"segments": [ENTRY_FIELDS | {"more": 1}]}, "SegmentEntry: found the fields .*, expected crc, file_bytes"),
         ({"segments": [ENTRY_FIELDS | {"crc": 2**32}]}, "crc: found 4294967296, expected an integer from 0 to"),

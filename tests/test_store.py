@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fpstore
-from fpstore import CorruptStore, PlanError, StoreClosed
+from fpstore import PlanError, StoreClosed
 from fpstore import store as stores
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
@@ -401,7 +401,7 @@ def test_a_store_that_nobody_closes_is_a_resource_warning(folder: Path) -> None:
 def test_a_store_that_does_not_open_warns_of_nothing(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(CorruptStore):
+        with pytest.raises(fpstore.NotAStore):
             fpstore.open(tmp_path)
         gc.collect()
 

@@ -26,7 +26,7 @@ from crash_model import Broken, inspect
 
 import fpstore
 from fpstore import creation, disk
-from fpstore.living import catalog, writer
+from fpstore.living import locks, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.sizes import LivingSizes
@@ -91,7 +91,7 @@ PLANTS: dict[str, Callable[[], None]] = {
     "no-folder-sync": lambda: setattr(segment_writer, "sync_folder", nothing),
     "no-rename-sync": lambda: unsynced_creation(lambda folder: folder.name != "segments"),
     "no-copy-sync": lambda: unsynced_creation(lambda folder: folder.name == "segments"),
-    "no-catalog-sync": lambda: setattr(catalog, "sync_folder", nothing),
+    "no-catalog-sync": lambda: setattr(locks.WriterLock, "check", nothing),
     "no-lmdb-sync": unsynced_lmdb,
 }
 

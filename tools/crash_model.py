@@ -19,7 +19,7 @@ State = dict[str, frozenset[Row] | None]
 Operation = dict[str, Any]
 
 K = 3
-FILES = {"catalog.mdb", "catalog.mdb-lock", "writer.lock", "segments"}
+FILES = {"catalog.mdb", "writer.lock", "segments"}
 # After these nothing waits to be durable, with durability "batch" too; nor after an addition of many rows.
 DURABLE = {"create", "build", "copy", "close", "remove", "flush", "compact", "sync"}
 

@@ -15,6 +15,7 @@ from fpstore.building.permuted import permuted_tables, sorted_permuted
 from fpstore.building.sources import ArraySource, Source, array_source, source_of
 from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
 from fpstore.building.spill import SortedKeys as SpilledKeys
+from fpstore.disk import Place, placed
 from fpstore.plans import planner
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
@@ -54,13 +55,15 @@ class Build:
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
         self._options = replace(options, choice=choice.shuffled(seed, count))
 
-    def write(self, path: Path, scratch: Path, progress: Progress, position: int = 1) -> tuple[Plan, SegmentEntry]:
-        """Write the segment at path, with spill files in scratch; its plan, and what the catalog is to say of it."""
-        return write_segment(path, scratch, self._source, self._options, progress, position)
+    def write(
+        self, at: Path | Place, scratch: Path, progress: Progress, position: int = 1
+    ) -> tuple[Plan, SegmentEntry]:
+        """Write the segment there, with spill files in scratch; its plan, and what the catalog is to say of it."""
+        return write_segment(at, scratch, self._source, self._options, progress, position)
 
 
 def write_rows(
-    path: Path,
+    at: Path | Place,
     keys: Keys,
     ids: Ids | None,
     plan: Plan,
@@ -68,23 +71,24 @@ def write_rows(
     progress: Progress | None = None,
     position: int = 1,
 ) -> SegmentEntry:
-    """Write a segment of these rows at path, with spill files beside it."""
+    """Write a segment of these rows there, with spill files beside it."""
     options = BuildOptions(PlanChoice(plan.k, plan), codec, ids is not None, ROWS_MEMORY)
     report = progress or (lambda phase, done, total: None)
-    return write_segment(path, path.parent, array_source(keys, ids), options, report, position)[1]
+    with placed(at) as place:
+        return write_segment(place, place.folder.reach, array_source(keys, ids), options, report, position)[1]
 
 
 def write_segment(
-    path: Path, scratch: Path, source: Source, options: BuildOptions, report: Progress, position: int = 1
+    at: Path | Place, scratch: Path, source: Source, options: BuildOptions, report: Progress, position: int = 1
 ) -> tuple[Plan, SegmentEntry]:
-    """Write a segment of the source's rows at path; scratch: a folder for spill files."""
+    """Write a segment of the source's rows there; scratch: a folder for spill files."""
     memory = options.memory_bytes - OTHER_MEMORY
     found = _sorted_source(source, options, scratch, memory, report)
     pairs = found if isinstance(found, SortedPairs) else None
     keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
     left = max(memory - found.memory_bytes, MIN_SORTER_MEMORY)
     plan = options.choice.for_count(keys0.count)
-    with SegmentWriter(path, options.codec, planner.slot_bits(keys0.count, plan.slot_keys)) as writer:
+    with SegmentWriter(at, options.codec, planner.slot_bits(keys0.count, plan.slot_keys)) as writer:
         with closing(permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads)) as tables:
             for index, table in enumerate(plan.tables):
                 phase = f"table {index + 1} of {len(plan.tables)}"

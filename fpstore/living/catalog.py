@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import errno
 import os
-import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,22 +17,27 @@ from typing import Any, Self, TypeVar
 
 from fpstore import forks
 from fpstore.checks import expect
-from fpstore.disk import sync_folder
-from fpstore.errors import CorruptStore, Naming, StoreClosed
-from fpstore.living import changes
+from fpstore.disk import Folder
+from fpstore.errors import CorruptStore, Naming, NotAStore, StoreChanged, StoreClosed, StoreLocked
+from fpstore.living import changes, locks
 from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Transaction
-from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode
-from fpstore.segment.entry import SegmentEntry
+from fpstore.living.locks import WriterLock
+from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode, new_identity
+from fpstore.segment.entry import END_OF_NUMBERS, SegmentEntry
 
-FILE_NAME = "catalog.mdb"
+FILE_NAME = locks.CATALOG_NAME
+SEGMENTS = "segments"
 CHANGES = b"changes"
 REMOVALS = b"removals"
 # What LMDB takes for a record beside its bytes: the rest of its last page, and a node that leads to it.
 RECORD_MARGIN = 4096 + 64
 # The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
 STATE_MARGIN = 512
+ANOTHER_WRITER = "found the state of another writer, expected what this one left"
+# A writer finds so many left of every number.
+SPARE_NUMBERS = 10**6
 # How often a reader looks before it takes something for damage. Four readers with seven times as much work as
 # processors were overtaken by two commits once in 3,000 commits.
 LOOKS = 4
@@ -54,56 +58,62 @@ class Log:
 
 
 def create_catalog(
-    folder: Path, settings: Settings, segments: tuple[SegmentEntry, ...] = (), log: Log | None = None
+    at: Path | Folder, settings: Settings, segments: tuple[SegmentEntry, ...] = (), log: Log | None = None
 ) -> None:
-    """Make the catalog of a new store in folder, which exists: whole and durable, or not there at all.
+    """Make the catalog of a new store in a folder that is there: whole and durable, or not there at all.
 
-    log: another store's, to begin with. Raises FileExistsError if folder has a catalog, StoreLocked while another
+    log: another store's, to begin with. Raises FileExistsError if there is a catalog, StoreLocked while another
     process makes one.
     """
-    numbers = {}
+    with contextlib.nullcontext(at) if isinstance(at, Folder) else Folder.open(at) as folder:
+        _create_in(folder, settings, segments, log)
+
+
+def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry, ...], log: Log | None) -> None:
+    identity = new_identity()
+    state = State(settings, (), 1, 1, identity=identity, origin=identity)
     if log is not None:
-        numbers = {"first_change": log.state.first_change, "next_change": log.state.next_change}
-        numbers["removal_records"] = len(log.removed or ())
-    state = _with_segments(State(settings, (), 1, 1, **numbers), segments)
+        state = dataclasses.replace(
+            state,
+            first_change=log.state.first_change,
+            next_change=log.state.next_change,
+            removal_records=len(log.removed or ()),
+        )
+    state = _with_segments(state, segments)
     records = log.changes if log is not None else ()
     removed = (log.removed if log is not None else None) or ()
-    path = folder / FILE_NAME
-    temporary = folder / f"{FILE_NAME}.new"
-    writer_lock = environments.lock_writer(folder)
-    try:
-        if path.is_symlink() or path.exists():
-            raise FileExistsError(errno.EEXIST, "there is a catalog already", str(path))
+    temporary = f"{FILE_NAME}.new"
+    with contextlib.ExitStack() as undo:
+        writer_lock = locks.lock_writer(folder)
+        undo.callback(writer_lock.release)
+        if folder.identity_of(FILE_NAME) is not None:
+            raise FileExistsError(errno.EEXIST, "there is a catalog already", str(folder.path / FILE_NAME))
         # LMDB's own creation can be seen half done; a name that appears with the whole file cannot.
-        _remove(temporary)
+        folder.unlink(temporary, missing_ok=True)
+        undo.callback(folder.unlink, temporary, missing_ok=True)
         environments.create(
+            folder,
             temporary,
             environments.whole_maps(_bytes_to_write(state, records, removed)),
             lambda make, transaction: _create(state, records, removed, make, transaction),
         )
-        os.rename(temporary, path)
-        sync_folder(folder)
-    finally:
-        _remove(temporary)
-        environments.unlock_writer(writer_lock)
-
-
-def _remove(temporary: Path) -> None:
-    for path in (temporary, temporary.with_name(temporary.name + environments.LMDB_LOCK_SUFFIX)):
-        path.unlink(missing_ok=True)
+        writer_lock.move_catalog(temporary)
 
 
 def _create(
     state: State, records: Sequence[Change], removed: Sequence[RemovedBefore], make: Any, transaction: Transaction
 ) -> None:
-    _write(state, transaction, make(DATABASE))
+    transaction.put(KEY, encode(state, transaction.id()), db=make(DATABASE))
     _write_changes(records, transaction, make(CHANGES))
     _write_removed(removed, transaction, make(REMOVALS))
 
 
-def _with_segments(state: State, segments: tuple[SegmentEntry, ...]) -> State:
-    next_segment = max([state.next_segment, *(entry.number + 1 for entry in segments)])
-    return dataclasses.replace(state, segments=tuple(segments), next_segment=next_segment)
+def _with_segments(state: State, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> State:
+    """This state with these live segments, and as strays those of before and of strays which are not among them."""
+    live = {entry.name for entry in segments}
+    left = tuple(entry for entry in (*strays, *state.segments) if entry.name not in live)
+    next_segment = max([state.next_segment, *(entry.number + 1 for entry in (*segments, *left))])
+    return dataclasses.replace(state, segments=tuple(segments), strays=left, next_segment=next_segment)
 
 
 def _bytes_to_write(state: State, records: Sequence[Change] = (), removed: Sequence[RemovedBefore] = ()) -> int:
@@ -111,54 +121,140 @@ def _bytes_to_write(state: State, records: Sequence[Change] = (), removed: Seque
     words = sum(len(column) for change in records for column in change.columns)
     words += sum(2 * len(block.values) for block in removed)
     beside = (len(records) + len(removed)) * RECORD_MARGIN
-    of_state = len(state.settings.text) + STATE_MARGIN * (1 + len(state.segments))
+    of_state = len(state.settings.text) + STATE_MARGIN * (1 + len(state.segments) + len(state.strays))
     return 2 * of_state + 8 * words + beside + (128 << 10)
 
 
-class Catalog:
-    """An open catalog. Safe to use from several threads; a context manager; not usable after a fork."""
+def _folder_of_store(path: Path) -> Folder:
+    """The folder at path, which has a catalog. FileNotFoundError, NotAStore; CorruptStore where that is gone."""
+    try:
+        folder = Folder.open(path)
+    except NotADirectoryError:
+        raise NotAStore("found a file, expected the folder of a store", path=path.absolute()) from None
+    with contextlib.ExitStack() as undo:
+        undo.enter_context(folder)
+        if folder.identity_of(FILE_NAME) is None:
+            if folder.identity_of(SEGMENTS) is not None:
+                raise CorruptStore(f"found no {FILE_NAME}, expected it beside {SEGMENTS}", path=folder.path)
+            raise NotAStore(f"found no {FILE_NAME}, expected a folder that fpstore made", path=folder.path)
+        os.close(folder.open_file(FILE_NAME))  # CorruptStore for what is no file
+        undo.pop_all()
+    return folder
 
-    def __init__(self, folder: Path, writer_lock: int | None) -> None:
+
+def _expect_room(state: State, path: Path) -> None:
+    """CorruptStore where a number is so near its end that no store comes there by being used."""
+    for name, end in (("generation", 2**63), ("next_change", 2**63), ("next_segment", END_OF_NUMBERS)):
+        found = getattr(state, name)
+        if found > end - SPARE_NUMBERS:
+            raise CorruptStore(f"{name}: found {found}, expected at most {end - SPARE_NUMBERS}", path=path)
+
+
+class Catalog:
+    """An open catalog. Safe to use from several threads; a context manager; not usable after a fork.
+
+    folder: the store's, held open; what lies under its path later need not be this store.
+    """
+
+    def __init__(self, folder: Folder, writer_lock: WriterLock | None) -> None:
         """Made by open()."""
         self._fork = forks.generation
         self._closed = True
-        self._folder = folder
-        self._path = folder / FILE_NAME
+        self.folder = folder
+        self._path = folder.path / FILE_NAME
+        self._segments: Folder | None = None
         self._writer_lock = writer_lock
         self._written: State | None = None
-        self._environment = environments.share(self._path)
+        # Of a writer: the records one of which the file must hold, as nobody else writes; None until it was read.
+        self._records: tuple[bytes, ...] | None = None
+        self._changed: str | None = None
+        self._environment = environments.share(folder, FILE_NAME)
         self._closed = False
 
     @classmethod
-    def open(cls, folder: Path, writable: bool = False) -> Self:
-        """Open the catalog of the store in folder and check it whole.
+    def open(cls, path: Path, writable: bool = False) -> Self:
+        """Open the catalog of the store in the folder at path and check it whole.
 
-        writable: as the store's one writer, until closed. Raises FileNotFoundError where there is no folder,
-        CorruptStore where it is no store or is damaged, StoreLocked where another process is the writer.
+        writable: as the store's one writer, until closed. Raises FileNotFoundError where nothing is there, NotAStore
+        where it is no store, CorruptStore where it is damaged, StoreLocked where another process is the writer.
         """
-        path = folder / FILE_NAME
-        if not stat.S_ISDIR(folder.stat().st_mode):
-            raise CorruptStore(f"{folder} is not an fpstore store: it is not a folder")
-        environments.expect_plain_file(path)
-        if not path.exists():
-            raise CorruptStore(f"{folder} is not an fpstore store: it has no {FILE_NAME}")
         with contextlib.ExitStack() as undo:
+            folder = undo.enter_context(_folder_of_store(path))
             writer_lock = None
             if writable:
-                writer_lock = environments.lock_writer(folder)
-                undo.callback(environments.unlock_writer, writer_lock)
+                writer_lock = locks.lock_writer(folder)
+                undo.callback(writer_lock.release)
             catalog = cls(folder, writer_lock)
             undo.pop_all()
         with contextlib.ExitStack() as undo:
             undo.callback(catalog.close)
+            state = catalog.state()
             if writable:
-                catalog._environment.free_dead_readers()
-            catalog.state()
+                _expect_room(state, catalog._path)
             undo.pop_all()
         return catalog
 
+    # --- Where it lies ---
+
+    @property
+    def segments(self) -> Folder:
+        """The folder of the segments, held open. CorruptStore where there is none."""
+        if self._segments is None:
+            try:
+                self._segments = self.folder.inside(SEGMENTS)
+            except FileNotFoundError:
+                missing = self.folder.path / SEGMENTS
+                raise CorruptStore("missing, expected the folder of the segments", path=missing) from None
+        return self._segments
+
+    def make_segments(self) -> Folder:
+        """The folder of the segments, made anew where it is gone: a backup may leave an empty one out."""
+        self._expect_writable()
+        if self.folder.identity_of(SEGMENTS) is None:
+            self._segments = self.folder.create(SEGMENTS)
+        return self.segments
+
+    def expect_here(self) -> None:
+        """StoreChanged, from then on at every use, unless the store's path still leads to the files that this has."""
+        self.expect_unchanged()
+        if self._writer_lock is None:
+            if (how := self._difference()) is not None:
+                raise self.changed(how)
+            return
+        try:
+            self._writer_lock.check()
+        except StoreChanged:
+            lock = f"found another {locks.WRITER_LOCK_NAME} or none, expected the one that this writer has locked"
+            raise self.changed(self._difference() or lock) from None
+
+    def _difference(self) -> str | None:
+        """How what lies under the path differs from what this has open, if it does."""
+        if not self.folder.is_at(self.folder.path):
+            there = "another folder" if os.path.lexists(self.folder.path) else "nothing"
+            return f"found {there}, expected the folder that was opened there"
+        if not self._environment.is_at(self.folder, FILE_NAME):
+            return f"found another {FILE_NAME} or none, expected the one that was opened there"
+        return None
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether it was found that the store is no longer there."""
+        return self._changed is not None
+
+    def expect_unchanged(self) -> None:
+        """StoreChanged where that was found before."""
+        if self._changed is not None:
+            raise StoreChanged(self._changed, path=self.folder.path)
+
+    def changed(self, how: str) -> StoreChanged:
+        """The error of a store that is no longer there, which every later use raises too."""
+        self._changed = f"{how}; {'nothing was written there; ' * (self._writer_lock is not None)}open the store again"
+        return StoreChanged(self._changed, path=self.folder.path)
+
+    # --- What it says ---
+
     def state(self) -> State:
-        """What the catalog says now, from one short transaction. Raises CorruptStore."""
+        """What the catalog says now, from one short transaction. Raises CorruptStore, StoreChanged."""
         self._expect_usable()
         return self._look(self._read)
 
@@ -183,39 +279,48 @@ class Catalog:
         old = self._expect_writable()
         numbers = [change.number for change in records]
         expect("the numbers", numbers, numbers == [old.next_change + i for i in range(len(numbers))], "the next ones")
-        new = old.after(len(records))
 
-        def work(transaction: Transaction) -> State:
+        def work(transaction: Transaction) -> None:
             _write_changes(records, transaction, self._environment.database(CHANGES, transaction))
-            return self._replace(new, transaction)
 
-        return self._commit(work, _bytes_to_write(new, records))
+        return self._commit(old.after(len(records)), work, records)
+
+    def announce(self, entry: SegmentEntry) -> State:
+        """Say that a file which is about to be called that is this store's, to keep or to remove; the new state."""
+        old = self._expect_writable()
+        return self._commit(_with_segments(old, old.segments, (*old.strays, entry)))
 
     def publish(
         self,
         *,
         settings: Settings | None = None,
-        segments: tuple[SegmentEntry, ...] | None = None,
+        segments: Sequence[SegmentEntry] | None = None,
         first_change: int | None = None,
         removed: Sequence[RemovedBefore] | None = None,
+        strays: Sequence[SegmentEntry] | None = None,
+        identity: str | None = None,
     ) -> State:
         """Replace the settings, the live segments or both, in one transaction; the new state.
 
         first_change: the changes before it leave the log. removed: what stays of their removals and of those before.
+        strays: those that are still to be removed; what segments replaces is added to them. identity: of other content.
         Durable when it returns. Raises OSError where the system would not write it, ENOSPC for a full disk; the
         state is then the old one, unless the very last write failed: state() tells.
         """
         old = self._expect_writable()
+
         new = dataclasses.replace(
             old,
             settings=settings or old.settings,
             generation=old.generation + 1,
             first_change=old.first_change if first_change is None else first_change,
             removal_records=old.removal_records if removed is None else len(removed),
+            identity=identity or old.identity,
         )
-        new = _with_segments(new, old.segments if segments is None else segments)
+        left = old.strays if strays is None else strays
+        new = _with_segments(new, old.segments if segments is None else segments, left)
 
-        def work(transaction: Transaction) -> State:
+        def work(transaction: Transaction) -> None:
             records = self._environment.database(CHANGES, transaction)
             for number in range(old.first_change, new.first_change):
                 transaction.delete(changes.key_of(number), db=records)
@@ -223,25 +328,25 @@ class Catalog:
                 database = self._environment.database(REMOVALS, transaction)
                 transaction.drop(database, delete=False)
                 _write_removed(removed, transaction, database)
-            return self._replace(new, transaction)
 
-        written = self._commit(work, _bytes_to_write(new, (), removed or ()))
+        written = self._commit(new, work, (), removed or ())
         # Once more, so that both meta pages of the file lead to this state: damage to the newer one then
         # cannot bring back the old state. This one is published already, whatever comes of it.
-        with contextlib.suppress(OSError):
-            self._environment.run(lambda transaction: self._replace(new, transaction), write=True)
+        with contextlib.suppress(OSError, StoreLocked):
+            self._write(new, lambda transaction: None, 0)
         return written
 
     def close(self) -> None:
-        """Give back the environment and the writer's lock. May be called again."""
+        """Give back the environment, the writer's lock and the folders. May be called again."""
         if self._closed:
             return
         self._closed = True
-        # After a fork both belong to the parent.
-        if self._fork == forks.generation:
-            environments.give_back(self._environment)
-            if self._writer_lock is not None:
-                environments.unlock_writer(self._writer_lock)
+        with self.folder, self._segments or contextlib.nullcontext():
+            # After a fork both belong to the parent.
+            if self._fork == forks.generation:
+                environments.give_back(self._environment)
+                if self._writer_lock is not None:
+                    self._writer_lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -260,23 +365,58 @@ class Catalog:
 
     def _expect_usable(self) -> None:
         if self._closed:
-            raise StoreClosed(f"{self._folder}: the catalog was closed")
+            raise StoreClosed(f"{self.folder.path}: the catalog was closed")
         if self._fork != forks.generation:
-            raise StoreClosed(f"{self._folder}: opened before a fork, open it again in the child")
+            raise StoreClosed(f"{self.folder.path}: opened before a fork, open it again in the child")
+        self.expect_unchanged()
 
     def _expect_writable(self) -> State:
         """What the catalog says, which nobody but this one changes."""
         self._expect_usable()
         if self._writer_lock is None:
-            raise ValueError(f"{self._folder}: opened for reading, expected writable=True")
+            raise ValueError(f"{self.folder.path}: opened for reading, expected writable=True")
         if self._written is None:
             self._written = self.state()
         return self._written
 
-    def _commit(self, work: Callable[[Transaction], State], more_bytes: int) -> State:
+    def _commit(
+        self,
+        new: State,
+        work: Callable[[Transaction], None] = lambda transaction: None,
+        records: Sequence[Change] = (),
+        removed: Sequence[RemovedBefore] = (),
+    ) -> State:
+        """Write this state, and with it what work writes; the state."""
+        self.expect_here()
         self._written = None  # where it fails, the file tells what it came to
-        self._written = self._environment.run(work, write=True, more_bytes=more_bytes)
-        return self._written
+        self._write(new, work, _bytes_to_write(new, records, removed))
+        self._written = new
+        return new
+
+    def _write(self, new: State, work: Callable[[Transaction], None], more_bytes: int) -> None:
+        def replace(transaction: Transaction) -> None:
+            self._expect_mine(transaction)
+            work(transaction)
+            self._replace(new, transaction)
+
+        try:
+            self._environment.run(replace, write=True, more_bytes=more_bytes)
+        except StoreChanged:
+            raise self.changed(ANOTHER_WRITER) from None
+        self._records = (self._records or ())[-1:]
+
+    def _expect_mine(self, transaction: Transaction) -> None:
+        """StoreChanged unless the state is what this writer left: nobody else writes."""
+        found = transaction.get(KEY, db=self._environment.database(DATABASE, transaction)) or b""
+        if self._records is None or found not in self._records:
+            self._decoded(found, transaction.id() - 1)
+            raise self.changed(ANOTHER_WRITER)
+        self._records = (found,)
+
+    def _replace(self, state: State, transaction: Transaction) -> None:
+        record = encode(state, transaction.id())
+        self._records = (*(self._records or ()), record)  # where the commit fails, the file may hold this one or not
+        transaction.put(KEY, record, db=self._environment.database(DATABASE, transaction))
 
     def _look(self, work: Callable[[Transaction], T]) -> T:
         """What work reads. A reader of LMDB takes a transaction's number first and what it leads to a moment later.
@@ -294,7 +434,16 @@ class Catalog:
         entries = transaction.stat(database)["entries"]
         with self._damage_named():
             expect("the number of records", entries, entries == 1, "1")
-            return decode(record or b"", transaction.id())
+        state = self._decoded(record or b"", transaction.id())
+        if self._writer_lock is not None:
+            if self._records is not None and record not in self._records:
+                raise self.changed(ANOTHER_WRITER)
+            self._records = (record or b"",)
+        return state
+
+    def _decoded(self, record: bytes, transaction: int) -> State:
+        with self._damage_named():
+            return decode(record, transaction)
 
     def _read_log(self, transaction: Transaction, generation: int, next_change: int) -> Log:
         state = self._read(transaction)
@@ -325,15 +474,6 @@ class Catalog:
                 yield
             except ValueError as error:
                 raise CorruptStore(str(error)) from None
-
-    def _replace(self, state: State, transaction: Transaction) -> State:
-        return _write(state, transaction, self._environment.database(DATABASE, transaction))
-
-
-def _write(state: State, transaction: Transaction, database: Any) -> State:
-    """Put state into database; the state."""
-    transaction.put(KEY, encode(state, transaction.id()), db=database)
-    return state
 
 
 def _write_changes(records: Sequence[Change], transaction: Transaction, database: Any) -> None:

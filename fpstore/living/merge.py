@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fpstore.disk import Place
 from fpstore.errors import CorruptStore
 from fpstore.living.live import CHUNK_KEYS, Advance, Live
 from fpstore.merging import Chunks, Columns, merged
@@ -40,7 +41,7 @@ def pass_count(plan: Plan, with_ids: bool) -> int:
 
 
 def merge_segments(
-    path: Path,
+    at: Path | Place,
     parts: Sequence[Live],
     codec: str,
     plan: Plan,
@@ -48,10 +49,10 @@ def merge_segments(
     *,
     advance: Advance | None = None,
 ) -> SegmentEntry | None:
-    """Write what lives of parts, segments of this plan, to a new one, path: the bytes that a build would write.
+    """Write what lives of parts, segments of this plan, to a new one there: the bytes that a build would write.
 
     Returns None, and makes no file, where nothing lives. Raises CorruptStore where a segment is damaged, ValueError
-    where one has other tables or, against with_ids, ids or none, FileExistsError where path is there; no new file is
+    where one has other tables or, against with_ids, ids or none, FileExistsError where a file is there; no new file is
     left then. advance is called with numbers of keys read, which sum up to pass_count times those of the parts where
     anything lives; what it raises ends the merge.
     """
@@ -61,7 +62,7 @@ def merge_segments(
     live = merge.count()
     if not live.keys:
         return None
-    with SegmentWriter(path, codec, planner.slot_bits(live.keys, plan.slot_keys)) as writer:
+    with SegmentWriter(at, codec, planner.slot_bits(live.keys, plan.slot_keys)) as writer:
         for index, table in enumerate(plan.tables):
             writer.add_table(table, _Table(merge, index, live.keys), with_ranks=with_ids and index == 0)
         if with_ids:

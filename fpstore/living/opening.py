@@ -6,32 +6,35 @@ Shares with an older snapshot all that is the same.
 import dataclasses
 from pathlib import Path
 
+from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, PlanError
 from fpstore.format import CODECS
 from fpstore.living.catalog import Catalog, Log
 from fpstore.living.live import Live
 from fpstore.living.removals import Removals
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
-from fpstore.living.state import Settings
+from fpstore.living.state import Settings, State
 from fpstore.plans.plan import Plan
 from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 
 
-def open_snapshot(folder: Path, catalog: Catalog, before: Snapshot | None = None) -> Snapshot:
+def open_snapshot(catalog: Catalog, before: Snapshot | None = None) -> Snapshot:
     """The snapshot of what the catalog says now; before: an older one, to share with it what is the same.
 
-    Raises CorruptStore.
+    Raises CorruptStore; StoreChanged where the catalog is of another store, or of a moment before that.
     """
     if before is not None:
         log = catalog.read(before.state.generation, before.state.next_change)
+        if not log.state.follows(before.state):
+            raise catalog.changed(_difference(before.state, log.state))
         if log.state.generation == before.state.generation:
             return before.extended(log.changes, log.state)
     generation = 0
     while True:
         log = catalog.read()
         try:
-            return _from_log(folder, log, before)
+            return _from_log(catalog, log, before)
         except FileNotFoundError as error:
             # Where segments were merged since the catalog was read, the new state names other files.
             if log.state.generation == generation:
@@ -39,13 +42,23 @@ def open_snapshot(folder: Path, catalog: Catalog, before: Snapshot | None = None
             generation = log.state.generation
 
 
-def _from_log(folder: Path, log: Log, before: Snapshot | None) -> Snapshot:
+def _difference(before: State, found: State) -> str:
+    if found.origin != before.origin:
+        return f"found the catalog of store {found.origin}, expected that of {before.origin}"
+    numbers = ("generation", "next_change", "transaction")
+    one, other = ([f"{name} {getattr(state, name)}" for name in numbers] for state in (found, before))
+    return f"found the catalog of an earlier moment ({', '.join(one)}), expected one after {', '.join(other)}"
+
+
+def _from_log(catalog: Catalog, log: Log, before: Snapshot | None) -> Snapshot:
     state = log.state
+    folder = catalog.folder.path
     plan = _proved_plan(folder, state.settings)
     known = {} if before is None else dict(zip(before.state.segments, before.parts, strict=True))
     removals = Removals.of(log.removed or ())
     parts = tuple(
-        known.get(entry) or open_part(folder, entry, plan, state.settings, removals) for entry in state.segments
+        known.get(entry) or open_part(catalog.segments, entry, plan, state.settings, removals)
+        for entry in state.segments
     )
     if before is not None and (before.settings, before.state.first_change) == (state.settings, state.first_change):
         # Only segments were merged. The pending rows are the same; removals that matter no longer go at the next flush.
@@ -68,10 +81,9 @@ def _proved_plan(folder: Path, settings: Settings) -> Plan:
     return plan
 
 
-def open_part(folder: Path, entry: SegmentEntry, plan: Plan, settings: Settings, removals: Removals) -> Live:
+def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Settings, removals: Removals) -> Live:
     """A segment that the catalog names: the same file, of this plan and with these settings."""
-    path = folder / "segments" / entry.name
-    segment = Segment(path)
+    segment = Segment(Place(segments, entry.name))
     record = segment.record
     found: tuple[object, ...] = (segment.file_bytes, record.key_count, record.id_count, segment.footer_crc)
     expected: tuple[object, ...] = (entry.file_bytes, entry.key_count, entry.id_count, entry.crc)
@@ -82,5 +94,7 @@ def open_part(folder: Path, entry: SegmentEntry, plan: Plan, settings: Settings,
         expected += tuple((f"{table.prefix_mask:x}", table.flips) for table in plan.tables)
     if found != expected:
         segment.close()
-        raise CorruptStore(f"not the segment that the catalog names: found {found}, expected {expected}", path=path)
+        raise CorruptStore(
+            f"not the segment that the catalog names: found {found}, expected {expected}", path=segment.path
+        )
     return Live(segment, entry.position, removals)

@@ -1,12 +1,17 @@
 """One who reads a store while others may write to it: follows what the catalog says, and changes nothing."""
 
 import threading
+import time
 from pathlib import Path
 
+from fpstore import forks
 from fpstore.errors import StoreClosed
 from fpstore.living.catalog import Catalog
 from fpstore.living.opening import open_snapshot
 from fpstore.living.snapshot import Snapshot
+
+# How long a reader may answer from a store whose path leads to another one by now.
+LOOK_SECONDS = 0.1
 
 
 class Reader:
@@ -16,26 +21,33 @@ class Reader:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open it. Raises FileNotFoundError, CorruptStore, UnsupportedVersion."""
+        """Open it. Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion."""
         self.folder = folder
+        self._fork = forks.generation
         self._lock = threading.Lock()
         self._closed = False
         self._catalog = Catalog.open(folder)
         self._stamp: tuple[int, int] | None = None  # of the snapshot, once that is sure
+        self._look_at = 0.0
         try:
-            self.snapshot = open_snapshot(folder, self._catalog)
+            self.snapshot = open_snapshot(self._catalog)
         except BaseException:
             self._catalog.close()
             raise
 
     def newest(self) -> Snapshot:
-        """What the store is now."""
+        """What the store is now. StoreChanged, from then on, where its path leads to something else."""
+        now = time.monotonic()
         stamp = self._catalog.stamp()
-        if stamp is None or stamp != self._stamp:
+        if now >= self._look_at or stamp is None or stamp != self._stamp:
             with self._lock:
                 if self._closed:
                     raise StoreClosed(f"{self.folder}: the store is closed")
-                self.snapshot = open_snapshot(self.folder, self._catalog, self.snapshot)
+                self._catalog.expect_here()
+                self._look_at = now + LOOK_SECONDS
+                if stamp is not None and stamp == self._stamp:
+                    return self.snapshot
+                self.snapshot = open_snapshot(self._catalog, self.snapshot)
                 # The file may show a commit that is not through yet: then LMDB still reads the state before it.
                 arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
                 self._stamp = stamp if arrived else None
@@ -43,6 +55,7 @@ class Reader:
 
     def close(self) -> None:
         """Give the catalog back; the segments of the snapshot are the caller's to close."""
-        with self._lock:
-            self._closed = True
+        if self._fork == forks.generation:  # else a thread that is not here may hold it for ever
+            with self._lock:
+                self._closed = True
         self._catalog.close()

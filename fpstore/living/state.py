@@ -6,16 +6,18 @@ The bytes are one canonical JSON object under a checksum; what is read back is c
 import dataclasses
 import functools
 import json
+import re
+import secrets
 import struct
 from typing import Any
 
 from fpstore._codec import crc32c
-from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of
+from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of, shown, wrong
 from fpstore.errors import UnsupportedVersion
 from fpstore.format import CODECS, KEY_BITS
-from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.entry import END_OF_NUMBERS, SegmentEntry
 
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
 DATABASE = b"state"
 KEY = b"state"
@@ -51,6 +53,9 @@ class Settings:
 class State:
     """Everything the catalog says at one moment. ValueError for what cannot be.
 
+    identity: whose content it is, 32 hexadecimal digits: a copy has another, and so has what replaces all content.
+    origin: the identity that the catalog was made with, which stays. strays: files in segments/ that are this
+    store's to remove: one that is about to get its name, and those that were replaced.
     generation: how many times segments or settings have been published. next_segment: the number of the next
     segment's name. first_change, next_change: the log holds the changes of the numbers from the one up to the other.
     removal_records: how many records of removals there are which are older than the log. transaction: where the state
@@ -64,14 +69,20 @@ class State:
     first_change: int = 1
     next_change: int = 1
     removal_records: int = 0
+    strays: tuple[SegmentEntry, ...] = ()
+    identity: str = dataclasses.field(kw_only=True)
+    origin: str = dataclasses.field(kw_only=True)
     transaction: int = dataclasses.field(default=0, compare=False)
 
     def __post_init__(self) -> None:
+        for name, value in (("identity", self.identity), ("origin", self.origin)):
+            identified = isinstance(value, str) and re.fullmatch(r"[0-9a-f]{32}", value, re.ASCII)
+            expect(name, value, bool(identified), "32 hexadecimal digits")
         expect_integer("generation", self.generation, 1, 2**63 - 1)
-        numbers = [entry.number for entry in self.segments]
+        numbers = [entry.number for entry in (*self.segments, *self.strays)]
         expect("segments", numbers, len(set(numbers)) == len(numbers), "each of them once")
         # A name is never given to a second file.
-        expect_integer("next_segment", self.next_segment, max(numbers, default=0) + 1, 10**8)
+        expect_integer("next_segment", self.next_segment, max(numbers, default=0) + 1, END_OF_NUMBERS)
         expect_integer("next_change", self.next_change, 1, 2**63 - 1)
         expect_integer("first_change", self.first_change, 1, self.next_change)
         expect_integer("removal_records", self.removal_records, 0, 2**32)
@@ -85,12 +96,21 @@ class State:
         expect_integer("next_change", following.next_change, self.next_change, 2**63 - 1)
         return following
 
+    def follows(self, earlier: "State") -> bool:
+        """Whether this state can have come of the earlier one, by what writers do to one catalog."""
+        mine = (self.generation, self.next_change, self.transaction)
+        before = (earlier.generation, earlier.next_change, earlier.transaction)
+        return self.origin == earlier.origin and all(one >= other for one, other in zip(mine, before, strict=True))
+
 
 def encode(state: State, transaction: int) -> bytes:
     """The record of state, bound to its place and to the number of the transaction that writes it."""
     parts: dict[str, object] = {**vars(state), "transaction": transaction, "version": RECORD_VERSION}
     parts["settings"] = state.settings.text
-    parts["segments"] = f"[{','.join([entry.text for entry in state.segments])}]"
+    for name in ("identity", "origin"):
+        parts[name] = f'"{parts[name]}"'
+    for name, entries in (("segments", state.segments), ("strays", state.strays)):
+        parts[name] = f"[{','.join([entry.text for entry in entries])}]"
     text = ("{" + ",".join(f'"{name}":{parts[name]}' for name in sorted(parts)) + "}").encode("ascii")
     return struct.pack("<I", _checksum(text)) + text
 
@@ -101,15 +121,28 @@ def decode(record: bytes, transaction: int) -> State:
     if len(record) < 4 or struct.unpack_from("<I", record)[0] != _checksum(text):
         raise ValueError(f"the state, {len(record)} bytes, does not match its checksum")
     fields = _parse(text)
-    version = fields.pop("version", None)
-    if version != RECORD_VERSION:
-        raise UnsupportedVersion(f"the state has version {version!r:.20}, expected {RECORD_VERSION}")
+    _expect_version(fields.pop("version", None))
     expect_integer("the transaction that wrote the state", fields.get("transaction"), transaction, transaction)
-    segments = fields.get("segments")
-    expect("segments", segments, isinstance(segments, list), "a list")
-    fields["segments"] = tuple(record_of(SegmentEntry, entry) for entry in fields["segments"])
+    for name in ("segments", "strays"):
+        entries = fields.get(name)
+        expect(name, entries, isinstance(entries, list), "a list")
+        fields[name] = tuple(record_of(SegmentEntry, entry) for entry in fields[name])
     fields["settings"] = record_of(Settings, fields.get("settings"))
     return record_of(State, fields)
+
+
+def new_identity() -> str:
+    """One that no other store has."""
+    return secrets.token_hex(16)
+
+
+def _expect_version(found: object) -> None:
+    if isinstance(found, int) and not isinstance(found, bool) and found == RECORD_VERSION:
+        return
+    if isinstance(found, int) and not isinstance(found, bool) and 0 < found < 2**32:
+        age = "a newer" if found > RECORD_VERSION else "an older"
+        raise UnsupportedVersion(f"made by {age} fpstore (state version {found}, this one reads {RECORD_VERSION})")
+    raise ValueError(wrong("the version of the state", shown(found), RECORD_VERSION))
 
 
 def _checksum(text: bytes) -> int:

@@ -1,14 +1,99 @@
-"""Removes segments that nobody needs: replaced ones, and those that a writer left when it died."""
+"""How files of segments come and go: a new one gets its name, what nobody needs is removed, what is not ours set aside.
 
-from collections.abc import Collection
-from pathlib import Path
+The catalog says which files are this store's before they have the name of a segment, and until they are gone. So a file
+that it never named is somebody's, and is moved, never removed.
+"""
 
+import os
+import warnings
+from collections.abc import Collection, Sequence
+
+from fpstore.disk import Folder, Place
+from fpstore.errors import CorruptStore
 from fpstore.living.catalog import Catalog
+from fpstore.living.state import State
+from fpstore.segment.entry import SegmentEntry, is_segment_name, is_unpublished_name, segment_name, unpublished_name
+from fpstore.segment.files import footer_crc
+
+# Where what is not this store's goes.
+ASIDE = "aside"
 
 
-def sweep_segments(folder: Path, catalog: Catalog, kept: Collection[str] = ()) -> None:
-    """Remove the segments of the store in folder that the catalog does not name, except those in kept."""
-    live = {entry.name for entry in catalog.state().segments}
-    for path in (folder / "segments").glob("*.fpseg"):
-        if path.name not in live and path.name not in kept:
-            path.unlink(missing_ok=True)
+def unpublished_place(catalog: Catalog, number: int, identity: str) -> Place:
+    """Where the segment of this number is written, until name_segment gives it its name."""
+    return Place(catalog.segments, unpublished_name(segment_name(number), identity))
+
+
+def name_segment(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[SegmentEntry]:
+    """Give the file at place, which lies in the folder of the segments, its entry's name, durably.
+
+    The catalog has said by then that it is this store's. Returns those of the strays which are not gone for good.
+    Raises StoreChanged, OSError.
+    """
+    state = catalog.announce(entry)
+    if place.folder.identity_of(entry.name) is not None:
+        _set_aside(catalog, [entry.name])
+    place.folder.rename(place.name, entry.name)
+    left = [stray for stray in state.strays if place.folder.identity_of(stray.name) is not None]
+    place.folder.sync()  # of those that were removed before, too
+    return left
+
+
+def sweep_segments(catalog: Catalog, kept: Collection[str] = ()) -> None:
+    """Remove the segments that the catalog says are to go, and what writers left that died; not those in kept.
+
+    Segments that it never named are moved to the folder aside, with a warning. The caller knows that the state of the
+    catalog opens as a whole. Raises StoreChanged where the store is no longer there, and does nothing then.
+    """
+    catalog.expect_here()
+    state = catalog.state()
+    remove_own(catalog, state, kept)
+    live = {entry.name for entry in state.segments}
+    unknown = [name for name in catalog.segments.names() if is_segment_name(name) and name not in live]
+    if unknown:
+        _set_aside(catalog, unknown)
+
+
+def remove_own(catalog: Catalog, state: State, kept: Collection[str] = ()) -> None:
+    """Remove what this state of the catalog says is to go, and files without a name yet, but for those in kept."""
+    segments = catalog.segments
+    for name in segments.names():
+        if is_unpublished_name(name, state.identity) and name not in kept:
+            segments.unlink(name, missing_ok=True)
+    remove_replaced(catalog, state)
+
+
+def remove_replaced(catalog: Catalog, state: State) -> None:
+    """Remove the strays of this state of the catalog."""
+    for stray in state.strays:
+        if _is_there(catalog.segments, stray):
+            catalog.segments.unlink(stray.name, missing_ok=True)
+
+
+def _is_there(segments: Folder, stray: SegmentEntry) -> bool:
+    """Whether the file of that name is the one that the catalog means."""
+    try:
+        fd = segments.open_file(stray.name)
+    except (FileNotFoundError, CorruptStore):
+        return False
+    try:
+        return footer_crc(fd) == (stray.file_bytes, stray.crc)
+    finally:
+        os.close(fd)
+
+
+def _set_aside(catalog: Catalog, names: Sequence[str]) -> None:
+    folder, segments = catalog.folder, catalog.segments
+    with folder.create(ASIDE) if folder.identity_of(ASIDE) is None else folder.inside(ASIDE) as aside:
+        for name in names:
+            taken, free = 0, name
+            while aside.identity_of(free) is not None:
+                taken += 1
+                free = f"{name}.{taken}"
+            segments.rename(name, free, aside)
+        aside.sync()
+        segments.sync()
+        warnings.warn(
+            f"{folder.path}: found segments that its catalog never named, {', '.join(names)}; moved to {aside.path}",
+            stacklevel=2,
+        )

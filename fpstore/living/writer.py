@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fpstore import forks
 from fpstore.building.rows import write_rows
+from fpstore.disk import Place
 from fpstore.errors import StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
@@ -23,10 +25,10 @@ from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
-from fpstore.living.sweep import sweep_segments
+from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, unpublished_place
 from fpstore.query import additions
 from fpstore.query.additions import Additions
-from fpstore.segment.entry import SegmentEntry, segment_name
+from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 from fpstore.threads import Background
 from fpstore.types import Array, Ids, Keys, Progress
@@ -40,8 +42,9 @@ class Writer:
     """Writes to the store in folder; nobody else does as long as it is open. Safe to use from several threads."""
 
     def __init__(self, folder: Path, *, deferred: bool = False, sizes: LivingSizes | None = None) -> None:
-        """Become the writer. deferred: additions may wait for sync. Raises StoreLocked, CorruptStore."""
+        """Become the writer. deferred: additions may wait for sync. Raises StoreLocked, NotAStore, CorruptStore."""
         self.folder = folder
+        self._fork = forks.generation
         self.sizes = sizes or LivingSizes()
         self._defers = deferred
         self._deferred: list[Change] = []
@@ -56,15 +59,17 @@ class Writer:
         self._unsure = False
         self._catalog = Catalog.open(folder, writable=True)
         try:
-            sweep_segments(folder, self._catalog)
-            self.snapshot = open_snapshot(folder, self._catalog)
+            self.snapshot = open_snapshot(self._catalog)
+            self._catalog.make_segments()
+            sweep_segments(self._catalog)
         except BaseException:
             self._catalog.close()
             raise
         self._next_segment = self.snapshot.state.next_segment
 
     def newest(self) -> Snapshot:
-        """What the store is now."""
+        """What the store is now. StoreChanged once that was found."""
+        self._catalog.expect_unchanged()
         return self.snapshot
 
     # --- Changes ---
@@ -159,6 +164,7 @@ class Writer:
             for job in (self._flush_job, self._merge_job):
                 if job is not None and job.done and (error := job.take_error()) is not None:
                     raise error
+            self._catalog.expect_unchanged()
             self._find_out()
             yield
 
@@ -173,12 +179,12 @@ class Writer:
         """Read what the catalog says where writing it, or following it, went wrong."""
         if not self._unsure:
             return
-        fresh = open_snapshot(self.folder, self._catalog)
+        fresh = open_snapshot(self._catalog)
         # Either all of them were written with what failed, or none.
         self._deferred = [change for change in self._deferred if change.number >= fresh.state.next_change]
         self.snapshot = fresh.extended(self._deferred, fresh.state.after(len(self._deferred)))
         self._unsure = False
-        sweep_segments(self.folder, self._catalog, self._unpublished)
+        sweep_segments(self._catalog, self._unpublished)
 
     # --- Segments ---
 
@@ -249,8 +255,8 @@ class Writer:
 
         def work() -> None:
             upto = snapshot.state.next_change
-            with self._new_path() as path:
-                self._publish(self._segment_of(path, *snapshot.pending_rows(), upto), (), upto)
+            with self._new_place() as place:
+                self._publish(place, self._segment_of(place, *snapshot.pending_rows(), upto), (), upto)
             with self._lock:
                 self._start_merge(self._due())
 
@@ -258,16 +264,16 @@ class Writer:
 
     def _add_segment(self, keys: Keys, ids: Ids | None) -> None:
         self._write(self._deferred)
-        with self._new_path() as path:
-            self._publish(self._segment_of(path, keys, ids, self.snapshot.state.next_change), (), None)
+        with self._new_place() as place:
+            self._publish(place, self._segment_of(place, keys, ids, self.snapshot.state.next_change), (), None)
         self._start_merge(self._due())
 
-    def _segment_of(self, path: Path, keys: Keys, ids: Ids | None, position: int) -> SegmentEntry | None:
+    def _segment_of(self, place: Place, keys: Keys, ids: Ids | None, position: int) -> SegmentEntry | None:
         """A new segment of these rows; None where there are none."""
         if not len(keys):
             return None
         plan, codec = self.snapshot.plan, self.snapshot.settings.codec
-        return write_rows(path, keys, ids, plan, codec, self._advance, position)
+        return write_rows(place, keys, ids, plan, codec, self._advance, position)
 
     def _due(self) -> tuple[Live, ...]:
         """The segments that are to be merged now."""
@@ -312,54 +318,64 @@ class Writer:
             if progress := self._merge_progress:
                 progress("merging", done, total)
 
-        with self._new_path() as path, contextlib.ExitStack() as stack:
+        with self._new_place() as place, contextlib.ExitStack() as stack:
             # Mapped anew, as a merge lets go of the pages that it is done with, which probes may want.
-            inputs = [Live(Segment(part.segment.path), part.position, snapshot.removals) for part in parts]
+            places = [Place(place.folder, part.segment.path.name) for part in parts]
+            inputs = [
+                Live(Segment(at), part.position, snapshot.removals) for at, part in zip(places, parts, strict=True)
+            ]
             for part in inputs:
                 stack.callback(part.segment.close)
-            entry = merge_segments(path, inputs, settings.codec, plan, settings.ids, advance=advance)
+            entry = merge_segments(place, inputs, settings.codec, plan, settings.ids, advance=advance)
             if entry is not None:
                 entry = dataclasses.replace(entry, position=snapshot.state.next_change)
-            self._publish(entry, [part.segment.path.name for part in parts], None)
+            self._publish(place, entry, [part.segment.path.name for part in parts], None)
 
-    def _publish(self, entry: SegmentEntry | None, dropped: Sequence[str], first_change: int | None) -> None:
+    def _publish(
+        self, place: Place, entry: SegmentEntry | None, dropped: Sequence[str], first_change: int | None
+    ) -> None:
         """Make a new segment part of the store, in place of the dropped ones or of the changes before first_change."""
         with self._lock:
             self._advance()
+            self._catalog.expect_unchanged()
             self._find_out()
             self._write(self._deferred)
             snapshot = self.snapshot
             named = zip(snapshot.state.segments, snapshot.parts, strict=True)
             kept = [(old, part) for old, part in named if old.name not in dropped]
-            if entry is not None:
-                kept.append((entry, open_part(self.folder, entry, snapshot.plan, snapshot.settings, snapshot.removals)))
-            first = first_change or snapshot.state.first_change
-            oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
-            removals = snapshot.removals.since(min(oldest, first))
-            same = len(removals) == len(snapshot.removals) and removals.last_position < snapshot.state.first_change
             with self._uncertain():
+                strays = None
+                if entry is not None:
+                    strays = name_segment(self._catalog, place, entry)
+                    part = open_part(place.folder, entry, snapshot.plan, snapshot.settings, snapshot.removals)
+                    kept.append((entry, part))
+                first = first_change or snapshot.state.first_change
+                oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
+                removals = snapshot.removals.since(min(oldest, first))
+                same = len(removals) == len(snapshot.removals) and removals.last_position < snapshot.state.first_change
                 state = self._catalog.publish(
                     segments=tuple(old for old, _ in kept),
                     first_change=first,
                     removed=None if same else removals.records_before(first),
+                    strays=strays,
                 )
                 self.snapshot = snapshot.published(state, [part for _, part in kept], removals)
-        for name in dropped:
-            with contextlib.suppress(OSError):  # the next writer sweeps it
-                (self.folder / "segments" / name).unlink()
+        with contextlib.suppress(OSError):  # the next writer removes them
+            remove_replaced(self._catalog, state)
 
     @contextlib.contextmanager
-    def _new_path(self) -> Iterator[Path]:
-        """Where a new segment goes; no sweep takes it while it is being written and published."""
+    def _new_place(self) -> Iterator[Place]:
+        """Where a new segment is written; no sweep takes it until it is published."""
         with self._lock:
-            name = segment_name(self._next_segment)
+            self._catalog.expect_here()
+            place = unpublished_place(self._catalog, self._next_segment, self.snapshot.state.identity)
             self._next_segment += 1
-            self._unpublished.add(name)
+            self._unpublished.add(place.name)
         try:
-            yield self.folder / "segments" / name
+            yield place
         finally:
             with self._lock:
-                self._unpublished.discard(name)
+                self._unpublished.discard(place.name)
 
     def _advance(self, *_progress: object) -> None:
         if self._closing:
@@ -368,7 +384,13 @@ class Writer:
     # --- The end ---
 
     def close(self) -> None:
-        """Write what waits, end flushes and merges where they are, and let another be the writer."""
+        """Write what waits, end flushes and merges where they are, and let another be the writer.
+
+        Raises StoreChanged where the store is no longer there, unless a call has said so before.
+        """
+        if self._fork != forks.generation:  # all of it is the parent's, whose threads may hold the lock here for ever
+            self._catalog.close()
+            return
         with self._lock:
             if self._closing:
                 return
@@ -377,9 +399,11 @@ class Writer:
             if job is not None:
                 job.wait()
         with self._lock, contextlib.closing(self._catalog):
+            if self._catalog.has_changed:
+                return
             self._find_out()
             self._write(self._deferred)
-            sweep_segments(self.folder, self._catalog)
+            sweep_segments(self._catalog)
 
 
 def _until_closed(work: Callable[[], None]) -> Background[None]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
-from fpstore.disk import write_all
-from fpstore.errors import CorruptStore, Naming
+from fpstore.disk import Place, naming, placed, write_all
+from fpstore.errors import CorruptStore, Naming, UnsupportedVersion
 from fpstore.format import Footer
 from fpstore.types import Array, Buffer, Bytes
 
@@ -19,9 +19,10 @@ READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy an
 class ChecksummedFile:
     """A new file written from front to back, with the CRC-32C of each of its pages."""
 
-    def __init__(self, path: Path) -> None:
-        """Create path; FileExistsError if it is there."""
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    def __init__(self, at: Place) -> None:
+        """Create it; FileExistsError if it is there."""
+        self._path = at.path
+        self._fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._pending = bytearray()
         self._checksums: list[Array] = []
         self.offset = 0
@@ -57,12 +58,13 @@ class ChecksummedFile:
 
     def write_uncovered(self, data: bytes) -> None:
         """Append bytes after checksums() has been called."""
-        write_all(self._fd, memoryview(data))
+        self._write(memoryview(data))
         self.offset += len(data)
 
     def sync(self) -> None:
         """Make what was written durable."""
-        os.fsync(self._fd)
+        with naming(self._path):
+            os.fsync(self._fd)
 
     def close(self) -> None:
         """Close the file."""
@@ -72,15 +74,19 @@ class ChecksummedFile:
 
     def _flush(self, data: Buffer) -> None:
         self._checksums.append(page_checksums(data))
-        write_all(self._fd, memoryview(data))
+        self._write(memoryview(data))
+
+    def _write(self, data: memoryview) -> None:
+        with naming(self._path):
+            write_all(self._fd, data)
 
 
-def check_file(path: Path) -> None:
+def check_file(at: Path | Place) -> None:
     """Read a segment file from front to back and compare every page with its checksum. CorruptStore if one differs.
 
     Reads, rather than maps, so that the memory it takes stays small.
     """
-    with open(path, "rb") as file, Naming(path):
+    with placed(at) as place, open(place.folder.open_file(place.name), "rb") as file, Naming(place.path):
         size = os.fstat(file.fileno()).st_size
         footer_offset = max(0, size - layout.FOOTER_BYTES)
         footer = Footer.unpack(_read_at(file.fileno(), footer_offset, layout.FOOTER_BYTES), size)
@@ -98,8 +104,18 @@ def check_file(path: Path) -> None:
             first = offset // layout.PAGE_BYTES
             different = np.nonzero(found != expected[first : first + len(found)])[0]
             if len(different):
-                at = (first + int(different[0])) * layout.PAGE_BYTES
-                raise CorruptStore(f"the page at byte {at} does not have the checksum recorded for it")
+                page_offset = (first + int(different[0])) * layout.PAGE_BYTES
+                raise CorruptStore(f"the page at byte {page_offset} does not have the checksum recorded for it")
+
+
+def footer_crc(fd: int) -> tuple[int, int | None]:
+    """The size of a file, and the checksum that its last bytes would be if it is a segment; None where it is none."""
+    size = os.fstat(fd).st_size
+    try:
+        footer = Footer.unpack(_read_at(fd, max(0, size - layout.FOOTER_BYTES), layout.FOOTER_BYTES), size)
+    except (CorruptStore, UnsupportedVersion):
+        return size, None
+    return size, int.from_bytes(footer.pack()[-layout.CRC_BYTES :], "little")
 
 
 def read_footer(fd: int, file_bytes: int) -> Footer:

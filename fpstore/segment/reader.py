@@ -10,6 +10,7 @@ from pathlib import Path
 from fpstore import format as layout
 from fpstore._probe import IdColumn
 from fpstore._view import SegmentView, TableCursor
+from fpstore.disk import Place, placed
 from fpstore.errors import CorruptStore, Naming
 from fpstore.format import Header, Region, Summary, TableRecord
 from fpstore.segment.files import map_file, read_footer
@@ -22,12 +23,12 @@ class Segment:
     naming: a context in which what is found to be damaged is this file; for uses of view and ids, which do not know it.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Map path. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
-        self.path = path
-        self.naming = Naming(path)
+    def __init__(self, at: Path | Place) -> None:
+        """Map the file. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
+        self.path = at.path if isinstance(at, Place) else at
+        self.naming = Naming(self.path)
         with self.naming:
-            with open(path, "rb") as file:
+            with placed(at) as place, open(place.folder.open_file(place.name), "rb") as file:
                 self.file_bytes = os.fstat(file.fileno()).st_size
                 self.footer = read_footer(file.fileno(), self.file_bytes)
                 self._map = map_file(file.fileno(), self.file_bytes)

@@ -3,6 +3,7 @@
 Appends in order and puts the footer last; then the file is synced and read back.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -12,10 +13,10 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import PackedWriter, crc32c, page_checksums
-from fpstore.disk import sync_folder
+from fpstore.disk import Place, placed
 from fpstore.format import CRC_BYTES, Footer, Header, SegmentRecord, Summary, TableRecord
 from fpstore.plans.plan import TablePlan
-from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.files import ChecksummedFile, check_file
 from fpstore.segment.table import encode_table
 from fpstore.types import Array, Ids, Keys, SortedKeys
@@ -24,12 +25,17 @@ from fpstore.types import Array, Ids, Keys, SortedKeys
 class SegmentWriter:
     """Writes a segment table by table. Use as a context: leaving it before finish() removes the file."""
 
-    def __init__(self, path: Path, codec: str, slot_bits: int) -> None:
-        """Create path; FileExistsError if it is there."""
-        self.path = path
+    def __init__(self, at: Path | Place, codec: str, slot_bits: int) -> None:
+        """Create the file; FileExistsError if it is there."""
+        self._held = contextlib.ExitStack()
+        self._at = self._held.enter_context(placed(at))
         self._codec = codec
         self._slot_bits = slot_bits
-        self._file = ChecksummedFile(path)
+        try:
+            self._file = ChecksummedFile(self._at)
+        except BaseException:
+            self._held.close()
+            raise
         self._tables: list[TableRecord] = []
         self._key_count = 0
         self._ranks: Keys | None = None
@@ -43,9 +49,10 @@ class SegmentWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
-        if not self._finished:
-            self.path.unlink(missing_ok=True)
+        with self._held:
+            self._file.close()
+            if not self._finished:
+                self._at.folder.unlink(self._at.name, missing_ok=True)
 
     def add_table(
         self,
@@ -132,10 +139,11 @@ class SegmentWriter:
         self._file.write_uncovered(checksums + roots + footer)
         self._file.sync()
         self._file.close()
-        sync_folder(self.path.parent)
-        check_file(self.path)
+        self._at.folder.sync()
+        check_file(self._at)
         crc = int.from_bytes(footer[-CRC_BYTES:], "little")
-        entry = SegmentEntry(self.path.name, self._file.offset, self._key_count, self._ids.id_count, crc, position)
+        name = self._at.name[: len(segment_name(0))]  # one that is not published yet has more to its name
+        entry = SegmentEntry(name, self._file.offset, self._key_count, self._ids.id_count, crc, position)
         self._finished = True
         return entry
 

@@ -1,0 +1,122 @@
+"""The header of LMDB's file as it is on the disk: checked before LMDB takes it on trust, and again at each use."""
+
+import os
+import struct
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from fpstore.checks import expect
+from fpstore.errors import CorruptStore
+
+# LMDB 0.9, 64 bits. Two meta pages, written in turn: page header (number, pad, flags, bounds), then magic,
+# version, address, map size; the free and the main database, 48 bytes each; last page, transaction.
+META = struct.Struct("<QHHI" + "IIQQ" + "IHHQQQQQ" + "IHHQQQQQ" + "QQ")
+# Of its fields: how large a page is, the roots of both databases, the last page, the transaction.
+_PAGE_BYTES, _ROOTS, _LAST_PAGE, _TRANSACTION = 8, (15, 23), 24, 25
+_PAGE_IS_META = 0x08
+_NO_ROOT = 2**64 - 1
+_FIXED = ("number", "flags", "magic", "format", "fixed address", "page size")
+_LMDB_MAGIC = 0xBEEFC0DE
+_LMDB_FORMAT = 1
+_PAGE_SIZES = (4096, 8192, 16384, 32768)
+
+
+class Header(NamedTuple):
+    """What the file says at one moment.
+
+    used_bytes: how much of it LMDB counts as used. transaction: the newest one that was committed. meta: the bytes of
+    the meta page that tells of it, which lie at meta_offset.
+    """
+
+    file_bytes: int
+    used_bytes: int
+    page_bytes: int
+    transaction: int
+    meta_offset: int
+    meta: bytes
+
+    @property
+    def transaction_offsets(self) -> tuple[int, int]:
+        """Where the numbers of the transactions of both meta pages lie, 8 bytes each."""
+        return META.size - 8, self.page_bytes + META.size - 8
+
+
+class HeaderFile:
+    """The file that fd is open for, beside what LMDB made of it when it was opened. path: what errors call it."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+        self._seen: tuple[int, bytes] | None = None  # what was found good the last time: the size, and the header
+        self._header = Header(0, 0, 0, 0, 0, b"")
+
+    def check(self) -> Header:
+        """Check what LMDB takes on trust; returns what the header says.
+
+        Raises CorruptStore. A file cut short, or a page number past its end, would be a bus error inside LMDB.
+        """
+        for _ in range(3):
+            seen = self._read()
+            if seen == self._seen:
+                return self._header
+            try:
+                self._header, self._seen = _checked(*seen), seen
+                return self._header
+            except ValueError as error:
+                # A commit may have been half way through its meta page.
+                problem = error
+                time.sleep(0.001)
+        raise CorruptStore(str(problem), path=self._path)
+
+    def still_says(self, header: Header) -> bool:
+        """Whether the meta page that told of header's transaction is, byte for byte, what it was."""
+        return os.pread(self._fd, META.size, header.meta_offset) == header.meta
+
+    def _read(self) -> tuple[int, bytes]:
+        file_bytes = os.fstat(self._fd).st_size
+        head = os.pread(self._fd, 2 * _PAGE_SIZES[0], 0)
+        if len(head) == 2 * _PAGE_SIZES[0] and META.unpack_from(head)[_PAGE_BYTES] != _PAGE_SIZES[0]:
+            head = os.pread(self._fd, 2 * _PAGE_SIZES[-1], 0)
+        return file_bytes, head
+
+
+def _checked(file_bytes: int, head: bytes) -> Header:
+    """The header that a file of so many bytes begins with. Raises ValueError."""
+    expect("the file's size", file_bytes, len(head) >= 2 * _PAGE_SIZES[0], "two pages or more")
+    page_bytes = META.unpack_from(head)[_PAGE_BYTES]
+    expect("the page size", page_bytes, page_bytes in _PAGE_SIZES, "4096, 8192, 16384 or 32768")
+    expect("the file's size", file_bytes, len(head) >= 2 * page_bytes, f"two pages of {page_bytes} or more")
+    metas = [META.unpack_from(head, page * page_bytes) for page in (0, 1)]
+    for page in (0, 1):
+        _check_meta(metas[page], page, page_bytes, file_bytes)
+    numbers = [meta[_TRANSACTION] for meta in metas]
+    # LMDB follows the newer. The older may have the roots of a commit that failed in writing that very page: LMDB then
+    # puts back the transaction and the last page, not the roots.
+    newer = numbers.index(max(numbers))
+    _check_roots(metas[newer], newer)
+    # The metas are written in turn and never skip a transaction: one that was damaged into looking old would
+    # otherwise bring back an old state.
+    taken = numbers == [0, 0] or (abs(numbers[0] - numbers[1]) == 1 and numbers[0] % 2 == 0)
+    expect("the pair of transactions", numbers, taken, "an even number and an odd neighbour of it")
+    used_bytes, offset = (metas[newer][_LAST_PAGE] + 1) * page_bytes, newer * page_bytes
+    return Header(file_bytes, used_bytes, page_bytes, max(numbers), offset, head[offset : offset + META.size])
+
+
+def _check_meta(meta: tuple[int, ...], page: int, page_bytes: int, file_bytes: int) -> None:
+    found = (meta[0], meta[2], *meta[4:7], meta[_PAGE_BYTES])
+    expected = (page, _PAGE_IS_META, _LMDB_MAGIC, _LMDB_FORMAT, 0, page_bytes)
+    for name, value, right in zip(_FIXED, found, expected, strict=True) if found != expected else ():
+        if value != right:
+            raise ValueError(f"meta page {page}, {name}: found {value}, expected {right}")
+    last_page = meta[_LAST_PAGE]
+    if not 1 <= last_page < file_bytes // page_bytes:
+        pages = file_bytes // page_bytes - 1
+        raise ValueError(f"meta page {page}, last page: found {last_page}, expected 1..{pages} in {file_bytes} bytes")
+
+
+def _check_roots(meta: tuple[int, ...], page: int) -> None:
+    last_page = meta[_LAST_PAGE]
+    for root in (meta[field] for field in _ROOTS):
+        taken = root == _NO_ROOT or 2 <= root <= last_page
+        expect(f"meta page {page}: a root", root, taken, f"a page up to {last_page}")

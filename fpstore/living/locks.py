@@ -1,0 +1,231 @@
+"""Who may write to a store and when: the lock of its one writer, and the gates at which it waits for readers.
+
+All of them are the kernel's, of open files and not of processes: they end with their holder, however it dies, and two
+containers whose processes have equal numbers do not mistake each other.
+
+Gates. With no table of readers, LMDB's transaction T writes to pages that no snapshot after T - 3 needs, and to no
+others. So a reader of snapshot S holds gate S % 3, shared, and the writer passes through the gate of T - 3 before T
+begins: it waits for readers that two commits overtook, and for no others.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import time
+from pathlib import Path
+
+from fpstore.disk import FileIdentity, Folder
+from fpstore.errors import StoreChanged, StoreLocked
+
+CATALOG_NAME = "catalog.mdb"
+WRITER_LOCK_NAME = "writer.lock"
+
+# How long a writer waits for a reader. One is inside for some milliseconds, unless it was stopped there.
+GATE_WAIT_S = 30.0
+GATE_LOOK_S = 0.0005, 0.02
+MAX_ATTEMPTS = 8
+
+_GATES = 3
+# struct flock of Linux, for single bytes of the catalog's file, far behind its end: one for each gate, one for the
+# writer. Nothing is ever stored there.
+_FLOCK = struct.Struct("hhqqi4x")
+_PLACE = 1 << 62
+_WRITER = _GATES
+
+
+def _requests(kind: int) -> list[bytes]:
+    return [_FLOCK.pack(kind, os.SEEK_SET, _PLACE + place, 1, 0) for place in range(_GATES + 1)]
+
+
+_SHARED, _EXCLUSIVE, _NONE = _requests(fcntl.F_RDLCK), _requests(fcntl.F_WRLCK), _requests(fcntl.F_UNLCK)
+
+
+def _try(fd: int, request: bytes) -> bool:
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, request)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
+
+
+# --- Gates --------------------------------------------------------------------------------------------------
+
+
+def enter(fd: int, transaction: int) -> bool:
+    """Hold the gate of the snapshot that transaction made; False where the writer is just passing through it.
+
+    fd: of the catalog's file, open for reading or more. Then look again what the newest snapshot is: it is another.
+    """
+    return _try(fd, _SHARED[transaction % _GATES])
+
+
+def leave(fd: int, transaction: int) -> None:
+    """Let go of the gate that enter took."""
+    _try(fd, _NONE[transaction % _GATES])
+
+
+def wait_for_overtaken(fd: int, transaction: int, path: Path) -> None:
+    """Wait until nobody reads a snapshot whose pages the writer's next transaction, of this number, may write to.
+
+    fd: of the catalog's file, open for writing. Raises StoreLocked after GATE_WAIT_S.
+    """
+    gate = transaction % _GATES  # that of transaction - 3
+    started, (pause, longest) = time.monotonic(), GATE_LOOK_S
+    while not _try(fd, _EXCLUSIVE[gate]):
+        waited = time.monotonic() - started
+        if waited > GATE_WAIT_S:
+            raise StoreLocked(
+                f"{path}: a reader has been inside for {waited:.0f} s, two commits behind; expected it to leave: "
+                "nothing was written"
+            )
+        time.sleep(pause)
+        pause = min(2 * pause, longest)
+    _try(fd, _NONE[gate])
+
+
+# --- The one writer -----------------------------------------------------------------------------------------
+
+
+class WriterLock:
+    """Held by the one writer of a store: on writer.lock, and on the catalog's file, should that one be removed."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Made by lock_writer."""
+        self._folder = folder
+        self._held: dict[str, tuple[int, FileIdentity]] = {}
+        self._unsynced = False
+
+    def check(self) -> None:
+        """Raises StoreChanged unless the store's path still leads to its folder, and the names there to these files."""
+        if not self._folder.is_at(self._folder.path):
+            raise StoreChanged(f"{self._folder.path}: another folder is there, or none; {_EXPECTED}")
+        for name, (_, identity) in self._held.items():
+            if self._folder.identity_of(name) != identity:
+                raise StoreChanged(f"{self._folder.path / name}: another file is there, or none; {_EXPECTED}")
+        if self._unsynced:
+            self._folder.sync()
+            self._unsynced = False
+
+    def move_catalog(self, temporary: str) -> None:
+        """Put the file of that name in the catalog's place; the lock is on it before anybody can come by it.
+
+        When it returns that is durable. Where it is not, OSError, and check raises it until it is.
+        """
+        fd = self._folder.open_file(temporary, os.O_RDWR)
+        try:
+            if not _try(fd, _EXCLUSIVE[_WRITER]):
+                raise self._taken(fd)
+            self._folder.rename(temporary, CATALOG_NAME)
+        except BaseException:
+            os.close(fd)
+            raise
+        before = self._held.get(CATALOG_NAME)
+        self._held[CATALOG_NAME] = (fd, _identity(fd))
+        self._unsynced = True
+        if before is not None:
+            os.close(before[0])
+        self.check()
+
+    def release(self) -> None:
+        """Let another become the writer; may be called again."""
+        _locks.discard(self)
+        while self._held:
+            name, (fd, _) = self._held.popitem()
+            # Explicitly, for a child of this process may have a copy of the descriptor.
+            if name == WRITER_LOCK_NAME:
+                with contextlib.suppress(OSError):  # the number in it is for people
+                    os.ftruncate(fd, 0)
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            else:
+                _try(fd, _NONE[_WRITER])
+            os.close(fd)
+
+    def forget(self) -> None:
+        """In a fork: what was inherited is the parent's."""
+        while self._held:
+            os.close(self._held.popitem()[1][0])
+
+    def _acquire(self) -> None:
+        fd = self._open_held(WRITER_LOCK_NAME, os.O_RDWR | os.O_CREAT)
+        with contextlib.suppress(FileNotFoundError):  # one that is to be made
+            self._open_held(CATALOG_NAME, os.O_RDWR)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        # A name that another writer gave and could not make durable: what is written now must not go with it.
+        self._folder.sync()
+
+    def _open_held(self, name: str, flags: int) -> int:
+        """A descriptor with the lock of the file of that name, which no other file has taken the place of."""
+        for _ in range(MAX_ATTEMPTS):
+            fd = self._folder.open_file(name, flags)
+            try:
+                if not (_try_flock(fd) if name == WRITER_LOCK_NAME else _try(fd, _EXCLUSIVE[_WRITER])):
+                    raise self._taken(fd)
+                identity = _identity(fd)
+                if self._folder.identity_of(name) == identity:
+                    self._held[name] = (fd, identity)
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+        raise StoreChanged(f"{self._folder.path / name}: another file came in its place {MAX_ATTEMPTS} times")
+
+    def _taken(self, fd: int) -> StoreLocked:
+        identity = _identity(fd)
+        if any(identity == own for lock in _locks if lock is not self for _, own in lock._held.values()):
+            return StoreLocked(f"{self._folder.path}: this process has it open for writing already")
+        writer = b""
+        with contextlib.suppress(OSError):
+            number = self._folder.open_file(WRITER_LOCK_NAME)
+            writer = os.pread(number, 20, 0)
+            os.close(number)
+        who = f"process {int(writer)}" if writer.strip().isdigit() else "another process"
+        return StoreLocked(f"{self._folder.path}: {who} is writing to this store")
+
+
+_EXPECTED = "expected the store that was opened: nothing was written"
+# All that this process holds.
+_locks: set[WriterLock] = set()
+
+
+def lock_writer(folder: Folder) -> WriterLock:
+    """Become the one writer of the store in folder, which must stay open as long as the lock is held.
+
+    Raises StoreLocked if another is, here or in another process.
+    """
+    lock = WriterLock(folder)
+    _locks.add(lock)
+    try:
+        lock._acquire()
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def _try_flock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _identity(fd: int) -> FileIdentity:
+    status = os.fstat(fd)
+    return FileIdentity(status.st_dev, status.st_ino)
+
+
+def _after_fork_in_child() -> None:
+    # Or the store stays locked when the parent is gone.
+    for lock in _locks:
+        lock.forget()
+    _locks.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
