@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fpstore.errors import (
         CorruptStore,
         Error,
+        JobError,
         NotAStore,
         PlanError,
         StoreChanged,
@@ -29,6 +30,7 @@ __all__ = [
     "Additions",
     "CorruptStore",
     "Error",
+    "JobError",
     "Match",
     "Matches",
     "NotAStore",
@@ -52,6 +54,7 @@ _HOMES = {
     "errors": (
         "CorruptStore",
         "Error",
+        "JobError",
         "NotAStore",
         "PlanError",
         "StoreChanged",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from fpstore import notes
 from fpstore.building.rows import Build
 from fpstore.disk import Folder, Place, naming, write_all
 from fpstore.errors import CorruptStore
@@ -93,8 +94,12 @@ def create_store(
         create_catalog(folder, settings)
 
 
-def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None, mode: int | None = None) -> None:
+def copy_store(
+    snapshot: Snapshot, home: Folder, path: Path, progress: Progress | None = None, mode: int | None = None
+) -> None:
     """Write what the snapshot holds as a store at path: whole and durable, or not there at all. mode: as for a build.
+
+    home: the store's folder, from which the names of documents come along.
 
     Raises FileExistsError where something is at path, CorruptStore where a page does not match its checksum.
     """
@@ -113,7 +118,9 @@ def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None,
             except CorruptStore as error:
                 raise CorruptStore(f"{part.segment.path}: its copy is damaged, so it may be too: {error}") from None
         segments.sync()
-        create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
+        identity = create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
+        notes.copy_names(home, folder, identity)
+        folder.sync()
 
 
 def _expect_nothing(path: Path) -> None:
@@ -145,6 +152,7 @@ def _replace(
             if not catalog.has_changed:
                 remove_own(catalog, catalog.state())
             raise
+        notes.forget(catalog.folder)
         sweep_segments(catalog)
 
 

@@ -44,6 +44,10 @@ class StoreChanged(Error):
     """Another store, another moment of it, or nothing, lies where the store was opened; nothing was written there."""
 
 
+class JobError(Error):
+    """A job cannot begin or go on because of what is on the disk, or nobody else may write before it has ended."""
+
+
 class PlanError(Error, ValueError):
     """A plan could miss a match, or cannot answer the distance asked for."""
 

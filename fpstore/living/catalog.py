@@ -59,17 +59,17 @@ class Log:
 
 def create_catalog(
     at: Path | Folder, settings: Settings, segments: tuple[SegmentEntry, ...] = (), log: Log | None = None
-) -> None:
-    """Make the catalog of a new store in a folder that is there: whole and durable, or not there at all.
+) -> str:
+    """Make the catalog of a new store in a folder that is there: whole and durable, or not there at all; its identity.
 
     log: another store's, to begin with. Raises FileExistsError if there is a catalog, StoreLocked while another
     process makes one.
     """
     with contextlib.nullcontext(at) if isinstance(at, Folder) else Folder.open(at) as folder:
-        _create_in(folder, settings, segments, log)
+        return _create_in(folder, settings, segments, log)
 
 
-def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry, ...], log: Log | None) -> None:
+def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry, ...], log: Log | None) -> str:
     identity = new_identity()
     state = State(settings, (), 1, 1, identity=identity, origin=identity)
     if log is not None:
@@ -98,6 +98,7 @@ def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry,
             lambda make, transaction: _create(state, records, removed, make, transaction),
         )
         writer_lock.move_catalog(temporary)
+    return identity
 
 
 def _create(
