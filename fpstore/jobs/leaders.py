@@ -34,8 +34,8 @@ class Leaders:
             own = slice(start, start + PIECE_ROWS)
             self._decide_piece(fingerprints[own], start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
+            self._before_store(leads.tolist(), fingerprints[leads], verdicts["id"][leads].tolist())
             self._store.add(fingerprints[leads], verdicts["id"][leads])
-            self._stored(leads.tolist(), verdicts["id"][leads].tolist())
         return verdicts
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
@@ -45,8 +45,8 @@ class Leaders:
         """
         return near[0] if near else NEW, np.nan
 
-    def _stored(self, indexes: list[int], ids: list[int]) -> None:
-        """These documents have become leaders."""
+    def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
+        """These documents have become leaders, and are about to be stored."""
 
     def _decide_piece(self, keys: Keys, start: int, verdicts: Array) -> None:
         """Fill in the verdicts of documents of which none is stored yet; start: the index of the first."""
