@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         StoreChanged,
         StoreClosed,
         StoreLocked,
+        TooManyMatches,
         UnsupportedVersion,
     )
     from fpstore.plans.plan import Plan, TablePlan
@@ -42,6 +43,7 @@ __all__ = [
     "StoreClosed",
     "StoreLocked",
     "TablePlan",
+    "TooManyMatches",
     "UnsupportedVersion",
     "__version__",
     "build",
@@ -60,6 +62,7 @@ _HOMES = {
         "StoreChanged",
         "StoreClosed",
         "StoreLocked",
+        "TooManyMatches",
         "UnsupportedVersion",
     ),
     "query.matches": ("Match", "Matches"),

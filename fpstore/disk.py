@@ -48,9 +48,17 @@ class Folder:
         held = Path(f"/proc/self/fd/{self.fd}")
         return held if held.exists() else self.path
 
+    @property
+    def mode(self) -> int:
+        """Its mode now."""
+        return stat.S_IMODE(os.fstat(self.fd).st_mode)
+
     def set_mode(self, mode: int) -> None:
         """Say whom its files are for, from now on: by the bits of mode, such as 0o640; who may read may also enter."""
-        os.fchmod(self.fd, folder_mode(mode) | os.fstat(self.fd).st_mode & stat.S_ISGID)
+        wanted = folder_mode(mode) | self.mode & stat.S_ISGID
+        if wanted != self.mode:
+            with naming(self.path):
+                os.fchmod(self.fd, wanted)
 
     def inside(self, name: str) -> "Folder":
         """The folder of that name in this one. FileNotFoundError; CorruptStore for anything but a folder."""
@@ -70,7 +78,7 @@ class Folder:
             os.mkdir(name, PRIVATE_FOLDER, dir_fd=self.fd)
             os.chmod(name, PRIVATE_FOLDER, dir_fd=self.fd)  # a umask may have left nothing of that
             folder = self.inside(name)
-            os.fchmod(folder.fd, stat.S_IMODE(os.fstat(self.fd).st_mode))
+            os.fchmod(folder.fd, self.mode)
         return folder
 
     def __enter__(self) -> Self:
@@ -123,7 +131,7 @@ class Folder:
             if not stat.S_ISREG(status.st_mode):
                 raise CorruptStore(_NOT_A_FILE, path=path)
             if flags & os.O_CREAT and status.st_size == 0:
-                mode = stat.S_IMODE(os.fstat(self.fd).st_mode) & 0o666
+                mode = self.mode & 0o666
                 if stat.S_IMODE(status.st_mode) != mode:
                     os.fchmod(fd, mode)
         except BaseException:

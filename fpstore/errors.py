@@ -35,6 +35,12 @@ class NotAStore(Error):
 class UnsupportedVersion(Error):
     """The bytes were written by a version of fpstore that this one cannot read."""
 
+    @classmethod
+    def of(cls, where: str, found: int, supported: int) -> "UnsupportedVersion":
+        """Of what is at where; it says which of the two is the newer."""
+        age = "a newer" if found > supported else "an older"
+        return cls(f"{where}: found {found}, expected {supported}; made by {age} fpstore")
+
 
 class StoreLocked(Error):
     """The store has a writer: another process, or another object of this one."""
@@ -46,6 +52,23 @@ class StoreChanged(Error):
 
 class JobError(Error):
     """A job cannot begin or go on because of what is on the disk, or nobody else may write before it has ended."""
+
+
+class TooManyMatches(Error):
+    """An answer would have more rows than are held at once. rows: how many it has, or more than which."""
+
+    def __init__(self, message: str = "", *, rows: int = 0) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+    @classmethod
+    def found(cls, queries: int, rows: int, most: int, *, at_least: bool = False) -> "TooManyMatches":
+        """For so many queries. at_least: there are more rows than that."""
+        return cls(
+            f"{queries} queries: found {'more than ' if at_least else ''}{rows} matches, expected at most {most} in "
+            "one answer; ask fewer queries at once, or with a smaller k",
+            rows=rows,
+        )
 
 
 class PlanError(Error, ValueError):

@@ -128,7 +128,8 @@ def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
         patch.setattr(records, "RECORD_VERSION", 4)
         with pytest.raises(
-            UnsupportedVersion, match=r"catalog\.mdb: made by an older fpstore \(state version 3, this one reads 4\)"
+            UnsupportedVersion,
+            match=r"catalog\.mdb: the version of the state: found 3, expected 4; made by an older fpstore",
         ):
             catalog.state()
 

@@ -58,22 +58,6 @@ def test_a_writer_that_cannot_write_to_its_lock_leaves_it_all_the_same(
     Catalog.open(folder, writable=True).close()
 
 
-def test_whoever_opens_it_to_write_frees_the_slots_of_readers_that_were_killed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    freed, free = [], environment.Environment.free_dead_readers
-
-    def noted(opened: environment.Environment) -> None:
-        freed.append(opened.path)
-        free(opened)
-
-    monkeypatch.setattr(environment.Environment, "free_dead_readers", noted)
-    Catalog.open(folder).close()
-    assert freed == []
-    Catalog.open(folder, writable=True).close()
-    assert freed == [folder / "catalog.mdb"]
-
-
 def test_creating_waits_for_nobody(folder: Path) -> None:
     with Catalog.open(folder, writable=True), pytest.raises(StoreLocked, match="this process has it open"):
         create_catalog(folder, SETTINGS)

@@ -71,10 +71,13 @@ def test_an_acknowledgement_before_the_commit_is_found_by_kills() -> None:
 @pytest.mark.parametrize(
     ("plant", "problem"),
     [
-        ("no-segment-sync", "CorruptStore"),
+        ("no-segment-sync", "what is no part of the store, or is missing: ['aside']"),
         ("no-folder-sync", "missing, though the catalog names it"),
         ("no-rename-sync", "against the first, a: not there"),
         ("no-copy-sync", "missing, though the catalog names it"),
+        ("no-name-sync", "missing, though the catalog names it"),
+        ("no-announcement", "what is no part of the store, or is missing: ['aside']"),
+        ("name-before-announcement", "what is no part of the store, or is missing: ['aside']"),
         ("no-catalog-sync", "catalog.mdb"),
         ("no-lmdb-sync", "catalog.mdb"),
     ],

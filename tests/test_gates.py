@@ -174,11 +174,11 @@ def test_a_writer_goes_on_when_the_reader_leaves(
 
 def test_without_gates_a_long_reader_is_given_other_pages(folder: Folder, shared: Environment) -> None:
     # What the gates are for: the reader takes none. Two commits still leave it what it had, as LMDB promises.
-    with long_reader(folder, "locks.enter = lambda fd, transaction: True\n") as reader:
+    with long_reader(folder, "locks.enter = lambda fd, transaction: None\n") as reader:
         commit(shared, 1)
         commit(shared, 2)
         assert again(reader) == f"{ROWS} 0\n"
-    with long_reader(folder, "locks.enter = lambda fd, transaction: True\n", commits=2) as reader:
+    with long_reader(folder, "locks.enter = lambda fd, transaction: None\n", commits=2) as reader:
         for number in range(3, 9):
             commit(shared, number)
         assert again(reader) != f"{ROWS} 2\n"
@@ -200,16 +200,16 @@ def test_a_reader_whom_commits_overtake_before_it_begins_looks_again(
 ) -> None:
     enter, entered = locks.enter, []
 
-    def overtaken(fd: int, transaction: int) -> bool:
+    def overtaken(fd: int, transaction: int) -> None:
         entered.append(transaction)
         if len(entered) <= 4:
             code = "shared.run(lambda t: t.put(b'00000000', b'%08d' % int(sys.argv[2]) * 25, "
             code += "db=shared.database(b'words', t)), write=True)"
-            for number in range(1 + len(entered) % 3):
+            for number in range((1, 2, 1, 2)[len(entered) - 1]):
                 subprocess.run(
                     [sys.executable, "-c", READER + code, folder.path, f"{len(entered)}{number}"], check=True
                 )
-        return enter(fd, transaction) if len(entered) != 2 else False
+        enter(fd, transaction)
 
     monkeypatch.setattr(locks, "enter", overtaken)
 
@@ -219,9 +219,11 @@ def test_a_reader_whom_commits_overtake_before_it_begins_looks_again(
 
     number, found = shared.run(read)
     assert len(entered) == 5
-    assert number == entered[-1] == 1 + 2 + 3 + 1 + 2
+    assert number == entered[-1] == 1 + 1 + 2 + 1 + 2
     assert found[:8] == b"%08d" % 41
-    assert locks._try(os.open(folder.path / NAME, os.O_RDWR), locks._EXCLUSIVE[entered[0] % 3])
+    fd = folder.open_file(NAME)
+    assert all(locks._is_free(fd, locks._EXCLUSIVE[gate]) for gate in range(3))
+    os.close(fd)
 
 
 def test_a_meta_page_that_is_written_anew_while_lmdb_reads_it_is_noticed(
@@ -381,3 +383,100 @@ def test_processes_of_equal_numbers_read_and_write_one_store(folder: Folder) -> 
         reader.communicate("\n")
     assert line_of(writer) == "written\n"
     writer.communicate()
+
+
+# --- A file in place of the catalog's ---
+
+
+def refill(number: int) -> Any:
+    def work(make: Any, transaction: Transaction) -> None:
+        database = make(DATABASE)
+        for row in range(ROWS):
+            transaction.put(b"%08d" % row, value(number), db=database)
+
+    return work
+
+
+def test_a_catalog_that_grew_is_put_in_its_place_anew_and_small(folder: Folder, shared: Environment) -> None:
+    lock = locks.lock_writer(folder)
+    shared.run(lambda transaction: None, write=True, more_bytes=64 * MAP_BYTES)
+    for number in (1, 2):
+        commit(shared, number)
+    before = shared.file_identity
+    with long_reader(folder, commits=2) as reader:
+        environment.replace(folder, lock, MAP_BYTES, refill(3))
+        assert not shared.is_at(folder, NAME)
+        own = environment.share(folder, NAME)
+        assert own.file_identity != before
+        # Nobody waits for those who read the old one.
+        for number in range(4, 9):
+            commit(own, number)
+            lock.check()
+        assert again(reader) == f"{ROWS} 2\n"
+        environment.give_back(own)
+    counted = python(COUNT_ROWS, folder)
+    assert line_of(counted) == f"{ROWS} 8\n"
+    counted.communicate()
+    assert (folder.path / NAME).stat().st_size == MAP_BYTES
+    assert folder.names() == [NAME, locks.WRITER_LOCK_NAME]
+    lock.release()
+
+
+def test_a_catalog_that_is_not_the_writers_is_not_replaced(folder: Folder, shared: Environment) -> None:
+    lock = locks.lock_writer(folder)
+    folder.rename(NAME, "own")
+    (folder.path / NAME).write_bytes(b"another")
+    with pytest.raises(StoreChanged, match=r"catalog\.mdb: another file is there"):
+        environment.replace(folder, lock, MAP_BYTES, refill(1))
+    assert (folder.path / NAME).read_bytes() == b"another"
+    assert folder.names() == [NAME, "own", locks.WRITER_LOCK_NAME]
+    lock.release()
+
+
+def test_a_replacement_that_fails_leaves_the_catalog_as_it_was(folder: Folder, shared: Environment) -> None:
+    lock = locks.lock_writer(folder)
+
+    def fail(make: Any, transaction: Transaction) -> None:
+        refill(1)(make, transaction)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        environment.replace(folder, lock, MAP_BYTES, fail)
+    (folder.path / f"{NAME}.new").write_bytes(b"of a process that died")
+    assert shared.is_at(folder, NAME)
+    environment.replace(folder, lock, MAP_BYTES, refill(2))
+    assert not shared.is_at(folder, NAME)
+    assert folder.names() == [NAME, locks.WRITER_LOCK_NAME]
+    lock.check()
+    lock.release()
+
+
+OPENS_FOR_WRITING = """
+own = Folder.identity_of
+def late(self, name):
+    if name == locks.CATALOG_NAME:
+        Folder.identity_of = own
+        say("has it open")
+        sys.stdin.readline()
+    return own(self, name)
+Folder.identity_of = late
+try:
+    locks.lock_writer(folder)
+    say("writes")
+except Exception as error:
+    say(type(error).__name__)
+"""
+
+
+def test_one_who_waited_for_a_lock_that_has_moved_on_does_not_write(folder: Folder, shared: Environment) -> None:
+    # It got the lock of the old file, which nobody holds any more when the new one has its name.
+    opener = python(OPENS_FOR_WRITING, folder)
+    assert line_of(opener) == "has it open\n"
+    folder.unlink(locks.WRITER_LOCK_NAME)
+    environment.create(folder, "new", MAP_BYTES, refill(1))
+    folder.rename("new", NAME)
+    lock = locks.lock_writer(folder)
+    assert again(opener) == "StoreLocked\n"
+    opener.communicate()
+    lock.check()
+    lock.release()

@@ -48,15 +48,17 @@ def test_a_document_joins_the_nearest_leader_or_leads(
 
 
 @pytest.mark.slow
-@given(streams, st.integers(0, 6), st.booleans(), st.sampled_from([1, 3, 2048]))
+@given(streams, st.integers(0, 6), st.booleans(), st.sampled_from([1, 3, 2048]), st.booleans())
 @settings(max_examples=60)
 def test_fingerprints_join_as_in_the_model(
-    tmp_path_factory: TempFactory, keys: list[int], k: int, update_center: bool, slice_size: int
+    tmp_path_factory: TempFactory, keys: list[int], k: int, update_center: bool, slice_size: int, looks_on: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("cluster")
     with pytest.MonkeyPatch.context() as patch, fpstore.create(folder / "s.fps", k=6) as store:
         patch.setattr(centers, "SLICE", slice_size)
         patch.setattr(leaders, "PIECE_ROWS", slice_size)
+        patch.setattr(leaders, "MOST_MATCHES", 2)
+        patch.setattr(Leaders, "looks_on", looks_on)
         patch.setattr(centers, "_FIRST_CAPACITY", 1)
         found = Centers(store, Votes(Folder.open(folder), "votes"), k, 0) if update_center else Leaders(store, k, 0)
         verdicts = found.decide(np.array(keys, dtype=np.uint64))

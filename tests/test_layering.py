@@ -43,7 +43,7 @@ FOLDERS = {
     "plans": ("permutation", "proof", "plan", "families", "planner", "choice"),
     "segment": ("entry", "files", "table", "writer", "reader", "verify", "crowding", "report"),
     "building": ("spill", "permuted", "sources", "options", "rows"),
-    "query": ("matches", "additions", "pairs", "batch"),
+    "query": ("matches", "nearest", "additions", "pairs", "batch"),
     "living": (
         "changes",
         "state",

@@ -152,9 +152,9 @@ def test_rows_of_a_test_that_fails_are_not_found_later(bare: Path, monkeypatch: 
 
 
 def test_opening_sweeps_what_a_dead_writer_left(folder: Path) -> None:
-    left = folder / "segments" / "00000077.fpseg"
-    left.write_bytes(b"left by a merge")
     with fpstore.open(folder) as store:
+        left = folder / "segments" / f"00000077.fpseg.{store.identity[:16]}.new"
+        left.write_bytes(b"left by a merge")
         assert left.exists()
         assert len(store) == 300
     fpstore.open(folder, "w").close()
@@ -205,7 +205,7 @@ def test_rows_of_a_batch_whose_second_piece_cannot_be_searched_are_not_found_lat
     with writer_of(bare, piece_rows=100) as store:
         store.add([1 << 40])
         with monkeypatch.context() as failing:
-            failing.setattr(Snapshot, "search", failing_at(Snapshot.search, 2, MemoryError("for matches")))
+            failing.setattr(Snapshot, "nearest", failing_at(Snapshot.nearest, 2, MemoryError("for matches")))
             with pytest.raises(MemoryError, match=r"^for matches$"):
                 store.add_if_new(MORE)
         store.add([2 << 40])
@@ -270,3 +270,33 @@ def test_the_file_of_a_flush_that_was_not_published_is_swept(bare: Path, monkeyp
         assert os.listdir(bare / "segments") == []
         store.flush()
         assert len(os.listdir(bare / "segments")) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "what"),
+    [("living.sweep", "MAX_SEGMENT", "segments"), ("living.catalog", "MAX_NUMBER", "generations")],
+)
+def test_a_store_that_has_used_up_its_numbers_says_so_and_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str, what: str
+) -> None:
+    with fpstore.open(folder, "w") as store:
+        monkeypatch.setattr(f"fpstore.{place}.{name}", 1)
+        store.add(MORE, MORE)
+        for _ in range(2):
+            with pytest.raises(
+                fpstore.Error, match=f"the store is full: found {what} up to number 1, the last there is"
+            ):
+                store.flush()
+        assert len(store) == 600
+        monkeypatch.undo()
+        store.flush()
+    with fpstore.open(folder) as store:
+        assert len(store) == 600
+
+
+def test_a_replacement_finds_that_the_numbers_are_used_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fpstore.living.sweep.MAX_SEGMENT", 1)
+    with pytest.raises(fpstore.Error, match="the store is full: found segments up to number 1"):
+        fpstore.build(folder, MORE, force=True)
+    with fpstore.open(folder) as store:
+        assert len(store) == 300

@@ -109,9 +109,13 @@ def test_a_writer_notices_that_another_folder_or_catalog_came_in_the_place_of_it
     with Folder.open(live) as folder:
         writer = lock_writer(folder)
         writer.check()
+        writer.check_catalog()
         live.rename(tmp_path / "old")
-        with pytest.raises(StoreChanged, match=f"^{live}: another folder is there, or none; expected the store that"):
-            writer.check()
+        for check in (writer.check, writer.check_catalog):
+            with pytest.raises(
+                StoreChanged, match=f"^{live}: another folder is there, or none; expected the store that"
+            ):
+                check()
         live.mkdir()
         with pytest.raises(StoreChanged, match=f"^{live}: another folder"):
             writer.check()
@@ -120,8 +124,9 @@ def test_a_writer_notices_that_another_folder_or_catalog_came_in_the_place_of_it
         writer.check()
         (live / "new").touch()
         (live / "new").rename(live / CATALOG_NAME)
-        with pytest.raises(StoreChanged, match=rf"^{live}/catalog\.mdb: another file is there, or none"):
-            writer.check()
+        for check in (writer.check, writer.check_catalog):
+            with pytest.raises(StoreChanged, match=rf"^{live}/catalog\.mdb: another file is there, or none"):
+                check()
         writer.release()
 
 
@@ -166,9 +171,11 @@ def test_a_rename_that_is_not_durable_holds_every_later_commit_back(
         patch.setattr(Folder, "sync", fail)
         with pytest.raises(OSError, match="Input/output error"):
             writer.move_catalog("new")
-        with pytest.raises(OSError, match="Input/output error"):
-            writer.check()
+        for check in (writer.check, writer.check_catalog):
+            with pytest.raises(OSError, match="Input/output error"):
+                check()
     writer.check()
+    writer.check_catalog()
     writer.release()
 
 
@@ -185,7 +192,7 @@ def test_a_replacement_that_fails_or_is_somebodys_leaves_the_old_catalog_and_its
         with pytest.raises(OSError, match="Input/output error"):
             writer.move_catalog("new")
     other = os.open(folder.path / "new", os.O_RDWR)
-    assert locks._try(other, locks._EXCLUSIVE[locks._WRITER])
+    assert locks._try_lock(other, CATALOG_NAME)
     with pytest.raises(StoreLocked):
         writer.move_catalog("new")
     os.close(other)
@@ -210,7 +217,7 @@ def test_the_bytes_that_are_locked_are_those_of_the_format_page(folder: Folder) 
     writer.release()
     fd = folder.open_file(CATALOG_NAME)
     for transaction in range(7):
-        assert locks.enter(fd, transaction)
+        locks.enter(fd, transaction)
         assert locked("READ") == {(2**62 + transaction % 3,) * 2}
         locks.leave(fd, transaction)
     assert locked("READ") == locked("WRITE") == set()

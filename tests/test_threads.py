@@ -186,3 +186,24 @@ def test_a_thread_that_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyP
     work = Background(lambda: 1)
     with pytest.raises(MemoryError, match=r"^for a thread, which ended before it began$"):
         work.result()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+def test_where_no_thread_can_be_started_the_caller_does_the_work(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise error
+
+    with closing(Threads(4)) as threads:
+        with monkeypatch.context() as patch:
+            patch.setattr(threads_module, "start_new_thread", refuse)
+            found = threads.map(lambda item: (item, threading.get_ident()), range(20))
+        assert found == [(item, threading.get_ident()) for item in range(20)]
+        assert threads.map(lambda item: item, range(20)) == list(range(20))
+
+
+def test_a_thread_that_ends_before_it_begins_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads_module, "start_new_thread", lambda work, arguments: 1)
+    with closing(Threads(4)) as threads:
+        assert threads.map(lambda item: item, range(20)) == list(range(20))

@@ -25,14 +25,15 @@ import numpy as np
 from crash_model import Broken, inspect
 
 import fpstore
-from fpstore import creation, disk
+from fpstore import creation
+from fpstore.disk import Folder, Place
 from fpstore.living import locks, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import State
 from fpstore.segment import files
-from fpstore.segment import writer as segment_writer
+from fpstore.segment.entry import SegmentEntry
 
 ACTIONS = {"none": 0, "fail": 1, "short": 2, "kill-before": 3, "kill-after": 4, "late": 5}
 # So small that flushes, merges and additions that wait for a flush happen all the time.
@@ -56,10 +57,28 @@ def unsynced_lmdb() -> None:
     setattr(lmdb, "open", lambda *args, **kwargs: lmdb_open(*args, **{**kwargs, "sync": False}))  # noqa: B010
 
 
-def unsynced_creation(left_out: Callable[[Path], bool]) -> None:
-    """Of the folders that the making of a store syncs some are not: the one it is renamed in, or that of a copy."""
-    sync_folder = disk.sync_folder
-    setattr(creation, "sync_folder", lambda folder: None if left_out(folder) else sync_folder(folder))  # noqa: B010
+def unsynced(left_out: Callable[[Path], bool]) -> None:
+    """The names in some folders are not made durable."""
+    sync = Folder.sync
+    setattr(Folder, "sync", lambda self: None if left_out(self.path) else sync(self))  # noqa: B010
+
+
+def named_by(naming: Callable[[Catalog, Place, SegmentEntry], list[SegmentEntry]]) -> None:
+    """Segments get their names in another way."""
+    for module in (writer, creation):
+        setattr(module, "name_segment", naming)  # noqa: B010
+
+
+def name_unsynced(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[SegmentEntry]:
+    state = catalog.announce(entry)
+    place.folder.rename(place.name, entry.name)
+    return list(state.strays)
+
+
+def name_first(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[SegmentEntry]:
+    place.folder.rename(place.name, entry.name)
+    place.folder.sync()
+    return list(catalog.announce(entry).strays)
 
 
 def ignored_errors() -> None:
@@ -88,9 +107,12 @@ PLANTS: dict[str, Callable[[], None]] = {
     "no-find-out": lambda: setattr(writer.Writer, "_find_out", nothing),
     "write-once": lambda: setattr(files, "write_all", write_once),
     "no-segment-sync": lambda: setattr(files.ChecksummedFile, "sync", nothing),
-    "no-folder-sync": lambda: setattr(segment_writer, "sync_folder", nothing),
-    "no-rename-sync": lambda: unsynced_creation(lambda folder: folder.name != "segments"),
-    "no-copy-sync": lambda: unsynced_creation(lambda folder: folder.name == "segments"),
+    "no-folder-sync": lambda: unsynced(lambda path: path.name == "segments"),
+    "no-rename-sync": lambda: unsynced(lambda path: path.name == "stores"),
+    "no-copy-sync": lambda: unsynced(lambda path: path.name == "segments" and ".building-" in path.parent.name),
+    "no-name-sync": lambda: named_by(name_unsynced),
+    "no-announcement": lambda: setattr(Catalog, "announce", lambda self, _: self.state()),
+    "name-before-announcement": lambda: named_by(name_first),
     "no-catalog-sync": lambda: setattr(locks.WriterLock, "check", nothing),
     "no-lmdb-sync": unsynced_lmdb,
 }

@@ -69,7 +69,7 @@ def fixed_operations(short: bool) -> list[Operation]:
     some = [one("create"), one("add", 20), one("add_if_new", 20), one("remove", what="ids", keys=[3, 5, 7])]
     some += [one("flush"), one("add", 20), one("compact"), one("copy", store="b", source="a")]
     if short:
-        return [*some, one("build", 30)]
+        return [*some, one("build", 30), one("build", 10, store="c")]
     some += [one("add", 30), one("add", 45), one("add_if_new", 30), one("flush"), one("add", 100)]
     some += [one("remove", what="fingerprints", keys=random_rows(rng, 20)["keys"]), one("add", 30), one("add", 30)]
     some += [one("compact"), one("remove", what="ids", keys=list(range(50))), one("compact"), one("close")]

@@ -6,8 +6,10 @@ imported by what uses them, so that help and completion stay quick.
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -99,7 +101,9 @@ def _fpstore(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (that of the process where None) and return its exit status."""
     try:
-        status = _fpstore.main(arguments, prog_name="fpstore", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _telling(warnings.showwarning)
+            status = _fpstore.main(arguments, prog_name="fpstore", standalone_mode=False)
     except click.Abort:
         failure = Failure("interrupted", INTERRUPTED)
     except click.ClickException as error:
@@ -108,6 +112,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status if isinstance(status, int) else 0
     print(f"fpstore: {one_line(failure.message)}", file=sys.stderr)
     return failure.status
+
+
+def _telling(show: Callable[..., None]) -> Callable[..., None]:
+    """What shows warnings for users as one line on standard error, and leaves those for programmers to show."""
+
+    def tell(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
+        if category is UserWarning:
+            print(f"fpstore: warning: {one_line(str(message))}", file=sys.stderr)
+        else:
+            show(message, category, *where, **options)
+
+    return tell
 
 
 def _forget_output() -> None:

@@ -14,6 +14,7 @@ from fpstore.cli.values import (
     column_option,
     format_option,
     k_option,
+    mode_option,
     plan_option,
     seed_option,
     skip_bad_option,
@@ -64,6 +65,7 @@ Examples:
     help="The most memory to use; more keys than it holds are sorted through files beside the store.",
 )
 @click.option("--force", is_flag=True, help="Replace a store that is there; it stays until the new one is complete.")
+@mode_option
 @skip_bad_option
 def command(
     store: str,
@@ -82,6 +84,7 @@ def command(
     seed: int | None,
     memory: str,
     force: bool,
+    mode: int | None,
     skip_bad: bool,
 ) -> None:
     """Build STORE from every INPUT, one after the other.
@@ -138,6 +141,7 @@ def command(
                 recipe=dict(recipe.to_json()) if told or reader.recipe is not None else None,
                 force=force,
                 seed=seed,
+                mode=mode,
             ).close()
     tell_skipped(reader.skipped)
     tell_short(reader.lengths)

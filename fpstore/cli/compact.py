@@ -2,6 +2,7 @@
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.values import counted, decimal_size, store_argument
 
@@ -27,7 +28,8 @@ def command(store: str) -> None:
         waiting += [counted(stats["removals"], "removal")] if stats["removals"] else []
         opened.compact(bar)
         after = sum(segment.file_bytes for segment in opened.segments)
-        click.echo(
+        say(
             f"{store}: {', '.join(waiting)}, {decimal_size(before)};"
-            f" now {counted(len(opened.segments), 'segment')}, {decimal_size(after)}"
+            f" now {counted(len(opened.segments), 'segment')}, {decimal_size(after)}",
+            err=False,
         )

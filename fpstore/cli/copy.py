@@ -3,7 +3,7 @@
 import click
 
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import store_argument
+from fpstore.cli.values import mode_option, store_argument
 
 
 @click.command(
@@ -12,7 +12,8 @@ from fpstore.cli.values import store_argument
 )
 @store_argument
 @click.argument("destination", metavar="DEST", type=click.Path())
-def command(store: str, destination: str) -> None:
+@mode_option
+def command(store: str, destination: str, mode: int | None) -> None:
     """Copy STORE as it is now to DEST, where nothing may be; a writer may go on meanwhile.
 
     Every page is checked on its way. An interrupted copy leaves nothing behind.
@@ -20,4 +21,4 @@ def command(store: str, destination: str) -> None:
     import fpstore
 
     with fpstore.open(store) as opened, progress_bar() as bar:
-        opened.copy(destination, bar)
+        opened.copy(destination, bar, mode=mode)

@@ -3,7 +3,7 @@
 import click
 
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option
-from fpstore.cli.values import codec_option, k_option, plan_option, seed_option, store_argument
+from fpstore.cli.values import codec_option, k_option, mode_option, plan_option, seed_option, store_argument
 
 EPILOG = """\b
 Examples:
@@ -22,6 +22,7 @@ Examples:
 @click.option("--ids/--no-ids", default=True, show_default=True, help="Whether fingerprints have ids.")
 @recipe_option
 @idf_option
+@mode_option
 def command(
     store: str,
     k: int,
@@ -31,6 +32,7 @@ def command(
     ids: bool,
     recipe_name: str | None,
     idf_path: str | None,
+    mode: int | None,
 ) -> None:
     """Make STORE, with nothing in it yet.
 
@@ -44,4 +46,4 @@ def command(
     record: dict[str, object] | None = None
     if recipe_name is not None:
         record = dict(recipe_asked(recipe_name, idf_path).to_json())
-    fpstore.create(store, k=k, ids=ids, plan=plan, codec=codec, recipe=record, seed=seed).close()
+    fpstore.create(store, k=k, ids=ids, plan=plan, codec=codec, recipe=record, seed=seed, mode=mode).close()

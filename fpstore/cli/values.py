@@ -70,6 +70,13 @@ def seed_number(typed: str) -> int:
         raise click.BadParameter(f"found {typed!r:.40}, expected a whole number or random") from None
 
 
+def file_mode(typed: str) -> int:
+    """The mode of files, in octal, as chmod takes it."""
+    if not (typed.isascii() and typed.isdigit() and len(typed) <= 4 and set(typed) <= set("01234567")):
+        raise click.BadParameter(f"mode: found {typed!r:.40}, expected octal digits such as 0640 or 0750")
+    return int(typed, 8)
+
+
 store_argument = click.argument("store", type=click.Path())
 format_option = click.option(
     "--format",
@@ -104,6 +111,12 @@ seed_option = click.option(
     metavar="SEED",
     type=seed_number,
     help="Shuffle the plan's bits by this secret number, or by a random one, so that nobody can aim at a prefix.",
+)
+mode_option = click.option(
+    "--mode",
+    metavar="MODE",
+    type=file_mode,
+    help="Whom the store's files are for, such as 0640 or 0750, whatever the umask.  [default: 0600, its owner]",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -4,6 +4,7 @@ from time import perf_counter
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.values import counted, decimal_size, store_argument
 
@@ -34,8 +35,9 @@ def command(store: str) -> None:
         stats = opened.stats()
         rest = [counted(stats["pending"], "pending row")] if stats["pending"] else []
         rest += [counted(stats["removals"], "removal")] if stats["removals"] else []
-        click.echo(
+        say(
             f"{store}: sound; checked {counted(keys, 'fingerprint')} in {counted(tables, 'table')}"
             f" of {counted(len(opened.segments), 'segment')} and {counted(ids, 'id')}{', '.join(['', *rest])}:"
-            f" {decimal_size(size_bytes)} in {seconds:.2f} s, {size_bytes / 1e6 / seconds:.0f} MB/s"
+            f" {decimal_size(size_bytes)} in {seconds:.2f} s, {size_bytes / 1e6 / seconds:.0f} MB/s",
+            err=False,
         )

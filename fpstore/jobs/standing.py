@@ -183,10 +183,10 @@ def _expect_last(store: Store, names: Folder, own: int, count: int) -> None:
     """Refuse a store that lacks what the job stored last: the catalog is of an earlier moment. own: how many it has."""
     if own <= 0:
         return
-    keys, ids = (column[:1] for column in stored_since(names, count - 1, 0))
-    found = store.probe_many(keys, 0, threads=1)
-    if found.id is None or not len(ids) or int(ids[0]) not in found.id.tolist():
-        told = f"lacks document {ids.tolist()}, which the interrupted job stored last: of another moment?"
+    keys, ids = (column[:1].tolist() for column in stored_since(names, count - 1, 0))
+    found = [match.id for key in keys for match in store.probe(key, 0)]
+    if not ids or ids[0] not in found:
+        told = f"lacks document {ids}, which the interrupted job stored last: of another moment?"
         raise JobError(f"{told}; --force begins again", path=store.path)
 
 

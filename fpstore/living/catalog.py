@@ -24,8 +24,8 @@ from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Transaction
 from fpstore.living.locks import WriterLock
-from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode, new_identity
-from fpstore.segment.entry import END_OF_NUMBERS, SegmentEntry
+from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, new_identity
+from fpstore.segment.entry import SegmentEntry
 
 FILE_NAME = locks.CATALOG_NAME
 SEGMENTS = "segments"
@@ -36,8 +36,6 @@ RECORD_MARGIN = 4096 + 64
 # The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
 STATE_MARGIN = 512
 ANOTHER_WRITER = "found the state of another writer, expected what this one left"
-# A writer finds so many left of every number.
-SPARE_NUMBERS = 10**6
 # How often a reader looks before it takes something for damage. Four readers with seven times as much work as
 # processors were overtaken by two commits once in 3,000 commits.
 LOOKS = 4
@@ -82,22 +80,18 @@ def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry,
     state = _with_segments(state, segments)
     records = log.changes if log is not None else ()
     removed = (log.removed if log is not None else None) or ()
-    temporary = f"{FILE_NAME}.new"
     with contextlib.ExitStack() as undo:
         writer_lock = locks.lock_writer(folder)
         undo.callback(writer_lock.release)
         if folder.identity_of(FILE_NAME) is not None:
             raise FileExistsError(errno.EEXIST, "there is a catalog already", str(folder.path / FILE_NAME))
         # LMDB's own creation can be seen half done; a name that appears with the whole file cannot.
-        folder.unlink(temporary, missing_ok=True)
-        undo.callback(folder.unlink, temporary, missing_ok=True)
-        environments.create(
+        environments.replace(
             folder,
-            temporary,
+            writer_lock,
             environments.whole_maps(_bytes_to_write(state, records, removed)),
             lambda make, transaction: _create(state, records, removed, make, transaction),
         )
-        writer_lock.move_catalog(temporary)
     return identity
 
 
@@ -143,14 +137,6 @@ def _folder_of_store(path: Path) -> Folder:
     return folder
 
 
-def _expect_room(state: State, path: Path) -> None:
-    """CorruptStore where a number is so near its end that no store comes there by being used."""
-    for name, end in (("generation", 2**63), ("next_change", 2**63), ("next_segment", END_OF_NUMBERS)):
-        found = getattr(state, name)
-        if found > end - SPARE_NUMBERS:
-            raise CorruptStore(f"{name}: found {found}, expected at most {end - SPARE_NUMBERS}", path=path)
-
-
 class Catalog:
     """An open catalog. Safe to use from several threads; a context manager; not usable after a fork.
 
@@ -189,9 +175,7 @@ class Catalog:
             undo.pop_all()
         with contextlib.ExitStack() as undo:
             undo.callback(catalog.close)
-            state = catalog.state()
-            if writable:
-                _expect_room(state, catalog._path)
+            catalog.state()
             undo.pop_all()
         return catalog
 
@@ -209,21 +193,29 @@ class Catalog:
         return self._segments
 
     def make_segments(self) -> Folder:
-        """The folder of the segments, made anew where it is gone: a backup may leave an empty one out."""
+        """The folder of the segments, made anew where it is gone: a backup may leave an empty one out.
+
+        It has the mode of the store's folder, which somebody may have changed.
+        """
         self._expect_writable()
         if self.folder.identity_of(SEGMENTS) is None:
             self._segments = self.folder.create(SEGMENTS)
+        with contextlib.suppress(PermissionError):  # of a writer who is not its owner
+            self.segments.set_mode(self.folder.mode)
         return self.segments
 
-    def expect_here(self) -> None:
-        """StoreChanged, from then on at every use, unless the store's path still leads to the files that this has."""
+    def expect_here(self, *, appending: bool = False) -> None:
+        """StoreChanged, from then on at every use, unless the store's path still leads to the files that this has.
+
+        appending: where nothing but the catalog is to change, it is enough that the path leads to that.
+        """
         self.expect_unchanged()
         if self._writer_lock is None:
             if (how := self._difference()) is not None:
                 raise self.changed(how)
             return
         try:
-            self._writer_lock.check()
+            self._writer_lock.check_catalog() if appending else self._writer_lock.check()
         except StoreChanged:
             lock = f"found another {locks.WRITER_LOCK_NAME} or none, expected the one that this writer has locked"
             raise self.changed(self._difference() or lock) from None
@@ -313,7 +305,7 @@ class Catalog:
         new = dataclasses.replace(
             old,
             settings=settings or old.settings,
-            generation=old.generation + 1,
+            generation=expect_left("generations", old.generation + 1, MAX_NUMBER),
             first_change=old.first_change if first_change is None else first_change,
             removal_records=old.removal_records if removed is None else len(removed),
             identity=identity or old.identity,
@@ -388,7 +380,7 @@ class Catalog:
         removed: Sequence[RemovedBefore] = (),
     ) -> State:
         """Write this state, and with it what work writes; the state."""
-        self.expect_here()
+        self.expect_here(appending=len(records) > 0)
         self._written = None  # where it fails, the file tells what it came to
         self._write(new, work, _bytes_to_write(new, records, removed))
         self._written = new

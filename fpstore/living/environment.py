@@ -100,8 +100,7 @@ class Environment:
     def _read(self, work: Callable[[Transaction], T]) -> T:
         for _ in range(MAX_LOOKS):
             header = self._file.check()
-            if not locks.enter(self._fd, header.transaction):
-                continue
+            locks.enter(self._fd, header.transaction)
             try:
                 with self._open().begin() as transaction:
                     # LMDB reads the number first and where it leads a moment later: the writer may have begun to
@@ -195,6 +194,21 @@ def create(folder: Folder, name: str, map_bytes: int, work: Creation) -> None:
             _extend(fd, map_bytes)
     finally:
         os.close(fd)
+
+
+def replace(folder: Folder, lock: locks.WriterLock, map_bytes: int, work: Creation) -> None:
+    """Make the catalog's file of the store in folder anew, as create does, and put it in the place of the old, if any.
+
+    It is there whole and durable, with the writer's lock on it, or not at all. Raises OSError, and StoreChanged where
+    the old one is not the writer's. Who has that one open goes on with it, this process too: share gives the new one.
+    """
+    temporary = f"{locks.CATALOG_NAME}.new"
+    folder.unlink(temporary, missing_ok=True)  # of a process that died
+    try:
+        create(folder, temporary, map_bytes, work)
+        lock.move_catalog(temporary)
+    finally:
+        folder.unlink(temporary, missing_ok=True)
 
 
 def whole_maps(size: int) -> int:

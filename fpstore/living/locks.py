@@ -4,8 +4,8 @@ All of them are the kernel's, of open files and not of processes: they end with 
 containers whose processes have equal numbers do not mistake each other.
 
 Gates. With no table of readers, LMDB's transaction T writes to pages that no snapshot after T - 3 needs, and to no
-others. So a reader of snapshot S holds gate S % 3, shared, and the writer passes through the gate of T - 3 before T
-begins: it waits for readers that two commits overtook, and for no others.
+others. So a reader of snapshot S holds gate S % 3, shared, and before T begins the writer looks that nobody holds the
+gate of T - 3: it waits for readers that two commits overtook, and for no others.
 """
 
 import contextlib
@@ -40,42 +40,36 @@ def _requests(kind: int) -> list[bytes]:
 
 
 _SHARED, _EXCLUSIVE, _NONE = _requests(fcntl.F_RDLCK), _requests(fcntl.F_WRLCK), _requests(fcntl.F_UNLCK)
-
-
-def _try(fd: int, request: bytes) -> bool:
-    try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, request)
-    except OSError as error:
-        if error.errno not in (errno.EAGAIN, errno.EACCES):
-            raise
-        return False
-    return True
+# What the kernel answers first when it is asked whether a lock could be had.
+_FREE = struct.pack("h", fcntl.F_UNLCK)
 
 
 # --- Gates --------------------------------------------------------------------------------------------------
 
 
-def enter(fd: int, transaction: int) -> bool:
-    """Hold the gate of the snapshot that transaction made; False where the writer is just passing through it.
+def enter(fd: int, transaction: int) -> None:
+    """Hold the gate of the snapshot that transaction made. fd: of the catalog's file, open for reading or more.
 
-    fd: of the catalog's file, open for reading or more. Then look again what the newest snapshot is: it is another.
+    The writer may have looked just before: one who enters looks again whether that is still the newest snapshot.
     """
-    return _try(fd, _SHARED[transaction % _GATES])
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _SHARED[transaction % _GATES])
 
 
 def leave(fd: int, transaction: int) -> None:
     """Let go of the gate that enter took."""
-    _try(fd, _NONE[transaction % _GATES])
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _NONE[transaction % _GATES])
 
 
 def wait_for_overtaken(fd: int, transaction: int, path: Path) -> None:
     """Wait until nobody reads a snapshot whose pages the writer's next transaction, of this number, may write to.
 
-    fd: of the catalog's file, open for writing. Raises StoreLocked after GATE_WAIT_S.
+    Raises StoreLocked after GATE_WAIT_S.
     """
-    gate = transaction % _GATES  # that of transaction - 3
+    gate = _EXCLUSIVE[transaction % _GATES]  # that of transaction - 3
+    if _is_free(fd, gate):
+        return
     started, (pause, longest) = time.monotonic(), GATE_LOOK_S
-    while not _try(fd, _EXCLUSIVE[gate]):
+    while not _is_free(fd, gate):
         waited = time.monotonic() - started
         if waited > GATE_WAIT_S:
             raise StoreLocked(
@@ -84,7 +78,10 @@ def wait_for_overtaken(fd: int, transaction: int, path: Path) -> None:
             )
         time.sleep(pause)
         pause = min(2 * pause, longest)
-    _try(fd, _NONE[gate])
+
+
+def _is_free(fd: int, request: bytes) -> bool:
+    return fcntl.fcntl(fd, fcntl.F_OFD_GETLK, request)[:2] == _FREE
 
 
 # --- The one writer -----------------------------------------------------------------------------------------
@@ -96,6 +93,7 @@ class WriterLock:
     def __init__(self, folder: Folder) -> None:
         """Made by lock_writer."""
         self._folder = folder
+        self._catalog_path = f"{folder.path}/{CATALOG_NAME}"
         self._held: dict[str, tuple[int, FileIdentity]] = {}
         self._unsynced = False
 
@@ -110,14 +108,25 @@ class WriterLock:
             self._folder.sync()
             self._unsynced = False
 
+    def check_catalog(self) -> None:
+        """Raises StoreChanged unless the store's path still leads to this catalog: what is to change nothing else."""
+        try:
+            status = os.stat(self._catalog_path)
+            there = (status.st_dev, status.st_ino) == self._held[CATALOG_NAME][1]
+        except OSError:
+            there = False
+        if not there or self._unsynced:
+            self.check()
+
     def move_catalog(self, temporary: str) -> None:
         """Put the file of that name in the catalog's place; the lock is on it before anybody can come by it.
 
         When it returns that is durable. Where it is not, OSError, and check raises it until it is.
         """
+        self.check()
         fd = self._folder.open_file(temporary, os.O_RDWR)
         try:
-            if not _try(fd, _EXCLUSIVE[_WRITER]):
+            if not _try_lock(fd, CATALOG_NAME):
                 raise self._taken(fd)
             self._folder.rename(temporary, CATALOG_NAME)
         except BaseException:
@@ -141,7 +150,7 @@ class WriterLock:
                     os.ftruncate(fd, 0)
                 fcntl.flock(fd, fcntl.LOCK_UN)
             else:
-                _try(fd, _NONE[_WRITER])
+                fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _NONE[_WRITER])
             os.close(fd)
 
     def forget(self) -> None:
@@ -163,7 +172,7 @@ class WriterLock:
         for _ in range(MAX_ATTEMPTS):
             fd = self._folder.open_file(name, flags)
             try:
-                if not (_try_flock(fd) if name == WRITER_LOCK_NAME else _try(fd, _EXCLUSIVE[_WRITER])):
+                if not _try_lock(fd, name):
                     raise self._taken(fd)
                 identity = _identity(fd)
                 if self._folder.identity_of(name) == identity:
@@ -208,10 +217,15 @@ def lock_writer(folder: Folder) -> WriterLock:
     return lock
 
 
-def _try_flock(fd: int) -> bool:
+def _try_lock(fd: int, name: str) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if name == WRITER_LOCK_NAME:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _EXCLUSIVE[_WRITER])
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
         return False
     return True
 

@@ -1,8 +1,8 @@
 """One who reads a store while others may write to it: follows what the catalog says, and changes nothing."""
 
 import threading
-import time
 from pathlib import Path
+from time import monotonic
 
 from fpstore import forks
 from fpstore.disk import Folder
@@ -43,7 +43,7 @@ class Reader:
 
     def newest(self) -> Snapshot:
         """What the store is now. StoreChanged, from then on, where its path leads to something else."""
-        now = time.monotonic()
+        now = monotonic()
         stamp = self._catalog.stamp()
         if now >= self._look_at or stamp is None or stamp != self._stamp:
             with self._lock:

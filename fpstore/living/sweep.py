@@ -11,8 +11,15 @@ from collections.abc import Collection, Sequence
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore
 from fpstore.living.catalog import Catalog
-from fpstore.living.state import State
-from fpstore.segment.entry import SegmentEntry, is_segment_name, is_unpublished_name, segment_name, unpublished_name
+from fpstore.living.state import State, expect_left
+from fpstore.segment.entry import (
+    MAX_SEGMENT,
+    SegmentEntry,
+    is_segment_name,
+    is_unpublished_name,
+    segment_name,
+    unpublished_name,
+)
 from fpstore.segment.files import footer_crc
 
 # Where what is not this store's goes.
@@ -20,8 +27,9 @@ ASIDE = "aside"
 
 
 def unpublished_place(catalog: Catalog, number: int, identity: str) -> Place:
-    """Where the segment of this number is written, until name_segment gives it its name."""
-    return Place(catalog.segments, unpublished_name(segment_name(number), identity))
+    """Where the segment of this number is written, until name_segment gives it its name. Error for one too many."""
+    name = segment_name(expect_left("segments", number, MAX_SEGMENT))
+    return Place(catalog.segments, unpublished_name(name, identity))
 
 
 def name_segment(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[SegmentEntry]:

@@ -130,7 +130,7 @@ class Writer:
                         snapshot = snapshot.extended([change], snapshot.state)
                     piece = slice(start, min(start + size, len(keys)))
                     piece_ids = None if ids is None else ids[piece]
-                    found = snapshot.search(keys[piece], distance)
+                    found = snapshot.nearest(keys[piece], distance)
                     parts.append(additions.decide(keys[piece], piece_ids, found, distance))
                     new[piece] = parts[-1].stored
                     columns = _columns(keys[piece], piece_ids, parts[-1].stored)

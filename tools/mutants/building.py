@@ -208,7 +208,7 @@ MUTANTS = (
     Mutant(
         "helpers work on when the caller has failed",
         "fpstore/threads.py",
-        "wait(begun)",
+        "helper.ended.wait()",
         "pass",
         "a thread reads what its caller has closed",
         ("tests/test_threads.py::test_a_failure_of_the_caller_is_raised_when_no_thread_is_working_any_more",),

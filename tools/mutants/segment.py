@@ -6,7 +6,7 @@ MUTANTS = (
     Mutant(
         "a segment's name is not made durable",
         "fpstore/segment/writer.py",
-        "sync_folder(self.path.parent)",
+        "self._at.folder.sync()",
         "pass",
         "a power cut takes a segment that the catalog names",
         ("tests/test_crash.py::test_nothing_acknowledged_is_lost_in_a_power_cut_at_any_call",),
@@ -22,7 +22,7 @@ MUTANTS = (
     Mutant(
         "a segment is not read back",
         "fpstore/segment/writer.py",
-        "check_file(self.path)",
+        "check_file(self._at)",
         "pass",
         "what the disk wrote wrong is found when it is too late",
         ("tests/test_segment.py::test_a_file_that_does_not_read_back_is_refused_and_removed",),
@@ -62,7 +62,7 @@ MUTANTS = (
     Mutant(
         "a writer left early leaves its file",
         "fpstore/segment/writer.py",
-        "if not self._finished: self.path.unlink(missing_ok=True)",
+        "if not self._finished: self._at.folder.unlink(self._at.name, missing_ok=True)",
         "pass",
         "files that nobody names fill the disk",
         ("tests/test_segment.py::test_a_writer_left_before_its_end_leaves_no_file",),
