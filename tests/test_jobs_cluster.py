@@ -44,7 +44,7 @@ def test_a_document_joins_the_nearest_leader_or_leads(
     expected = leader_follower(fingerprints(documents), k, update_center=update_center)
     assert lines_of(folder / "out") == expected_lines(source, expected)
     assert (found.documents, found.results) == (len(documents), len({number for number, _ in expected}))
-    assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out"]
+    assert sorted(path.name for path in folder.iterdir()) == [".out.done", "in.jsonl", "out"]
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
     expect_results(folder, source, verdicts)
     assert (found.documents, found.results) == (len(documents), verdicts.count(None))
     assert (found.bad, found.refused) == (0, 0)
-    assert sorted(path.name for path in folder.iterdir()) == ["dropped", "in.jsonl", "kept"]
+    assert sorted(path.name for path in folder.iterdir()) == [".kept.done", "dropped", "in.jsonl", "kept"]
 
 
 @pytest.mark.slow

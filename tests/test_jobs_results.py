@@ -123,6 +123,7 @@ def test_files_and_folders_of_a_user_stay(tmp_path: Path, source: Path, force: b
             (tmp_path / "k.job" / "job.json").write_text(mark)
         with pytest.raises(JobError, match=r"k\.job: found a folder that no job made, expected nothing; move it away"):
             dedup([source], tmp_path / "k", force=force)
+        assert (tmp_path / "k.job" / "job.json").exists() == (mark is not None)
     assert (tmp_path / "k.job" / "work" / "thesis").read_text() == "mine"
     (tmp_path / "f.job").write_text("mine")
     (tmp_path / "l.job").symlink_to(tmp_path / "k.job")
@@ -276,6 +277,33 @@ def test_a_result_that_is_gone_in_the_last_moment_is_missed(
     (tmp_path / "dropped").write_text("short")
     with pytest.raises(JobError, match=r"dropped: found 5, expected a result of [0-9]+ bytes"):
         work()
+
+
+def test_results_have_their_names_on_the_disk_before_the_job_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    places = {"kept": tmp_path / "k", "dropped": tmp_path / "d"}
+    for folder in places.values():
+        folder.mkdir()
+    known = {folder.stat().st_ino: role for role, folder in places.items()}
+    on_disk, sync, forget = set(), os.fsync, Claim.forget
+
+    def noted(fd: int) -> None:
+        sync(fd)
+        role = known.get(os.fstat(fd).st_ino)
+        if role is not None and role in os.listdir(fd):
+            on_disk.add(role)
+
+    def forgotten(claim: Claim) -> None:
+        if (claim.path / "journal.json").exists():
+            assert on_disk == {"kept", "dropped"}
+            on_disk.add("forgotten")
+        forget(claim)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(Claim, "forget", forgotten)
+    dedup([source], places["kept"] / "kept", dropped=places["dropped"] / "dropped")
+    assert "forgotten" in on_disk
 
 
 def test_a_folder_that_goes_while_it_is_waited_for_is_made_again(

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import stat
+import struct
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -456,6 +457,22 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, source: Path, n
     assert list(mine.iterdir()) == []
 
 
+def test_what_the_format_page_says_of_names(tmp_path: Path) -> None:
+    store, source = tmp_path / "s.fps", write_jsonl(tmp_path / "in.jsonl", ["caf\u00e9 noir", "x"])
+    dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
+    names = store / notes.NAMES
+    assert sorted(os.listdir(names)) == ["index", "names", "settings.json", "texts"]
+    with fpstore.open(store) as opened:
+        settings = {"version": 2, "texts": True, "store": opened.identity}
+    assert json.loads((names / "settings.json").read_text()) == settings
+    keys = fingerprints(["caf\u00e9 noir", "x"])
+    ends = [len(f"{source}:1"), 2 * len(f"{source}:1")]
+    words = struct.unpack("<8Q", (names / "index").read_bytes())
+    assert words == (0, keys[0], ends[0], 10, 1, keys[1], ends[1], 11)
+    assert (names / "names").read_text() == f"{source}:1{source}:2"
+    assert (names / "texts").read_bytes() == "caf\u00e9 noirx".encode()
+
+
 # --- The core ---
 
 
@@ -509,3 +526,12 @@ def test_the_asker_of_a_note_is_that_very_job(tmp_path: Path) -> None:
         for asker in (None, Asker("other", str(job))):
             with pytest.raises(JobError, match="is not finished"):
                 notes.abandoned(folder, "one", asker)
+
+
+def test_the_end_of_a_note_is_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with Folder.open(tmp_path) as folder:
+        notes.write_note(folder, Note("one", "job", "k.job", 3, 7))
+        synced = []
+        monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.fstat(fd).st_ino, os.listdir(fd))))
+        notes.remove_note(folder)
+        assert synced == [((tmp_path / notes.JOBS).stat().st_ino, [])]
