@@ -1,9 +1,9 @@
 """The two ways of dedup through a corpus: once, keeping the first of near-duplicates, or twice, keeping the longest."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, astuple
+from hashlib import blake2b
 from math import isnan
 from typing import Any
 
@@ -210,7 +210,9 @@ def _digests(batch: Batch) -> list[bytes]:
     """Of what each document of a batch would be written as, and of its name."""
     documents = zip(batch.names, batch.texts, batch.lines, strict=True)
     return [
-        hashlib.blake2b(row(name) + document_line(name, text, line), digest_size=_DIGEST_BYTES).digest()
+        blake2b(
+            name.encode("utf-8", "surrogatepass") + b"\0" + document_line(name, text, line), digest_size=_DIGEST_BYTES
+        ).digest()
         for name, text, line in documents
     ]
 
