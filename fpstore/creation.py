@@ -10,22 +10,26 @@ import fcntl
 import os
 import secrets
 import shutil
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fpstore import notes
 from fpstore.building.rows import Build
 from fpstore.disk import Folder, Place, naming, write_all
-from fpstore.errors import CorruptStore
+from fpstore.errors import CorruptStore, Error
 from fpstore.living import changes
-from fpstore.living.catalog import SEGMENTS, Catalog, Log, create_catalog
+from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
+from fpstore.living.mending import make_again
+from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings, new_identity
 from fpstore.living.sweep import name_segment, remove_own, sweep_segments, unpublished_place
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
-from fpstore.segment.entry import segment_name
+from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 from fpstore.types import Progress
@@ -101,7 +105,7 @@ def copy_store(
 
     home: the store's folder, from which the names of documents come along.
 
-    Raises FileExistsError where something is at path, CorruptStore where a page does not match its checksum.
+    Raises FileExistsError where something is at path, CorruptStore where a segment has lost what no table of it has.
     """
     _expect_nothing(path)
     total = sum(part.segment.file_bytes for part in snapshot.parts)
@@ -116,11 +120,41 @@ def copy_store(
             try:
                 check_file(copied)
             except CorruptStore as error:
-                raise CorruptStore(f"{part.segment.path}: its copy is damaged, so it may be too: {error}") from None
+                _copy_again(part.segment, copied, snapshot.plan, error)
         segments.sync()
         identity = create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
         notes.copy_names(home, folder, identity)
         folder.sync()
+
+
+def rebuild_store(
+    path: Path,
+    rows: Callable[[Path], Iterator[object]],
+    settings: Settings,
+    plan: Plan,
+    report: Progress,
+    home: Folder,
+) -> SegmentEntry:
+    """Write the store of these rows at path: whole and durable, or not there at all. What the catalog says of it.
+
+    rows: what yields them, as fpstore.build takes a stream, given a folder for its own files, which goes at the end.
+    home: the folder of the store that they are from, for the names of documents; where those are damaged they stay
+    behind, with a warning.
+    """
+    _expect_nothing(path)
+    with _new_store(path, None) as (folder, segments):
+        with TemporaryDirectory(prefix=".scratch-", dir=folder.reach) as scratch:
+            source, ids = rows(Path(scratch)), "pairs" if settings.ids else None
+            build = Build(source, ids, k=plan.k, plan=plan, codec=settings.codec, memory="1GiB", threads=1, seed=None)
+            _, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
+        identity = create_catalog(folder, settings, (entry,))
+        try:
+            notes.copy_names(home, folder, identity)
+        except (Error, OSError) as error:
+            shutil.rmtree(notes.NAMES, ignore_errors=True, dir_fd=folder.fd)
+            warnings.warn(f"the names of documents were left behind: {error}", stacklevel=2)
+        folder.sync()
+        return entry
 
 
 def _expect_nothing(path: Path) -> None:
@@ -252,6 +286,16 @@ def _copied(segment: Segment, at: Place) -> Iterator[int]:
             os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _copy_again(segment: Segment, copied: Place, plan: Plan, error: CorruptStore) -> None:
+    """Put the segment as it was before the damage in the place of a damaged copy. Raises CorruptStore."""
+    copied.folder.unlink(copied.name)
+    damage = CorruptStore(f"its copy is damaged, so it may be too: {error.args[0]}", path=segment.path)
+    make_again(segment, copied, plan, damage)
+    with closing(Segment(copied)) as made:
+        if made.footer_crc != segment.footer_crc:
+            raise damage
 
 
 def _log(snapshot: Snapshot) -> Log:

@@ -19,18 +19,18 @@ from fpstore._pairs import Join
 from fpstore.arrays import as_integer, as_key, as_keys, as_mode, as_rows, parse_memory
 from fpstore.creation import build_store, copy_store, create_store
 from fpstore.errors import CorruptStore, PlanError, StoreClosed, TooManyMatches
-from fpstore.living import changes
+from fpstore.living import changes, verified
 from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
+from fpstore.living.verified import Verified
 from fpstore.living.writer import Writer
 from fpstore.plans.plan import Plan
 from fpstore.query.additions import Additions
 from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
 from fpstore.query.pairs import Pairs
 from fpstore.segment import report as reports
-from fpstore.segment import verify as verifying
 from fpstore.segment.reader import Segment
 from fpstore.threads import Threads, slices, thread_count
 from fpstore.types import Ids, Keys, Progress
@@ -335,7 +335,8 @@ class Store:
     def rows(self) -> Iterator[tuple[Keys, Ids | None]]:
         """All that is stored, a batch at a time: fingerprints uint64[m], one for each id, and ids, uint64[m] or None.
 
-        In the order of table 0 (by default that of the fingerprints), then of the ids; each once.
+        In the order of table 0 (by default that of the fingerprints), then of the ids; each once. What damaged pages
+        lack is read from other tables, with a warning; where these lack it too CorruptStore comes before the first row.
         """
         with _Reading(self) as snapshot:
             for keys, ids in snapshot.rows():
@@ -389,7 +390,10 @@ class Store:
         self._expect_writer().settle()
 
     def compact(self, progress: Progress | None = None) -> None:
-        """Merge everything into one segment, without what was removed; probes and additions go on meanwhile."""
+        """Merge everything into one segment, without what was removed; probes and additions go on meanwhile.
+
+        One segment of which nothing was removed stays as it is, and is not read.
+        """
         self._expect_writer().compact(progress)
 
     def refresh(self) -> None:
@@ -413,11 +417,10 @@ class Store:
 
     # --- About it ---
 
-    def verify(self, progress: Progress | None = None) -> None:
-        """Read everything and check it. Raises CorruptStore at the first thing that is wrong."""
+    def verify(self, *, progress: Progress | None = None) -> Verified:
+        """Read everything and check it; how much that was. Raises CorruptStore whose damage lists all that is wrong."""
         with _Reading(self) as snapshot:
-            for part in snapshot.parts:
-                verifying.verify_segment(part.segment, snapshot.plan, progress)
+            return verified.verify_snapshot(snapshot, progress)
 
     def stats(self, largest_slots: int = 0) -> dict[str, Any]:
         """What the store holds and how, without decoding it, in a millisecond whatever its size.

@@ -13,11 +13,11 @@ import pytest
 
 from fpstore._view import MappedWords
 from fpstore.errors import CorruptStore, StoreClosed
-from fpstore.living import catalog as catalogs
-from fpstore.living import changes, state
-from fpstore.living.catalog import Catalog, Log, create_catalog
+from fpstore.living import changes
+from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
-from fpstore.living.state import Settings, State
+from fpstore.living.records import Log
+from fpstore.living.state import Settings
 from fpstore.segment.entry import SegmentEntry
 
 SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
@@ -231,17 +231,3 @@ def test_words_outside_a_mapping_are_refused(first: int, second: int) -> None:
     with pytest.raises(ValueError, match=f"words at {first} and {second}: expected multiples of 8 within 16 bytes"):
         MappedWords(bytes(16), first, second)
     assert MappedWords(words(5, 6), 8, 0).read() == (6, 5)
-
-
-def test_a_reader_that_two_commits_overtook_looks_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded = []
-
-    def overtaken(record: bytes, transaction: int) -> State:
-        decoded.append(transaction)
-        return state.decode(record, transaction - 2 * (len(decoded) == 1))
-
-    with Catalog.open(folder) as reader:
-        expected = reader.state()
-        monkeypatch.setattr(catalogs, "decode", overtaken)
-        assert reader.state() == expected
-        assert len(decoded) == 2

@@ -17,6 +17,7 @@ from fpstore._codec import crc32c
 from fpstore.cli import add as cli_add
 from fpstore.inputs import compressed
 from fpstore.inputs import text as documents
+from fpstore.living import catalog as catalogs
 from fpstore.living import changes, environment, removals
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import RECORD_VERSION, decode, encode
@@ -220,6 +221,8 @@ NUMBERS = (
     (FORMAT, "For each group of {} slots", layout.GROUP_SLOTS),
     (FORMAT, "limited to {} bits", layout.MAX_CODE_BITS),
     (FORMAT, "For `q < {}`", layout.MAX_RICE_QUOTIENT),
+    (FORMAT, "puts a catalog of {} MiB or more", catalogs.MIN_COMPACTED_BYTES >> 20),
+    (FORMAT, "of which three {}s are free", {4: "quarter"}[catalogs.MOSTLY_FREE]),
     (FORMAT, "({:,} bytes at first", environment.MAP_BYTES),
     (FORMAT, "at most {:,} bytes of columns", 8 * changes.RECORD_WORDS),
     (FORMAT, "for every started {} bits of the groups", layout.SAMPLE_BITS),

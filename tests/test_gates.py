@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import fpstore
 from fpstore.disk import Folder
 from fpstore.errors import StoreChanged, StoreLocked
-from fpstore.living import environment, locks
+from fpstore.living import changes, environment, locks
 from fpstore.living.environment import MAP_BYTES, Environment, Transaction
 from fpstore.living.header import HeaderFile
 
@@ -198,6 +200,7 @@ def test_a_reader_that_is_killed_in_its_transaction_is_in_nobodys_way(folder: Fo
 def test_a_reader_whom_commits_overtake_before_it_begins_looks_again(
     folder: Folder, shared: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert shared.run(lambda transaction: transaction.id()) == 1
     enter, entered = locks.enter, []
 
     def overtaken(fd: int, transaction: int) -> None:
@@ -268,6 +271,54 @@ def test_a_lock_that_the_system_refuses_is_an_error_that_names_the_file(
     with pytest.raises(OSError, match="No locks available") as caught:
         shared.run(lambda transaction: None)
     assert caught.value.filename == str(folder.path / NAME)
+
+
+def test_pages_are_checked_and_a_log_is_decoded_when_the_writer_need_not_wait_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of a long log either takes seconds.
+    fpstore.create(tmp_path / "s").close()
+    with fpstore.open(tmp_path / "s", "w") as store:
+        store.add(np.arange(3, dtype=np.uint64), np.arange(3, dtype=np.uint64))
+        store.remove(ids=[1])
+    file = os.open(tmp_path / "s" / NAME, os.O_RDONLY)
+    done = []
+
+    def watched(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def called(*args: Any, **named: Any) -> Any:
+            free = [locks._is_free(file, locks._EXCLUSIVE[gate]) for gate in range(3)]
+            done.append((name, free))
+            return real(*args, **named)
+
+        monkeypatch.setattr(module, name, called)
+
+    watched(environment, "verify")
+    watched(changes, "decode_change")
+    with fpstore.open(tmp_path / "s") as store:
+        ids = next(store.rows())[1]
+        assert ids is not None
+        assert sorted(ids.tolist()) == [0, 2]
+    assert done == [("verify", [True] * 3)] + [("decode_change", [True] * 3)] * 2
+    os.close(file)
+
+
+def test_pages_are_checked_of_one_snapshot_though_commits_come_meanwhile(
+    folder: Folder, shared: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enter, calls = locks.enter, []
+
+    def overtaken(fd: int, transaction: int) -> None:
+        enter(fd, transaction)
+        calls.append(transaction)
+        if len(calls) == 1:
+            code = "shared.run(lambda t: t.put(b'00000000', b'x', db=shared.database(b'words', t)), write=True)"
+            subprocess.run([sys.executable, "-c", READER + code, folder.path], check=True)
+
+    monkeypatch.setattr(locks, "enter", overtaken)
+    assert shared.run(lambda transaction: transaction.id()) == 2
+    assert calls == [1, 2, 2]
 
 
 # --- Readers who may not write, and containers ---

@@ -18,9 +18,9 @@ from living import MORE, SOME, ids_from, store_of_some
 
 import fpstore
 from fpstore import CorruptStore, NotAStore, StoreChanged
-from fpstore.living import catalog as catalogs
 from fpstore.living import reader as readers
 from fpstore.living.catalog import Catalog
+from fpstore.living.records import Log
 from fpstore.living.writer import Writer
 from fpstore.types import Ids, Keys
 
@@ -258,7 +258,7 @@ def test_the_state_of_an_earlier_moment_is_told_from_a_later_one(live: Path) -> 
             assert state.follows(state) is True
             reader._living.snapshot = dataclasses.replace(reader._living.snapshot, state=state)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(Catalog, "read", lambda *_: catalogs.Log(later, (), None))  # noqa: B023
+                patch.setattr(Catalog, "read", lambda *_: Log(later, (), None))  # noqa: B023
                 reader._living._stamp = None
                 expected = f"store {'0' * 32}, expected" if name == "origin" else f"an earlier moment .*{name} 0"
                 with pytest.raises(StoreChanged, match=f"^{live}: found the catalog of {expected}"):

@@ -12,9 +12,10 @@ from helpers import KINDS, queries_near, uniform
 import fpstore
 from fpstore import Store
 from fpstore.living import changes, live
-from fpstore.living.catalog import Catalog, Log
+from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.opening import open_snapshot
+from fpstore.living.records import Log
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
 from fpstore.living.writer import Writer
 from fpstore.query import batch
@@ -264,7 +265,7 @@ def test_a_pending_fingerprint_is_near_without_removals(folder: Path) -> None:
 
 def test_damage_in_one_of_several_segments_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = uniform(12_000, np.random.default_rng(6))
-    in_several_parts(tmp_path / "s", keys, monkeypatch)
+    left = in_several_parts(tmp_path / "s", keys, monkeypatch)
     path = tmp_path / "s" / "segments" / "00000002.fpseg"
     data = bytearray(path.read_bytes())
     data[10_000] ^= 1  # in table 0
@@ -273,11 +274,13 @@ def test_damage_in_one_of_several_segments_is_named(tmp_path: Path, monkeypatch:
         uses = [
             lambda: store.probe_many(keys),
             lambda: [store.contains_near(key) for key in keys[6000:9000].tolist()],
-            lambda: list(store.rows()),
-            lambda: list(store.pairs()),
-            lambda: len(store),
             lambda: store.verify(),
         ]
         for use in uses:
             with pytest.raises(fpstore.CorruptStore, match=path.name):
                 use()
+        # What reads everything takes from other tables what this one lacks.
+        with pytest.warns(fpstore.StoreWarning, match=path.name):
+            assert len(store) == len({key for key, _ in left})
+        list(store.rows())
+        list(store.pairs())

@@ -81,7 +81,7 @@ def test_a_state_read_back_is_the_state_written(
 
 def test_the_record_is_canonical_json_under_a_checksum_of_its_place() -> None:
     text = (
-        b'{"first_change":1,"generation":1,"identity":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f","next_change":1,"next_segment":8,'
+        b'{"first_change":1,"generation":1,"identity":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f","moving":false,"next_change":1,"next_segment":8,'
         b'"origin":"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0","removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
         b'"name":"00000007.fpseg","position":1}],"settings":{"codec":"gap","ids":true,"k":3,"key_bits":64,'
@@ -152,8 +152,12 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
         ({"generation": 1.0}, "generation: found 1.0, expected an integer"),
         ({"next_segment": 7}, "next_segment: found 7, expected an integer from 8 to 100000000"),
         ({"next_segment": 10**8 + 1}, "next_segment: found 100000001, expected an integer from 8"),
-        ({"next_segment": ...}, "State: found the fields .*, expected first_change, generation, identity, next_change"),
-        ({"more": 1}, "State: found the fields .*, expected first_change, generation, identity, next_change"),
+        (
+            {"next_segment": ...},
+            "State: found the fields .*, expected first_change, generation, identity, moving, next",
+        ),
+        ({"moving": 0}, "moving: found 0, expected true or false"),
+        ({"more": 1}, "State: found the fields .*, expected first_change, generation, identity, moving, next"),
         ({"next_change": 0}, "next_change: found 0, expected an integer from 1 to"),
         ({"first_change": 0}, "first_change: found 0, expected 1"),
         ({"first_change": 2}, "first_change: found 2, expected 1"),

@@ -26,7 +26,12 @@ def command(store: str) -> None:
         waiting = [counted(len(stats["segments"]), "segment")]
         waiting += [counted(stats["pending"], "pending row")] if stats["pending"] else []
         waiting += [counted(stats["removals"], "removal")] if stats["removals"] else []
+        names = [segment.path for segment in opened.segments]
         opened.compact(bar)
+        if names == [segment.path for segment in opened.segments]:
+            unread = "nothing to merge, and nothing was read"
+            say(f"{store}: {', '.join(waiting)}, {decimal_size(before)}; {unread}", err=False)
+            return
         after = sum(segment.file_bytes for segment in opened.segments)
         say(
             f"{store}: {', '.join(waiting)}, {decimal_size(before)};"

@@ -10,10 +10,9 @@ import errno
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from fpstore import forks
 from fpstore.checks import expect
@@ -22,37 +21,30 @@ from fpstore.errors import CorruptStore, Naming, NotAStore, StoreChanged, StoreC
 from fpstore.living import changes, locks
 from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
-from fpstore.living.environment import Transaction
+from fpstore.living.environment import Record, Transaction, copy_records
 from fpstore.living.locks import WriterLock
+from fpstore.living.records import CHANGES, REMOVALS, Log, bytes_to_write, write_changes, write_removed, write_whole
 from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, new_identity
 from fpstore.segment.entry import SegmentEntry
 
 FILE_NAME = locks.CATALOG_NAME
 SEGMENTS = "segments"
-CHANGES = b"changes"
-REMOVALS = b"removals"
-# What LMDB takes for a record beside its bytes: the rest of its last page, and a node that leads to it.
-RECORD_MARGIN = 4096 + 64
-# The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
-STATE_MARGIN = 512
 ANOTHER_WRITER = "found the state of another writer, expected what this one left"
-# How often a reader looks before it takes something for damage. Four readers with seven times as much work as
-# processors were overtaken by two commits once in 3,000 commits.
-LOOKS = 4
+# A catalog of so many bytes, of which all but one in so many are free, is put into a smaller file.
+MIN_COMPACTED_BYTES = 1 << 20
+MOSTLY_FREE = 4
+# Above every change's number.
+END_OF_CHANGES = 2**63
 
-T = TypeVar("T")
 
+class _Copied(NamedTuple):
+    """What one transaction reads. entries: how many records of the state, of changes and of removals there are."""
 
-@dataclass(frozen=True, eq=False)
-class Log:
-    """What a reader learns in one transaction. changes: in the order of their numbers.
-
-    removed: the removals that are older than the log; None where they are those that the reader has.
-    """
-
-    state: State
-    changes: tuple[Change, ...]
-    removed: tuple[RemovedBefore, ...] | None
+    transaction: int
+    record: bytes
+    entries: list[int]
+    changes: list[Record]
+    removals: list[Record]
 
 
 def create_catalog(
@@ -89,18 +81,10 @@ def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry,
         environments.replace(
             folder,
             writer_lock,
-            environments.whole_maps(_bytes_to_write(state, records, removed)),
-            lambda make, transaction: _create(state, records, removed, make, transaction),
+            environments.whole_maps(bytes_to_write(state, records, removed)),
+            lambda make, transaction: write_whole(state, records, removed, make, transaction),
         )
     return identity
-
-
-def _create(
-    state: State, records: Sequence[Change], removed: Sequence[RemovedBefore], make: Any, transaction: Transaction
-) -> None:
-    transaction.put(KEY, encode(state, transaction.id()), db=make(DATABASE))
-    _write_changes(records, transaction, make(CHANGES))
-    _write_removed(removed, transaction, make(REMOVALS))
 
 
 def _with_segments(state: State, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> State:
@@ -108,16 +92,7 @@ def _with_segments(state: State, segments: Sequence[SegmentEntry], strays: Seque
     live = {entry.name for entry in segments}
     left = tuple(entry for entry in (*strays, *state.segments) if entry.name not in live)
     next_segment = max([state.next_segment, *(entry.number + 1 for entry in (*segments, *left))])
-    return dataclasses.replace(state, segments=tuple(segments), strays=left, next_segment=next_segment)
-
-
-def _bytes_to_write(state: State, records: Sequence[Change] = (), removed: Sequence[RemovedBefore] = ()) -> int:
-    """The most that a transaction which writes these adds to the file: twice the state, and some pages."""
-    words = sum(len(column) for change in records for column in change.columns)
-    words += sum(2 * len(block.values) for block in removed)
-    beside = (len(records) + len(removed)) * RECORD_MARGIN
-    of_state = len(state.settings.text) + STATE_MARGIN * (1 + len(state.segments) + len(state.strays))
-    return 2 * of_state + 8 * words + beside + (128 << 10)
+    return dataclasses.replace(state, segments=tuple(segments), strays=left, next_segment=next_segment, moving=False)
 
 
 def _folder_of_store(path: Path) -> Folder:
@@ -205,20 +180,36 @@ class Catalog:
         return self.segments
 
     def expect_here(self, *, appending: bool = False) -> None:
-        """StoreChanged, from then on at every use, unless the store's path still leads to the files that this has.
+        """StoreChanged, from then on at every use, unless the store's path leads to the files that this writer has.
 
         appending: where nothing but the catalog is to change, it is enough that the path leads to that.
         """
         self.expect_unchanged()
-        if self._writer_lock is None:
-            if (how := self._difference()) is not None:
-                raise self.changed(how)
-            return
+        assert self._writer_lock is not None
         try:
             self._writer_lock.check_catalog() if appending else self._writer_lock.check()
         except StoreChanged:
             lock = f"found another {locks.WRITER_LOCK_NAME} or none, expected the one that this writer has locked"
             raise self.changed(self._difference() or lock) from None
+
+    def follow(self) -> bool:
+        """Of a reader: go on in the file that has taken the catalog's place in its folder; False where none has.
+
+        Whether that is what became of this one is for the caller to find out. StoreChanged, from then on at every use,
+        where the store's path leads to another folder, or there is no catalog.
+        """
+        self.expect_unchanged()
+        if self.folder.is_at(self.folder.path):
+            if self._environment.is_at(self.folder, FILE_NAME):
+                return False
+            with contextlib.suppress(FileNotFoundError, CorruptStore):
+                self._open_anew()
+                return True
+        raise self.changed(self._difference() or "found no sound catalog, expected the one that was opened there")
+
+    def _open_anew(self) -> None:
+        before, self._environment = self._environment, environments.share(self.folder, FILE_NAME)
+        environments.give_back(before)
 
     def _difference(self) -> str | None:
         """How what lies under the path differs from what this has open, if it does."""
@@ -249,11 +240,12 @@ class Catalog:
     def state(self) -> State:
         """What the catalog says now, from one short transaction. Raises CorruptStore, StoreChanged."""
         self._expect_usable()
-        return self._look(self._read)
+        return self._state_of(self._copied(END_OF_CHANGES, whole=False))
 
     def stamp(self) -> tuple[int, int] | None:
         """A value that differs whenever the catalog does, read without a system call; None where it was cut short."""
-        self._expect_usable()
+        if self._closed or self._fork != forks.generation or self._changed is not None:  # a probe is to pay for no call
+            self._expect_usable()
         return self._environment.stamp()
 
     def read(self, generation: int = 0, next_change: int = 1) -> Log:
@@ -262,7 +254,7 @@ class Catalog:
         generation, next_change: those of the state that the caller has; changes before that one are not read again.
         """
         self._expect_usable()
-        return self._look(lambda transaction: self._read_log(transaction, generation, next_change))
+        return self._read_log(generation, next_change)
 
     def append(self, records: Sequence[Change]) -> State:
         """Add changes to the log, numbered from next_change on, in one transaction; the new state.
@@ -274,7 +266,7 @@ class Catalog:
         expect("the numbers", numbers, numbers == [old.next_change + i for i in range(len(numbers))], "the next ones")
 
         def work(transaction: Transaction) -> None:
-            _write_changes(records, transaction, self._environment.database(CHANGES, transaction))
+            write_changes(records, transaction, self._environment.database(CHANGES, transaction))
 
         return self._commit(old.after(len(records)), work, records)
 
@@ -301,7 +293,6 @@ class Catalog:
         state is then the old one, unless the very last write failed: state() tells.
         """
         old = self._expect_writable()
-
         new = dataclasses.replace(
             old,
             settings=settings or old.settings,
@@ -320,7 +311,7 @@ class Catalog:
             if removed is not None:
                 database = self._environment.database(REMOVALS, transaction)
                 transaction.drop(database, delete=False)
-                _write_removed(removed, transaction, database)
+                write_removed(removed, transaction, database)
 
         written = self._commit(new, work, (), removed or ())
         # Once more, so that both meta pages of the file lead to this state: damage to the newer one then
@@ -328,6 +319,36 @@ class Catalog:
         with contextlib.suppress(OSError, StoreLocked):
             self._write(new, lambda transaction: None, 0)
         return written
+
+    def compact(self) -> None:
+        """Where most of the file is free, put a file in its place that holds the same and is as large as that takes.
+
+        Who reads sees in the old file that it is to move, and follows. Raises OSError; the catalog is then in the one
+        file or in the other, whole.
+        """
+        old = self._expect_writable()
+        names = (DATABASE, CHANGES, REMOVALS)
+        used, taken = self._environment.run(lambda transaction: self._environment.bytes_used(names, transaction))
+        if used < MIN_COMPACTED_BYTES or taken * MOSTLY_FREE > used:
+            return
+        assert self._writer_lock is not None
+        log = self.read()
+        removed = log.removed or ()
+        self._commit(dataclasses.replace(old, moving=True))
+        generation = expect_left("generations", old.generation + 1, MAX_NUMBER)
+        new = dataclasses.replace(old, generation=generation, moving=False)
+
+        def fill(make: Any, transaction: Transaction) -> None:
+            record = write_whole(new, log.changes, removed, make, transaction)
+            self._records = (*(self._records or ()), record)
+
+        self._written = None
+        map_bytes = environments.whole_maps(bytes_to_write(new, log.changes, removed))
+        try:
+            environments.replace(self.folder, self._writer_lock, map_bytes, fill)
+        finally:
+            if not self._environment.is_at(self.folder, FILE_NAME):
+                self._open_anew()
 
     def close(self) -> None:
         """Give back the environment, the writer's lock and the folders. May be called again."""
@@ -382,13 +403,14 @@ class Catalog:
         """Write this state, and with it what work writes; the state."""
         self.expect_here(appending=len(records) > 0)
         self._written = None  # where it fails, the file tells what it came to
-        self._write(new, work, _bytes_to_write(new, records, removed))
+        self._write(new, work, bytes_to_write(new, records, removed))
         self._written = new
         return new
 
     def _write(self, new: State, work: Callable[[Transaction], None], more_bytes: int) -> None:
         def replace(transaction: Transaction) -> None:
-            self._expect_mine(transaction)
+            place = self._environment.database(DATABASE, transaction)
+            self._expect_mine(transaction.get(KEY, db=place) or b"", transaction.id() - 1)
             work(transaction)
             self._replace(new, transaction)
 
@@ -398,67 +420,66 @@ class Catalog:
             raise self.changed(ANOTHER_WRITER) from None
         self._records = (self._records or ())[-1:]
 
-    def _expect_mine(self, transaction: Transaction) -> None:
+    def _expect_mine(self, record: bytes, transaction: int) -> None:
         """StoreChanged unless the state is what this writer left: nobody else writes."""
-        found = transaction.get(KEY, db=self._environment.database(DATABASE, transaction)) or b""
-        if self._records is None or found not in self._records:
-            self._decoded(found, transaction.id() - 1)
+        if self._records is None or record not in self._records:
+            self._decoded(record, transaction)
             raise self.changed(ANOTHER_WRITER)
-        self._records = (found,)
+        self._records = (record,)
 
     def _replace(self, state: State, transaction: Transaction) -> None:
         record = encode(state, transaction.id())
         self._records = (*(self._records or ()), record)  # where the commit fails, the file may hold this one or not
         transaction.put(KEY, record, db=self._environment.database(DATABASE, transaction))
 
-    def _look(self, work: Callable[[Transaction], T]) -> T:
-        """What work reads. A reader of LMDB takes a transaction's number first and what it leads to a moment later.
-
-        Where two commits come in between, that is a newer state than the number says: XX.
-        """
-        for _ in range(LOOKS - 1):
-            with contextlib.suppress(CorruptStore):
-                return self._environment.run(work)
-        return self._environment.run(work)
-
-    def _read(self, transaction: Transaction) -> State:
-        database = self._environment.database(DATABASE, transaction)
-        record = transaction.get(KEY, db=database)
-        entries = transaction.stat(database)["entries"]
+    def _state_of(self, found: _Copied) -> State:
         with self._damage_named():
-            expect("the number of records", entries, entries == 1, "1")
-        state = self._decoded(record or b"", transaction.id())
-        if self._writer_lock is not None:
-            if self._records is not None and record not in self._records:
-                raise self.changed(ANOTHER_WRITER)
-            self._records = (record or b"",)
-        return state
+            expect("the number of records", found.entries[0], found.entries[0] == 1, "1")
+        return self._decoded(found.record, found.transaction)
 
     def _decoded(self, record: bytes, transaction: int) -> State:
         with self._damage_named():
             return decode(record, transaction)
 
-    def _read_log(self, transaction: Transaction, generation: int, next_change: int) -> Log:
-        state = self._read(transaction)
-        with_ids = state.settings.ids
-        removed = None
-        with self._damage_named():
-            database = self._database(CHANGES, transaction, state.next_change - state.first_change)
-            numbers = range(max(state.first_change, next_change), state.next_change)
-            found = [(number, transaction.get(changes.key_of(number), db=database)) for number in numbers]
-            records = tuple(changes.decode_change(record or b"", number, with_ids) for number, record in found)
-            if generation != state.generation:
-                database = self._database(REMOVALS, transaction, state.removal_records)
-                blocks = [transaction.get(changes.key_of(i), db=database) for i in range(state.removal_records)]
-                removed = tuple(changes.decode_removed(block or b"", index) for index, block in enumerate(blocks))
-        return Log(state, records, removed)
+    def _copied(self, next_change: int, whole: bool) -> _Copied:
+        """What the catalog holds, as it is: a writer may wait meanwhile, so it is decoded and checked outside.
 
-    def _database(self, name: bytes, transaction: Transaction, entries: int) -> Any:
-        """A database that holds so many records, as the state says."""
-        database = self._environment.database(name, transaction)
-        found = transaction.stat(database)["entries"]
-        expect(f"the number of {name.decode()}", found, found == entries, f"{entries}")
-        return database
+        Of the changes those from next_change on; of the removals all, or none.
+        """
+
+        def copy(transaction: Transaction) -> _Copied:
+            places = [self._environment.database(name, transaction) for name in (DATABASE, CHANGES, REMOVALS)]
+            record = transaction.get(KEY, db=places[0]) or b""
+            if self._writer_lock is not None:  # in here, for another thread may write
+                self._records = self._records or (record,)
+                self._expect_mine(record, transaction.id())
+            return _Copied(
+                transaction.id(),
+                record,
+                [transaction.stat(place)["entries"] for place in places],
+                copy_records(transaction, places[1], changes.key_of(next_change)),
+                copy_records(transaction, places[2], changes.key_of(0)) if whole else [],
+            )
+
+        return self._environment.run(copy)
+
+    def _read_log(self, generation: int, next_change: int) -> Log:
+        found = self._copied(next_change, whole=generation == 0)
+        state = self._state_of(found)
+        if generation not in (0, state.generation):
+            return self._read_log(0, next_change)
+        numbers = range(max(state.first_change, next_change), state.next_change)
+        with self._damage_named():
+            expected = (1, state.next_change - state.first_change, state.removal_records)
+            for name, entries, right in zip(("records", "changes", "removals"), found.entries, expected, strict=True):
+                expect(f"the number of {name}", entries, entries == right, f"{right}")
+            rows = changes.records_at(numbers, found.changes)
+            records = tuple(changes.decode_change(record, number, state.settings.ids) for number, record in rows)
+            removed = None
+            if generation == 0:
+                rows = changes.records_at(range(state.removal_records), found.removals)
+                removed = tuple(changes.decode_removed(block, index) for index, block in rows)
+        return Log(state, records, removed)
 
     @contextlib.contextmanager
     def _damage_named(self) -> Iterator[None]:
@@ -467,13 +488,3 @@ class Catalog:
                 yield
             except ValueError as error:
                 raise CorruptStore(str(error)) from None
-
-
-def _write_changes(records: Sequence[Change], transaction: Transaction, database: Any) -> None:
-    for change in records:
-        transaction.put(changes.key_of(change.number), changes.encode_change(change), db=database)
-
-
-def _write_removed(removed: Sequence[RemovedBefore], transaction: Transaction, database: Any) -> None:
-    for index, block in enumerate(removed):
-        transaction.put(changes.key_of(index), changes.encode_removed(block, index), db=database)

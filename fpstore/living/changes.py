@@ -4,6 +4,7 @@ Every record is columns of 64-bit words under a checksum that is bound to the re
 damaged, moved or exchanged does not read as another.
 """
 
+import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,12 @@ def split(kind: int, columns: Sequence[Keys], first_number: int) -> Iterator[Cha
 def key_of(number: int) -> bytes:
     """A record's key: keys are in the order of their numbers."""
     return number.to_bytes(8, "big")
+
+
+def records_at(numbers: range, found: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """The record of each number among keys and records, which are in order; empty where there is none."""
+    for number, (key, record) in zip(numbers, itertools.chain(found, itertools.repeat((b"", b""))), strict=False):
+        yield number, record if key == key_of(number) else b""
 
 
 def encode_change(change: Change) -> bytes:

@@ -9,7 +9,7 @@ import errno
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,10 +24,13 @@ from fpstore.living.header import Header, HeaderFile
 
 T = TypeVar("T")
 Transaction: TypeAlias = "lmdb.Transaction[bytes]"
+# A key and what is under it.
+Record: TypeAlias = tuple[bytes, bytes]
 # Is called with what makes a database of that name, and the transaction.
 Creation: TypeAlias = Callable[[Callable[[bytes], Any], Transaction], object]
 
 # Room for the databases of the state, of the changes and of the removals.
+UNFINISHED_NAME = f"{locks.CATALOG_NAME}.new"
 MAX_DATABASES = 16
 # The file is always extended to the size of the map, sparsely: LMDB may count pages past the last one that
 # it wrote, and "every page that it counts lies inside the file" has to be true of every healthy file.
@@ -37,6 +40,10 @@ MAX_ATTEMPTS = 8
 MAX_LOOKS = 1000
 # LMDB opens files by their names. By this one it gets the very file that is open here, whatever happened to its name.
 OPEN_FILES = "/proc/self/fd"
+
+
+class _Overtaken(Exception):
+    """A commit came between: what was looked at is not the newest snapshot any more."""
 
 
 class Environment:
@@ -98,15 +105,27 @@ class Environment:
         raise OSError(errno.EAGAIN, f"no transaction after {MAX_ATTEMPTS} attempts", str(self.path))
 
     def _read(self, work: Callable[[Transaction], T]) -> T:
+        environment = self._open()
+
+        def look(header: Header) -> T:
+            with environment.begin() as transaction:
+                # LMDB reads the number first and where it leads a moment later: the writer may have begun to
+                # write the same meta page anew. From here on it cannot touch what that leads to.
+                if transaction.id() == header.transaction and self._file.still_says(header):
+                    return work(transaction)
+            raise _Overtaken
+
+        return self._inside(look)
+
+    def _inside(self, look: Callable[[Header], T]) -> T:
+        """What look returns inside the gate of the newest snapshot; _Overtaken, if it finds that there is a newer."""
         for _ in range(MAX_LOOKS):
             header = self._file.check()
             locks.enter(self._fd, header.transaction)
             try:
-                with self._open().begin() as transaction:
-                    # LMDB reads the number first and where it leads a moment later: the writer may have begun to
-                    # write the same meta page anew. From here on it cannot touch what that leads to.
-                    if transaction.id() == header.transaction and self._file.still_says(header):
-                        return work(transaction)
+                return look(header)
+            except _Overtaken:
+                continue
             finally:
                 locks.leave(self._fd, header.transaction)
         raise OSError(errno.EAGAIN, f"overtaken by {MAX_LOOKS} commits", str(self.path))
@@ -132,6 +151,14 @@ class Environment:
         assert self._lmdb is not None, "run has it open"
         return self._lmdb.open_db(name, txn=transaction, create=False)
 
+    def bytes_used(self, names: Iterable[bytes], transaction: Transaction) -> tuple[int, int]:
+        """How many bytes of the file LMDB counts as used, and how many the databases of these names take of them."""
+        assert self._lmdb is not None, "run has it open"
+        tables = [transaction.stat(self.database(name, transaction)) for name in names]
+        pages = sum(stat[kind] for stat in tables for kind in ("branch_pages", "leaf_pages", "overflow_pages"))
+        page_bytes = self._lmdb.stat()["psize"]
+        return (self._lmdb.info()["last_pgno"] + 1) * page_bytes, pages * page_bytes
+
     def stamp(self) -> tuple[int, int] | None:
         """What changes with every commit: the transactions of both meta pages; None where the file was cut short."""
         words = self._transactions
@@ -147,16 +174,26 @@ class Environment:
 
     def _open(self) -> "lmdb.Environment":
         if self._lmdb is None:
+            _check_pages(self._inside(self._copied), self.path)
             with _named(self._fd, self.path) as name:
-                file_bytes = os.fstat(self._fd).st_size
-                environment = _open_lmdb(name, file_bytes, readonly=not self._writable)
-                try:
-                    _check_pages(name, self.path)
-                except BaseException:
-                    environment.close()
-                    raise
-            self._lmdb = environment
+                self._lmdb = _open_lmdb(name, os.fstat(self._fd).st_size, readonly=not self._writable)
         return self._lmdb
+
+    def _copied(self, header: Header) -> int:
+        """A descriptor of a copy of the newest snapshot's pages: to check them takes longer than a gate is held."""
+        if self._file.check().transaction != header.transaction:
+            raise _Overtaken
+        copy = os.memfd_create("catalog")
+        try:
+            os.ftruncate(copy, header.file_bytes)
+            # Both meta pages as they were checked; the writer may be at one of them.
+            at = os.write(copy, self._file.head[: 2 * header.page_bytes])
+            while at < header.used_bytes and (count := os.sendfile(copy, self._fd, at, header.used_bytes - at)):
+                at += count
+        except BaseException:
+            os.close(copy)
+            raise
+        return copy
 
     def _make_writable(self) -> None:
         with _named(self._fd, self.path) as name:
@@ -178,6 +215,12 @@ class Environment:
         _extend(self._fd, map_bytes)
         if self._lmdb is not None:
             self._lmdb.set_mapsize(map_bytes)
+
+
+def copy_records(transaction: Transaction, database: Any, first: bytes) -> list[Record]:
+    """The records of a database in the order of their keys, from the first on that is not below."""
+    with transaction.cursor(db=database) as cursor:
+        return list(cursor) if cursor.set_range(first) else []
 
 
 def create(folder: Folder, name: str, map_bytes: int, work: Creation) -> None:
@@ -202,13 +245,17 @@ def replace(folder: Folder, lock: locks.WriterLock, map_bytes: int, work: Creati
     It is there whole and durable, with the writer's lock on it, or not at all. Raises OSError, and StoreChanged where
     the old one is not the writer's. Who has that one open goes on with it, this process too: share gives the new one.
     """
-    temporary = f"{locks.CATALOG_NAME}.new"
-    folder.unlink(temporary, missing_ok=True)  # of a process that died
+    remove_unfinished(folder)
     try:
-        create(folder, temporary, map_bytes, work)
-        lock.move_catalog(temporary)
+        create(folder, UNFINISHED_NAME, map_bytes, work)
+        lock.move_catalog(UNFINISHED_NAME)
     finally:
-        folder.unlink(temporary, missing_ok=True)
+        remove_unfinished(folder)
+
+
+def remove_unfinished(folder: Folder) -> None:
+    """Remove what a process left that died in replace. For the holder of the writer's lock alone."""
+    folder.unlink(UNFINISHED_NAME, missing_ok=True)
 
 
 def whole_maps(size: int) -> int:
@@ -256,14 +303,13 @@ def _open_lmdb(name: str, map_bytes: int, readonly: bool = False) -> "lmdb.Envir
     )
 
 
-def _check_pages(name: str, path: Path) -> None:
-    """Check every page that LMDB can come by, which it would not do. Raises CorruptStore.
+def _check_pages(fd: int, path: Path) -> None:
+    """Check every page that LMDB can come by, which it would not do. Closes fd. Raises CorruptStore.
 
-    A page of the wrong kind is a failed assertion inside LMDB, which ends the process. The caller is the writer, or
-    inside a gate, so that nobody reuses the pages that are being checked.
+    A page of the wrong kind is a failed assertion inside LMDB, which ends the process.
     """
     try:
-        problems = verify(name, subdir=False)  # type: ignore[no-untyped-call]
+        problems = verify(fd, subdir=False)  # type: ignore[no-untyped-call]
     except VerifyError as error:
         problems = [str(error)]
     if problems:

@@ -51,6 +51,12 @@ class HeaderFile:
         self._seen: tuple[int, bytes] | None = None  # what was found good the last time: the size, and the header
         self._header = Header(0, 0, 0, 0, 0, b"")
 
+    @property
+    def head(self) -> bytes:
+        """The bytes that the file began with when it was last checked, both meta pages among them."""
+        assert self._seen is not None, "it was checked"
+        return self._seen[1]
+
     def check(self) -> Header:
         """Check what LMDB takes on trust; returns what the header says.
 

@@ -14,17 +14,18 @@ import fcntl
 import os
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from fpstore.disk import FileIdentity, Folder
-from fpstore.errors import StoreChanged, StoreLocked
+from fpstore.errors import CorruptStore, StoreChanged, StoreLocked
 
 CATALOG_NAME = "catalog.mdb"
 WRITER_LOCK_NAME = "writer.lock"
 
 # How long a writer waits for a reader. One is inside for some milliseconds, unless it was stopped there.
 GATE_WAIT_S = 30.0
-GATE_LOOK_S = 0.0005, 0.02
+GATE_LOOK_S = 0.0001, 0.005
 MAX_ATTEMPTS = 8
 
 _GATES = 3
@@ -129,14 +130,14 @@ class WriterLock:
             if not _try_lock(fd, CATALOG_NAME):
                 raise self._taken(fd)
             self._folder.rename(temporary, CATALOG_NAME)
-        except BaseException:
-            os.close(fd)
-            raise
-        before = self._held.get(CATALOG_NAME)
-        self._held[CATALOG_NAME] = (fd, _identity(fd))
-        self._unsynced = True
-        if before is not None:
-            os.close(before[0])
+        finally:  # a rename can fail when it is done
+            if self._folder.identity_of(CATALOG_NAME) == _identity(fd):
+                before = self._held.get(CATALOG_NAME)
+                self._held[CATALOG_NAME] = (fd, _identity(fd))
+                self._unsynced = True
+                fd = -1 if before is None else before[0]
+            if fd >= 0:
+                os.close(fd)
         self.check()
 
     def release(self) -> None:
@@ -217,12 +218,28 @@ def lock_writer(folder: Folder) -> WriterLock:
     return lock
 
 
-def _try_lock(fd: int, name: str) -> bool:
+@contextlib.contextmanager
+def no_writer(folder: Folder) -> Iterator[None]:
+    """A context in which no writer begins; for one who only reads, and makes and changes nothing.
+
+    Raises StoreLocked while there is a writer.
+    """
+    with contextlib.ExitStack() as held:
+        for name in (WRITER_LOCK_NAME, CATALOG_NAME):
+            with contextlib.suppress(FileNotFoundError, CorruptStore):
+                fd = folder.open_file(name)
+                held.callback(os.close, fd)
+                if not _try_lock(fd, name, shared=True):
+                    raise StoreLocked(f"{folder.path}: it has a writer, which would go on meanwhile")
+        yield
+
+
+def _try_lock(fd: int, name: str, *, shared: bool = False) -> bool:
     try:
         if name == WRITER_LOCK_NAME:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         else:
-            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _EXCLUSIVE[_WRITER])
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, (_SHARED if shared else _EXCLUSIVE)[_WRITER])
     except OSError as error:
         if error.errno not in (errno.EAGAIN, errno.EACCES):
             raise

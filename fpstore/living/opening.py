@@ -9,8 +9,9 @@ from pathlib import Path
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, PlanError
 from fpstore.format import CODECS
-from fpstore.living.catalog import Catalog, Log
+from fpstore.living.catalog import Catalog
 from fpstore.living.live import Live
+from fpstore.living.records import Log
 from fpstore.living.removals import Removals
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
 from fpstore.living.state import Settings, State

@@ -1,5 +1,6 @@
 """One who reads a store while others may write to it: follows what the catalog says, and changes nothing."""
 
+import dataclasses
 import threading
 from pathlib import Path
 from time import monotonic
@@ -49,14 +50,18 @@ class Reader:
             with self._lock:
                 if self._closed:
                     raise StoreClosed(f"{self.folder}: the store is closed")
-                self._catalog.expect_here()
+                if self._catalog.follow():
+                    # Another file counts its transactions anew; its generation is a later one.
+                    state = dataclasses.replace(self.snapshot.state, transaction=0)
+                    self.snapshot = dataclasses.replace(self.snapshot, state=state)
+                    stamp, self._stamp = self._catalog.stamp(), None
                 self._look_at = now + LOOK_SECONDS
                 if stamp is not None and stamp == self._stamp:
                     return self.snapshot
                 self.snapshot = open_snapshot(self._catalog, self.snapshot)
                 # The file may show a commit that is not through yet: then LMDB still reads the state before it.
                 arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
-                self._stamp = stamp if arrived else None
+                self._stamp = stamp if arrived and not self.snapshot.state.moving else None
         return self.snapshot
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ from fpstore.building.rows import write_rows
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.live import Live, Matched, alive, matched_alive
+from fpstore.living.mending import sound_parts
 from fpstore.living.merge import live_pairs, merge_segments
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings, State
@@ -185,15 +186,16 @@ class Snapshot:
         for temporary files.
         """
         with contextlib.ExitStack() as stack:
-            segment = self.parts[0].segment if self.is_plain else self._merged(stack)
+            parts = stack.enter_context(sound_parts(self.parts, self.plan))
+            segment = parts[0].segment if self.is_plain else self._merged(parts, stack)
             if segment is not None:
                 with segment.naming:
                     yield from segment_joins(segment, distance, memory_bytes)
 
-    def _merged(self, stack: contextlib.ExitStack) -> Segment | None:
+    def _merged(self, sound: Sequence[Live], stack: contextlib.ExitStack) -> Segment | None:
         """A segment of all that is live, for as long as the stack lasts; None where nothing is."""
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fpstore-")))
-        parts = list(self.parts)
+        parts = list(sound)
         keys, ids = self.pending_rows()
         if len(keys):
             path = folder / "00000001.fpseg"
@@ -217,12 +219,17 @@ class Snapshot:
         return keys[kept], None if ids is None else ids[kept]
 
     def rows(self) -> Iterator[tuple[Keys, Ids | None]]:
-        """Every live fingerprint once for each id, in the order of table 0: uint64[m], and uint64[m] or None."""
+        """Every live fingerprint once for each id, in the order of table 0: uint64[m], and uint64[m] or None.
+
+        Reads all pages that it needs before the first row: what they lack is taken from other tables, with a warning.
+        Raises CorruptStore, before the first row, where these lack it too.
+        """
         first = Permutation(self.plan.tables[0].prefix_mask)
         keys, ids = self.pending_rows()
         keys = first.apply(keys)
-        for columns in live_pairs(self.parts, each_once([keys] if ids is None else [keys, ids])):
-            yield first.invert(columns[0]), columns[1] if len(columns) == 2 else None
+        with sound_parts(self.parts, self.plan, 1) as parts:
+            for columns in live_pairs(parts, each_once([keys] if ids is None else [keys, ids])):
+                yield first.invert(columns[0]), columns[1] if len(columns) == 2 else None
 
     @functools.cached_property
     def key_count(self) -> int:

@@ -58,6 +58,7 @@ class State:
     identity: whose content it is, 32 hexadecimal digits: a copy has another, and so has what replaces all content.
     origin: the identity that the catalog was made with, which stays. strays: files in segments/ that are this
     store's to remove: one that is about to get its name, and those that were replaced.
+    moving: another file is about to take the place of the catalog's, or was, when its writer died.
     generation: how many times segments or settings have been published. next_segment: the number of the next
     segment's name. first_change, next_change: the log holds the changes of the numbers from the one up to the other.
     removal_records: how many records of removals there are which are older than the log. transaction: where the state
@@ -72,6 +73,7 @@ class State:
     next_change: int = 1
     removal_records: int = 0
     strays: tuple[SegmentEntry, ...] = ()
+    moving: bool = False
     identity: str = dataclasses.field(kw_only=True)
     origin: str = dataclasses.field(kw_only=True)
     transaction: int = dataclasses.field(default=0, compare=False)
@@ -80,6 +82,7 @@ class State:
         for name, value in (("identity", self.identity), ("origin", self.origin)):
             identified = isinstance(value, str) and re.fullmatch(r"[0-9a-f]{32}", value, re.ASCII)
             expect(name, value, bool(identified), "32 hexadecimal digits")
+        expect("moving", self.moving, isinstance(self.moving, bool), "true or false")
         expect_integer("generation", self.generation, 1, MAX_NUMBER)
         numbers = [entry.number for entry in (*self.segments, *self.strays)]
         expect("segments", numbers, len(set(numbers)) == len(numbers), "each of them once")
@@ -96,7 +99,7 @@ class State:
         following = object.__new__(State)  # dataclasses.replace would look at all the rest again, with every addition
         next_change = expect_left("changes", self.next_change + changes, MAX_NUMBER)
         expect_integer("next_change", next_change, self.next_change, MAX_NUMBER)
-        following.__dict__.update(self.__dict__, next_change=next_change)
+        following.__dict__.update(self.__dict__, next_change=next_change, moving=False)
         return following
 
     def follows(self, earlier: "State") -> bool:
@@ -119,6 +122,7 @@ def encode(state: State, transaction: int) -> bytes:
     """The record of state, bound to its place and to the number of the transaction that writes it."""
     parts: dict[str, object] = {**vars(state), "transaction": transaction, "version": RECORD_VERSION}
     parts["settings"] = state.settings.text
+    parts["moving"] = "true" if state.moving else "false"
     for name in ("identity", "origin"):
         parts[name] = f'"{parts[name]}"'
     for name, entries in (("segments", state.segments), ("strays", state.strays)):

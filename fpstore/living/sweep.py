@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Collection, Sequence
 
 from fpstore.disk import Folder, Place
-from fpstore.errors import CorruptStore
+from fpstore.errors import CorruptStore, StoreWarning
 from fpstore.living.catalog import Catalog
+from fpstore.living.environment import remove_unfinished
 from fpstore.living.state import State, expect_left
 from fpstore.segment.entry import (
     MAX_SEGMENT,
@@ -55,6 +56,7 @@ def sweep_segments(catalog: Catalog, kept: Collection[str] = ()) -> None:
     """
     catalog.expect_here()
     state = catalog.state()
+    remove_unfinished(catalog.folder)
     remove_own(catalog, state, kept)
     live = {entry.name for entry in state.segments}
     unknown = [name for name in catalog.segments.names() if is_segment_name(name) and name not in live]
@@ -103,5 +105,6 @@ def _set_aside(catalog: Catalog, names: Sequence[str]) -> None:
         segments.sync()
         warnings.warn(
             f"{folder.path}: found segments that its catalog never named, {', '.join(names)}; moved to {aside.path}",
+            StoreWarning,
             stacklevel=2,
         )

@@ -20,6 +20,7 @@ from fpstore.living import changes
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.live import Live
+from fpstore.living.mending import sound_parts
 from fpstore.living.merge import merge_segments, pass_count
 from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
@@ -267,6 +268,10 @@ class Writer:
                 if len(parts) > 1 or self._removal_count(parts):
                     self._start_merge(parts)
             self._wait_for_merge()
+            with self._ready(), self._uncertain():
+                self._write(self._deferred)
+                self._catalog.compact()
+                self.snapshot = dataclasses.replace(self.snapshot, state=self._catalog.state())
         finally:
             self._merge_progress = None
 
@@ -367,7 +372,8 @@ class Writer:
             ]
             for part in inputs:
                 stack.callback(part.segment.close)
-            entry = merge_segments(place, inputs, settings.codec, plan, settings.ids, advance=advance)
+            sound = stack.enter_context(sound_parts(inputs, plan))
+            entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance)
             if entry is not None:
                 entry = dataclasses.replace(entry, position=snapshot.state.next_change)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)

@@ -1,0 +1,64 @@
+"""What the catalog holds: the state, the log of changes and older removals, written to a transaction of LMDB.
+
+A transaction is told before it begins how much it may write, so that the file has room for it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fpstore.living import changes
+from fpstore.living.changes import Change, RemovedBefore
+from fpstore.living.environment import Transaction
+from fpstore.living.state import DATABASE, KEY, State, encode
+
+CHANGES = b"changes"
+REMOVALS = b"removals"
+# What LMDB takes for a record beside its bytes: the rest of its last page, and a node that leads to it.
+RECORD_MARGIN = 4096 + 64
+# The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
+STATE_MARGIN = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """What a reader learns in one transaction. changes: in the order of their numbers.
+
+    removed: the removals that are older than the log; None where they are those that the reader has.
+    """
+
+    state: State
+    changes: tuple[Change, ...]
+    removed: tuple[RemovedBefore, ...] | None
+
+
+def write_whole(
+    state: State, records: Sequence[Change], removed: Sequence[RemovedBefore], make: Any, transaction: Transaction
+) -> bytes:
+    """Make and fill the databases of a new file; the record of the state."""
+    record = encode(state, transaction.id())
+    transaction.put(KEY, record, db=make(DATABASE))
+    write_changes(records, transaction, make(CHANGES))
+    write_removed(removed, transaction, make(REMOVALS))
+    return record
+
+
+def bytes_to_write(state: State, records: Sequence[Change] = (), removed: Sequence[RemovedBefore] = ()) -> int:
+    """The most that a transaction which writes these adds to the file: twice the state, and some pages."""
+    words = sum(len(column) for change in records for column in change.columns)
+    words += sum(2 * len(block.values) for block in removed)
+    beside = (len(records) + len(removed)) * RECORD_MARGIN
+    of_state = len(state.settings.text) + STATE_MARGIN * (1 + len(state.segments) + len(state.strays))
+    return 2 * of_state + 8 * words + beside + (128 << 10)
+
+
+def write_changes(records: Sequence[Change], transaction: Transaction, database: Any) -> None:
+    """Add changes to the log."""
+    for change in records:
+        transaction.put(changes.key_of(change.number), changes.encode_change(change), db=database)
+
+
+def write_removed(removed: Sequence[RemovedBefore], transaction: Transaction, database: Any) -> None:
+    """Put removals that are older than the log into an empty database."""
+    for index, block in enumerate(removed):
+        transaction.put(changes.key_of(index), changes.encode_removed(block, index), db=database)
