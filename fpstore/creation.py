@@ -10,7 +10,6 @@ import fcntl
 import os
 import secrets
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ from tempfile import TemporaryDirectory
 from fpstore import notes
 from fpstore.building.rows import Build
 from fpstore.disk import Folder, Place, naming, write_all
-from fpstore.errors import CorruptStore, Error
+from fpstore.errors import CorruptStore, JobError
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
 from fpstore.living.mending import make_again
@@ -134,12 +133,12 @@ def rebuild_store(
     plan: Plan,
     report: Progress,
     home: Folder,
-) -> SegmentEntry:
+) -> tuple[SegmentEntry, str | None]:
     """Write the store of these rows at path: whole and durable, or not there at all. What the catalog says of it.
 
     rows: what yields them, as fpstore.build takes a stream, given a folder for its own files, which goes at the end.
     home: the folder of the store that they are from, for the names of documents; where those are damaged they stay
-    behind, with a warning.
+    behind, and what was wrong with them is told.
     """
     _expect_nothing(path)
     with _new_store(path, None) as (folder, segments):
@@ -148,13 +147,14 @@ def rebuild_store(
             build = Build(source, ids, k=plan.k, plan=plan, codec=settings.codec, memory="1GiB", threads=1, seed=None)
             _, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
         identity = create_catalog(folder, settings, (entry,))
+        lost = None
         try:
             notes.copy_names(home, folder, identity)
-        except (Error, OSError) as error:
+        except (CorruptStore, JobError) as error:
+            lost = str(error)
             shutil.rmtree(notes.NAMES, ignore_errors=True, dir_fd=folder.fd)
-            warnings.warn(f"the names of documents were left behind: {error}", stacklevel=2)
         folder.sync()
-        return entry
+        return entry, lost
 
 
 def _expect_nothing(path: Path) -> None:

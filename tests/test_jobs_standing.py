@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import stat
 import struct
@@ -388,15 +389,17 @@ def test_a_copy_has_the_names_and_the_texts_but_no_note(
     assert kept_names == {f"{source}:{number}" for number in (1, 2, 4, 5, 6, 10)} | {f"{more}:{n}" for n in (1, 2)}
 
 
-def test_what_is_recovered_has_its_names_or_a_warning(tmp_path: Path, source: Path) -> None:
+def test_what_is_recovered_has_its_names_or_tells_that_they_are_lost(tmp_path: Path, source: Path) -> None:
     store = tmp_path / "s.fps"
     dedup([source], tmp_path / "1", store=store)
-    fpstore.recover(store, tmp_path / "new.fps")
+    assert fpstore.recover(store, tmp_path / "new.fps").complete
     assert dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=tmp_path / "new.fps").results == 0
     assert {line.split("\t")[1] for line in lines_of(tmp_path / "2d")} == {f"{source}:{n}" for n in (1, 2, 4, 5, 6, 10)}
     (store / notes.NAMES / notes.SETTINGS).write_text("no JSON")
-    with pytest.warns(UserWarning, match=r"^the names of documents were left behind: .*json: found no settings"):
-        fpstore.recover(store, tmp_path / "other.fps")
+    found = fpstore.recover(store, tmp_path / "other.fps")
+    assert not found.complete
+    (why,) = found.unknown
+    assert re.match(r"names of documents are lost: .*json: found no settings", why)
     assert rows_of(tmp_path / "other.fps") == rows_of(store)
     assert not (tmp_path / "other.fps" / notes.NAMES).exists()
 
