@@ -633,7 +633,7 @@ class Play:
             if one is None and name.startswith(os.path.relpath(self.world.live, self.world.folder)):
                 continue  # made where nothing was
             if one is not None and other is not None:
-                if one.inode in own_inodes:
+                if one.inode in own_inodes and "victim" not in name:
                     continue  # a hard link of the very file
                 times = one.kind != stat.S_IFDIR or "victim" in name
                 if (
