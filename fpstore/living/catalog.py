@@ -263,7 +263,8 @@ class Catalog:
 
     def stamp(self) -> tuple[int, int] | None:
         """A value that differs whenever the catalog does, read without a system call; None where it was cut short."""
-        self._expect_usable()
+        if self._closed or self._fork != forks.generation or self._changed is not None:  # a probe is to pay for no call
+            self._expect_usable()
         return self._environment.stamp()
 
     def read(self, generation: int = 0, next_change: int = 1) -> Log:
@@ -311,7 +312,6 @@ class Catalog:
         state is then the old one, unless the very last write failed: state() tells.
         """
         old = self._expect_writable()
-
         new = dataclasses.replace(
             old,
             settings=settings or old.settings,
