@@ -21,7 +21,7 @@ SANITIZERS := -fsanitize=address,undefined
 
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.[ch] tools/kernels.py)
 
-.PHONY: demo test test-fast lint bench asan gate gate-reduced fuzz clean
+.PHONY: demo test test-fast lint bench asan gate gate-reduced mutants fuzz clean
 C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz,$(folder)/*.c $(folder)/*.h))
 
 
@@ -64,6 +64,10 @@ gate: $(VENV)/.builders
 
 gate-reduced: $(VENV)/.builders
 	$(VENV)/bin/python tools/gate.py --reduced
+
+# Every mistake of tools/mutants, one at a time, against the test that the list names for it.
+mutants: $(VENV)/.builders
+	$(VENV)/bin/python tools/check_mutants.py --jobs 2
 
 fuzz: $(VENV)/.installed
 	$(VENV)/bin/python tools/fuzz.py $(FUZZ_ARGS)

@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fpstore.errors import (
         CorruptStore,
+        Damage,
         Error,
         NotAStore,
         PlanError,
         StoreChanged,
         StoreClosed,
         StoreLocked,
+        StoreWarning,
+        TooManyMatches,
         UnsupportedVersion,
     )
+    from fpstore.living.verified import Verified
     from fpstore.plans.plan import Plan, TablePlan
     from fpstore.query.additions import Additions
     from fpstore.query.matches import Match, Matches
     from fpstore.query.pairs import Pairs
+    from fpstore.recovery import Recovered, recover
     from fpstore.store import Store, build, create, open
 
 __version__ = "0.1.0"
@@ -28,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Additions",
     "CorruptStore",
+    "Damage",
     "Error",
     "Match",
     "Matches",
@@ -35,33 +41,43 @@ __all__ = [
     "Pairs",
     "Plan",
     "PlanError",
+    "Recovered",
     "Store",
     "StoreChanged",
     "StoreClosed",
     "StoreLocked",
+    "StoreWarning",
     "TablePlan",
+    "TooManyMatches",
     "UnsupportedVersion",
+    "Verified",
     "__version__",
     "build",
     "create",
     "open",
+    "recover",
 ]
 
 _HOMES = {
     "query.additions": ("Additions",),
     "errors": (
         "CorruptStore",
+        "Damage",
         "Error",
         "NotAStore",
         "PlanError",
         "StoreChanged",
         "StoreClosed",
         "StoreLocked",
+        "StoreWarning",
+        "TooManyMatches",
         "UnsupportedVersion",
     ),
+    "living.verified": ("Verified",),
     "query.matches": ("Match", "Matches"),
     "query.pairs": ("Pairs",),
     "plans.plan": ("Plan", "TablePlan"),
+    "recovery": ("Recovered", "recover"),
     "store": ("Store", "build", "create", "open"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

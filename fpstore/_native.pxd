@@ -11,6 +11,7 @@ cdef extern from "platform.h" nogil:
         BAD_BLOCK
         NOT_SORTED
         TOO_LARGE
+        TOO_MANY
     ctypedef enum InstructionSet:
         SET_PORTABLE
         SET_FAST
@@ -126,6 +127,7 @@ cdef extern from "match.h" nogil:
         uint32_t query
         uint32_t distance
     int match_order(const void *a, const void *b)
+    uint64_t match_keep_room(uint64_t query_count, uint64_t keep)
 
 cdef extern from "search.h" nogil:
     ctypedef struct Search:
@@ -139,6 +141,10 @@ cdef extern from "search.h" nogil:
         uint64_t match_count
         uint64_t match_room
         uint64_t match_limit
+        uint64_t match_most
+        uint64_t keep
+        uint64_t keep_room
+        const Match *after
         uint64_t blocks_scanned
     Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
     uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
@@ -244,7 +250,7 @@ cdef extern from "pending.h" nogil:
     ctypedef struct Pending:
         uint32_t capacity
     ctypedef struct PendingMatch:
-        pass
+        Match match
     ctypedef struct PendingSearch:
         const Pending *pending
         unsigned distance
@@ -253,7 +259,14 @@ cdef extern from "pending.h" nogil:
         uint64_t match_count
         uint64_t match_room
         uint64_t row_count
+        uint64_t match_most
+        uint64_t keep
+        uint64_t keep_room
+        const Match *after
         unsigned live
+    ctypedef struct PendingWalk:
+        uint64_t index
+        uint32_t row
     Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
                         uint32_t capacity, uint64_t secret)
     void pending_free(Pending *pending)
@@ -265,6 +278,10 @@ cdef extern from "pending.h" nogil:
     Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)
     void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
                       uint64_t *positions)
+    uint64_t pending_walk_rows(const Pending *pending, const uint32_t *entries, uint64_t count, uint32_t end,
+                               PendingWalk *walk, uint64_t room, int64_t *which, uint64_t *ids, uint64_t *positions)
+    void pending_least_ids(const Pending *pending, const uint32_t *entries, uint64_t count, uint32_t end, uint64_t *ids)
+    uint32_t pending_entry_number(const Pending *pending, const PendingMatch *match)
     void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
                       uint64_t *positions)
 

@@ -9,26 +9,34 @@ import threading
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, malloc
 
 import numpy as np
 
 from fpstore._native cimport (
     NO_MEMORY,
     OK,
+    TOO_MANY,
+    Match,
     Pending,
     PendingSearch,
+    PendingWalk,
     Status,
+    match_keep_room,
     pending_append,
     pending_copy,
     pending_count,
+    pending_entry_number,
     pending_fill,
     pending_free,
     pending_init,
     pending_last_position,
+    pending_least_ids,
     pending_rows,
     pending_search,
+    pending_walk_rows,
 )
+from fpstore.errors import TooManyMatches
 from fpstore.format import MAX_TABLES
 
 # What decides the hash buckets. Of this process alone, so that nobody can choose keys that share one.
@@ -40,6 +48,7 @@ cdef object INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT8 = np
 cdef object NO_KEYS = np.empty(0, UINT64)
 cdef object NO_ROWS = (np.empty(0, INT64), NO_KEYS, np.empty(0, UINT8), None, NO_KEYS)
 cdef object NO_ROWS_WITH_IDS = (NO_ROWS[0], NO_KEYS, NO_ROWS[2], NO_KEYS, NO_KEYS)
+cdef object NO_ENTRIES = (NO_ROWS[0], NO_KEYS, NO_ROWS[2], np.empty(0, np.uint32))
 
 
 cdef void *address(object array) except? NULL:
@@ -139,12 +148,13 @@ cdef class PendingIndex:
             pending_copy(&result.pending, &self.pending, count)
         return result
 
-    def search(self, const uint64_t[::1] queries not None, unsigned distance, uint64_t end):
+    def search(self, const uint64_t[::1] queries not None, unsigned distance, uint64_t end, uint64_t most=0):
         """The rows below `end`, in the order of adding, whose fingerprint is within `distance` bits of a query.
 
         queries: uint64[m], m below 2^32. distance: at most the plan's k. end: at most count, or ValueError.
         Returns (query int64[r], fingerprint uint64[r], distance uint8[r], id uint64[r] or None, position uint64[r]),
-        ordered by (query, distance, fingerprint), of one fingerprint the newest row first.
+        ordered by (query, distance, fingerprint), of one fingerprint the newest row first. TooManyMatches for more rows
+        than most, unless that is 0.
         """
         cdef uint64_t n = <uint64_t>queries.shape[0]
         cdef PendingSearch state
@@ -159,6 +169,9 @@ cdef class PendingIndex:
         state.end = <uint32_t>end
         state.matches = NULL
         state.match_count = state.match_room = state.row_count = 0
+        state.keep = 0
+        state.after = NULL
+        state.match_most = most
         state.live = 0
         try:
             if n > 0 and end > 0:
@@ -166,6 +179,10 @@ cdef class PendingIndex:
                     status = pending_search(&state, &queries[0], n)
             if status == NO_MEMORY:
                 raise MemoryError(f"no memory for more than {state.match_count} matches")
+            if status == TOO_MANY:
+                raise TooManyMatches.found(n, most, most, at_least=True)
+            if most and state.row_count > most:
+                raise TooManyMatches.found(n, state.row_count, most)
             if state.row_count == 0:
                 return NO_ROWS_WITH_IDS if self.with_ids else NO_ROWS
             columns = (np.empty(state.row_count, INT64), np.empty(state.row_count, UINT64), np.empty(state.row_count, UINT8),
@@ -178,6 +195,107 @@ cdef class PendingIndex:
             return columns
         finally:
             free(state.matches)
+
+    def nearest(self, const uint64_t[::1] queries not None, unsigned distance, uint64_t end, uint64_t keep=1,
+                after_bits=None, after_fingerprints=None):
+        """The fingerprints with rows below `end`, for each query the nearest `keep`, 1 or more, after what is given.
+
+        after_bits, after_fingerprints: uint8[m] and uint64[m], or None for all.
+        Returns (query int64[r], fingerprint uint64[r], distance uint8[r], entry uint32[r]), ordered by (query, distance,
+        fingerprint); entry: for least_ids and walk. However many there are, 2 * m * keep of them are held, or 1,024.
+        """
+        cdef uint64_t n = <uint64_t>queries.shape[0], i
+        cdef PendingSearch state
+        cdef Status status = OK
+        cdef Match *after = NULL
+        cdef const uint8_t[::1] before_bits
+        cdef const uint64_t[::1] before
+        cdef int64_t[::1] query
+        cdef uint64_t[::1] fingerprint
+        cdef uint8_t[::1] bits
+        cdef uint32_t[::1] entry
+        self.check_end(end)
+        if n >> 32:
+            raise ValueError(f"{n} queries in one batch: expected fewer than 2^32")
+        state.pending = &self.pending
+        state.distance = distance
+        state.end = <uint32_t>end
+        state.matches = NULL
+        state.match_count = state.match_room = state.row_count = state.match_most = 0
+        state.keep = keep
+        state.keep_room = match_keep_room(n, keep)
+        state.live = 0
+        if after_bits is not None:
+            before_bits, before = after_bits, after_fingerprints
+            if <uint64_t>before_bits.shape[0] != n or <uint64_t>before.shape[0] != n:
+                raise ValueError(f"{len(after_bits)} distances and {len(after_fingerprints)} fingerprints for {n} queries")
+            after = <Match *>malloc((n + 1) * sizeof(Match))
+            if after == NULL:
+                raise MemoryError()
+            for i in range(n):
+                after[i].query, after[i].distance, after[i].fingerprint = <uint32_t>i, before_bits[i], before[i]
+        state.after = after
+        try:
+            if n > 0 and end > 0:
+                with nogil:
+                    status = pending_search(&state, &queries[0], n)
+            if status == NO_MEMORY:
+                raise MemoryError(f"no memory for more than {state.match_count} matches")
+            if state.match_count == 0:
+                return NO_ENTRIES
+            columns = (np.empty(state.match_count, INT64), np.empty(state.match_count, UINT64),
+                       np.empty(state.match_count, UINT8), np.empty(state.match_count, np.uint32))
+            query, fingerprint, bits, entry = columns
+            for i in range(state.match_count):
+                query[i] = state.matches[i].match.query
+                fingerprint[i] = state.matches[i].match.fingerprint
+                bits[i] = <uint8_t>state.matches[i].match.distance
+                entry[i] = pending_entry_number(&self.pending, &state.matches[i])
+            return columns
+        finally:
+            free(state.matches)
+            free(after)
+
+    def least_ids(self, const uint32_t[::1] entries not None, uint64_t end):
+        """The least id among the rows below `end` of each of entries, as nearest() found them for this end: uint64[n].
+
+        ValueError for an index without ids.
+        """
+        cdef uint64_t n = <uint64_t>entries.shape[0]
+        cdef uint64_t[::1] id
+        self.check_end(end)
+        if not self.with_ids:
+            raise ValueError("an index without ids has no least id")
+        ids = np.empty(n, UINT64)
+        if n > 0:
+            id = ids
+            with nogil:
+                pending_least_ids(&self.pending, &entries[0], n, <uint32_t>end, &id[0])
+        return ids
+
+    def walk(self, const uint32_t[::1] entries not None, uint64_t end, uint64_t room):
+        """The rows below `end` of entries, in their order, as nearest() found them for this end, `room` at a time.
+
+        Yields (which int64[n], an index of entries; id uint64[n] or None; position uint64[n]).
+        """
+        cdef uint64_t n = <uint64_t>entries.shape[0], got = room
+        cdef PendingWalk state
+        cdef int64_t[::1] at
+        cdef uint64_t[::1] id, position
+        cdef uint64_t *id_address = NULL
+        self.check_end(end)
+        state.index, state.row = 0, 0
+        while got == room and n > 0:
+            which, positions = np.empty(room, INT64), np.empty(room, UINT64)
+            ids = np.empty(room, UINT64) if self.with_ids else None
+            at, position = which, positions
+            if ids is not None:
+                id = ids
+                id_address = &id[0]
+            with nogil:
+                got = pending_walk_rows(&self.pending, &entries[0], n, <uint32_t>end, &state, room, &at[0], id_address,
+                                        &position[0])
+            yield which[:got], None if ids is None else ids[:got], positions[:got]
 
     def rows(self, uint64_t first, uint64_t end):
         """Rows [first, end) in the order of adding: (fingerprints uint64[n], ids uint64[n] or None, positions uint64[n]).

@@ -5,8 +5,8 @@ combine, is the store's to know.
 """
 
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport free, qsort
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from fpstore._native cimport (
     BAD_DIRECTORY,
     OK,
+    TOO_MANY,
     Ids,
     IdWalk,
     Match,
@@ -22,6 +23,7 @@ from fpstore._native cimport (
     Table,
     ids_range,
     ids_walk,
+    match_keep_room,
     match_order,
     packed_get,
     permute_keys,
@@ -31,10 +33,15 @@ from fpstore._native cimport (
 )
 from fpstore._view cimport SegmentView, raise_status
 
+from fpstore.errors import TooManyMatches
+
 
 cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance, bint first_only, bint each,
-                uint64_t *blocks):
-    """search(), and how many blocks were decoded for it; each: answer one query before turning to the next."""
+                uint64_t *blocks, uint64_t most=0, uint64_t keep=0, const Match *after=NULL):
+    """search(), and how many blocks were decoded for it; each: answer one query before turning to the next.
+
+    keep, after: see nearest(). The rest of most is search()'s.
+    """
     cdef Search state
     cdef Status status = OK
     cdef uint64_t i, count = <uint64_t>queries.shape[0]
@@ -49,6 +56,10 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
     state.table_count = <unsigned>view.table_count
     state.distance = distance
     state.first_only = first_only
+    state.match_most = most
+    state.keep = keep
+    state.keep_room = match_keep_room(count, keep)
+    state.after = after
     # Each key takes a bit of payload or more, and a match is reported once.
     state.match_limit = count * view.tables[0].payload_bits if view.table_count > 0 else 0
     view.enter()
@@ -62,9 +73,11 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
                             break
                 else:
                     status = search_run(&state, &queries[0], count, 0)
-                if status == OK and state.match_count > 1:
+                if status == OK and keep == 0 and state.match_count > 1:
                     qsort(state.matches, state.match_count, sizeof(Match), match_order)
-        raise_status(status, view, "probe")
+        raise_status(OK if status == TOO_MANY else status, view, "probe")
+        if status == TOO_MANY:
+            raise TooManyMatches.found(count, most, most, at_least=True)
         blocks[0] = state.blocks_scanned
         out_query = np.empty(state.match_count, dtype=np.int64)
         out_fingerprint = np.empty(state.match_count, dtype=np.uint64)
@@ -80,15 +93,51 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
         view.leave()
 
 
-def search(SegmentView view not None, const uint64_t[::1] queries not None, unsigned distance, *, bint first_only=False):
+def search(SegmentView view not None, const uint64_t[::1] queries not None, unsigned distance, *, bint first_only=False,
+           uint64_t most=0):
     """Every fingerprint of the segment within `distance` bits of each query.
 
     queries: uint64[m], m below 2^32. distance: at most the plan's k. first_only: stop at the first match of all.
     Returns (query int64[r], fingerprint uint64[r], distance uint8[r]), ordered by (query, distance, fingerprint).
-    CorruptStore where a page or a block needed for the answer is damaged.
+    CorruptStore where a page or a block needed for the answer is damaged. TooManyMatches for more than most, unless
+    that is 0.
     """
     cdef uint64_t blocks
-    return run(view, queries, distance, first_only, False, &blocks)
+    return run(view, queries, distance, first_only, False, &blocks, most)
+
+
+cdef Match *after_each(bits, fingerprints, uint64_t count) except? NULL:
+    """A Match for each query, which stands before what is asked for; to be freed. NULL where bits is None."""
+    cdef const uint8_t[::1] distances
+    cdef const uint64_t[::1] keys
+    cdef Match *after
+    cdef uint64_t i
+    if bits is None:
+        return NULL
+    distances, keys = bits, fingerprints
+    if <uint64_t>distances.shape[0] != count or <uint64_t>keys.shape[0] != count:
+        raise ValueError(f"{len(bits)} distances and {len(fingerprints)} fingerprints for {count} queries")
+    after = <Match *>malloc((count + 1) * sizeof(Match))
+    if after == NULL:
+        raise MemoryError()
+    for i in range(count):
+        after[i].query, after[i].distance, after[i].fingerprint = <uint32_t>i, distances[i], keys[i]
+    return after
+
+
+def nearest(SegmentView view not None, const uint64_t[::1] queries not None, unsigned distance, uint64_t keep=1,
+            after_bits=None, after_fingerprints=None):
+    """Of what search() returns, for each query the first `keep`, 1 or more, that come after a distance and a fingerprint.
+
+    after_bits, after_fingerprints: uint8[m] and uint64[m], or None for all. However many matches there are, 2 * m * keep
+    of them are held at a time, or 1,024.
+    """
+    cdef uint64_t blocks
+    cdef Match *after = after_each(after_bits, after_fingerprints, <uint64_t>queries.shape[0])
+    try:
+        return run(view, queries, distance, False, False, &blocks, 0, keep, after)
+    finally:
+        free(after)
 
 
 def search_each(SegmentView view not None, const uint64_t[::1] queries not None, unsigned distance):
@@ -130,39 +179,73 @@ cdef class IdColumn:
         self.ids.key_count = record.key_count
         self.ids.id_count = record.id_count
 
-    def lookup(self, const uint64_t[::1] fingerprints not None):
+    def lookup(self, const uint64_t[::1] fingerprints not None, expect=None):
         """The ids of stored fingerprints (uint64[n]): (counts int64[n], ids uint64[sum of counts]), each group increasing.
 
         CorruptStore where a fingerprint, found in another table, is missing from table 0 or has no place for its ids.
+        expect: is told how many ids there are before there is room for them, and may raise.
         """
-        cdef uint64_t n = <uint64_t>fingerprints.shape[0], i, rank
-        cdef uint64_t[::1] first, count, keys
-        cdef int found
-        cdef Status status = OK
-        cdef Table *table = self.view.tables[0]
-        firsts = np.zeros(n, dtype=np.uint64)
-        counts = np.zeros(n, dtype=np.uint64)
-        if n == 0:
-            return counts.astype(np.int64), np.empty(0, dtype=np.uint64)
-        first, count, keys = firsts, counts, np.empty(n, dtype=np.uint64)
+        cdef uint64_t n = <uint64_t>fingerprints.shape[0]
+        cdef uint64_t[::1] first, count
+        firsts, counts = np.zeros(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64)
+        first, count = firsts, counts
         self.view.enter()
         try:
+            self.find_ranges(fingerprints, first, count)
+            if expect is not None:
+                expect(int(counts.sum()))
+            return counts.astype(np.int64), self.values_of(first, count, counts)
+        finally:
+            self.view.leave()
+
+    def least(self, const uint64_t[::1] fingerprints not None):
+        """The least id of each of stored fingerprints: (counts as those of ranges(), ids uint64[n], 0 where there is none)."""
+        cdef uint64_t n = <uint64_t>fingerprints.shape[0], i, value = 0
+        cdef uint64_t[::1] first, count, id
+        cdef Status status = OK
+        counts, ids = np.zeros(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64)
+        first, count, id = np.zeros(n, dtype=np.uint64), counts, ids
+        self.view.enter()
+        try:
+            self.find_ranges(fingerprints, first, count)
             with nogil:
-                permute_keys(&table.permutation, &fingerprints[0], n, &keys[0])
                 for i in range(n):
-                    if i > 0 and keys[i] == keys[i - 1]:
-                        first[i] = first[i - 1]
-                        count[i] = count[i - 1]
+                    if count[i] == 0:  # a stranger's segment may hold a fingerprint without any
                         continue
-                    status = table_rank(&self.view.pages, table, &self.ids, keys[i], &rank, &found)
-                    if status == OK and not found:
-                        status = BAD_DIRECTORY
-                    if status == OK:
-                        status = ids_range(&self.view.pages, &self.ids, rank, &first[i], &count[i])
+                    status = packed_get(&self.view.pages, self.ids.values_offset, self.ids.width, first[i], &value)
                     if status != OK:
                         break
+                    id[i] = self.ids.base + value
             raise_status(status, self.view, "ids")
-            return counts.astype(np.int64), self.values_of(first, count, counts)
+            return counts, ids
+        finally:
+            self.view.leave()
+
+    def ranges(self, const uint64_t[::1] fingerprints not None):
+        """Where the ids of stored fingerprints (uint64[n]) are, for values(): (firsts uint64[n], counts uint64[n]).
+
+        CorruptStore as for lookup.
+        """
+        cdef uint64_t n = <uint64_t>fingerprints.shape[0]
+        firsts, counts = np.zeros(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64)
+        self.view.enter()
+        try:
+            self.find_ranges(fingerprints, firsts, counts)
+            return firsts, counts
+        finally:
+            self.view.leave()
+
+    def values(self, const uint64_t[::1] firsts not None, const uint64_t[::1] counts not None):
+        """The ids at [firsts[i], firsts[i] + counts[i]), one range after the other; each lies in one of ranges()."""
+        cdef uint64_t i
+        if firsts.shape[0] != counts.shape[0]:
+            raise ValueError(f"{firsts.shape[0]} starts and {counts.shape[0]} counts of ids")
+        for i in range(<uint64_t>firsts.shape[0]):
+            if firsts[i] > self.ids.id_count or counts[i] > self.ids.id_count - firsts[i]:
+                raise ValueError(f"ids {firsts[i]} and {counts[i]} on: the segment has {self.ids.id_count}")
+        self.view.enter()
+        try:
+            return self.values_of(firsts, counts, np.asarray(counts))
         finally:
             self.view.leave()
 
@@ -186,6 +269,32 @@ cdef class IdColumn:
             return counts.astype(np.int64), self.values_of(first, count, counts)
         finally:
             self.view.leave()
+
+    cdef int find_ranges(self, const uint64_t[::1] fingerprints, uint64_t[::1] first, uint64_t[::1] count) except -1:
+        """ranges(), of as many; the view was entered."""
+        cdef uint64_t n = <uint64_t>fingerprints.shape[0], i, rank
+        cdef uint64_t[::1] keys
+        cdef int found
+        cdef Status status = OK
+        cdef Table *table = self.view.tables[0]
+        if n == 0:
+            return 0
+        keys = np.empty(n, dtype=np.uint64)
+        with nogil:
+            permute_keys(&table.permutation, &fingerprints[0], n, &keys[0])
+            for i in range(n):
+                if i > 0 and keys[i] == keys[i - 1]:
+                    first[i] = first[i - 1]
+                    count[i] = count[i - 1]
+                    continue
+                status = table_rank(&self.view.pages, table, &self.ids, keys[i], &rank, &found)
+                if status == OK and not found:
+                    status = BAD_DIRECTORY
+                if status == OK:
+                    status = ids_range(&self.view.pages, &self.ids, rank, &first[i], &count[i])
+                if status != OK:
+                    break
+        return raise_status(status, self.view, "ids")
 
     cdef object values_of(self, const uint64_t[::1] first, const uint64_t[::1] count, counts):
         """The ids in ranges [first[i], first[i] + count[i]) of the values, one after the other; the view was entered."""

@@ -2,11 +2,12 @@
 
 import re
 from operator import index
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fpstore.types import Array, Keys
+from fpstore.types import Array, Ids, Keys
 
 _EXPECTED = "expected unsigned 64-bit integers"
 _UNITS = {"": 1, "B": 1} | {
@@ -70,6 +71,21 @@ def parse_memory(text: str | int) -> int:
     if size is None or size < 1:
         raise ValueError(f"memory: found {text!r}, expected a number of bytes above 0, or text such as 512MiB")
     return size
+
+
+def as_rows(fingerprints: object, ids: object, with_ids: bool, path: Path) -> tuple[Keys, Ids | None]:
+    """What a caller gives to a store at path, with ids or without: uint64[n], and as many ids or None. ValueError."""
+    keys = as_keys(fingerprints, "fingerprints")
+    if not with_ids:
+        if ids is not None:
+            raise ValueError(f"{path}: the store has no ids, expected none to be given")
+        return keys, None
+    if ids is None:
+        raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
+    numbers = as_keys(ids, "ids")
+    if len(numbers) != len(keys):
+        raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
+    return keys, numbers
 
 
 def as_mode(mode: object) -> int | None:

@@ -11,21 +11,23 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fpstore.building.rows import Build
 from fpstore.disk import Folder, Place, naming, write_all
 from fpstore.errors import CorruptStore
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
+from fpstore.living.mending import make_again
 from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings, new_identity
 from fpstore.living.sweep import name_segment, remove_replaced, remove_unpublished, sweep_segments, unpublished_place
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
-from fpstore.segment.entry import segment_name
+from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 from fpstore.types import Progress
@@ -97,7 +99,7 @@ def create_store(
 def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None, mode: int | None = None) -> None:
     """Write what the snapshot holds as a store at path: whole and durable, or not there at all. mode: as for a build.
 
-    Raises FileExistsError where something is at path, CorruptStore where a page does not match its checksum.
+    Raises FileExistsError where something is at path, CorruptStore where a segment has lost what no table of it has.
     """
     _expect_nothing(path)
     total = sum(part.segment.file_bytes for part in snapshot.parts)
@@ -112,9 +114,30 @@ def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None,
             try:
                 check_file(copied)
             except CorruptStore as error:
-                raise CorruptStore(f"{part.segment.path}: its copy is damaged, so it may be too: {error}") from None
+                _copy_again(part.segment, copied, snapshot.plan, error)
         segments.sync()
         create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
+
+
+def rebuild_store(
+    path: Path,
+    rows: Callable[[Path], Iterator[object]],
+    settings: Settings,
+    plan: Plan,
+    report: Progress,
+) -> SegmentEntry:
+    """Write the store of these rows at path: whole and durable, or not there at all. What the catalog says of it.
+
+    rows: what yields them, as fpstore.build takes a stream, given a folder for its own files, which goes at the end.
+    """
+    _expect_nothing(path)
+    with _new_store(path, None) as (folder, segments):
+        with TemporaryDirectory(prefix=".scratch-", dir=folder.reach) as scratch:
+            source, ids = rows(Path(scratch)), "pairs" if settings.ids else None
+            build = Build(source, ids, k=plan.k, plan=plan, codec=settings.codec, memory="1GiB", threads=1, seed=None)
+            _, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
+        create_catalog(folder, settings, (entry,))
+        return entry
 
 
 def _expect_nothing(path: Path) -> None:
@@ -248,6 +271,16 @@ def _copied(segment: Segment, at: Place) -> Iterator[int]:
             os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _copy_again(segment: Segment, copied: Place, plan: Plan, error: CorruptStore) -> None:
+    """Put the segment as it was before the damage in the place of a damaged copy. Raises CorruptStore."""
+    copied.folder.unlink(copied.name)
+    damage = CorruptStore(f"its copy is damaged, so it may be too: {error.args[0]}", path=segment.path)
+    make_again(segment, copied, plan, damage)
+    with closing(Segment(copied)) as made:
+        if made.footer_crc != segment.footer_crc:
+            raise damage
 
 
 def _log(snapshot: Snapshot) -> Log:

@@ -5,6 +5,8 @@ left, the state of a store or of its bytes, is one of these.
 """
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 PathLike = str | os.PathLike[str]
 
@@ -24,8 +26,44 @@ class Error(Exception):
         return message if self.path is None else f"{os.fspath(self.path)}: {message}"
 
 
+@dataclass(frozen=True)
+class Damage:
+    """One damaged place. segment: the path of its file. region: what is damaged, and where in it.
+
+    found, expected: empty where the region's decoder refuses it, which says no more.
+    """
+
+    segment: str
+    region: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.segment}: {self.line}"
+
+    @property
+    def line(self) -> str:
+        """All but the file."""
+        if not (self.found or self.expected):
+            return self.region
+        return f"{self.region}: found {self.found}, expected {self.expected}"
+
+
 class CorruptStore(Error):
-    """Stored bytes are damaged, cut short, or not fpstore's: where, what was found, what was expected."""
+    """Stored bytes are damaged, cut short, or not fpstore's: where, what was found, what was expected.
+
+    damage: every damaged place, where all were looked for, as verify does.
+    """
+
+    damage: tuple[Damage, ...] = ()
+
+
+def corrupt(damage: Sequence[Damage]) -> CorruptStore:
+    """The error about some damaged places, at least one: the first, and how many more there are."""
+    more = f" (and {len(damage) - 1} more)" if len(damage) > 1 else ""
+    error = CorruptStore(f"{damage[0].line}{more}", path=damage[0].segment)
+    error.damage = tuple(damage)
+    return error
 
 
 class NotAStore(Error):
@@ -35,6 +73,12 @@ class NotAStore(Error):
 class UnsupportedVersion(Error):
     """The bytes were written by a version of fpstore that this one cannot read."""
 
+    @classmethod
+    def of(cls, where: str, found: int, supported: int) -> "UnsupportedVersion":
+        """Of what is at where; it says which of the two is the newer."""
+        age = "a newer" if found > supported else "an older"
+        return cls(f"{where}: found {found}, expected {supported}; made by {age} fpstore")
+
 
 class StoreLocked(Error):
     """The store has a writer: another process, or another object of this one."""
@@ -42,6 +86,27 @@ class StoreLocked(Error):
 
 class StoreChanged(Error):
     """Another store, another moment of it, or nothing, lies where the store was opened; nothing was written there."""
+
+
+class TooManyMatches(Error):
+    """An answer would have more rows than are held at once. rows: how many it has, or more than which."""
+
+    def __init__(self, message: str = "", *, rows: int = 0) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+    @classmethod
+    def found(cls, queries: int, rows: int, most: int, *, at_least: bool = False) -> "TooManyMatches":
+        """For so many queries. at_least: there are more rows than that."""
+        return cls(
+            f"{queries} queries: found {'more than ' if at_least else ''}{rows} matches, expected at most {most} in "
+            "one answer; ask fewer queries at once, or with a smaller k",
+            rows=rows,
+        )
+
+
+class StoreWarning(UserWarning):
+    """What is wrong with a store though the call went well: damage that was read around, files that are not its own."""
 
 
 class PlanError(Error, ValueError):

@@ -489,7 +489,7 @@ def _expect_magic(where: str, found: bytes, expected: bytes) -> None:
 
 def _expect_version(where: str, version: int) -> None:
     if version != VERSION:
-        raise UnsupportedVersion(f"{where}, version: found {version}, expected {VERSION}")
+        raise UnsupportedVersion.of(f"{where}, version", version, VERSION)
 
 
 def _expect_zeros(where: str, data: bytes, start: int, stop: int) -> None:

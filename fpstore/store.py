@@ -16,22 +16,21 @@ import numpy as np
 
 from fpstore import forks
 from fpstore._pairs import Join
-from fpstore.arrays import as_integer, as_key, as_keys, as_mode, parse_memory
+from fpstore.arrays import as_integer, as_key, as_keys, as_mode, as_rows, parse_memory
 from fpstore.creation import build_store, copy_store, create_store
-from fpstore.errors import CorruptStore, PlanError, StoreClosed
-from fpstore.living import changes
+from fpstore.errors import CorruptStore, PlanError, StoreClosed, TooManyMatches
+from fpstore.living import changes, verified
 from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
+from fpstore.living.verified import Verified
 from fpstore.living.writer import Writer
 from fpstore.plans.plan import Plan
 from fpstore.query.additions import Additions
-from fpstore.query.matches import Matches, concatenate
+from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
 from fpstore.query.pairs import Pairs
-from fpstore.segment import crowding
 from fpstore.segment import report as reports
-from fpstore.segment import verify as verifying
 from fpstore.segment.reader import Segment
 from fpstore.threads import Threads, slices, thread_count
 from fpstore.types import Ids, Keys, Progress
@@ -135,7 +134,10 @@ class Store:
     """An open store. Safe to use from several threads; a context manager; pickles as its path, opened for reading.
 
     Each call answers from the state of its beginning, which is the newest; an iterator keeps its state to its end.
+    max_matches: how many rows an answer of probe_many may have; for tests and tools.
     """
+
+    max_matches = MAX_MATCHES
 
     def __init__(
         self, path: Path, mode: str = "r", durability: str = "commit", sizes: LivingSizes | None = None
@@ -263,20 +265,31 @@ class Store:
         """Every stored fingerprint within k of each of fingerprints (uint64[m]).
 
         .query of the answer is the index of the query, .method says how it was found. threads: how many at once, all
-        processors by default.
+        processors by default. TooManyMatches, before they are made, for more than 2^26 rows.
         """
         queries = as_keys(fingerprints, "fingerprints")
         distance, count = self._distance(k), thread_count(threads)
+        room = Room(len(queries), self.max_matches)
         with _Reading(self) as snapshot:
-            if snapshot.is_large(len(queries)):
-                return snapshot.stream(queries, distance, self._team(count).map)
+            try:
+                if snapshot.is_large(len(queries)):
+                    return snapshot.stream(queries, distance, self._team(count).map, room)
 
-            def search(own: slice) -> Matches:
-                self._expect_usable()
-                return snapshot.search(queries[own], distance, own.start)
+                def search(own: slice) -> Matches:
+                    self._expect_usable()
+                    return snapshot.search(queries[own], distance, own.start, room)
 
-            parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
+                parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
+            except TooManyMatches as error:  # which may be about some of the queries only
+                raise TooManyMatches.found(len(queries), error.rows, self.max_matches, at_least=True) from None
         return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
+
+    def nearest_many(self, fingerprints: object, *, k: int | None = None) -> Matches:
+        """Of what probe_many returns, the first row of each query: its nearest match. Takes memory for those only."""
+        queries = as_keys(fingerprints, "fingerprints")
+        distance = self._distance(k)
+        with _Reading(self) as snapshot:
+            return snapshot.nearest(queries, distance)
 
     def contains_near(self, fingerprint: int, k: int | None = None) -> bool:
         """Whether a stored fingerprint is within k of this one; stops at the first."""
@@ -321,7 +334,8 @@ class Store:
     def rows(self) -> Iterator[tuple[Keys, Ids | None]]:
         """All that is stored, a batch at a time: fingerprints uint64[m], one for each id, and ids, uint64[m] or None.
 
-        In the order of table 0 (by default that of the fingerprints), then of the ids; each once.
+        In the order of table 0 (by default that of the fingerprints), then of the ids; each once. What damaged pages
+        lack is read from other tables, with a warning; where these lack it too CorruptStore comes before the first row.
         """
         with _Reading(self) as snapshot:
             for keys, ids in snapshot.rows():
@@ -336,14 +350,14 @@ class Store:
         All of them are stored, or none. Found by the next probe of any process. Where a fingerprint has that id
         already nothing changes.
         """
-        self._expect_writer().add(*self._as_rows(fingerprints, ids))
+        self._expect_writer().add(*as_rows(fingerprints, ids, self.has_ids, self.path))
 
     def add_if_new(self, fingerprints: object, ids: object = None, *, k: int | None = None) -> Additions:
         """Store those of fingerprints (uint64[n], up to 2^20) that are within k of none stored before, nor among them.
 
         Tells for each the nearest match, or that it was stored. One step: no other addition comes in between.
         """
-        return self._expect_writer().add_if_new(*self._as_rows(fingerprints, ids), self._distance(k))
+        return self._expect_writer().add_if_new(*as_rows(fingerprints, ids, self.has_ids, self.path), self._distance(k))
 
     def remove(self, *, ids: object = None, fingerprints: object = None) -> None:
         """Remove all that has one of ids (uint64[n]), or all of fingerprints (uint64[n]); durable when it returns.
@@ -373,7 +387,10 @@ class Store:
         self._expect_writer().settle()
 
     def compact(self, progress: Progress | None = None) -> None:
-        """Merge everything into one segment, without what was removed; probes and additions go on meanwhile."""
+        """Merge everything into one segment, without what was removed; probes and additions go on meanwhile.
+
+        One segment of which nothing was removed stays as it is, and is not read.
+        """
         self._expect_writer().compact(progress)
 
     def refresh(self) -> None:
@@ -390,19 +407,6 @@ class Store:
         with _Reading(self) as snapshot:
             copy_store(snapshot, Path(path), progress, given)
 
-    def _as_rows(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | None]:
-        keys = as_keys(fingerprints, "fingerprints")
-        if not self.has_ids:
-            if ids is not None:
-                raise ValueError(f"{self.path}: the store has no ids, expected none to be given")
-            return keys, None
-        if ids is None:
-            raise ValueError(f"{self.path}: the store has ids, expected one for each fingerprint")
-        numbers = as_keys(ids, "ids")
-        if len(numbers) != len(keys):
-            raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
-        return keys, numbers
-
     def _expect_writer(self) -> Writer:
         self._expect_usable()
         if not isinstance(self._living, Writer):
@@ -411,11 +415,10 @@ class Store:
 
     # --- About it ---
 
-    def verify(self, progress: Progress | None = None) -> None:
-        """Read everything and check it. Raises CorruptStore at the first thing that is wrong."""
+    def verify(self, *, progress: Progress | None = None) -> Verified:
+        """Read everything and check it; how much that was. Raises CorruptStore whose damage lists all that is wrong."""
         with _Reading(self) as snapshot:
-            for part in snapshot.parts:
-                verifying.verify_segment(part.segment, snapshot.plan, progress)
+            return verified.verify_snapshot(snapshot, progress)
 
     def stats(self, largest_slots: int = 0) -> dict[str, Any]:
         """What the store holds and how, without decoding it, in a millisecond whatever its size.
@@ -425,15 +428,6 @@ class Store:
         they are crowded; that reads the directories (10^8 fingerprints in 3 tables: 0.04 s, 0.4 s from disk).
         """
         with _Reading(self) as snapshot:
-            segments = []
-            for part in snapshot.parts:
-                record = reports.stats(part.segment)
-                for index, table in enumerate(record["tables"] if largest_slots else []):
-                    found = crowding.largest_slots(part.segment, index, largest_slots)
-                    table["largest_slots"] = [slot.to_json() for slot in found]
-                if largest_slots:
-                    record["warnings"] = list(crowding.crowding_warnings(part.segment))
-                segments.append(record)
             return {
                 "path": os.fspath(self.path),
                 "k": self.k,
@@ -444,7 +438,7 @@ class Store:
                 "fingerprints": snapshot.key_count if snapshot.is_plain or snapshot.is_empty else None,
                 "pending": snapshot.pending_end,
                 "removals": len(snapshot.removals),
-                "segments": segments,
+                "segments": [reports.stats(part.segment, largest_slots) for part in snapshot.parts],
             }
 
     def report(self, progress: Progress | None = None) -> reports.Report:

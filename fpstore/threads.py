@@ -8,7 +8,7 @@ import threading
 import weakref
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from fpstore.arrays import as_integer
@@ -20,22 +20,71 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
+class _Turn:
+    """What a helper is given to do. begun: taken by the helper that does it, or by who no longer wants it done."""
+
+    __slots__ = ("begun", "ended", "error", "run")
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self.run = run
+        self.begun = threading.Lock()
+        self.ended = threading.Event()
+        self.error: BaseException | None = None
+
+    def withdraw(self) -> bool:
+        """Whether no helper has begun this; then none will, and it holds nothing any more."""
+        if not self.begun.acquire(blocking=False):
+            return False
+        self.run = _nothing
+        return True
+
+
+def _nothing() -> None:
+    pass
+
+
 class Threads:
-    """count threads: the one that calls, and count - 1 that wait for its calls. Several threads may call at once."""
+    """count threads: the one that calls, and count - 1 that wait for its calls. Several threads may call at once.
+
+    Where the system has no thread to give, those that there are do the work: the caller's is always one.
+    """
 
     def __init__(self, count: int) -> None:
         self._helpers = count - 1
-        self._pool = ThreadPoolExecutor(self._helpers, "fpstore") if count > 1 else None
+        self._turns: SimpleQueue[_Turn | None] = SimpleQueue()
+        self._started = 0
+        self._closed = False
+        self._lock = threading.Lock()
+        # Those that wait hold the queue only, and end with this object.
+        self._end = weakref.finalize(self, _end_helpers, self._turns, self._helpers)
 
     def close(self) -> None:
         """End the helpers when they have done what they were given; a later map that needs them raises RuntimeError."""
-        if self._pool:
-            self._pool.shutdown(wait=False)
+        with self._lock:
+            self._closed = True
+        self._end()
+
+    def _begin(self, run: Callable[[], None], count: int) -> list[_Turn]:
+        """Have so many helpers run this, once they are free; started where there are none yet."""
+        with self._lock:
+            if count and self._closed:
+                raise RuntimeError("the threads were closed")
+            while self._started < count:
+                try:
+                    # Thread.start would wait for ever for a thread that had too little memory to begin.
+                    start_new_thread(_help, (self._turns,))
+                except (RuntimeError, MemoryError):
+                    break
+                self._started += 1
+            turns = [_Turn(run) for _ in range(min(count, self._started))]
+            for turn in turns:
+                self._turns.put(turn)
+        return turns
 
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """[work(item) for item in items]. Raises what work raises, once no thread is working any more."""
         results: dict[int, _Result] = {}
-        helpers: list[Future[None]] = []
+        helpers: list[_Turn] = []
         # Taking an index is one step of the interpreter, so no two threads get the same one.
         waiting = iter(range(len(items)))
 
@@ -47,17 +96,36 @@ class Threads:
                 _drop(waiting)
 
         try:
-            if self._pool:
-                helpers += [self._pool.submit(run) for _ in range(min(self._helpers, len(items) - 1))]
+            helpers = self._begin(run, max(0, min(self._helpers, len(items) - 1)))
             run()
         finally:
             _drop(waiting)
             # A helper that has not begun by now serves another call, and is not waited for.
-            begun = [helper for helper in helpers if not helper.cancel()]
-            wait(begun)
+            begun = [helper for helper in helpers if not helper.withdraw()]
+            for helper in begun:
+                helper.ended.wait()
         for helper in begun:
-            helper.result()
+            if helper.error is not None:
+                raise helper.error
         return [results[index] for index in range(len(items))]
+
+
+def _help(turns: "SimpleQueue[_Turn | None]") -> None:
+    """What a helper does until it is told to end."""
+    while (turn := turns.get()) is not None:
+        if turn.begun.acquire(blocking=False):
+            try:
+                turn.run()
+            except BaseException as error:
+                turn.error = error
+            finally:
+                turn.ended.set()
+        del turn  # nor what it holds
+
+
+def _end_helpers(turns: "SimpleQueue[_Turn | None]", count: int) -> None:
+    for _ in range(count):
+        turns.put(None)
 
 
 def thread_count(threads: int | None) -> int:

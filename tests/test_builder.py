@@ -19,6 +19,7 @@ from fpstore import PlanError, StoreLocked
 from fpstore.building import options as build_options
 from fpstore.building import rows, spill
 from fpstore.building.options import BuildOptions
+from fpstore.building.permuted import permuted_tables
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.choice import PlanChoice
@@ -277,6 +278,22 @@ def test_a_budget_far_below_the_input_spills_and_gives_the_same_store(
     fpstore.build(tmp_path / "spilled", stream, "pairs", plan="size", memory="64MiB").close()
     assert runs == [2]
     assert segment_bytes(tmp_path / "spilled") == segment_bytes(tmp_path / "in-memory")
+
+
+def test_what_table_0_takes_of_the_budget_is_not_there_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets, real = [], permuted_tables
+
+    def noted(keys0: Any, in_memory: Any, tables: Any, directory: Path, memory_bytes: int, threads: int) -> Any:
+        budgets.append(memory_bytes)
+        return real(keys0, in_memory, tables, directory, memory_bytes, threads)
+
+    monkeypatch.setattr(rows, "permuted_tables", noted)
+    monkeypatch.setattr(rows, "MIN_SORTER_MEMORY", 1)
+    for name, ids, item_bytes in (("bare", None, 8), ("ids", "row", 16)):
+        fpstore.build(tmp_path / name, some(), ids, plan="paper-4", memory=MEMORY).close()
+        assert budgets.pop() == MEMORY - rows.OTHER_MEMORY - item_bytes * COUNT
 
 
 def test_the_order_of_the_input_does_not_matter_without_row_numbers(tmp_path: Path) -> None:

@@ -128,7 +128,8 @@ def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
         patch.setattr(records, "RECORD_VERSION", 4)
         with pytest.raises(
-            UnsupportedVersion, match=r"catalog\.mdb: made by an older fpstore \(state version 3, this one reads 4\)"
+            UnsupportedVersion,
+            match=r"catalog\.mdb: the version of the state: found 3, expected 4; made by an older fpstore",
         ):
             catalog.state()
 
@@ -187,6 +188,15 @@ def test_a_header_that_lmdb_would_trust_is_checked_first(
     metas[page][field] = value
     write_metas(folder, metas)
     with pytest.raises(CorruptStore, match=rf"catalog\.mdb: .*{message}"):
+        Catalog.open(folder)
+
+
+def test_the_even_transactions_are_those_of_the_first_meta_page(folder: Path) -> None:
+    metas = read_metas(folder)
+    assert (metas[0][TRANSACTION] % 2, metas[1][TRANSACTION] % 2) == (0, 1)
+    metas[0][TRANSACTION], metas[1][TRANSACTION] = 1, 2
+    write_metas(folder, metas)
+    with pytest.raises(CorruptStore, match=r"the pair of transactions: found \[1, 2\], expected an even number and an"):
         Catalog.open(folder)
 
 

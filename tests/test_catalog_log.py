@@ -17,7 +17,7 @@ from fpstore.living import changes
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
 from fpstore.living.records import Log
-from fpstore.living.state import Settings
+from fpstore.living.state import DATABASE, Settings
 from fpstore.segment.entry import SegmentEntry
 
 SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
@@ -181,7 +181,7 @@ def test_a_record_that_is_damaged_missing_or_too_many_is_noticed(
                 transaction.delete(changes.key_of(number), db=place)
             else:
                 transaction.put(changes.key_of(number), record, db=place)
-            catalog._replace(state, transaction)
+            catalog._replace(state, transaction, catalog._environment.database(DATABASE, transaction))
 
         catalog._environment.run(damage, write=True)
         with pytest.raises(CorruptStore, match=rf"catalog\.mdb: {message}"):
@@ -196,7 +196,7 @@ def test_a_change_exchanged_for_another_is_noticed(folder: Path) -> None:
             place = catalog._environment.database(b"changes", transaction)
             transaction.delete(changes.key_of(2), db=place)
             transaction.put(changes.key_of(3), changes.encode_change(added(3, 6)), db=place)
-            catalog._replace(state, transaction)
+            catalog._replace(state, transaction, catalog._environment.database(DATABASE, transaction))
 
         catalog._environment.run(exchange, write=True)
         with pytest.raises(CorruptStore, match="a record of 0 bytes does not match"):

@@ -5,11 +5,13 @@
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from outcome import Command, Outcome
 
+import fpstore
 from fpstore import cli, errors
 from fpstore.cli import progress
 from fpstore.cli.failures import failure_of, one_line
@@ -78,6 +80,30 @@ def test_a_wrong_command_line_is_one_line_and_status_2(command: Command, argumen
 def test_every_error_has_a_status_and_a_message(error: Exception, status: int, message: str) -> None:
     failure = failure_of(error)
     assert (failure.status, failure.message) == (status, message)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "{folder}/s.fps", "{missing}"],
+        ["idf", "{folder}/a.txt", "-o", "{missing}"],
+        ["dedup", "{folder}/a.txt", "-o", "{missing}"],
+        ["dedup", "{folder}/a.txt", "-o", "{folder}/kept", "--dropped", "{missing}"],
+        ["cluster", "{folder}/a.txt", "-o", "{missing}"],
+        ["cluster", "{folder}/a.txt", "-o", "{missing}", "--components"],
+        ["pairs", "--text", "{folder}/a.txt", "-o", "{missing}"],
+    ],
+    ids=" ".join,
+)
+def test_a_result_in_a_folder_that_is_not_there_is_named_as_it_was_typed(
+    command: Command, tmp_path: Path, arguments: list[str]
+) -> None:
+    fpstore.build(tmp_path / "s.fps", [1, 2, 3]).close()
+    (tmp_path / "a.txt").write_text("a text of a few words")
+    missing = tmp_path / "nowhere" / "out.csv"
+    outcome = command(*[each.format(folder=tmp_path, missing=missing) for each in arguments])
+    assert outcome == Outcome(1, "", f"fpstore: {missing}: the file would lie in a folder that is not there\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "s.fps"]
 
 
 def test_what_would_start_another_line_is_escaped() -> None:

@@ -14,6 +14,7 @@ import fpstore
 from fpstore.living.writer import Writer
 
 SOME = uniform(3000, np.random.default_rng(1))
+IDLE = "nothing to merge, and nothing was read"
 
 
 @pytest.fixture
@@ -54,14 +55,43 @@ def test_a_compacted_store_stays_as_it_is(command: Command, store: Path) -> None
     command("compact", store)
     (before,) = (store / "segments").iterdir()
     outcome = command("compact", store)
-    assert outcome.out.startswith(f"{store}: 1 segment, ")
+    assert outcome == Outcome(0, f"{store}: 1 segment, {before.stat().st_size / 1000:.1f} kB; {IDLE}\n", "")
     assert list((store / "segments").iterdir()) == [before]
+
+
+def test_a_damaged_store_of_one_segment_is_not_said_to_have_been_read(command: Command, store: Path) -> None:
+    command("compact", store)
+    (path,) = (store / "segments").iterdir()
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    outcome = command("compact", store)
+    assert (outcome.status, outcome.out.endswith(f"; {IDLE}\n")) == (0, True)
+
+
+def test_a_damaged_segment_is_merged_from_its_other_tables_and_the_store_is_sound(
+    command: Command, store: Path
+) -> None:
+    path = store / "segments" / "00000001.fpseg"
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    outcome = command("compact", store)
+    assert outcome.status == 0
+    (line,) = outcome.err.splitlines()
+    assert line.startswith(
+        f"fpstore: warning: {path}: table 0 payload: the page at byte 4096 does not have the checksum"
+    )
+    assert line.endswith("; read from its other tables")
+    with fpstore.open(store) as opened:
+        opened.verify()
+        assert len(opened) == 2990
 
 
 def test_an_empty_store_can_be_compacted_and_looked_at(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "s.fps"
     command("create", path)
-    assert command("compact", path) == Outcome(0, f"{path}: 0 segments, 0 B; now 0 segments, 0 B\n", "")
+    assert command("compact", path) == Outcome(0, f"{path}: 0 segments, 0 B; {IDLE}\n", "")
     for name in ("verify", "stats", "report"):
         assert command(name, path).status == 0
     assert "segments      none" in command("stats", path).lines

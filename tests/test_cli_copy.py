@@ -43,10 +43,28 @@ def test_nothing_is_copied_to_where_something_is(command: Command, store: Path, 
     assert (tmp_path / "t.fps").read_text() == "something"
 
 
-def test_a_damaged_store_is_not_copied(command: Command, store: Path, tmp_path: Path) -> None:
+def test_a_damaged_store_is_copied_from_its_other_tables_and_a_warning_names_the_segment(
+    command: Command, store: Path, tmp_path: Path
+) -> None:
     (segment,) = (store / "segments").iterdir()
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    outcome = command("copy", store, tmp_path / "t.fps")
+    assert (outcome.status, outcome.err.count("\n")) == (0, 1)
+    assert outcome.err.startswith(f"fpstore: warning: {segment}: ")
+    with fpstore.open(tmp_path / "t.fps") as copy:
+        copy.verify()
+        assert len(copy) == 1000
+
+
+def test_a_store_with_damage_in_all_tables_is_not_copied(command: Command, store: Path, tmp_path: Path) -> None:
+    (segment,) = (store / "segments").iterdir()
+    data = bytearray(segment.read_bytes())
+    with fpstore.open(store) as opened:
+        regions = [region for region in opened.segments[0].regions() if region.name == "payload"]
+    for region in regions:
+        data[region.offset + 5] ^= 1
     segment.write_bytes(data)
     outcome = command("copy", store, tmp_path / "t.fps")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)

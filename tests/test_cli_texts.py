@@ -65,7 +65,10 @@ def test_a_recipe_can_be_a_file(command: Command, corpus: Path, tmp_path: Path) 
         ("{", "{path}: found no JSON"),
         ("[]", "{path}: recipe: found list, expected an object"),
         (json.dumps(DEFAULT.to_json() | {"shingle": 0}), r"{path}: recipe shingle: found 0, expected 1..64 tokens"),
-        (json.dumps(DEFAULT.to_json() | {"version": 1}), "recipe version: found 1, expected 2; build again"),
+        (
+            json.dumps(DEFAULT.to_json() | {"version": 1}),
+            "recipe version: found 1, expected 2; made by an older fpstore; build again",
+        ),
     ],
 )
 def test_a_file_that_is_no_recipe_is_refused(
@@ -175,3 +178,17 @@ def test_short_texts_are_warned_of_and_long_ones_are_not(command: Command, corpu
     assert command("add", store, short, "--ids", "id").err.startswith(warning)
     assert command("probe", store, "--input", short).err.startswith(warning)
     assert command("build", store, short, "--recipe", "exact", "--k", "0", "--force").err == ""
+
+
+def test_the_name_of_a_file_cannot_write_lines_of_its_own(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "docs\n\x1b[31m"
+    folder.mkdir()
+    (folder / "a\tb\\c\x85.txt").write_text(LONG)
+    (line,) = command("fingerprint", folder).lines
+    assert line.split("\t")[1:] == [f"{tmp_path}/docs\\n\\x1b[31m/a\\tb\\\\c\\x85.txt"]
+    store = folder / "s.fps"
+    for arguments in (("build", store, folder), ("verify", store), ("compact", store), ("stats", store)):
+        outcome = command(*arguments)
+        assert outcome.status == 0
+        assert "\x1b" not in outcome.out + outcome.err
+        assert arguments[0] == "build" or "docs\\n\\x1b[31m" in outcome.out

@@ -47,6 +47,33 @@ def test_verify_names_the_file_of_the_first_fault(command: Command, store: Path)
     assert outcome.err.startswith(f"fpstore: {path}")
 
 
+def test_verify_lists_every_damaged_region_of_every_store(command: Command, store: Path, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "sound.fps", [1, 2, 3], plan="paper-4").close()
+    path = segment_file(store)
+    with fpstore.open(store) as opened:
+        payloads = [table.payload_offset + 5000 for table in opened.segments[0].tables]
+    data = bytearray(path.read_bytes())
+    for offset in payloads:
+        data[offset] ^= 1
+    path.write_bytes(data)
+    outcome = command("verify", store, tmp_path / "none.fps", tmp_path / "sound.fps")
+    assert outcome.status == 1
+    assert [line.partition(": sound;")[0] for line in outcome.lines] == [str(tmp_path / "sound.fps")]
+    lines = outcome.err.splitlines()
+    assert len(lines) == len(payloads) + 1 == 5
+    for table, line in enumerate(lines[:-1]):
+        assert line.startswith(f"fpstore: {path}: table {table} payload, page at byte ")
+    assert str(tmp_path / "none.fps") in lines[-1]
+
+    outcome = command("verify", store, tmp_path / "sound.fps", "--json")
+    damaged, sound = map(json.loads, outcome.lines)
+    assert (outcome.status, damaged["sound"], sound["sound"]) == (1, False, True)
+    assert [each["region"].split(",")[0] for each in damaged["damage"]] == [f"table {i} payload" for i in range(4)]
+    assert {each["segment"] for each in damaged["damage"]} == {str(path)}
+    assert [sound[f"{name}_count"] for name in ("segment", "table", "fingerprint", "id")] == [1, 4, 3, 3]
+    assert sound["format"] == damaged["format"] == "fpstore.verify/1"
+
+
 def test_a_segment_that_is_gone_is_a_fault_of_the_store(command: Command, store: Path) -> None:
     path = segment_file(store)
     path.unlink()

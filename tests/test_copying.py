@@ -4,6 +4,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,12 +160,49 @@ def test_a_copy_that_fails_leaves_nothing(
     assert sorted(os.listdir(tmp_path)) == ["s.fps", "t.fps"]
 
 
-def test_a_damaged_segment_is_named_and_not_copied(store: Store, tmp_path: Path) -> None:
+def damage(store: Store, region: str) -> Path:
+    """Flip a byte of a region of the second segment, in place, as it is mapped."""
+    segment = store.segments[1]
+    offset = next(each.offset for each in segment.regions() if each.name == region)
+    with open(segment.path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 1]))
+    return segment.path
+
+
+def test_what_a_damaged_segment_lacks_is_copied_from_its_other_tables(store: Store, tmp_path: Path) -> None:
     path = store.segments[1].path
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    with open(path, "r+b") as file:  # in place, as it is mapped
-        file.write(data)
-    with pytest.raises(fpstore.CorruptStore, match=f"^{path}: its copy is damaged, so it may be too: .*the page at"):
+    whole = path.read_bytes()
+    assert len(whole) > 4096
+    damage(store, "payload")
+    with pytest.warns(
+        fpstore.StoreWarning, match=f"^{path}: its copy is damaged, so it may be too: .*; read from its other"
+    ):
+        store.copy(tmp_path / "t.fps")
+    assert (tmp_path / "t.fps" / "segments" / path.name).read_bytes() == whole
+    assert sorted(each.name for each in (tmp_path / "t.fps" / "segments").iterdir()) == sorted(
+        each.path.name for each in store.segments
+    )
+    with fpstore.open(tmp_path / "t.fps") as copied:
+        copied.verify()
+        assert rows_of(copied) == rows_of(store)
+
+
+def test_a_segment_that_has_lost_something_is_named_and_not_copied(store: Store, tmp_path: Path) -> None:
+    path = damage(store, "id values")
+    with pytest.raises(fpstore.CorruptStore, match=f"^{path}: its copy is damaged, so it may be too: the page at byte"):
+        store.copy(tmp_path / "t.fps")
+    assert os.listdir(tmp_path) == ["s.fps"]
+
+
+def test_a_copy_that_is_made_again_is_the_segment_or_an_error(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = damage(store, "payload")
+    other = store.segments[0].path
+    monkeypatch.setattr(creation, "make_again", lambda segment, copied, *_: shutil.copy(other, copied.path))
+    with pytest.raises(fpstore.CorruptStore, match=f"^{path}: its copy is damaged, so it may be too: "):
         store.copy(tmp_path / "t.fps")
     assert os.listdir(tmp_path) == ["s.fps"]

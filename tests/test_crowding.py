@@ -140,6 +140,15 @@ def test_keys_of_a_prefix_are_counted_over_what_is_read_at_once() -> None:
         assert crowding.fullest_prefix(segment, 0) == (0xABCD << 48, len(keys))
 
 
+def test_the_fullest_prefix_need_not_be_in_the_largest_slot() -> None:
+    # Three slots of 900 keys, each of a prefix of its own, and one of 700 that share theirs.
+    apart = [(slot << 60) + (number << 40) for slot in (1, 2, 3) for number in range(900)]
+    together = [(9 << 60) + 5 * number for number in range(700)]
+    with helpers.segment_of(helpers.fingerprint_array(apart + together), PLAN, codec="raw", slot_bits=4) as segment:
+        assert [slot.slot for slot in crowding.largest_slots(segment, 0, 4)] == [1, 2, 3, 9]
+        assert crowding.fullest_prefix(segment, 0) == (9 << 60, 700)
+
+
 def test_the_fullest_prefix_of_no_keys_has_none() -> None:
     with helpers.segment_of(UNIFORM[:0], PLAN) as segment:
         assert crowding.fullest_prefix(segment, 0) == (0, 0)

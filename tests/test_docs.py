@@ -127,6 +127,23 @@ def test_the_map_of_the_rooms_is_that_of_the_code() -> None:
     assert wings == list(WINGS)
 
 
+def test_where_to_begin_names_rooms_that_are_there() -> None:
+    (table,) = [block for block in blocks(DESIGN) if block.text.startswith("| to change | begin in |")]
+    rows = table.text.splitlines()[2:]
+    assert rows
+    for row in rows:
+        for cell in row.split("|")[2:4]:
+            for named in re.findall(r"`([^`]+)`", cell):
+                if re.fullmatch(r"[a-z_]+", named) and (PACKAGE / f"{named}.py").exists():
+                    continue
+                if "/" in named:
+                    here = [PACKAGE / named, PACKAGE / f"{named}.py", ROOT / named, ROOT / f"{named}.py"]
+                    assert any(path.exists() for path in here), named
+                else:  # what a room has: in the room named before it
+                    room = re.findall(r"`([a-z_/]+)`", cell)[0]
+                    assert re.search(rf"\b{named}\b", (PACKAGE / f"{room}.py").read_text()), named
+
+
 def test_a_package_that_is_somebodys_secret_is_imported_there_alone() -> None:
     for package, keeper in (("lmdb", "living/environment.py"), ("click", "cli/")):
         named = re.compile(rf"^\s*(?:import|from) {package}\b", re.M)
@@ -160,6 +177,16 @@ def test_pages_and_headings_that_are_referred_to_are_there() -> None:
         linked = {path.parent / link for link in re.findall(r"\]\(([^)#:]+)\)", text) if path.suffix == ".md"}
         named = {ROOT / "docs" / name for name in re.findall(r"\bdocs/([\w-]+\.md)", text)}
         assert not {each for each in linked | named if not each.exists()}, path
+
+
+def test_one_rule_for_ties_is_told_everywhere() -> None:
+    told = 0
+    for path in [*MODULES, *(ROOT / page for page in PAGES)]:
+        text = " ".join(path.read_text().split())
+        for after in re.split(r"\bof several at one distance\b", text, flags=re.I)[1:]:
+            assert re.search(r"\b(?:least fingerprint|lesser value in the first)\b", after[:80]), f"{path}: {after:.80}"
+            told += 1
+    assert told >= 4
 
 
 # --- Numbers ---

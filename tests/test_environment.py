@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from catalogs import in_a_fork
 
 from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, StoreChanged
-from fpstore.living import environment
+from fpstore.living import environment, header
 from fpstore.living.environment import MAP_BYTES, Environment, Transaction
 
 DATABASE = b"words"
@@ -244,6 +245,27 @@ def test_work_that_never_finds_room_ends_in_an_error(path: Path, shared: Environ
     assert error.value.errno == errno.EAGAIN
     assert calls == [MAP_BYTES << attempt for attempt in range(environment.MAX_ATTEMPTS)]
     assert get(shared, b"first") == b"1"
+
+
+@pytest.mark.parametrize("use", ["read", "write", "stamp"])
+def test_a_header_half_written_by_a_commit_is_read_again(
+    path: Path, shared: Environment, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    good = path.read_bytes()[:8192]
+    half = bytearray(good)
+    half[4096 + header.META.size - 8] ^= 4  # the transaction of the second meta page
+    overwrite(path, half)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: overwrite(path, good))
+    if use == "write":
+        put(shared, b"second", b"2")
+    elif use == "stamp":
+        assert shared.stamp() is not None
+    assert get(shared, b"first") == b"1"
+
+
+def overwrite(path: Path, head: bytes | bytearray) -> None:
+    with path.open("r+b") as file:
+        file.write(head)
 
 
 def test_the_stamp_changes_with_each_commit_and_a_file_cut_short_has_none(path: Path, shared: Environment) -> None:

@@ -236,13 +236,13 @@ def test_a_damaged_header_is_refused() -> None:
 
 
 def test_a_header_of_another_version_is_unsupported() -> None:
-    with pytest.raises(UnsupportedVersion, match=r"^header, version: found 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=r"^header, version: found 2, expected 1; made by a newer fpstore$"):
         Header.unpack(with_byte(Header().pack(), 8, 2))
 
 
 def test_a_footer_of_another_version_is_unsupported_when_its_checksum_holds() -> None:
     newer = with_byte(FOOTER.pack(), 36, 2)
-    with pytest.raises(UnsupportedVersion, match=r"^footer, version: found 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=r"^footer, version: found 2, expected 1; made by a newer fpstore$"):
         Footer.unpack(resealed(newer), FOOTER.file_bytes)
     assert refusal(lambda: Footer.unpack(newer, FOOTER.file_bytes)).startswith("footer, checksum: found 0x")
 

@@ -272,3 +272,14 @@ def test_batches_can_be_written_to(tmp_path: Path) -> None:
         for batch in read([tmp_path / name]):
             assert batch.fingerprints.flags.writeable
             assert batch.fingerprints.dtype == np.dtype(np.uint64)
+
+
+@pytest.mark.parametrize(
+    "header", [b"{'descr': '<u8', 'fortran_order': False, 'shape': (3,", b"{'descr': '<u8", b"(" * 500, b"[1, 2"]
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_npy_header_that_is_never_closed_is_a_bad_input(tmp_path: Path, header: bytes, version: int) -> None:
+    length = len(header).to_bytes(2 * version, "little")
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY" + bytes([version, 0]) + length + header)
+    with pytest.raises(BadInput, match=r"a\.npy: found no numpy header \(.*\), expected a \.npy file"):
+        rows(tmp_path / "a.npy")

@@ -1,5 +1,8 @@
 """`fpstore.jobs.cluster`: which documents are in one cluster."""
 
+from contextlib import closing
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,11 @@ from jobs_model import Clusters, corpora, fingerprints, leader_follower, lines_o
 import fpstore
 from fpstore.jobs import centers, cluster, leaders
 from fpstore.jobs.centers import Centers, Votes
+from fpstore.jobs.journal import AppendFile
 from fpstore.jobs.leaders import Leaders
+
+# fpstore.jobs.cluster is the function.
+cluster_job = import_module("fpstore.jobs.cluster")
 
 TempFactory = pytest.TempPathFactory
 
@@ -40,15 +47,17 @@ def test_a_document_joins_the_nearest_leader_or_leads(
 
 
 @pytest.mark.slow
-@given(streams, st.integers(0, 6), st.booleans(), st.sampled_from([1, 3, 2048]))
+@given(streams, st.integers(0, 6), st.booleans(), st.sampled_from([1, 3, 2048]), st.booleans())
 @settings(max_examples=60)
 def test_fingerprints_join_as_in_the_model(
-    tmp_path_factory: TempFactory, keys: list[int], k: int, update_center: bool, slice_size: int
+    tmp_path_factory: TempFactory, keys: list[int], k: int, update_center: bool, slice_size: int, looks_on: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("cluster")
     with pytest.MonkeyPatch.context() as patch, fpstore.create(folder / "s.fps", k=6) as store:
         patch.setattr(centers, "SLICE", slice_size)
         patch.setattr(leaders, "PIECE_ROWS", slice_size)
+        patch.setattr(leaders, "MOST_MATCHES", 2)
+        patch.setattr(Leaders, "looks_on", looks_on)
         patch.setattr(centers, "_FIRST_CAPACITY", 1)
         found = Centers(store, Votes(folder / "votes"), k, 0) if update_center else Leaders(store, k, 0)
         verdicts = found.decide(np.array(keys, dtype=np.uint64))
@@ -90,3 +99,30 @@ def test_documents_without_tokens_are_in_one_cluster_if_equal(tmp_path: Path) ->
     source = write_jsonl(tmp_path / "in.jsonl", ["", "!", "", "?"])
     cluster([source], tmp_path / "out")
     assert [line.split("\t")[0] for line in lines_of(tmp_path / "out")] == ["0", "1", "0", "2"]
+
+
+def test_there_is_room_for_votes_of_any_number_of_clusters(tmp_path: Path) -> None:
+    votes, last = Votes(tmp_path / "votes"), 5 * centers._FIRST_CAPACITY
+    first = np.array([(7, last)], dtype=[("fingerprint", "<u8"), ("cluster", "<u8")])
+    votes.restore(first["fingerprint"], first["cluster"], first)
+    assert votes.center(last) == 7
+    votes.lead(2 * last, 9)
+    assert (votes.center(last), votes.center(2 * last)) == (7, 9)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("update_center", [False, True])
+def test_leaders_are_made_again_from_members_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, update_center: bool, at_once: int
+) -> None:
+    monkeypatch.setattr(cluster_job, "_MEMBERS_AT_ONCE", at_once)
+    keys = np.array([0b111 << 6 * number for number in (0, 1, 0, 2, 1, 0, 3, 2)], dtype=np.uint64)
+    clusters = np.array([0, 1, 0, 2, 1, 0, 3, 2], dtype=np.uint64)
+    with closing(AppendFile(tmp_path / "members", 0)) as members:
+        members.write(np.column_stack([keys, clusters]).astype("<u8").tobytes())
+        fpstore.create(tmp_path / "s").close()
+        with fpstore.open(tmp_path / "s", "w") as store:
+            restored = cluster_job._restored(store, members, tmp_path / "votes" if update_center else None, 3)
+            assert restored.next_id == 4
+            pairs = [zip(keys.tolist(), ids.tolist(), strict=True) for keys, ids in store.rows() if ids is not None]
+    assert sorted(chain.from_iterable(pairs)) == [(0b111 << 6 * number, number) for number in range(4)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobs_model import Verdicts, corpora, cosine, fingerprints, first_come, jaccard, lines_of, write_jsonl
 
 import fpstore
-from fpstore.jobs import JobError, Sources, corpus, dedup, runs, standing
+from fpstore.jobs import JobError, Sources, corpus, dedup, leaders, runs, standing
 from fpstore.text import DEFAULT, PRESETS, Recipe
 
 TempFactory = pytest.TempPathFactory
@@ -126,15 +126,17 @@ def test_only_what_is_confirmed_is_dropped(
     def alike(one: int, other: int) -> bool:
         return measure(documents[one], documents[other], recipe) >= least
 
-    found = dedup(
-        [source],
-        folder / "kept",
-        dropped=folder / "dropped",
-        k=16,
-        recipe=recipe,
-        confirm=f"{name}>={least}",
-        store=folder / "s.fps" if in_store else None,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaders, "MOST_MATCHES", 3)  # so that pieces are cut
+        found = dedup(
+            [source],
+            folder / "kept",
+            dropped=folder / "dropped",
+            k=16,
+            recipe=recipe,
+            confirm=f"{name}>={least}",
+            store=folder / "s.fps" if in_store else None,
+        )
     verdicts = first_come(range(len(documents)), fingerprints(documents, recipe), 16, alike=alike)
     expect_results(folder, source, verdicts)
     measures = [

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -21,8 +22,8 @@ from fpstore.jobs.confirm import Confirm
 from fpstore.jobs.journal import AppendFile, Job
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.spool import Spool
-from fpstore.jobs.standing import Settings, Workplace
-from fpstore.text import DEFAULT
+from fpstore.jobs.standing import Settings, Workplace, documents_folder
+from fpstore.text import DEFAULT, Recipe
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DOCUMENTS = ["a b c d e", "x", "a b c d e", "", "y z", "!", "x", "y z", "", "last one of them"] * 2
@@ -140,6 +141,50 @@ def test_a_job_does_not_go_on_with_other_inputs(monkeypatch: pytest.MonkeyPatch,
     assert len(lines_of(out)) == 5
 
 
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_an_input_of_the_same_size_and_another_time_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, in_folder: bool
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    source = write_jsonl(folder / "in.jsonl", DOCUMENTS)
+    given = Sources([folder if in_folder else source])
+    interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out"), 1)
+    os.utime(source, ns=(0, 0))
+    with pytest.raises(JobError, match=f"{given.paths[0]} has changed"):
+        dedup(given, tmp_path / "out")
+
+
+def test_bad_lines_of_all_inputs_are_counted_also_after_an_interruption(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sources = []
+    for name, bad in (("one", 2), ("two", 1), ("three", 0)):
+        path = write_jsonl(tmp_path / f"{name}.jsonl", [f"{name} {number}" for number in range(4)])
+        path.write_text("no JSON\n" * bad + path.read_text())
+        sources.append(path)
+    given = Sources(sources, skip_bad=True)
+    assert dedup(given, tmp_path / "whole").bad == 3
+    interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out"), 2)
+    assert dedup(given, tmp_path / "out").bad == 3
+
+
+def test_refused_matches_are_counted_also_after_an_interruption(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = Recipe("words", shingle=1)
+    alike = [f"a b c dd eee fox dog gnu cat owl {word}" for word in ("x", "y", "z")]
+    source = write_jsonl(tmp_path / "in.jsonl", [*alike, "one that is near none of them", "nor is this, at all"])
+
+    def work(out: Path) -> Any:
+        return dedup([source], out, k=16, confirm="jaccard>=1", recipe=words)
+
+    expected = work(tmp_path / "whole")
+    assert expected.refused >= 3
+    interrupt(monkeypatch, lambda: work(tmp_path / "out"), 1)
+    assert without_run(work(tmp_path / "out")) == without_run(expected)
+
+
 def test_what_was_read_from_standard_input_cannot_be_read_again(tmp_path: Path, source: Path) -> None:
     code = (
         "import os, signal; from fpstore.jobs import corpus, dedup, Sources, journal\n"
@@ -187,6 +232,19 @@ def test_a_store_that_another_job_has_used_since_is_refused(
     (tmp_path / "aside").rename(tmp_path / "out.job")
     with pytest.raises(JobError, match="used by another job since"):
         dedup([source], out, store=store)
+
+
+def test_a_store_that_another_job_is_using_now_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, out = tmp_path / "s.fps", tmp_path / "out"
+    interrupt(monkeypatch, lambda: dedup([source], out, store=store), 4)
+    (tmp_path / "out.job").rename(tmp_path / "aside")
+    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "other", store=store), 2)
+    (tmp_path / "aside").rename(tmp_path / "out.job")
+    with pytest.raises(JobError, match="used by another job since"):
+        dedup([source], out, store=store)
+    assert dedup([source], tmp_path / "other", store=store).results == 6
 
 
 def test_one_process_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
@@ -303,3 +361,122 @@ def test_no_kill_changes_a_result() -> None:
     command = [sys.executable, str(TOOLS / "check_jobs.py"), "--short"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1].split(", ")[1]) == (0, "0 wrong"), done.stdout + done.stderr
+
+
+# --- What is on the disk ---
+
+
+class Disk:
+    """What a power cut leaves: files as they were when they were synced, names as when their folder was."""
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
+        self._root = root
+        self._files: dict[int, tuple[int, int]] = {}
+        self._names: dict[int, dict[str, int]] = {}
+        self._fsync = os.fsync
+        patch.setattr(os, "fsync", self.sync)
+
+    def sync(self, fd: int) -> None:
+        self._fsync(fd)
+        status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            self._names[status.st_ino] = {entry.name: entry.inode() for entry in os.scandir(fd)}
+        else:
+            self._files[status.st_ino] = (status.st_size, status.st_mtime_ns)
+
+    def names(self, folder: Path) -> set[str]:
+        return set(self._names[folder.stat().st_ino])
+
+    def expect(self, path: Path) -> None:
+        """The file at path is there as it is, under its name, in folders that are there."""
+        status = path.stat()
+        if not path.is_dir() and status.st_size:  # what is empty is made again, as a file of no bytes
+            assert self._files.get(status.st_ino) == (status.st_size, status.st_mtime_ns), f"content of {path}"
+        assert self._names.get(path.parent.stat().st_ino, {}).get(path.name) == status.st_ino, f"name of {path}"
+        if path.parent != self._root:
+            self.expect(path.parent)
+
+
+# What is made anew when a job goes on, what LMDB keeps itself, and locks.
+NOT_KEPT = {"store", "votes", "lock"}
+
+
+@pytest.mark.parametrize("name", ["first", "longest", "store", "cluster", "centers", "components", "pairs"])
+def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, name: str
+) -> None:
+    out, store = tmp_path / "out", tmp_path / "seen.fps"
+    works: dict[str, Callable[[], Any]] = {
+        "first": lambda: dedup([source], out, dropped=f"{out}.tsv", confirm="cosine>=0.9"),
+        "longest": lambda: dedup([source], out, keep="longest"),
+        "store": lambda: dedup([source], out, store=store),
+        "cluster": lambda: cluster([source], out),
+        "centers": lambda: cluster([source], out, update_center=True),
+        "components": lambda: components([source], out),
+        "pairs": lambda: document_pairs([source], out),
+    }
+    disk = Disk(tmp_path, monkeypatch)
+    commit, spooled = Job.commit, documents_folder(store)
+    commits = 0
+
+    def noted(job: Job, state: dict[str, Any]) -> None:
+        nonlocal commits
+        commit(job, state)
+        commits += 1
+        paths = [path for top in (job.folder, spooled) for path in sorted(top.rglob("*"))]
+        paths = [path for path in paths if not NOT_KEPT & {*path.relative_to(tmp_path).parts}]
+        assert job.folder / "journal.json" in paths
+        for path in [*paths, *(file.path for file in job.files)]:
+            disk.expect(path)
+        kept = store if name == "store" else job.work / "store"
+        if name in ("first", "store"):
+            with fpstore.open(kept) as reader:
+                assert len(reader.stats()["segments"]) or reader.stats()["pending"] == state["next_id"]
+
+    monkeypatch.setattr(Job, "commit", noted)
+    works[name]()
+    assert commits > 5
+    for path in {out, *tmp_path.glob("out.tsv")}:
+        disk.expect(path)
+    if name == "store":
+        assert disk.names(spooled) == {"index", "names", "texts", "settings.json"}
+
+
+def test_the_spool_names_no_document_whose_name_is_not_on_the_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    synced: list[str] = []
+    sync = AppendFile.sync
+
+    def noted(file: AppendFile) -> None:
+        synced.append(file.path.name)
+        sync(file)
+
+    monkeypatch.setattr(AppendFile, "sync", noted)
+    spool = Spool(tmp_path / "spool", texts=True)
+    spool.append([1], ["name"], ["text"])
+    spool.sync()
+    spool.close()
+    assert synced[-1] == "index"
+    assert sorted(synced) == ["index", "names", "texts"]
+
+
+def test_the_id_of_a_document_that_was_removed_is_not_given_again(tmp_path: Path) -> None:
+    store = tmp_path / "seen.fps"
+    first = write_jsonl(tmp_path / "first.jsonl", ["a b c d e", "one that goes again"])
+    dedup([first], tmp_path / "one", store=store)
+    with fpstore.open(store, "w") as opened:
+        opened.remove(ids=[1])
+    second = write_jsonl(tmp_path / "second.jsonl", ["one that comes later", "one that comes later"])
+    dedup([second], tmp_path / "two", dropped=tmp_path / "dropped", store=store)
+    with fpstore.open(store) as opened:
+        assert sorted(int(id) for _, ids in opened.rows() if ids is not None for id in ids) == [0, 2]
+    (line,) = (tmp_path / "dropped").read_text().splitlines()
+    assert line.split("\t")[:2] == [f"{second}:2", f"{second}:1"]
+
+
+def test_a_standing_store_made_without_texts_is_refused_though_it_is_empty(tmp_path: Path) -> None:
+    store, empty = tmp_path / "seen.fps", write_jsonl(tmp_path / "in.jsonl", [])
+    dedup([empty], tmp_path / "one", store=store)
+    with pytest.raises(JobError, match="found 0 documents without their texts, which --confirm cannot check"):
+        dedup([empty], tmp_path / "two", store=store, confirm="cosine>=0.9")

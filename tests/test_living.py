@@ -388,6 +388,43 @@ def test_a_removal_outlives_the_flush_of_what_came_after_it(folder: Path) -> Non
         assert not any(store.contains_near(key, 0) for key in gone)
 
 
+@pytest.mark.parametrize("by", ["fingerprints", "ids"])
+def test_a_removal_outlives_the_flush_that_it_is_the_last_change_of(folder: Path, by: str) -> None:
+    values = SOME[:10] if by == "fingerprints" else ids_from(0, 10)
+    with writer_of(folder, growth=0) as store:
+        store.add(MORE, ids_from(300, 300))
+        store.remove(**{by: values})
+        store.flush()
+        assert (store.stats()["pending"], len(store.segments)) == (0, 2)
+    with fpstore.open(folder) as store:
+        assert keys_of(store) == sorted([*SOME[10:].tolist(), *MORE.tolist()])
+
+
+def test_a_row_that_goes_and_comes_again_while_a_flush_is_under_way_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, flushed = threading.Event(), writers.write_rows
+
+    def slow(*arguments: object) -> Any:
+        assert begin.wait(60)
+        return flushed(*arguments)
+
+    monkeypatch.setattr(writers, "write_rows", slow)
+    with writer_of(folder, flush_rows=10, growth=0) as store:
+        for row in range(10):
+            store.add(MORE[row : row + 1], [300 + row])
+        store.add(MORE[20:25], ids_from(320, 5))
+        store.remove(ids=[320, 321])
+        store.add(MORE[20:21], [320])
+        begin.set()
+        store._living._flush_job.wait()
+        assert (store.stats()["pending"], len(store.segments)) == (6, 2)
+        kept = sorted([*SOME.tolist(), *MORE[:10].tolist(), int(MORE[20]), *MORE[22:25].tolist()])
+        assert keys_of(store) == kept
+    with fpstore.open(folder) as store:
+        assert keys_of(store) == kept
+
+
 @pytest.mark.parametrize("removed", [SOME[:5], SOME], ids=["some", "all"])
 def test_compacting_forgets_the_removals(folder: Path, removed: Keys) -> None:
     with fpstore.open(folder, "w") as store:

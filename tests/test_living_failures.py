@@ -4,6 +4,8 @@
 
 import errno
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from living import MORE, SOME, ids_from, keys_of, no_space, rows_of, store_of_so
 import fpstore
 from fpstore.living import writer as writers
 from fpstore.living.catalog import Catalog
+from fpstore.living.snapshot import Snapshot
 
 
 @pytest.fixture
@@ -181,3 +184,119 @@ def test_a_fingerprint_goes_with_its_last_id_and_may_come_again(folder: Path) ->
         assert key not in keys_of(store)
         store.add(fingerprint_array([key]), [0])
         assert store.probe(key, 0).id.tolist() == [0]
+
+
+def failing_at(method: Any, call: int, error: BaseException) -> Any:
+    """The method, which raises error at that call of all, counted from 1."""
+    calls = []
+
+    def fail(*arguments: object, **options: Any) -> Any:
+        calls.append(None)
+        if len(calls) == call:
+            raise error
+        return method(*arguments, **options)
+
+    return fail
+
+
+def test_rows_of_a_batch_whose_second_piece_cannot_be_searched_are_not_found_later(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writer_of(bare, piece_rows=100) as store:
+        store.add([1 << 40])
+        with monkeypatch.context() as failing:
+            failing.setattr(Snapshot, "nearest", failing_at(Snapshot.nearest, 2, MemoryError("for matches")))
+            with pytest.raises(MemoryError, match=r"^for matches$"):
+                store.add_if_new(MORE)
+        store.add([2 << 40])
+        assert keys_of(store) == [1 << 40, 2 << 40]
+        assert store.add_if_new(MORE).stored.all()
+
+
+@pytest.mark.parametrize("durability", ["commit", "batch"])
+@pytest.mark.parametrize(("name", "method"), [("add", "extended"), ("add_if_new", "extended"), ("flush", "published")])
+def test_what_was_written_is_known_where_memory_for_it_lacks(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, durability: str, name: str, method: str
+) -> None:
+    changes: dict[str, Callable[[fpstore.Store], object]] = {
+        "add": lambda store: store.add(SOME[:100]),
+        "add_if_new": lambda store: store.add_if_new(SOME[:100]),
+        "flush": lambda store: store.flush(),
+    }
+    with fpstore.open(bare, "w", durability=durability) as store:
+        store.add(MORE[:10])
+        with monkeypatch.context() as failing:
+            failing.setattr(Snapshot, method, failing_at(getattr(Snapshot, method), 1, MemoryError("for rows")))
+            with pytest.raises(MemoryError, match=r"^for rows$"):
+                changes[name](store)
+        store.add(MORE[10:20])
+        stored = {*MORE[:20].tolist()} | ({*SOME[:100].tolist()} if name != "flush" else set())
+        assert keys_of(store) == sorted(stored)
+        store.remove(fingerprints=MORE[:5])
+        store.flush()
+        assert keys_of(store) == sorted(stored - {*MORE[:5].tolist()})
+    with fpstore.open(bare) as reader:
+        reader.verify()
+        assert keys_of(reader) == sorted(stored - {*MORE[:5].tolist()})
+
+
+def test_a_flush_that_fails_while_it_is_waited_for_is_raised(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = threading.Event()
+
+    def fail(*arguments: object) -> None:
+        assert begin.wait(60)
+        no_space()
+
+    with writer_of(bare, flush_rows=200) as store:
+        monkeypatch.setattr(writers, "write_rows", fail)
+        for first in (0, 100):
+            store.add(SOME[first : first + 100])
+        threading.Timer(0.1, begin.set).start()
+        with pytest.raises(OSError, match="No space left"):
+            store.settle()
+        monkeypatch.undo()
+        assert keys_of(store) == sorted(SOME[:200].tolist())
+
+
+def test_the_file_of_a_flush_that_was_not_published_is_swept(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fpstore.open(bare, "w") as store:
+        store.add(SOME)
+        with monkeypatch.context() as failing:
+            failing.setattr(Catalog, "publish", no_space)
+            with pytest.raises(OSError, match="No space left"):
+                store.flush()
+        assert keys_of(store) == sorted(SOME.tolist())
+        store.sync()
+        assert os.listdir(bare / "segments") == []
+        store.flush()
+        assert len(os.listdir(bare / "segments")) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "what"),
+    [("living.sweep", "MAX_SEGMENT", "segments"), ("living.catalog", "MAX_NUMBER", "generations")],
+)
+def test_a_store_that_has_used_up_its_numbers_says_so_and_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str, what: str
+) -> None:
+    with fpstore.open(folder, "w") as store:
+        monkeypatch.setattr(f"fpstore.{place}.{name}", 1)
+        store.add(MORE, MORE)
+        for _ in range(2):
+            with pytest.raises(
+                fpstore.Error, match=f"the store is full: found {what} up to number 1, the last there is"
+            ):
+                store.flush()
+        assert len(store) == 600
+        monkeypatch.undo()
+        store.flush()
+    with fpstore.open(folder) as store:
+        assert len(store) == 600
+
+
+def test_a_replacement_finds_that_the_numbers_are_used_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fpstore.living.sweep.MAX_SEGMENT", 1)
+    with pytest.raises(fpstore.Error, match="the store is full: found segments up to number 1"):
+        fpstore.build(folder, MORE, force=True)
+    with fpstore.open(folder) as store:
+        assert len(store) == 300

@@ -57,6 +57,19 @@ def test_tables_are_the_keys_permuted_and_sorted(
     assert contents(found) == expected(keys, PLAN.tables)
 
 
+@pytest.mark.parametrize(("spare", "held"), [(0, True), (-1, False)])
+def test_a_table_that_the_budget_has_no_room_for_goes_through_a_sorter(tmp_path: Path, spare: int, held: bool) -> None:
+    keys = distinct(uniform(200_000, np.random.default_rng(1)))
+    memory = keys.nbytes + spare
+    tracemalloc.start()
+    for table in permuted_tables(ArrayKeys(keys, 1000), keys, PLAN.tables[:3], tmp_path, memory, 1):
+        assert table.count == len(keys)
+        assert isinstance(table, ArrayKeys) or (table.in_memory is not None) == held
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 1.1 * memory
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_keys_that_are_not_in_memory_go_through_a_sorter(tmp_path: Path, threads: int) -> None:
     keys = some()

@@ -195,6 +195,32 @@ def test_aims_are_ordered_by_size_and_by_time(k: int) -> None:
         )
 
 
+@pytest.mark.parametrize("k", DISTANCES)
+@pytest.mark.parametrize("n", [0, 100, 10**4, 10**6, 8 * 10**9])
+def test_each_aim_picks_what_the_readme_says(n: int, k: int) -> None:
+    planned = max(n, 10**6)
+    in_large_blocks = planner._candidates(planned, k, planner.SMALL)
+    size, balanced = choose(n, k, "size"), choose(n, k, "balanced")
+    few = [each.nanoseconds for each in in_large_blocks if len(each.plan.tables) <= len(size.tables) + 1]
+    assert predict(balanced, planned).nanoseconds == min(few)
+    assert min(size.slot_keys, balanced.slot_keys) >= 24
+    for aim, limit in (("speed", 80), (200, 200)):
+        most_bytes = max(limit * n, 1 << 16)
+        every = in_large_blocks + planner._candidates(planned, k, planner.FAST)
+        within = [each for each in every if predict(each.plan, n).file_bytes <= most_bytes]
+        nearly = 1.1 * min(each.nanoseconds for each in within)
+        picked = choose(n, k, aim)
+        smallest = min(each.file_bytes for each in within if each.nanoseconds <= nearly)
+        assert predict(picked, planned).file_bytes == smallest
+        assert predict(picked, n).file_bytes <= most_bytes
+
+
+def test_a_file_of_up_to_64_kib_is_within_every_limit() -> None:
+    assert predict(choose(2000, 3, 1), 2000).file_bytes <= 1 << 16
+    with pytest.raises(PlanError, match=r"takes 6\.66 bytes per key, expected 1$"):
+        choose(10**4, 3, 1)
+
+
 @pytest.mark.parametrize("n", SIZES[4:])
 def test_size_at_distance_three_is_two_tables(n: int) -> None:
     assert choose(n, 3, "size").name == "flips-2:1,1"

@@ -356,3 +356,38 @@ def test_one_block_of_equal_keys_cannot_give_more_matches_than_it_has_bits() -> 
     record = TableRecord(1, 0, 0, 0, 1, 64, 5461, directory, 0, 0, (1,) + (0,) * 64)
     found = search(view_of_image(record, payload), fingerprint_array([0] * 3), 8)
     assert len(found[0]) <= 3 * 5461
+
+
+@pytest.mark.parametrize(("starts", "sound"), [((0, 9, 18), True), ((0, 8, 18), False), ((0, 9, 9), False)])
+def test_blocks_that_overlap_are_refused_where_nothing_matches(starts: tuple[int, ...], sound: bool) -> None:
+    # Each key takes 9 bits, a delta of 256, and each block has one key.
+    payload = bytearray(64 + 64)
+    directory = len(payload)
+    payload += struct.pack("<Q12H", 1 << 48, *[0] * 12) + bytes(32)
+    fences = len(payload)
+    for block, start in enumerate(starts):
+        payload += struct.pack("<QQ", 256 * (block + 1), 9 << 48 | start)
+    payload += bytes(-len(payload) % 64)
+    record = TableRecord(1, 0, 0, 0, 1, 64, 27, directory, fences, 3, (0,) * 9 + (1,) + (0,) * 55)
+    view = view_of_image(record, payload)
+    if sound:
+        assert search(view, fingerprint_array([512, 1024, 1536]), 0)[1].tolist() == [512, 1024, 1536]
+        assert len(search(view, fingerprint_array([LAST]), 0)[0]) == 0
+    else:
+        with pytest.raises(CorruptStore, match="probe: a directory entry or an id points outside its region"):
+            search(view, fingerprint_array([LAST]), 0)
+
+
+@pytest.mark.parametrize(("bits", "sound"), [(18, True), (17, False), (10, False)])
+def test_a_key_that_goes_on_beyond_its_block_is_no_match_also_where_one_is_enough(bits: int, sound: bool) -> None:
+    # Two keys of 9 bits, 256 and 512: the fingerprints 512 and 1024.
+    payload = bytearray(64 + 64)
+    directory = len(payload)
+    payload += struct.pack("<Q12H", 0, *[bits] * 12) + bytes(32)
+    record = TableRecord(1, 0, 0, 0, 1, 64, bits, directory, 0, 0, (0,) * 9 + (1,) + (0,) * 55)
+    view = view_of_image(record, payload)
+    if sound:
+        assert search(view, fingerprint_array([1024]), 0, first_only=True)[1].tolist() == [1024]
+    else:
+        with pytest.raises(CorruptStore, match="probe: a block does not decode to increasing keys"):
+            search(view, fingerprint_array([1024]), 0, first_only=True)

@@ -337,12 +337,12 @@ def resealed_footer(whole: bytes, change: Callable[[bytearray], None]) -> bytes:
 def test_a_newer_version_is_unsupported_not_corrupt(path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(resealed_footer(whole, lambda footer: footer.__setitem__(36, 2)))
-    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 2, expected 1; made by a newer"):
         Segment(path)
-    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 2, expected 1; made by a newer"):
         check_file(path)
     path.write_bytes(resealed(whole[:8] + struct.pack("<I", 2) + whole[12:]))
-    with pytest.raises(UnsupportedVersion, match=f"^{path}: header, version: found 2, expected 1$"):
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: header, version: found 2, expected 1; made by a newer"):
         Segment(path)
 
 

@@ -165,6 +165,17 @@ def test_ids_of_a_fingerprint_that_is_not_stored_are_corruption() -> None:
             for index in range(3):
                 with pytest.raises(CorruptStore, match="ids: a directory entry or an id points outside"):
                     segment.ids.lookup(strangers[index : index + 1])
+                with pytest.raises(CorruptStore, match="ids: a directory entry or an id points outside"):
+                    segment.ids.lookup(np.append(STORED[3:4], strangers[index]))  # nor does it get those of another
+
+
+def test_ids_of_each_of_several_large_slots_are_found() -> None:
+    keys = fingerprint_array([(slot << 60) + 5 * number for slot in (2, 3, 9) for number in range(300)])
+    ids = np.arange(1000, 1000 + len(keys), dtype=np.uint64)
+    with segment_of(keys, HALVES, slot_bits=4, pairs=(keys, ids)) as segment:
+        assert segment.tables[0].fence_count == 9
+        assert segment.ids is not None
+        assert [column.tolist() for column in segment.ids.lookup(keys)] == [[1] * len(keys), ids.tolist()]
 
 
 def test_a_block_of_129_keys_is_refused_when_its_ids_are_asked_for() -> None:
@@ -214,6 +225,7 @@ VALUES = (0, 7, 1, 5, 6, 7)
         (GROUPS, (7, 0, 1, 5, 6, 7), 0),  # ids that decrease
         (GROUPS, (0, 7, 1, 5, 7, 7), 0),  # and that repeat
         (GROUPS, VALUES, LAST - 4),  # beyond 64 bits
+        (GROUPS, (0, 1, 1, 5, 6, 7), LAST - 4),  # and beyond in order, as a group lies there whole
     ],
 )
 def test_groups_and_ids_that_cannot_be_are_corruption(

@@ -41,7 +41,9 @@ def all_keys(result: SortedKeys) -> np.ndarray:
 
 
 def all_pairs(pairs: Iterator[Any]) -> tuple[np.ndarray, np.ndarray]:
-    chunks = [*pairs, (u64([]), u64([]))]
+    chunks = list(pairs)
+    assert all(len(first) == len(second) > 0 for first, second in chunks)
+    chunks.append((u64([]), u64([])))
     return np.concatenate([first for first, _ in chunks]), np.concatenate([second for _, second in chunks])
 
 

@@ -11,10 +11,10 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.errors import UnsupportedVersion
+from fpstore.errors import Error, UnsupportedVersion
 from fpstore.living import state as records
-from fpstore.living.state import Settings, State, decode, encode
-from fpstore.segment.entry import SegmentEntry
+from fpstore.living.state import MAX_NUMBER, Settings, State, decode, encode, expect_left
+from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry
 
 SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
 ENTRY = SegmentEntry("00000007.fpseg", 4096, 10, 12, 0xDEADBEEF)
@@ -109,15 +109,23 @@ def test_a_record_of_another_transaction_is_refused() -> None:
 
 @pytest.mark.parametrize(("version", "age"), [(2, "an older"), (4, "a newer"), (2**32 - 1, "a newer")])
 def test_a_record_of_another_version_is_refused_as_such(version: int, age: str) -> None:
-    message = f"^made by {age} fpstore \\(state version {version}, this one reads 3\\)$"
+    message = f"^the version of the state: found {version}, expected 3; made by {age} fpstore$"
     with pytest.raises(UnsupportedVersion, match=message):
         decode(changed(version=version), 5)
 
 
-@pytest.mark.parametrize("version", [3.0, 0, -1, True, "3", None, ..., 2**32])
-def test_a_version_that_no_fpstore_has_is_damage(version: Any) -> None:
-    with pytest.raises(ValueError, match=r"the version of the state: found .*, expected 3"):
+@pytest.mark.parametrize("version", [3.0, 2.0, 2**32 + 1, True, "2", None, ..., -1])
+def test_what_is_no_version_is_damage(version: Any) -> None:
+    with pytest.raises(ValueError, match=r"the version of the state: found .*, expected an integer"):
         decode(changed(version=version), 5)
+
+
+def test_a_store_whose_numbers_are_used_up_says_so() -> None:
+    last = dataclasses.replace(STATE, next_change=MAX_NUMBER - 1)
+    assert last.after(1).next_change == MAX_NUMBER
+    with pytest.raises(Error, match=f"the store is full: found changes up to number {MAX_NUMBER}, the last there is"):
+        last.after(2)
+    assert expect_left("segments", MAX_SEGMENT, MAX_SEGMENT) == 99_999_999
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000, b"NaN", b"1" * 5000])
@@ -217,7 +225,11 @@ def test_a_state_after_changes_differs_in_nothing_else() -> None:
     before = dataclasses.replace(STATE, first_change=2, next_change=5)
     assert before.after(3) == dataclasses.replace(before, next_change=8)
     assert before.after(0) == before
-    with pytest.raises(ValueError, match="next_change: found 9223372036854775808, expected an integer from 5"):
+    with pytest.raises(Error, match="the store is full: found changes up to number 9223372036854775807"):
         before.after(2**63 - 5)
-    with pytest.raises(ValueError, match="next_change: found 4"):
-        before.after(-1)
+    moving = dataclasses.replace(before, moving=True)
+    assert encode(moving, 4) != encode(before, 4)
+    assert moving.after(1) == before.after(1)
+    for state in (moving, moving.after(1), before.after(1), dataclasses.replace(moving.after(1), strays=(ENTRY,))):
+        state = state if not state.strays else dataclasses.replace(state, segments=())
+        assert decode(encode(state, 9), 9) == state

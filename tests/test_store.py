@@ -326,7 +326,7 @@ def test_a_report_covers_the_segment(folder: Path) -> None:
 def test_verify_says_how_far_it_is(folder: Path) -> None:
     phases = set()
     with fpstore.open(folder) as store:
-        store.verify(lambda phase, _done, _total: phases.add(phase))
+        store.verify(progress=lambda phase, _done, _total: phases.add(phase))
     assert "verify checksums" in phases
 
 

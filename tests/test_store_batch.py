@@ -93,3 +93,68 @@ def test_a_batch_that_close_overtakes_says_so(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(store, "_team", overtaken)
     with pytest.raises(fpstore.StoreClosed):
         store.probe_many(stored, threads=2)
+
+
+# --- Answers that would be too large ---
+
+
+def crowded(path: Path, ids: bool) -> fpstore.Store:
+    """One fingerprint with 50 ids, or 50 fingerprints within 2 of each other without, half of each pending."""
+    keys = np.array([7] * 50 if ids else [1 << bit for bit in range(50)], dtype=np.uint64)
+    numbers = np.arange(50, dtype=np.uint64)
+    fpstore.create(path, ids=ids, plan="paper-4").close()
+    store = fpstore.open(path, "w")
+    for half in (slice(0, 25), slice(25, 50)):
+        store.add(keys[half], numbers[half] if ids else None)
+        if half.start == 0:
+            store.flush()
+    return store
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("ids", [True, False])
+def test_more_rows_than_an_answer_may_have_are_an_error_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: bool, threads: int, streamed: bool
+) -> None:
+    monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: 0.0 if streamed else float("inf"))
+    queries = np.full(2000, 0 if not ids else 7, dtype=np.uint64)
+    with crowded(tmp_path / "s.fps", ids) as store:
+        store.max_matches = 100_000
+        found = store.probe_many(queries, threads=threads)
+        assert (len(found), found.method) == (100_000, "stream" if streamed else "probe")
+        for most in (99_999, 50_000, 49_999, 10, 1):
+            store.max_matches = most
+            with pytest.raises(fpstore.TooManyMatches, match=rf"^2000 queries: found more than \d.* at most {most} in"):
+                store.probe_many(queries, threads=threads)
+        store.max_matches = 1
+        assert len(store.probe(int(queries[0]))) == 50
+        assert len(store.nearest_many(queries)) == 2000
+
+
+def test_too_many_rows_are_refused_before_there_is_room_for_them(tmp_path: Path) -> None:
+    with crowded(tmp_path / "s.fps", ids=True) as store:
+        (segment,) = store.segments
+        asked: list[int] = []
+
+        def refuse(rows: int) -> None:
+            asked.append(rows)
+            raise fpstore.TooManyMatches(rows=rows)
+
+        assert segment.ids is not None
+        with pytest.raises(fpstore.TooManyMatches):
+            segment.ids.lookup(np.full(10, 7, dtype=np.uint64), refuse)
+        assert asked == [250]
+        pending = store._latest.pending
+        with pytest.raises(fpstore.TooManyMatches, match="2 queries: found 50 matches, expected at most 49"):
+            pending.search(np.array([7, 7], dtype=np.uint64), 0, 25, 49)
+        with pytest.raises(fpstore.TooManyMatches, match="2 queries: found more than 1 matches, expected at most 1"):
+            pending.search(np.array([7, 7], dtype=np.uint64), 0, 25, 1)
+
+
+def test_what_the_error_says_is_in_its_attribute() -> None:
+    error = fpstore.TooManyMatches.found(3, 20, 10)
+    assert error.rows == 20
+    assert str(error) == (
+        "3 queries: found 20 matches, expected at most 10 in one answer; ask fewer queries at once, or with a smaller k"
+    )

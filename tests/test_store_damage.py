@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import uniform
+from living import writer_of
 
 import fpstore
 from fpstore import CorruptStore, StoreClosed, UnsupportedVersion
@@ -177,6 +178,29 @@ def test_damage_met_by_any_use_names_the_file(tmp_path: Path) -> None:
         store.stats()  # which are in the records
 
 
+def test_verify_returns_what_it_read_and_lists_the_damage_of_every_segment(tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", some(3000), plan="paper-4").close()
+    with writer_of(tmp_path / "s", growth=0) as store:
+        store.add(some(2000, seed=2), np.arange(2000))
+        store.flush()
+        store.add([1], [7])
+        store.remove(ids=[3])
+        found = store.verify()
+    assert (found.segments, found.tables, found.fingerprints, found.ids) == (2, 8, 5000, 5000)
+    assert (found.pending, found.removals) == (1, 1)
+    paths = sorted((tmp_path / "s" / "segments").iterdir())
+    assert found.size_bytes == sum(path.stat().st_size for path in paths)
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        data[5000] ^= 1
+        path.write_bytes(data)
+    with fpstore.open(tmp_path / "s") as store, pytest.raises(CorruptStore) as error:
+        store.verify()
+    assert [each.segment for each in error.value.damage] == [str(path) for path in paths]
+    assert one_line(error) == f"{error.value.damage[0]} (and 1 more)"
+    assert error.value.path == str(paths[0])
+
+
 def test_damaged_ids_are_an_error_and_not_other_ids(tmp_path: Path) -> None:
     fingerprints = some(20_000)
     fpstore.build(tmp_path / "s", fingerprints).close()
@@ -225,6 +249,6 @@ def test_what_goes_wrong_because_the_store_was_closed_meanwhile_is_no_damage(
         raise error
 
     for check, expected in ((fail, type(error)), (close_and_fail, StoreClosed)):
-        monkeypatch.setattr(stores.verifying, "verify_segment", check)
+        monkeypatch.setattr(stores.verified, "verify_snapshot", check)
         with fpstore.open(folder) as store, pytest.raises(expected):
             store.verify()

@@ -195,7 +195,12 @@ def test_a_record_that_is_no_object_is_refused(record: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "advice"), [(1, "build again"), (0, "build again"), (3, "a later fpstore reads it")]
+    ("version", "advice"),
+    [
+        (1, "made by an older fpstore; build again"),
+        (0, "made by an older fpstore; build again"),
+        (3, "made by a newer fpstore$"),
+    ],
 )
 def test_another_version_is_unsupported_whatever_its_fields(version: int, advice: str) -> None:
     with pytest.raises(UnsupportedVersion, match=f"found {version}, expected 2; {advice}"):

@@ -74,6 +74,23 @@ def test_a_failure_is_raised_and_no_further_item_begun(by_the_caller: bool) -> N
         assert threads.map(lambda item: item, range(10)) == list(range(10))
 
 
+def test_a_failure_of_the_caller_is_raised_when_no_thread_is_working_any_more() -> None:
+    caller, barrier = threading.current_thread(), threading.Barrier(2, timeout=30)
+    ended = threading.Event()
+
+    def work(item: int) -> None:
+        barrier.wait()  # now both threads are at work
+        if threading.current_thread() is caller:
+            raise LookupError(item)
+        time.sleep(0.2)
+        ended.set()
+
+    with closing(Threads(2)) as threads:
+        with pytest.raises(LookupError):
+            threads.map(work, range(2))
+        assert ended.is_set()
+
+
 def test_a_call_whose_helpers_serve_another_is_done_by_its_caller_alone() -> None:
     occupied, release = threading.Barrier(3, timeout=30), threading.Event()
     with closing(Threads(2)) as threads:
@@ -169,3 +186,24 @@ def test_a_thread_that_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyP
     work = Background(lambda: 1)
     with pytest.raises(MemoryError, match=r"^for a thread, which ended before it began$"):
         work.result()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+def test_where_no_thread_can_be_started_the_caller_does_the_work(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise error
+
+    with closing(Threads(4)) as threads:
+        with monkeypatch.context() as patch:
+            patch.setattr(threads_module, "start_new_thread", refuse)
+            found = threads.map(lambda item: (item, threading.get_ident()), range(20))
+        assert found == [(item, threading.get_ident()) for item in range(20)]
+        assert threads.map(lambda item: item, range(20)) == list(range(20))
+
+
+def test_a_thread_that_ends_before_it_begins_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads_module, "start_new_thread", lambda work, arguments: 1)
+    with closing(Threads(4)) as threads:
+        assert threads.map(lambda item: item, range(20)) == list(range(20))

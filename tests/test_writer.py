@@ -87,6 +87,32 @@ def test_all_is_merged_when_there_are_more_removals_than_the_limit(folder: Path,
         assert keys_of(store) == sorted(SOME[removed:].tolist())
 
 
+def test_removals_count_as_long_as_one_segment_is_older(folder: Path) -> None:
+    with writer_of(folder, growth=0, min_removals=20, keys_per_removal=300) as store:
+        store.remove(fingerprints=SOME[:15])
+        store.add(MORE[:5], ids_from(300, 5))
+        store.flush()
+        store.remove(fingerprints=SOME[15:20])
+        store.settle()
+        assert (len(store.segments), store.stats()["removals"]) == (2, 20)
+        store.remove(fingerprints=SOME[20:21])
+        store.settle()
+        assert (len(store.segments), store.stats()["removals"]) == (1, 0)
+        assert keys_of(store) == sorted([*SOME[21:].tolist(), *MORE[:5].tolist()])
+
+
+def test_a_removal_masks_what_is_pending_though_every_segment_is_newer(bare: Path) -> None:
+    with writer_of(bare, flush_rows=100) as store:
+        store.add(SOME[:5])
+        store.remove(fingerprints=SOME[:2])
+        store.add(MORE[:100])  # a segment of its own, which needs no removal before it
+        assert (store.stats()["pending"], len(store.segments)) == (5, 1)
+        kept = sorted([*SOME[2:5].tolist(), *MORE[:100].tolist()])
+        assert keys_of(store) == kept
+        store.flush()
+        assert keys_of(store) == kept
+
+
 def test_removals_are_kept_as_long_as_a_segment_is_older(folder: Path) -> None:
     with writer_of(folder, growth=0) as store:
         store.remove(fingerprints=SOME[:5])
@@ -167,6 +193,33 @@ def test_a_removal_takes_what_waited_with_it(bare: Path) -> None:
         store.remove(fingerprints=SOME[:10])
         assert logged(bare) == 310
         assert keys_of(store) == sorted(SOME[10:].tolist())
+
+
+def test_rows_that_wait_while_a_segment_is_published_keep_their_place(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, real = threading.Event(), threading.Event(), write_rows
+
+    def slow(*arguments: Any) -> SegmentEntry:
+        begun.set()
+        assert go_on.wait(60)
+        return real(*arguments)
+
+    monkeypatch.setattr(writer, "write_rows", slow)
+    with writer_of(bare, "batch", flush_rows=100) as store:
+        for first in (0, 50):
+            store.add(SOME[first : first + 50])
+        assert begun.wait(60)
+        store.add(SOME[100:110])
+        go_on.set()
+        store.settle()
+        assert (store.stats()["pending"], len(store.segments)) == (10, 1)
+        store.add(SOME[110:120])
+        store.sync()
+        assert logged(bare) == 20
+        assert keys_of(store) == sorted(SOME[:120].tolist())
+    with fpstore.open(bare) as reader:
+        assert keys_of(reader) == sorted(SOME[:120].tolist())
 
 
 # --- The end ---

@@ -78,6 +78,12 @@ def write_rows(
         return write_segment(place, place.folder.reach, array_source(keys, ids), options, report, position)[1]
 
 
+def write_stream(at: Path | Place, scratch: Path, rows: Source, plan: Plan, codec: str, with_ids: bool) -> SegmentEntry:
+    """Write a segment of a stream of rows there; scratch: a folder for spill files."""
+    options = BuildOptions(PlanChoice(plan.k, plan), codec, with_ids, ROWS_MEMORY)
+    return write_segment(at, scratch, rows, options, lambda phase, done, total: None)[1]
+
+
 def write_segment(
     at: Path | Place, scratch: Path, source: Source, options: BuildOptions, report: Progress, position: int = 1
 ) -> tuple[Plan, SegmentEntry]:

@@ -15,6 +15,7 @@ import click
 
 from fpstore import __version__
 from fpstore.cli.failures import INTERRUPTED, PIPE_CLOSED, Failure, failure_of, one_line
+from fpstore.errors import StoreWarning
 
 SUBCOMMANDS = (
     "build",
@@ -30,6 +31,7 @@ SUBCOMMANDS = (
     "idf",
     "compact",
     "copy",
+    "recover",
     "export",
     "plan",
     "report",
@@ -100,16 +102,17 @@ def _fpstore(ctx: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (that of the process where None) and return its exit status."""
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _telling(warnings.showwarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", StoreWarning)
+        warnings.showwarning = _telling(warnings.showwarning)
+        try:
             status = _fpstore.main(arguments, prog_name="fpstore", standalone_mode=False)
-    except click.Abort:
-        failure = Failure("interrupted", INTERRUPTED)
-    except click.ClickException as error:
-        failure = failure_of(error)
-    else:
-        return status if isinstance(status, int) else 0
+        except click.Abort:
+            failure = Failure("interrupted", INTERRUPTED)
+        except click.ClickException as error:
+            failure = failure_of(error)
+        else:
+            return status if isinstance(status, int) else 0
     print(f"fpstore: {one_line(failure.message)}", file=sys.stderr)
     return failure.status
 
@@ -118,7 +121,7 @@ def _telling(show: Callable[..., None]) -> Callable[..., None]:
     """What shows warnings for users as one line on standard error, and leaves those for programmers to show."""
 
     def tell(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
-        if category is UserWarning:
+        if issubclass(category, UserWarning):
             print(f"fpstore: warning: {one_line(str(message))}", file=sys.stderr)
         else:
             show(message, category, *where, **options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
 from fpstore.cli.texts import idf_option, reading_options, tell_short
@@ -182,4 +183,4 @@ def _add_new(store: "Store", batch: "Batch", k: int | None, as_json: bool) -> in
 
 def _tell(store: str, added: int, done: int) -> None:
     share = f"{added} of " if added < done else ""
-    click.echo(f"{store}: added {share}{counted(done, 'row')}", err=True)
+    say(f"{store}: added {share}{counted(done, 'row')}")

@@ -5,7 +5,6 @@ import click
 from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import recipe_asked
-from fpstore.cli.values import k_option
 
 EPILOG = """\b
 Examples:
@@ -18,7 +17,9 @@ Examples:
 @click.command(short_help="Group near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
 @output_option
-@k_option
+@click.option(
+    "--k", type=int, default=3, show_default=True, help="The largest Hamming distance between near-duplicates."
+)
 @click.option(
     "--update-center",
     is_flag=True,
@@ -43,9 +44,9 @@ def command(
 ) -> None:
     """Print a line for each document of every INPUT, in their order: number of its cluster, name, distance.
 
-    A document joins the cluster of the nearest leader within distance k, of several at one distance the oldest, or
-    becomes the leader of the next. The distance is that to the leader. So members of a cluster are within 2k of each
-    other, and leaders further than k apart.
+    A document joins the cluster of the nearest leader within distance k, of several at one distance that with the
+    least fingerprint, then the oldest, or becomes the leader of the next. The distance is that to the leader. So
+    members of a cluster are within 2k of each other, and leaders further than k apart.
 
     With --update-center the leader is replaced by a center that moves with each member: a bit of it is what most
     members have, or what the first has where as many have it as not. The distance is that to the center as it was when

@@ -2,6 +2,7 @@
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.values import counted, decimal_size, store_argument
 
@@ -25,9 +26,15 @@ def command(store: str) -> None:
         waiting = [counted(len(stats["segments"]), "segment")]
         waiting += [counted(stats["pending"], "pending row")] if stats["pending"] else []
         waiting += [counted(stats["removals"], "removal")] if stats["removals"] else []
+        names = [segment.path for segment in opened.segments]
         opened.compact(bar)
+        if names == [segment.path for segment in opened.segments]:
+            unread = "nothing to merge, and nothing was read"
+            say(f"{store}: {', '.join(waiting)}, {decimal_size(before)}; {unread}", err=False)
+            return
         after = sum(segment.file_bytes for segment in opened.segments)
-        click.echo(
+        say(
             f"{store}: {', '.join(waiting)}, {decimal_size(before)};"
-            f" now {counted(len(opened.segments), 'segment')}, {decimal_size(after)}"
+            f" now {counted(len(opened.segments), 'segment')}, {decimal_size(after)}",
+            err=False,
         )

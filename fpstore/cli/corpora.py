@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.texts import idf_option, reading_options, recipe_option
 from fpstore.cli.values import counted, format_option, skip_bad_option, tell_skipped
 
@@ -61,6 +62,6 @@ def tell(what: str, summary: "Summary", results: str) -> None:
     """Say on standard error what a job has done; results: what became of its documents."""
     tell_skipped(summary.bad)
     if summary.warning is not None:
-        click.echo(f"fpstore: warning: {summary.warning}", err=True)
+        say(f"fpstore: warning: {summary.warning}")
     rate = f" ({summary.rate / 1e6:.1f} MB/s)" if summary.run_bytes else ""
-    click.echo(f"{what}: {counted(summary.documents, 'document')}, {results}{rate}", err=True)
+    say(f"{what}: {counted(summary.documents, 'document')}, {results}{rate}")

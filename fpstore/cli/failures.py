@@ -37,6 +37,11 @@ def one_line(message: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
 
 
+def say(message: str, *, err: bool = True) -> None:
+    """Print one line, in which a file's name may stand."""
+    click.echo(one_line(message), err=err)
+
+
 def _status(error: Exception) -> int:
     from fpstore.errors import PlanError
     from fpstore.inputs import BadInput

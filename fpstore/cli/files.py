@@ -19,6 +19,8 @@ def new_file(path: Path, force: bool) -> Iterator[BinaryIO]:
             raise FileExistsError(errno.EEXIST, "already there; --force replaces a file", str(path))
         if not path.is_file():
             raise click.UsageError(f"{path}: found something else than a file, which --force does not replace")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the file would lie in a folder that is not there", str(path))
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "xb") as file:

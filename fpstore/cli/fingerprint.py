@@ -45,10 +45,12 @@ def command(
 ) -> None:
     """Print the fingerprint of every text of every INPUT, a tab, and its name.
 
-    The name is the path of the file, path:line, or path:record:URI. The lines come in the order in which build
+    The name is the path of the file, path:line, or path:record:URI; control characters and backslashes in it are
+    escaped by a backslash. The lines come in the order in which build
     numbers rows. A text without words has the fingerprint 0000000000000000.
     """
     from fpstore.inputs import documents
+    from fpstore.jobs.rows import field
     from fpstore.text.short import Lengths
 
     bytes_read = 0
@@ -74,7 +76,7 @@ def command(
         for names, texts in _batches(named_texts):
             fingerprints, counts = recipe.measure_many(texts, threads)
             lengths.see(counts)
-            sys.stdout.write("".join(map("{:016x}\t{}\n".format, fingerprints.tolist(), names)))
+            sys.stdout.write("".join(map("{:016x}\t{}\n".format, fingerprints.tolist(), map(field, names))))
             if bar is not None:
                 bar("reading (bytes)", bytes_read, named_texts.total_bytes)
     tell_skipped(named_texts.skipped)

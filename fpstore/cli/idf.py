@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import recipe_asked, recipe_option, text_options
@@ -57,5 +58,5 @@ def command(
         model = learner.model()
         file.write(model.to_bytes())
     tell_skipped(texts.skipped)
-    click.echo(f"{output}: {counted(model.documents, 'document')}, {counted(len(model.hashes), 'shingle')}", err=True)
-    click.echo(f"{output}: checksum {model.checksum}", err=True)
+    say(f"{output}: {counted(model.documents, 'document')}, {counted(len(model.hashes), 'shingle')}")
+    say(f"{output}: checksum {model.checksum}")

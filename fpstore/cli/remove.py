@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
 from fpstore.cli.texts import idf_option, reading_options
@@ -111,7 +112,7 @@ def command(
                     if bar is not None:
                         bar(f"{noun}s", done, None)
             tell_skipped(reader.skipped)
-        click.echo(f"{store}: removed {counted(done, noun)}, as far as they were there", err=True)
+        say(f"{store}: removed {counted(done, noun)}, as far as they were there")
         opened.settle()
 
 

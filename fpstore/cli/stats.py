@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.values import json_option, store_argument
 
 LARGEST_SLOTS = 3
@@ -46,7 +47,7 @@ def _print_fields(record: dict[str, Any], indent: str) -> None:
         if isinstance(value, dict):
             inner = [value]
         if inner is None:
-            click.echo(f"{indent}{name.ljust(width)}  {_shown(value)}")
+            say(f"{indent}{name.ljust(width)}  {_shown(value)}", err=False)
             continue
         for index, each in enumerate(inner):
             click.echo(f"{indent}{name}" if isinstance(value, dict) else f"{indent}{name} {index}")

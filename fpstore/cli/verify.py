@@ -1,41 +1,74 @@
-"""`fpstore verify`: reads everything in a store and checks it."""
+"""`fpstore verify`: reads everything in stores and checks it."""
 
+import dataclasses
+import json
 from time import perf_counter
 
 import click
 
+from fpstore.cli.failures import AT_FAULT_DATA, failure_of, one_line, say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import counted, decimal_size, store_argument
+from fpstore.cli.values import counted, decimal_size, json_option
+
+FORMAT = "fpstore.verify/1"
 
 
 @click.command(
-    short_help="Read everything in a store and check it.",
+    short_help="Read everything in stores and check it.",
     epilog="\b\nExample:\n  fpstore verify web.fps && rsync -a web.fps backup:\n",
 )
-@store_argument
-def command(store: str) -> None:
-    """Read everything in STORE and check it: exit status 1 and a line that says where for the first fault.
+@click.argument("stores", metavar="STORE...", type=click.Path(), nargs=-1, required=True)
+@json_option
+def command(stores: tuple[str, ...], as_json: bool) -> None:
+    """Read everything in each STORE and check it: exit status 1, and a line for each damaged place.
 
     Checked are the catalog, the checksum of every page, the order of the keys within and across blocks, every
     directory, that every table holds the same fingerprints, that the plan misses none, and that ids are in step. A
-    fingerprint that is in several segments is counted in each.
+    fingerprint that is in several segments is counted in each. With --json: an object for each store.
     """
+    sound = [_verify(store, as_json) for store in stores]
+    if not all(sound):
+        raise click.exceptions.Exit(AT_FAULT_DATA)
+
+
+def _verify(store: str, as_json: bool) -> bool:
     import fpstore
 
     start = perf_counter()
-    with fpstore.open(store) as opened:
-        with progress_bar() as bar:
-            opened.verify(bar)
-        seconds = perf_counter() - start
-        keys = sum(segment.key_count for segment in opened.segments)
-        tables = sum(len(segment.tables) for segment in opened.segments)
-        ids = sum(segment.record.id_count for segment in opened.segments)
-        size_bytes = sum(segment.file_bytes for segment in opened.segments)
-        stats = opened.stats()
-        rest = [counted(stats["pending"], "pending row")] if stats["pending"] else []
-        rest += [counted(stats["removals"], "removal")] if stats["removals"] else []
-        click.echo(
-            f"{store}: sound; checked {counted(keys, 'fingerprint')} in {counted(tables, 'table')}"
-            f" of {counted(len(opened.segments), 'segment')} and {counted(ids, 'id')}{', '.join(['', *rest])}:"
-            f" {decimal_size(size_bytes)} in {seconds:.2f} s, {size_bytes / 1e6 / seconds:.0f} MB/s"
-        )
+    try:
+        with fpstore.open(store) as opened, progress_bar() as bar:
+            found = opened.verify(progress=bar)
+    except (fpstore.Error, OSError) as error:
+        damage = error.damage if isinstance(error, fpstore.CorruptStore) else ()
+        message = failure_of(error).message
+        if as_json:
+            found_wrong = [dataclasses.asdict(each) for each in damage]
+            _print_json(store, {"sound": False, "error": message, "damage": found_wrong})
+        for line in [str(each) for each in damage] or [message]:
+            click.echo(f"fpstore: {one_line(line)}", err=True)
+        return False
+    seconds = perf_counter() - start
+    if as_json:
+        counts = {
+            "segment_count": found.segments,
+            "table_count": found.tables,
+            "fingerprint_count": found.fingerprints,
+            "id_count": found.ids,
+            "pending_count": found.pending,
+            "removal_count": found.removals,
+        }
+        _print_json(store, {"sound": True, **counts, "size_bytes": found.size_bytes, "damage": []})
+        return True
+    rest = [counted(found.pending, "pending row")] if found.pending else []
+    rest += [counted(found.removals, "removal")] if found.removals else []
+    say(
+        f"{store}: sound; checked {counted(found.fingerprints, 'fingerprint')} in {counted(found.tables, 'table')}"
+        f" of {counted(found.segments, 'segment')} and {counted(found.ids, 'id')}{', '.join(['', *rest])}:"
+        f" {decimal_size(found.size_bytes)} in {seconds:.2f} s, {found.size_bytes / 1e6 / seconds:.0f} MB/s",
+        err=False,
+    )
+    return True
+
+
+def _print_json(store: str, fields: dict[str, object]) -> None:
+    click.echo(json.dumps({"format": FORMAT, "path": store, **fields}))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Iterator
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def _npy_header(stream: Stream) -> tuple[np.dtype[Any], int, int]:
         # numpy refuses a header of more than 10,000 bytes; so no more than that is read.
         header = stream.reader.read(min(int.from_bytes(length, "little"), _MAX_NPY_HEADER_BYTES))
         shape, fortran_order, dtype = read_header(io.BytesIO(length + header))
-    except ValueError as error:
+    except (ValueError, SyntaxError, TypeError, TokenError, RecursionError, MemoryError) as error:
         reason = str(error).partition("\n")[0]
         raise BadInput(f"{stream.name}: found no numpy header ({reason}), expected a .npy file") from error
     if dtype.kind not in "ui" or len(shape) != 1 or fortran_order:

@@ -38,10 +38,10 @@ def cluster(
 ) -> Summary:
     """Write for each document of sources, in their order, a line of the number of its cluster, its name, a distance.
 
-    A document joins the cluster of the nearest leader within k, of several at one distance the oldest, or leads the
-    next cluster. The distance is that to the leader. update_center: compare with the bits that most of a cluster's
-    members so far have, in place of the leader; see fpstore.jobs.centers for what that does to k.
-    The rest is as for dedup.
+    A document joins the cluster of the nearest leader within k, of several at one distance that with the least
+    fingerprint, then the oldest, or leads the next cluster. The distance is that to the leader. update_center: compare
+    with the bits that most of a cluster's members so far have, in place of the leader; see fpstore.jobs.centers for
+    what that does to k. The rest is as for dedup.
     """
     started = time.monotonic()
     corpus = Corpus(sources, recipe, k, threads)

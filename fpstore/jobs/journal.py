@@ -95,6 +95,8 @@ class Job:
         for path in results:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            if not path.parent.is_dir():
+                raise FileNotFoundError(errno.ENOENT, "the file would lie in a folder that is not there", str(path))
         self.folder.mkdir(exist_ok=True)
         self._lock_fd = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         try:

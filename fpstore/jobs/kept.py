@@ -21,6 +21,7 @@ class Kept(Leaders):
         super().__init__(workplace.store, k, workplace.next_id)
         self._spool = workplace.spool
         self._checker = None if confirm is None else Checker(confirm, recipe, self._text)
+        self.looks_on = confirm is not None
         self._names: Sequence[str] = ()
         self._texts: Sequence[str] = ()
         # The texts of this batch that the spool does not have yet.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fpstore import Store
+from fpstore import Matches, Store, TooManyMatches
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
 from fpstore.types import Array, Ids, Keys
 
@@ -17,26 +17,50 @@ from fpstore.types import Array, Ids, Keys
 VERDICT = np.dtype([("id", "<u8"), ("measure", "<f8"), ("distance", "u1"), ("leads", "?")])
 
 _LATER = np.uint64((1 << 64) - 1)
+# Rows that are held of what a piece of documents is near, where one after the other is looked at. A piece near more
+# is cut in two, so that only a single document can have more than that.
+MOST_MATCHES = 1 << 20
 
 
 class Leaders:
-    """The leaders, in a store with ids that is open for writing."""
+    """The leaders, in a store with ids that is open for writing.
+
+    looks_on: whether a document may go to another than the nearest.
+    """
+
+    looks_on = False
 
     def __init__(self, store: Store, k: int, next_id: int) -> None:
         self._store = store
+        self._store.max_matches = MOST_MATCHES
         self._k = k
         self.next_id = next_id
 
     def decide(self, fingerprints: Keys) -> Array:
         """What becomes of documents, each seen as coming after those before it: VERDICT[n]; leaders are stored."""
         verdicts = np.zeros(len(fingerprints), dtype=VERDICT)
-        for start in range(0, len(fingerprints), PIECE_ROWS):
-            own = slice(start, start + PIECE_ROWS)
-            self._decide_piece(fingerprints[own], start, verdicts[own])
+        start = 0
+        while start < len(fingerprints):
+            found, count = self._near(fingerprints[start : start + PIECE_ROWS])
+            own = slice(start, start + count)
+            self._decide_piece(fingerprints[own], found, start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
             self._store.add(fingerprints[leads], verdicts["id"][leads])
             self._stored(leads.tolist(), verdicts["id"][leads].tolist())
+            start += count
         return verdicts
+
+    def _near(self, keys: Keys) -> tuple[Matches, int]:
+        """What the first of keys are near, as far as it matters, and how many of them these are."""
+        if not self.looks_on:
+            return self._store.nearest_many(keys, k=self._k), len(keys)
+        count = len(keys)
+        while count > 1:
+            try:
+                return self._store.probe_many(keys[:count], self._k, threads=1), count
+            except TooManyMatches:
+                count //= 2
+        return self._store.probe(int(keys[0]), self._k), 1
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         """The leader of a document among those it is near, the nearest first, and how alike they are.
@@ -48,9 +72,8 @@ class Leaders:
     def _stored(self, indexes: list[int], ids: list[int]) -> None:
         """These documents have become leaders."""
 
-    def _decide_piece(self, keys: Keys, start: int, verdicts: Array) -> None:
+    def _decide_piece(self, keys: Keys, found: Matches, start: int, verdicts: Array) -> None:
         """Fill in the verdicts of documents of which none is stored yet; start: the index of the first."""
-        found = self._store.probe_many(keys, self._k, threads=1)
         found_ids = np.empty(0, dtype=np.uint64) if found.id is None else found.id
         # Of the matches, then of the documents that become leaders: later than all that are stored, in their own order.
         ids = np.concatenate([found_ids, np.full(len(keys), _LATER)])

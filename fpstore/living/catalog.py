@@ -24,19 +24,17 @@ from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Record, Transaction, copy_records
 from fpstore.living.locks import WriterLock
 from fpstore.living.records import CHANGES, REMOVALS, Log, bytes_to_write, write_changes, write_removed, write_whole
-from fpstore.living.state import DATABASE, KEY, Settings, State, decode, encode, new_identity
-from fpstore.segment.entry import END_OF_NUMBERS, SegmentEntry
+from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, new_identity
+from fpstore.segment.entry import SegmentEntry
 
 FILE_NAME = locks.CATALOG_NAME
 SEGMENTS = "segments"
 ANOTHER_WRITER = "found the state of another writer, expected what this one left"
-# Above every change's number.
-END_OF_CHANGES = 2**63
 # A catalog of so many bytes, of which all but one in so many are free, is put into a smaller file.
 MIN_COMPACTED_BYTES = 1 << 20
 MOSTLY_FREE = 4
-# A writer finds so many left of every number.
-SPARE_NUMBERS = 10**6
+# Above every change's number.
+END_OF_CHANGES = 2**63
 
 
 class _Copied(NamedTuple):
@@ -113,14 +111,6 @@ def _folder_of_store(path: Path) -> Folder:
     return folder
 
 
-def _expect_room(state: State, path: Path) -> None:
-    """CorruptStore where a number is so near its end that no store comes there by being used."""
-    for name, end in (("generation", 2**63), ("next_change", 2**63), ("next_segment", END_OF_NUMBERS)):
-        found = getattr(state, name)
-        if found > end - SPARE_NUMBERS:
-            raise CorruptStore(f"{name}: found {found}, expected at most {end - SPARE_NUMBERS}", path=path)
-
-
 class Catalog:
     """An open catalog. Safe to use from several threads; a context manager; not usable after a fork.
 
@@ -159,9 +149,7 @@ class Catalog:
             undo.pop_all()
         with contextlib.ExitStack() as undo:
             undo.callback(catalog.close)
-            state = catalog.state()
-            if writable:
-                _expect_room(state, catalog._path)
+            catalog.state()
             undo.pop_all()
         return catalog
 
@@ -315,7 +303,7 @@ class Catalog:
         new = dataclasses.replace(
             old,
             settings=settings or old.settings,
-            generation=old.generation + 1,
+            generation=expect_left("generations", old.generation + 1, MAX_NUMBER),
             first_change=old.first_change if first_change is None else first_change,
             removal_records=old.removal_records if removed is None else len(removed),
             identity=identity or old.identity,
@@ -354,7 +342,8 @@ class Catalog:
         log = self.read()
         removed = log.removed or ()
         self._commit(dataclasses.replace(old, moving=True))
-        new = dataclasses.replace(old, generation=old.generation + 1, moving=False)
+        generation = expect_left("generations", old.generation + 1, MAX_NUMBER)
+        new = dataclasses.replace(old, generation=generation, moving=False)
 
         def fill(make: Any, transaction: Transaction) -> None:
             record = write_whole(new, log.changes, removed, make, transaction)
@@ -430,7 +419,7 @@ class Catalog:
             place = self._environment.database(DATABASE, transaction)
             self._expect_mine(transaction.get(KEY, db=place) or b"", transaction.id() - 1)
             work(transaction)
-            self._replace(new, transaction)
+            self._replace(new, transaction, place)
 
         try:
             self._environment.run(replace, write=True, more_bytes=more_bytes)
@@ -445,10 +434,10 @@ class Catalog:
             raise self.changed(ANOTHER_WRITER)
         self._records = (record,)
 
-    def _replace(self, state: State, transaction: Transaction) -> None:
+    def _replace(self, state: State, transaction: Transaction, place: Any) -> None:
         record = encode(state, transaction.id())
         self._records = (*(self._records or ()), record)  # where the commit fails, the file may hold this one or not
-        transaction.put(KEY, record, db=self._environment.database(DATABASE, transaction))
+        transaction.put(KEY, record, db=place)
 
     def _state_of(self, found: _Copied) -> State:
         with self._damage_named():

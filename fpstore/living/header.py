@@ -3,6 +3,7 @@
 import os
 import struct
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,9 +95,8 @@ def _checked(file_bytes: int, head: bytes) -> Header:
     expect("the page size", page_bytes, page_bytes in _PAGE_SIZES, "4096, 8192, 16384 or 32768")
     if len(head) < 2 * page_bytes:
         expect("the file's size", file_bytes, False, f"two pages of {page_bytes} or more")
-    metas = [META.unpack_from(head, page * page_bytes) for page in (0, 1)]
-    for page in (0, 1):
-        _check_meta(metas[page], page, page_bytes, file_bytes)
+    raw = [head[page * page_bytes : page * page_bytes + META.size] for page in (0, 1)]
+    metas = [_checked_meta(raw[page], page, page_bytes, file_bytes) for page in (0, 1)]
     numbers = [meta[_TRANSACTION] for meta in metas]
     # LMDB follows the newer. The older may have the roots of a commit that failed in writing that very page: LMDB then
     # puts back the transaction and the last page, not the roots.
@@ -107,10 +107,12 @@ def _checked(file_bytes: int, head: bytes) -> Header:
     taken = numbers == [0, 0] or (abs(numbers[0] - numbers[1]) == 1 and numbers[0] % 2 == 0)
     expect("the pair of transactions", numbers, taken, "an even number and an odd neighbour of it")
     used_bytes, offset = (metas[newer][_LAST_PAGE] + 1) * page_bytes, newer * page_bytes
-    return Header(file_bytes, used_bytes, page_bytes, max(numbers), offset, head[offset : offset + META.size])
+    return Header(file_bytes, used_bytes, page_bytes, max(numbers), offset, raw[newer])
 
 
-def _check_meta(meta: tuple[int, ...], page: int, page_bytes: int, file_bytes: int) -> None:
+@lru_cache(maxsize=16)  # a commit changes one of the two
+def _checked_meta(raw: bytes, page: int, page_bytes: int, file_bytes: int) -> tuple[int, ...]:
+    meta = META.unpack(raw)
     found = (meta[0], meta[2], *meta[4:7], meta[_PAGE_BYTES])
     expected = (page, _PAGE_IS_META, _LMDB_MAGIC, _LMDB_FORMAT, 0, page_bytes)
     for name, value, right in zip(_FIXED, found, expected, strict=True) if found != expected else ():
@@ -120,6 +122,7 @@ def _check_meta(meta: tuple[int, ...], page: int, page_bytes: int, file_bytes: i
     if not 1 <= last_page < file_bytes // page_bytes:
         pages = file_bytes // page_bytes - 1
         raise ValueError(f"meta page {page}, last page: found {last_page}, expected 1..{pages} in {file_bytes} bytes")
+    return meta
 
 
 def _check_roots(meta: tuple[int, ...], page: int) -> None:

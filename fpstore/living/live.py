@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fpstore._probe import IdCursor, search
+from fpstore._probe import nearest as nearest_in
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
 from fpstore.living.removals import Removals
 from fpstore.plans.permutation import Permutation
+from fpstore.query.matches import Room
+from fpstore.query.nearest import Found, Nearest, least_live, nearest
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Ids, Keys
 
@@ -70,28 +73,67 @@ class Live:
 
     # --- Of what was found ---
 
-    def search(self, queries: Keys, distance: int) -> Matched:
-        """What lives within distance of each query, a row for each of its ids."""
+    def search(self, queries: Keys, distance: int, room: Room | None = None) -> Matched:
+        """What lives within distance of each query, a row for each of its ids. TooManyMatches without room."""
         with self.segment.naming:
-            found = search(self.segment.view, queries, distance)
-            return self.with_ids(*found) if len(found[0]) else (*found, found[1] if self.has_ids else None)
+            view = self.segment.view
+            found = search(view, queries, distance, most=room.left) if room else search(view, queries, distance)
+            return self.with_ids(*found, room) if len(found[0]) else (*found, found[1] if self.has_ids else None)
+
+    def nearest(self, queries: Keys, distance: int) -> Nearest:
+        """What lives nearest to each query that is within distance of anything, with its least id."""
+        with self.segment.naming:
+            found = nearest_in(self.segment.view, queries, distance)
+            if not len(found[0]):
+                return (*found, found[1] if self.has_ids else None)
+            if not self.removals and self.segment.ids is None:
+                return (*found, None)
+
+            def find(some: Keys, bits: Array | None, fingerprints: Keys | None, keep: int) -> Found:
+                if bits is None:
+                    return found
+                return nearest_in(self.segment.view, some, distance, keep, bits, fingerprints)
+
+            return nearest(queries, find, self._least_live_ids)
 
     def has_any(self, query: Keys, distance: int) -> bool:
         """Whether anything lives within distance of the one query."""
         if self.removals:
-            return len(self.search(query, distance)[0]) > 0
+            return len(self.nearest(query, distance)[0]) > 0
         with self.segment.naming:
             return len(search(self.segment.view, query, distance, first_only=True)[0]) > 0
 
-    def with_ids(self, query: Counts, fingerprint: Keys, distance: Array) -> Matched:
-        """What was found in the segment, a row for each id, without what was removed."""
+    def with_ids(self, query: Counts, fingerprint: Keys, distance: Array, room: Room | None = None) -> Matched:
+        """What was found in the segment, a row for each id, without what was removed, for which room is taken too."""
         ids = None
-        if self.segment.ids is not None:
+        if self.segment.ids is None:
+            if room:
+                room.take(len(query))
+        else:
             with self.segment.naming:
-                counts, ids = self.segment.ids.lookup(fingerprint)
+                counts, ids = self.segment.ids.lookup(fingerprint, room.take if room else None)
             if len(ids) != len(fingerprint) or (counts != 1).any():
                 query, fingerprint, distance = (np.repeat(column, counts) for column in (query, fingerprint, distance))
         return matched_alive(self.removals, (query, fingerprint, distance, ids), self.position)
+
+    def _least_live_ids(self, found: Found) -> tuple[Array | None, Ids | None]:
+        """Which of the fingerprints found live, bool[n] or None for all, and the least live id of each, or None."""
+        ids = self.segment.ids
+        if not self.removals and ids is not None:
+            counts, least = ids.least(found[1])
+            return (None if counts.all() else counts > 0), least
+        fingerprints, place = np.unique(found[1], return_inverse=True)
+        lives = ~self.removals.fingerprints_masked(fingerprints, self.position)
+        if ids is None:
+            return lives[place], None
+        firsts, counts = ids.ranges(fingerprints)
+        counts[~lives] = 0
+
+        def live(some: Ids) -> Array:
+            return ~self.removals.ids_masked(some, self.position)
+
+        lives, least = least_live(firsts, counts, ids.values, live)
+        return lives[place], least[place]
 
     @property
     def has_ids(self) -> bool:

@@ -23,6 +23,7 @@ from fpstore.building.rows import write_rows
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.live import Live, Matched, alive, matched_alive
+from fpstore.living.mending import sound_parts
 from fpstore.living.merge import live_pairs, merge_segments
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings, State
@@ -31,10 +32,11 @@ from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
-from fpstore.query.matches import Matches
+from fpstore.query.matches import Matches, Room
+from fpstore.query.nearest import IDS_AT_ONCE, Found, Nearest, nearest, nearest_of
 from fpstore.query.pairs import segment_joins
 from fpstore.segment.reader import Segment
-from fpstore.types import Ids, Keys
+from fpstore.types import Array, Ids, Keys
 
 # Below this a batch is looked up without asking what the other way would cost.
 MIN_STREAMED = 1000
@@ -77,26 +79,37 @@ class Snapshot:
 
     # --- Searching ---
 
-    def search(self, queries: Keys, distance: int, first_query: int = 0) -> Matches:
-        """Every live fingerprint within distance of each query, a row for each of its ids."""
-        if self._is_plain_without_ids and not first_query:  # a single query should not pay for what follows
+    def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
+        """Every live fingerprint within distance of each query, a row for each of its ids.
+
+        TooManyMatches where these, or those that were removed, are more than there is room for.
+        """
+        if self._is_plain_without_ids and room is None:  # a single query should not pay for what follows
             segment = self.parts[0].segment
             with segment.naming:
                 return Matches(*search(segment.view, queries, distance), None)
-        found = [part.search(queries, distance) for part in self.parts]
-        return self._matches(found, queries, distance, first_query, "probe")
+        found = [part.search(queries, distance, room) for part in self.parts]
+        return self._matches(found, queries, distance, first_query, "probe", room)
 
-    def stream(self, queries: Keys, distance: int, run: Callable[..., Any]) -> Matches:
+    def stream(self, queries: Keys, distance: int, run: Callable[..., Any], room: Room) -> Matches:
         """What search returns, found by reading all keys past the queries where that costs less."""
         found = []
         for part in self.parts:
             if self._streams(part, len(queries)):
                 with part.segment.naming:
-                    columns = batch.stream(part.segment, queries, distance, run)
-                found.append(part.with_ids(*columns))
+                    columns = batch.stream(part.segment, queries, distance, run, room.left)
+                found.append(part.with_ids(*columns, room))
             else:
-                found.append(part.search(queries, distance))
-        return self._matches(found, queries, distance, 0, "stream")
+                found.append(part.search(queries, distance, room))
+        return self._matches(found, queries, distance, 0, "stream", room)
+
+    def nearest(self, queries: Keys, distance: int) -> Matches:
+        """Of what search returns, the first row of each query; however much that is, it takes memory for these rows."""
+        found = [part.nearest(queries, distance) for part in self.parts]
+        if self.pending_end:
+            found.append(self._nearest_pending(queries, distance))
+        found = [columns for columns in found if len(columns[0])]
+        return Matches(*nearest_of(found)) if found else Matches(*_together([], self.settings.ids))
 
     def is_large(self, query_count: int) -> bool:
         """Whether a batch of so many queries is large against one of the segments."""
@@ -106,22 +119,56 @@ class Snapshot:
         """Whether a live fingerprint is within distance of the one query."""
         if any(part.has_any(query, distance) for part in self.parts):
             return True
-        return self.pending_end > 0 and len(self._search_pending(query, distance)[0]) > 0
+        return self.pending_end > 0 and len(self._nearest_pending(query, distance)[0]) > 0
 
     def _streams(self, part: Live, query_count: int) -> bool:
         looked_up = query_count * planner.predict(self.plan, part.segment.key_count).nanoseconds
         return batch.streaming_nanoseconds(part.segment, query_count) < looked_up
 
-    def _search_pending(self, queries: Keys, distance: int) -> Matched:
+    def _search_pending(self, queries: Keys, distance: int, room: Room | None) -> Matched:
         """What is pending and lives; not in the order of an answer."""
-        query, fingerprint, bits, ids, positions = self.pending.search(queries, distance, self.pending_end)
+        most = room.left if room else 0
+        query, fingerprint, bits, ids, positions = self.pending.search(queries, distance, self.pending_end, most)
+        if room:
+            room.take(len(query))
         return matched_alive(self.removals, (query, fingerprint, bits, ids), positions)
 
-    def _matches(self, found: list[Matched], queries: Keys, distance: int, first_query: int, method: str) -> Matches:
+    def _nearest_pending(self, queries: Keys, distance: int) -> Nearest:
+        """The nearest of what is pending and lives, with its least id."""
+        end = self.pending_end
+        found = self.pending.nearest(queries, distance, end)
+        if not len(found[0]):
+            return (*found[:3], found[1] if self.settings.ids else None)
+
+        def find(some: Keys, bits: Array | None, fingerprints: Keys | None, keep: int) -> Found:
+            return found if bits is None else self.pending.nearest(some, distance, end, keep, bits, fingerprints)
+
+        return nearest(queries, find, self._least_live_ids)
+
+    def _least_live_ids(self, found: Found) -> tuple[Array | None, Ids | None]:
+        """Which of the pending fingerprints found live, bool[n] or None, and the least live id of each, or None."""
+        _, fingerprint, _, entry = found
+        entries, first, place = np.unique(entry, return_index=True, return_inverse=True)
+        if not self.removals:
+            return None, self.pending.least_ids(entries, self.pending_end)[place] if self.settings.ids else None
+        fingerprints, lives = fingerprint[first], np.zeros(len(entries), dtype=bool)
+        least = np.full(len(entries), (1 << 64) - 1, dtype=np.uint64) if self.settings.ids else None
+        for which, ids, positions in self.pending.walk(entries, self.pending_end, IDS_AT_ONCE):
+            kept = alive(self.removals, fingerprints[which], ids, positions)
+            if kept is not None:
+                which, ids = which[kept], None if ids is None else ids[kept]
+            lives[which] = True
+            if least is not None and ids is not None:
+                np.minimum.at(least, which, ids)
+        return lives[place], None if least is None else least[place]
+
+    def _matches(
+        self, found: list[Matched], queries: Keys, distance: int, first_query: int, method: str, room: Room | None
+    ) -> Matches:
         found = [columns for columns in found if len(columns[0])]
         ordered = len(found) == 1
         if self.pending_end:
-            columns = self._search_pending(queries, distance)
+            columns = self._search_pending(queries, distance, room)
             if len(columns[0]):
                 found.append(columns)
                 ordered = False
@@ -139,15 +186,16 @@ class Snapshot:
         for temporary files.
         """
         with contextlib.ExitStack() as stack:
-            segment = self.parts[0].segment if self.is_plain else self._merged(stack)
+            parts = stack.enter_context(sound_parts(self.parts, self.plan))
+            segment = parts[0].segment if self.is_plain else self._merged(parts, stack)
             if segment is not None:
                 with segment.naming:
                     yield from segment_joins(segment, distance, memory_bytes)
 
-    def _merged(self, stack: contextlib.ExitStack) -> Segment | None:
+    def _merged(self, sound: Sequence[Live], stack: contextlib.ExitStack) -> Segment | None:
         """A segment of all that is live, for as long as the stack lasts; None where nothing is."""
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fpstore-")))
-        parts = list(self.parts)
+        parts = list(sound)
         keys, ids = self.pending_rows()
         if len(keys):
             path = folder / "00000001.fpseg"
@@ -171,12 +219,17 @@ class Snapshot:
         return keys[kept], None if ids is None else ids[kept]
 
     def rows(self) -> Iterator[tuple[Keys, Ids | None]]:
-        """Every live fingerprint once for each id, in the order of table 0: uint64[m], and uint64[m] or None."""
+        """Every live fingerprint once for each id, in the order of table 0: uint64[m], and uint64[m] or None.
+
+        Reads all pages that it needs before the first row: what they lack is taken from other tables, with a warning.
+        Raises CorruptStore, before the first row, where these lack it too.
+        """
         first = Permutation(self.plan.tables[0].prefix_mask)
         keys, ids = self.pending_rows()
         keys = first.apply(keys)
-        for columns in live_pairs(self.parts, each_once([keys] if ids is None else [keys, ids])):
-            yield first.invert(columns[0]), columns[1] if len(columns) == 2 else None
+        with sound_parts(self.parts, self.plan, 1) as parts:
+            for columns in live_pairs(parts, each_once([keys] if ids is None else [keys, ids])):
+                yield first.invert(columns[0]), columns[1] if len(columns) == 2 else None
 
     @functools.cached_property
     def key_count(self) -> int:

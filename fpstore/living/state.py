@@ -12,12 +12,14 @@ import struct
 from typing import Any
 
 from fpstore._codec import crc32c
-from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of, shown, wrong
-from fpstore.errors import UnsupportedVersion
+from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of
+from fpstore.errors import Error, UnsupportedVersion
 from fpstore.format import CODECS, KEY_BITS
-from fpstore.segment.entry import END_OF_NUMBERS, SegmentEntry
+from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry
 
 RECORD_VERSION = 3
+# The last number of a change, and of a generation.
+MAX_NUMBER = 2**63 - 1
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
 DATABASE = b"state"
 KEY = b"state"
@@ -81,22 +83,33 @@ class State:
             identified = isinstance(value, str) and re.fullmatch(r"[0-9a-f]{32}", value, re.ASCII)
             expect(name, value, bool(identified), "32 hexadecimal digits")
         expect("moving", self.moving, isinstance(self.moving, bool), "true or false")
-        expect_integer("generation", self.generation, 1, 2**63 - 1)
+        expect_integer("generation", self.generation, 1, MAX_NUMBER)
         numbers = [entry.number for entry in (*self.segments, *self.strays)]
         expect("segments", numbers, len(set(numbers)) == len(numbers), "each of them once")
         # A name is never given to a second file.
-        expect_integer("next_segment", self.next_segment, max(numbers, default=0) + 1, END_OF_NUMBERS)
-        expect_integer("next_change", self.next_change, 1, 2**63 - 1)
+        expect_integer("next_segment", self.next_segment, max(numbers, default=0) + 1, MAX_SEGMENT + 1)
+        expect_integer("next_change", self.next_change, 1, MAX_NUMBER)
         expect_integer("first_change", self.first_change, 1, self.next_change)
         expect_integer("removal_records", self.removal_records, 0, 2**32)
         latest = max((entry.position for entry in self.segments), default=1)
         expect_integer("the latest position of a segment", latest, 1, self.next_change)
 
+    @functools.cached_property
+    def text_around(self) -> tuple[str, str, str]:
+        """As JSON, what additions do not change; made once, as it is written with every one of them."""
+        segments, strays = (",".join([entry.text for entry in entries]) for entries in (self.segments, self.strays))
+        return (
+            f'{{"first_change":{self.first_change},"generation":{self.generation},"identity":"{self.identity}",',
+            f'"next_segment":{self.next_segment},"origin":"{self.origin}","removal_records":{self.removal_records},'
+            f'"segments":[{segments}],"settings":{self.settings.text},"strays":[{strays}],',
+            f'"version":{RECORD_VERSION}}}',
+        )
+
     def after(self, changes: int) -> "State":
         """This state when so many changes more are in the log."""
         following = object.__new__(State)  # dataclasses.replace would look at all the rest again, with every addition
-        following.__dict__.update(self.__dict__, next_change=self.next_change + changes, moving=False)
-        expect_integer("next_change", following.next_change, self.next_change, 2**63 - 1)
+        next_change = expect_left("changes", self.next_change + changes, MAX_NUMBER)
+        following.__dict__.update(self.__dict__, next_change=next_change, moving=False)
         return following
 
     def follows(self, earlier: "State") -> bool:
@@ -106,16 +119,22 @@ class State:
         return self.origin == earlier.origin and all(one >= other for one, other in zip(mine, before, strict=True))
 
 
+def expect_left(what: str, number: int, most: int) -> int:
+    """The number, which is the next of its kind. Error where there are no more such numbers."""
+    if number > most:
+        raise Error(
+            f"the store is full: found {what} up to number {most}, the last there is; copy its rows to a new one"
+        )
+    return number
+
+
 def encode(state: State, transaction: int) -> bytes:
     """The record of state, bound to its place and to the number of the transaction that writes it."""
-    parts: dict[str, object] = {**vars(state), "transaction": transaction, "version": RECORD_VERSION}
-    parts["settings"] = state.settings.text
-    parts["moving"] = "true" if state.moving else "false"
-    for name in ("identity", "origin"):
-        parts[name] = f'"{parts[name]}"'
-    for name, entries in (("segments", state.segments), ("strays", state.strays)):
-        parts[name] = f"[{','.join([entry.text for entry in entries])}]"
-    text = ("{" + ",".join(f'"{name}":{parts[name]}' for name in sorted(parts)) + "}").encode("ascii")
+    head, middle, end = state.text_around
+    moving = "true" if state.moving else "false"
+    text = (
+        f'{head}"moving":{moving},"next_change":{state.next_change},{middle}"transaction":{transaction},{end}'.encode()
+    )
     return struct.pack("<I", _checksum(text)) + text
 
 
@@ -125,7 +144,10 @@ def decode(record: bytes, transaction: int) -> State:
     if len(record) < 4 or struct.unpack_from("<I", record)[0] != _checksum(text):
         raise ValueError(f"the state, {len(record)} bytes, does not match its checksum")
     fields = _parse(text)
-    _expect_version(fields.pop("version", None))
+    version = fields.pop("version", None)
+    expect_integer("the version of the state", version, 0, 2**32)  # 2.0 equals 2, and True equals 1
+    if version != RECORD_VERSION:
+        raise UnsupportedVersion.of("the version of the state", version, RECORD_VERSION)
     expect_integer("the transaction that wrote the state", fields.get("transaction"), transaction, transaction)
     for name in ("segments", "strays"):
         entries = fields.get(name)
@@ -138,15 +160,6 @@ def decode(record: bytes, transaction: int) -> State:
 def new_identity() -> str:
     """One that no other store has."""
     return secrets.token_hex(16)
-
-
-def _expect_version(found: object) -> None:
-    if isinstance(found, int) and not isinstance(found, bool) and found == RECORD_VERSION:
-        return
-    if isinstance(found, int) and not isinstance(found, bool) and 0 < found < 2**32:
-        age = "a newer" if found > RECORD_VERSION else "an older"
-        raise UnsupportedVersion(f"made by {age} fpstore (state version {found}, this one reads {RECORD_VERSION})")
-    raise ValueError(wrong("the version of the state", shown(found), RECORD_VERSION))
 
 
 def _checksum(text: bytes) -> int:

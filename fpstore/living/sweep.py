@@ -9,11 +9,18 @@ import warnings
 from collections.abc import Collection, Sequence
 
 from fpstore.disk import Folder, Place
-from fpstore.errors import CorruptStore
+from fpstore.errors import CorruptStore, StoreWarning
 from fpstore.living.catalog import Catalog
 from fpstore.living.environment import remove_unfinished
-from fpstore.living.state import State
-from fpstore.segment.entry import SegmentEntry, is_segment_name, is_unpublished_name, segment_name, unpublished_name
+from fpstore.living.state import State, expect_left
+from fpstore.segment.entry import (
+    MAX_SEGMENT,
+    SegmentEntry,
+    is_segment_name,
+    is_unpublished_name,
+    segment_name,
+    unpublished_name,
+)
 from fpstore.segment.files import footer_crc
 
 # Where what is not this store's goes.
@@ -21,8 +28,9 @@ ASIDE = "aside"
 
 
 def unpublished_place(catalog: Catalog, number: int, identity: str) -> Place:
-    """Where the segment of this number is written, until name_segment gives it its name."""
-    return Place(catalog.segments, unpublished_name(segment_name(number), identity))
+    """Where the segment of this number is written, until name_segment gives it its name. Error for one too many."""
+    name = segment_name(expect_left("segments", number, MAX_SEGMENT))
+    return Place(catalog.segments, unpublished_name(name, identity))
 
 
 def name_segment(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[SegmentEntry]:
@@ -97,5 +105,6 @@ def _set_aside(catalog: Catalog, names: Sequence[str]) -> None:
         segments.sync()
         warnings.warn(
             f"{folder.path}: found segments that its catalog never named, {', '.join(names)}; moved to {aside.path}",
+            StoreWarning,
             stacklevel=2,
         )

@@ -20,6 +20,7 @@ from fpstore.living import changes
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.live import Live
+from fpstore.living.mending import sound_parts
 from fpstore.living.merge import merge_segments, pass_count
 from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
@@ -101,7 +102,7 @@ class Writer:
                         snapshot = snapshot.extended([change], snapshot.state)
                     piece = slice(start, min(start + size, len(keys)))
                     piece_ids = None if ids is None else ids[piece]
-                    found = snapshot.search(keys[piece], distance)
+                    found = snapshot.nearest(keys[piece], distance)
                     parts.append(additions.decide(keys[piece], piece_ids, found, distance))
                     new[piece] = parts[-1].stored
                     columns = _columns(keys[piece], piece_ids, parts[-1].stored)
@@ -330,7 +331,8 @@ class Writer:
                 old = named[part.segment.path.name]
                 inputs.append(open_part(place.folder, old, plan, settings, snapshot.removals))
                 stack.callback(inputs[-1].segment.close)
-            entry = merge_segments(place, inputs, settings.codec, plan, settings.ids, advance=advance)
+            sound = stack.enter_context(sound_parts(inputs, plan))
+            entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance)
             if entry is not None:
                 entry = dataclasses.replace(entry, position=snapshot.state.next_change)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)

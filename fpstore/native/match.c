@@ -1,8 +1,32 @@
 #include "match.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#define MIN_KEEP_ROOM 1024
+
 int match_order(const void *a, const void *b) {
     const Match *left = a, *right = b;
     if (left->query != right->query) return left->query < right->query ? -1 : 1;
     if (left->distance != right->distance) return left->distance < right->distance ? -1 : 1;
     return left->fingerprint < right->fingerprint ? -1 : left->fingerprint > right->fingerprint;
+}
+
+uint64_t match_keep(void *matches, uint64_t count, size_t bytes, uint64_t keep) {
+    char *at = matches;
+    uint64_t kept = 0, of_query = 0;
+    if (count > 1) qsort(matches, count, bytes, match_order);
+    for (uint64_t i = 0; i < count; i++) {
+        const Match *match = (const Match *)(at + i * bytes);
+        of_query = i > 0 && match->query == ((const Match *)(at + (kept - 1) * bytes))->query ? of_query + 1 : 1;
+        if (of_query > keep) continue;
+        if (kept < i) memcpy(at + kept * bytes, match, bytes);
+        kept++;
+    }
+    return kept;
+}
+
+uint64_t match_keep_room(uint64_t query_count, uint64_t keep) {
+    uint64_t room = 2 * query_count * keep;
+    return room > MIN_KEEP_ROOM ? room : MIN_KEEP_ROOM;
 }

@@ -2,6 +2,7 @@
 #ifndef FPSTORE_MATCH_H
 #define FPSTORE_MATCH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -12,5 +13,12 @@ typedef struct {
 
 /* For qsort(): by query, distance and fingerprint. */
 int match_order(const void *a, const void *b);
+
+/* Of records of `bytes` each that begin with a Match, put in order, the first `keep` of every query come to the front;
+   how many these are. */
+uint64_t match_keep(void *matches, uint64_t count, size_t bytes, uint64_t keep);
+
+/* How many records are collected before match_keep is called for: several times what it leaves of so many queries. */
+uint64_t match_keep_room(uint64_t query_count, uint64_t keep);
 
 #endif

@@ -27,10 +27,6 @@ uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *
 
 void pending_copy(Pending *pending, const Pending *source, uint32_t count) { kernels.copy(pending, source, count); }
 
-Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count) {
-    return kernels.search(search, queries, count);
-}
-
 /* How many of the numbers below 2^bits have exactly `ones` bits set; bits is at most 31. */
 static uint32_t choose(unsigned bits, unsigned ones) {
     uint64_t result = 1;
@@ -129,7 +125,24 @@ Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *fli
     return OK;
 }
 
+/* The newest row of an entry that belongs to the answer; 0 where the entry is younger than that. */
+static uint32_t pending_first_row(const Pending *pending, const Entry *entry, uint32_t end) {
+    uint32_t number = __atomic_load_n(&entry->newest_row, __ATOMIC_ACQUIRE);
+    while (number > end) number = pending_row(pending, number)->next;
+    return number;
+}
+
 Status pending_add_match(PendingSearch *search, uint32_t query, const Entry *entry, unsigned distance) {
+    Match match = {entry->key, query, distance};
+    if (search->after != NULL && match_order(&match, &search->after[query]) <= 0) return OK;
+    if (search->keep != 0) {
+        /* One that is too young would take the place of another. */
+        if (pending_first_row(search->pending, entry, search->end) == 0) return OK;
+        if (search->match_count == search->keep_room)
+            search->match_count =
+                match_keep(search->matches, search->match_count, sizeof *search->matches, search->keep);
+    }
+    if (search->match_most != 0 && search->match_count == search->match_most) return TOO_MANY;
     if (search->match_count == search->match_room) {
         uint64_t room = search->match_room ? 2 * search->match_room : 16;
         PendingMatch *matches = realloc(search->matches, room * sizeof *matches);
@@ -138,20 +151,14 @@ Status pending_add_match(PendingSearch *search, uint32_t query, const Entry *ent
         search->match_room = room;
     }
     __builtin_prefetch(pending_row(search->pending, __atomic_load_n(&entry->newest_row, __ATOMIC_RELAXED)));
-    search->matches[search->match_count++] = (PendingMatch){{entry->key, query, distance}, entry};
+    search->matches[search->match_count++] = (PendingMatch){match, entry};
     return OK;
 }
 
-/* The newest row of an entry that belongs to the answer; 0 where the entry is younger than that. */
-static uint32_t pending_first_row(const PendingSearch *search, const Entry *entry) {
-    uint32_t number = __atomic_load_n(&entry->newest_row, __ATOMIC_ACQUIRE);
-    while (number > search->end) number = pending_row(search->pending, number)->next;
-    return number;
-}
-
-void pending_count_rows(PendingSearch *search) {
+/* How many rows the matches have. */
+static void pending_count_rows(PendingSearch *search) {
     for (uint64_t i = 0; i < search->match_count; i++) {
-        uint32_t number = pending_first_row(search, search->matches[i].entry);
+        uint32_t number = pending_first_row(search->pending, search->matches[i].entry, search->end);
         for (; number != 0; number = pending_row(search->pending, number)->next) search->row_count++;
     }
 }
@@ -161,7 +168,7 @@ void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerp
     uint64_t filled = 0;
     for (uint64_t i = 0; i < search->match_count; i++) {
         const PendingMatch *found = &search->matches[i];
-        for (uint32_t number = pending_first_row(search, found->entry); number != 0; filled++) {
+        for (uint32_t number = pending_first_row(search->pending, found->entry, search->end); number != 0; filled++) {
             const Row *row = pending_row(search->pending, number);
             query[filled] = found->match.query;
             fingerprint[filled] = found->match.fingerprint;
@@ -171,6 +178,38 @@ void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerp
             number = row->next;
         }
     }
+}
+
+uint64_t pending_walk_rows(const Pending *pending, const uint32_t *entries, uint64_t count, uint32_t end,
+                           PendingWalk *walk, uint64_t room, int64_t *which, uint64_t *ids, uint64_t *positions) {
+    uint64_t filled = 0;
+    while (filled < room && walk->index < count) {
+        if (walk->row == 0) walk->row = pending_first_row(pending, pending_entry(pending, entries[walk->index]), end);
+        for (; walk->row != 0 && filled < room; filled++) {
+            const Row *row = pending_row(pending, walk->row);
+            which[filled] = (int64_t)walk->index;
+            positions[filled] = row->position;
+            if (ids != NULL) ids[filled] = row->id[0];
+            walk->row = row->next;
+        }
+        if (walk->row == 0) walk->index++;
+    }
+    return filled;
+}
+
+void pending_least_ids(const Pending *pending, const uint32_t *entries, uint64_t count, uint32_t end, uint64_t *ids) {
+    for (uint64_t i = 0; i < count; i++) {
+        const Row *row = pending_row(pending, pending_first_row(pending, pending_entry(pending, entries[i]), end));
+        ids[i] = row->id[0];
+        while (row->next != 0) {
+            row = pending_row(pending, row->next);
+            if (row->id[0] < ids[i]) ids[i] = row->id[0];
+        }
+    }
+}
+
+uint32_t pending_entry_number(const Pending *pending, const PendingMatch *match) {
+    return (uint32_t)((uint64_t)((const char *)match->entry - pending->entries) / pending->entry_bytes);
 }
 
 void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
@@ -200,3 +239,15 @@ uint64_t pending_probes(const Pending *pending, unsigned distance) {
 }
 
 uint32_t pending_count(const Pending *pending) { return __atomic_load_n(&pending->count, __ATOMIC_ACQUIRE); }
+
+Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count) {
+    Status status = kernels.search(search, queries, count);
+    if (status != OK) return status;
+    if (search->keep != 0) {
+        search->match_count = match_keep(search->matches, search->match_count, sizeof *search->matches, search->keep);
+        return OK;
+    }
+    if (search->match_count > 1) qsort(search->matches, search->match_count, sizeof *search->matches, match_order);
+    pending_count_rows(search);
+    return OK;
+}

@@ -70,6 +70,10 @@ typedef struct {
     uint32_t end; /* rows numbered up to it belong to the answer */
     PendingMatch *matches;
     uint64_t match_count, match_room, row_count;
+    uint64_t match_most; /* how many the caller takes: TOO_MANY where there are more; 0 for any number */
+    uint64_t keep;       /* of each query the nearest so many, and their rows are not counted; 0 for all */
+    uint64_t keep_room;  /* match_keep_room of the queries */
+    const Match *after;  /* for each query, what its matches come after in the order of answers; NULL for all */
     PendingCursor cursors[2 * PENDING_CURSORS];
     unsigned live; /* cursors[0..live) stand at entries */
 } PendingSearch;
@@ -124,13 +128,28 @@ Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t c
 void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
                   uint64_t *positions);
 
+/* Where a walk over the rows of entries[0..count) stands: at `row` of entries[index], or at its newest for 0. */
+typedef struct {
+    uint64_t index;
+    uint32_t row;
+} PendingWalk;
+
+/* Up to `room` more rows numbered up to `end`, and of which of the entries each is; fewer only where those are all. */
+uint64_t pending_walk_rows(const Pending *pending, const uint32_t *entries, uint64_t count, uint32_t end,
+                           PendingWalk *walk, uint64_t room, int64_t *which, uint64_t *ids, uint64_t *positions);
+
+/* The least id of each entry's rows up to `end`; for an index with ids. Every entry has such a row. */
+void pending_least_ids(const Pending *pending, const uint32_t *entries, uint64_t count, uint32_t end, uint64_t *ids);
+
+/* The number of an entry that a search has found. */
+uint32_t pending_entry_number(const Pending *pending, const PendingMatch *match);
+
 /* Rows [first, end), counted from 0. */
 void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
                   uint64_t *positions);
 
-/* For the kernels: one match more, and how many rows the matches have. */
+/* For the kernels: one match more. */
 Status pending_add_match(PendingSearch *search, uint32_t query, const Entry *entry, unsigned distance);
-void pending_count_rows(PendingSearch *search);
 
 /* How many buckets a query looks into; 2^32 where the patterns were left out. */
 uint64_t pending_probes(const Pending *pending, unsigned distance);

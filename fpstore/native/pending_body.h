@@ -152,14 +152,10 @@ static Status KERNEL(pending_scan)(PendingSearch *search, const uint64_t *querie
     return OK;
 }
 
-/* Search for queries[0..count). Matches go to search->matches in the order of answers. */
+/* Search for queries[0..count). Matches go to search->matches in no order. */
 Status KERNEL(pending_search)(PendingSearch *search, const uint64_t *queries, uint64_t count) {
     uint32_t entry_count = __atomic_load_n(&search->pending->entry_count, __ATOMIC_ACQUIRE);
-    Status status = pending_probes(search->pending, search->distance) * PENDING_SCAN_ENTRIES > entry_count
-                        ? KERNEL(pending_scan)(search, queries, count, entry_count)
-                        : KERNEL(pending_probe)(search, queries, count);
-    if (status != OK) return status;
-    if (search->match_count > 1) qsort(search->matches, search->match_count, sizeof *search->matches, match_order);
-    pending_count_rows(search);
-    return OK;
+    return pending_probes(search->pending, search->distance) * PENDING_SCAN_ENTRIES > entry_count
+               ? KERNEL(pending_scan)(search, queries, count, entry_count)
+               : KERNEL(pending_probe)(search, queries, count);
 }

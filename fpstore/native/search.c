@@ -21,7 +21,13 @@ void search_choose(InstructionSet set) {
 CHOSEN_AT_LOAD(search_choose)
 
 Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned distance) {
-    if (search->match_count == search->match_limit) return BAD_BLOCK;
+    Match match = {fingerprint, query, distance};
+    if (search->found_count == search->match_limit) return BAD_BLOCK;
+    search->found_count++;
+    if (search->after != NULL && match_order(&match, &search->after[query]) <= 0) return OK;
+    if (search->keep != 0 && search->match_count == search->keep_room)
+        search->match_count = match_keep(search->matches, search->match_count, sizeof match, search->keep);
+    if (search->match_most != 0 && search->match_count == search->match_most) return TOO_MANY;
     if (search->match_count == search->match_room) {
         uint64_t room = search->match_room ? 2 * search->match_room : 16;
         Match *matches = realloc(search->matches, room * sizeof *matches);
@@ -29,13 +35,16 @@ Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned
         search->matches = matches;
         search->match_room = room;
     }
-    search->matches[search->match_count++] = (Match){fingerprint, query, distance};
+    search->matches[search->match_count++] = match;
     search->done = search->first_only;
     return OK;
 }
 
 Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
-    return kernels.run(search, queries, count, first_index);
+    Status status = kernels.run(search, queries, count, first_index);
+    if (status == OK && search->keep != 0)
+        search->match_count = match_keep(search->matches, search->match_count, sizeof(Match), search->keep);
+    return status;
 }
 
 uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance) {

@@ -29,7 +29,12 @@ typedef struct {
 
     Match *matches;
     uint64_t match_count, match_room;
+    uint64_t found_count; /* matches met so far, those that were not kept too */
     uint64_t match_limit; /* what a sound file cannot exceed: a hostile one may hold a key any number of times */
+    uint64_t match_most;  /* how many the caller takes: TOO_MANY where there are more; 0 for any number */
+    uint64_t keep;        /* of each query the nearest so many, in order; 0 for all, in no order */
+    uint64_t keep_room;   /* match_keep_room of the queries */
+    const Match *after; /* for each query, what its matches come after in the order of answers; NULL for all of them */
     uint64_t blocks_scanned;
 
     SlotProbe slots[BATCH_SLOTS];
@@ -40,7 +45,7 @@ typedef struct {
     unsigned waiting_count;
 } Search;
 
-/* Search for queries[0..count), which are numbered from first_index on. Matches go to search->matches in no order. */
+/* Search for queries[0..count), which are numbered from first_index on. Matches go to search->matches. */
 Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index);
 
 /* How many of keys are within `distance` of query. */

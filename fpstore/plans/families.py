@@ -119,6 +119,17 @@ def named(name: str, k: int) -> Plan:
     return plan
 
 
+def of_tables(tables: Iterable[TablePlan]) -> Plan:
+    """The plan that has just these tables of 64-bit fingerprints, for the largest k at which it misses nothing."""
+    chosen = tuple(tables)
+    bands = _refinement(KEY_BITS, tuple(table.prefix_mask for table in chosen))
+    plan = Plan("of these tables", 0, bands, chosen)
+    plan.prove()
+    while plan.k < KEY_BITS and (larger := replace(plan, k=plan.k + 1)).missed() is None:
+        plan = larger
+    return plan
+
+
 def _every_bit(key_bits: int) -> int:
     return (1 << key_bits) - 1
 

@@ -154,9 +154,10 @@ def choose(n: int, k: int, aim: str | float) -> Plan:
     """The plan for n fingerprints and distance k that serves the aim best, proven.
 
     - "size": the fewest bytes, unless that takes SIZE_SLOWDOWN times as long as the fastest plan;
-    - "balanced": the fastest with at most one table more than "size" has;
+    - "balanced": the fastest in slots of SMALL with at most one table more than "size" has;
     - "speed": the fastest of at most SPEED_BYTES_PER_KEY, or the smallest nearly as fast;
-    - a number: the same for at most so many bytes per fingerprint; PlanError when there is none.
+    - a number: the same for at most so many bytes per fingerprint, or NEGLIGIBLE_FILE_BYTES; PlanError when there is
+      none.
 
     Ties go to fewer bytes, then to the name. Fewer than MIN_PLANNED_KEYS are expected to become that many. Raises
     ValueError for another aim, and for n or k out of range.

@@ -11,6 +11,7 @@ import numpy as np
 
 from fpstore._pairs import Queries
 from fpstore.plans.permutation import Permutation
+from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.query.pairs import load_windows, window_flips
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Keys
@@ -29,9 +30,17 @@ def streaming_nanoseconds(segment: Segment, query_count: int) -> float:
 
 
 def stream(
-    segment: Segment, queries: Keys, distance: int, run: Callable[..., Iterable[Array]] = map
+    segment: Segment,
+    queries: Keys,
+    distance: int,
+    run: Callable[..., Iterable[Array]] = map,
+    most: int = MAX_MATCHES,
 ) -> tuple[Counts, Keys, Array]:
-    """What `_probe.search` returns, found by streaming; run: `Threads.map`, to stream several pieces at once."""
+    """What `_probe.search` returns, found by streaming; run: `Threads.map`, to stream several pieces at once.
+
+    TooManyMatches for more than most.
+    """
+    room = Room(len(queries), most)
     order = np.argsort(queries)
     distinct = queries[order]
     first_of_run = np.concatenate([np.ones(min(1, len(distinct)), dtype=bool), distinct[1:] != distinct[:-1]])
@@ -40,13 +49,16 @@ def stream(
     tables = range(len(segment.tables))
     pieces = [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index))]
     rows = np.concatenate(
-        [np.empty((0, 3), dtype=np.uint64), *run(lambda piece: _stream_piece(segment, piece, keys, distance), pieces)]
+        [
+            np.empty((0, 3), dtype=np.uint64),
+            *run(lambda piece: _stream_piece(segment, piece, keys, distance, room), pieces),
+        ]
     )
     rows = rows[np.lexsort((rows[:, 1], rows[:, 2], rows[:, 0]))]
-    return _by_query(rows, distinct, np.flatnonzero(first_of_run), order)
+    return _by_query(rows, distinct, np.flatnonzero(first_of_run), order, most)
 
 
-def _by_query(rows: Array, distinct: Keys, first_of_run: Array, order: Array) -> tuple[Counts, Keys, Array]:
+def _by_query(rows: Array, distinct: Keys, first_of_run: Array, order: Array, most: int) -> tuple[Counts, Keys, Array]:
     """Rows of distinct queries, sorted, as rows of the queries they stand for, in the order of a probe's answer.
 
     first_of_run: where the run of each distinct query starts in order, which names the queries.
@@ -54,6 +66,7 @@ def _by_query(rows: Array, distinct: Keys, first_of_run: Array, order: Array) ->
     of_row = np.searchsorted(distinct, rows[:, 0])
     bounds = np.append(first_of_run, len(order))
     repeats = bounds[of_row + 1] - bounds[of_row]
+    Room(len(order), most).take(int(repeats.sum()))
     # Row i once for each query of its run: the j-th copy is that of query order[start of the run + j].
     copy = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
     query = order[np.repeat(bounds[of_row], repeats) + copy]
@@ -62,7 +75,7 @@ def _by_query(rows: Array, distinct: Keys, first_of_run: Array, order: Array) ->
     return query[by_query], rows[by_query, 1], rows[by_query, 2].astype(np.uint8)
 
 
-def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys], distance: int) -> Array:
+def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys], distance: int, room: Room) -> Array:
     """The matches of one chunk of one table: uint64[m, 3], query, stored fingerprint, distance."""
     index, chunk = piece
     split_bits = _split_bits(segment, index)
@@ -74,6 +87,7 @@ def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys],
         join = Queries(segment.view, index, left, keys, distance, mask)
         while not join.done:
             found.append(np.column_stack(join.next()))
+            room.take(len(found[-1]))
     return np.concatenate(found)
 
 

@@ -1,12 +1,39 @@
 """The answer of a probe: columns, and records when it is walked."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fpstore.errors import TooManyMatches
 from fpstore.types import Array, Counts, Ids, Keys
+
+# Rows of one answer of probe_many, of 25 bytes each; while they are put in order it takes a few times as much.
+MAX_MATCHES = 1 << 26
+
+
+class Room:
+    """How many rows more the answer to some queries may have, whichever of several threads finds them."""
+
+    def __init__(self, queries: int, most: int = MAX_MATCHES) -> None:
+        self._queries = queries
+        self._most = most
+        self._taken = 0
+        self._lock = threading.Lock()
+
+    @property
+    def left(self) -> int:
+        """How many more; 1 where there are none, as 0 stands for any number where it is handed on."""
+        return max(1, self._most - self._taken)
+
+    def take(self, rows: int) -> None:
+        """There will be so many more. TooManyMatches, before they are made, where that is too many."""
+        with self._lock:
+            self._taken += rows
+        if self._taken > self._most:
+            raise TooManyMatches.found(self._queries, self._taken, self._most)
 
 
 class Match(NamedTuple):

@@ -14,8 +14,8 @@ import numpy as np
 from fpstore import format as layout
 from fpstore.format import FENCE, LINE, line_widths
 from fpstore.plans.permutation import Permutation
+from fpstore.segment.fields import read_records, slots_of
 from fpstore.segment.reader import Segment
-from fpstore.segment.verify import read_records, slots_of
 from fpstore.types import Array, Counts
 
 RecordType = np.dtype[np.void]

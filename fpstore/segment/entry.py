@@ -7,7 +7,7 @@ import re
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of
 
 # A segment's number has eight digits.
-END_OF_NUMBERS = 10**8
+MAX_SEGMENT = 10**8 - 1
 _NAME = re.compile(r"[0-9]{8}\.fpseg", re.ASCII)
 
 

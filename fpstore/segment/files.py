@@ -1,5 +1,6 @@
 """Files of segments: a new one with a checksum for each page, an old one's footer and mapping, one read back whole."""
 
+import errno
 import mmap
 import os
 from pathlib import Path
@@ -137,6 +138,22 @@ def map_file(fd: int, file_bytes: int) -> mmap.mmap:
         raise CorruptStore(f"shorter than the {file_bytes} bytes that it had when it was opened") from None
     mapped.madvise(mmap.MADV_RANDOM)
     return mapped
+
+
+def read_readable(fd: int, offset: int, length: int, unread: list[int]) -> bytes:
+    """Bytes of a file, zeros for the pages that its disk does not give back; their numbers are added to unread."""
+    try:
+        data = os.pread(fd, length, offset)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        if length > layout.PAGE_BYTES:
+            starts = range(offset, offset + length, layout.PAGE_BYTES)
+            pieces = (read_readable(fd, at, min(layout.PAGE_BYTES, offset + length - at), unread) for at in starts)
+            return b"".join(pieces)
+        unread.append(offset // layout.PAGE_BYTES)
+        data = b""
+    return data + bytes(length - len(data))
 
 
 def _read_at(fd: int, offset: int, length: int) -> bytes:

@@ -15,7 +15,7 @@ from fpstore import format as layout
 from fpstore.errors import CorruptStore
 from fpstore.format import TableRecord
 from fpstore.huffman import canonical_codes
-from fpstore.segment.crowding import crowding_warnings
+from fpstore.segment.crowding import crowding_warnings, largest_slots
 from fpstore.segment.reader import Segment
 from fpstore.segment.table import CodecCost, codec_costs, leading_bit_histogram
 from fpstore.types import Keys, Progress
@@ -274,12 +274,19 @@ def combine(reports: Sequence[SegmentReport]) -> Report:
     return Report(keys, ids, table_count, sum((report.sizes for report in reports), Sizes()), tuple(reports))
 
 
-def stats(segment: Segment) -> dict[str, Any]:
-    """What the records of a segment say, as plain values; takes no time, whatever the size."""
+def stats(segment: Segment, largest_count: int = 0) -> dict[str, Any]:
+    """What the records of a segment say, as plain values; takes no time, whatever the size.
+
+    largest_count: so many of the fullest slots of each table are named, and crowded ones warned of, which reads the
+    directories.
+    """
     with segment.naming:
         sizes = Sizes.of(segment)
     records = enumerate(segment.tables)
     tables = [_record_json(index, record) | {"bytes": Sizes.of(segment, index).total} for index, record in records]
+    for index, table in enumerate(tables if largest_count else []):
+        table["largest_slots"] = [slot.to_json() for slot in largest_slots(segment, index, largest_count)]
+    warnings = {"warnings": list(crowding_warnings(segment))} if largest_count else {}
     return {
         "segment": segment.path.name,
         "codec": layout.CODECS[segment.tables[0].codec],
@@ -289,6 +296,7 @@ def stats(segment: Segment) -> dict[str, Any]:
         "bytes": sizes.named(GROUPS),
         "bits_per_fingerprint": _each(8 * sizes.total, segment.key_count),
         "tables": tables,
+        **warnings,
     }
 
 

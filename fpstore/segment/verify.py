@@ -1,29 +1,26 @@
-"""Reads everything of one segment and names the first thing in it that is wrong.
+"""Reads everything of one segment and names what is wrong in it: every damaged page, and the first fault of each part.
 
 What passes is exactly what a writer that follows docs/format.md would have written. The checksums hold, every table
 decodes to the same set of fingerprints, every bit of a payload belongs to one block, and the ids agree with table 0.
 Works in pieces: the memory it takes does not grow with the segment.
 """
 
-import mmap
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from fpstore import format as layout
-from fpstore._codec import crc32c, page_checksums
-from fpstore.checks import wrong
-from fpstore.errors import CorruptStore
-from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Footer, TableRecord, line_flags, line_widths
+from fpstore.errors import CorruptStore, Damage, corrupt
+from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Region, TableRecord, line_flags, line_widths
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
+from fpstore.segment.fields import read_bits, read_packed, read_records, slots_of
+from fpstore.segment.pages import STEP_BYTES, PageDamage, check_pages, fault, near
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Keys, Progress
 
-# Bytes whose checksums fill one page of checksums: a step of the first pass.
-STEP_BYTES = layout.PAGE_BYTES // layout.CRC_BYTES * layout.PAGE_BYTES
 # A piece of a table: a call or two of the decoder, few enough bytes for the second-level cache.
 PIECE_KEYS = 1 << 17
 PIECE_LINES = 1 << 12
@@ -31,35 +28,53 @@ PIECE_FENCES = 1 << 14
 PIECE_BITS = 1 << 20  # of the id groups: whole samples
 PIECE_IDS = 1 << 17
 MIX_KEYS = 1 << 14
+ID_REGIONS = ("ranks", "id groups", "group samples", "id values")
 
 
 def verify_segment(segment: Segment, plan: Plan, progress: Progress | None = None) -> None:
-    """Read the whole segment; raise CorruptStore, with file, place, found and expected, at the first thing wrong.
+    """Read the whole segment; raise CorruptStore, with file, place, found and expected, where anything is wrong.
 
-    plan: what the tables must be. Pages are read again, also those that a probe has checked before. progress gets
-    the phases "verify checksums" (bytes), "verify tables" (keys, every table counted) and "verify ids" (ids).
+    The error's damage lists every damaged page, runs of them as one, and of what lies in no damaged page the first
+    fault of each table, of the padding and of the ids. plan: what the tables must be. Pages are read again, also those
+    that a probe has checked before. progress gets the phases "verify checksums" (bytes), "verify tables" (keys, every
+    table counted) and "verify ids" (ids).
     """
     advance = progress or (lambda phase, done, total: None)
-    with segment.naming:
-        _check_bytes(segment, advance)
-        _check_plan(segment, plan)
-        _check_zeros(segment)
-        _check_tables(segment, advance)
-        if segment.record.id_kind != layout.ID_KIND_NONE:
-            _check_ids(segment, advance)
+    damage = _Damage()
+    known: list[PageDamage] = []
+    if damage.passes(lambda: known.append(check_pages(segment, advance))):
+        pages = known[0]
+        damage.found += pages.damage
+        if damage.passes(lambda: _check_plan(segment, plan)):
+            damage.passes(lambda: _check_zeros(segment, pages))
+            _check_tables(segment, pages, damage, advance)
+            if segment.ids is not None and _are_spared(segment, pages, ID_REGIONS):
+                damage.passes(lambda: _check_ids(segment, advance))
+    if damage.found:
+        raise corrupt([replace(each, segment=str(segment.path)) for each in damage.found])
 
 
-def read_records(segment: Segment, kind: np.dtype[np.void], offset: int, first: int, count: int) -> Array:
-    """Records of dtype LINE or FENCE from a region at offset, a copy; their pages need not have been checked."""
-    data = segment.read(offset + first * kind.itemsize, count * kind.itemsize)
-    return np.frombuffer(data, dtype=kind)
+class _Damage:
+    """What was found so far."""
+
+    def __init__(self) -> None:
+        self.found: list[Damage] = []
+
+    def passes(self, check: Callable[[], object]) -> bool:
+        """Whether a check raises nothing; what it raises is noted."""
+        try:
+            check()
+        except CorruptStore as error:
+            # Of what the decoder refuses there is the line only, which may be told of many places.
+            found = error.damage or (Damage("", error.args[0], "", ""),)
+            self.found += [each for each in found if each not in self.found]
+            return False
+        return True
 
 
-def slots_of(keys: Keys, slot_bits: int) -> Counts:
-    """The slot of each key: int64[n]."""
-    if slot_bits == 0:
-        return np.zeros(len(keys), dtype=np.int64)
-    return (keys >> np.uint64(layout.KEY_BITS - slot_bits)).view(np.int64)
+def _are_spared(segment: Segment, pages: PageDamage, names: tuple[str, ...], table: int | None = None) -> bool:
+    regions = (region for region in segment.regions() if region.name in names and region.table == table)
+    return all(pages.spares(region) for region in regions)
 
 
 def _first(wrong: Array) -> int | None:
@@ -67,77 +82,26 @@ def _first(wrong: Array) -> int | None:
     return int(wrong.argmax()) if wrong.any() else None
 
 
-def _fault(where: str, found: object, expected: object) -> CorruptStore:
-    return CorruptStore(wrong(where, str(found), expected))
-
-
-def _check_bytes(segment: Segment, advance: Progress) -> None:
-    """The file is as long as it was, and all of it is covered by checksums that hold."""
-    size = segment.size_now()
-    if size != segment.file_bytes:
-        raise _fault("file", f"{size} bytes", f"{segment.file_bytes} as when it was opened")
-    footer = Footer.unpack(segment.read(segment.footer.footer_offset, layout.FOOTER_BYTES), size)
-    roots = segment.read(footer.roots_offset, footer.footer_offset - footer.roots_offset)
-    _check_crc("roots", crc32c(roots), footer.roots_crc)
-    for step, root in enumerate(np.frombuffer(roots, dtype="<u4").tolist()):
-        offset = footer.checksums_offset + step * layout.PAGE_BYTES
-        sums = segment.read(offset, min(layout.PAGE_BYTES, footer.roots_offset - offset))
-        _check_crc(f"checksums, page at byte {offset}", crc32c(sums), root)
-        start = step * STEP_BYTES
-        end = min(start + STEP_BYTES, footer.checksums_offset)
-        with _near(segment, start, end):
-            found = page_checksums(segment.read(start, end - start))
-        expected = np.frombuffer(sums, dtype="<u4")
-        if (page := _first(found != expected)) is not None:
-            offset = start + page * layout.PAGE_BYTES
-            _check_crc(f"{_name_page(segment, offset)}, page at byte {offset}", found[page], expected[page])
-        advance("verify checksums", end, footer.checksums_offset)
-
-
-def _check_crc(where: str, found: int, expected: int) -> None:
-    if found != expected:
-        raise _fault(f"{where}, checksum", f"{found:#010x}", f"{expected:#010x}")
-
-
-def _name_page(segment: Segment, offset: int) -> str:
-    """The region that a page begins in."""
-    region = next(region for region in segment.regions() if offset < region.offset + region.bytes)
-    return region.name if region.table is None else f"table {region.table} {region.name}"
-
-
-@contextmanager
-def _near(segment: Segment, start: int, end: int) -> Iterator[None]:
-    """Bytes [start, end) are read once, now.
-
-    The segment is mapped for random access, which would read a cold file page by page; and the pages touched would
-    count as this process's memory.
-    """
-    start = start // mmap.PAGESIZE * mmap.PAGESIZE
-    if start < end:
-        segment.read_ahead(start, end)
-    yield
-    if start < end:
-        segment.forget(start, end)
-
-
 def _check_plan(segment: Segment, plan: Plan) -> None:
     if len(segment.tables) != len(plan.tables):
-        raise _fault("summary", f"{len(segment.tables)} tables", f"{len(plan.tables)} of plan {plan.name}")
+        raise fault("summary", f"{len(segment.tables)} tables", f"{len(plan.tables)} of plan {plan.name}")
     for index, (record, table) in enumerate(zip(segment.tables, plan.tables, strict=True)):
         found = f"prefix mask {record.prefix_mask:016x}, {record.flips} flips"
         expected = f"prefix mask {table.prefix_mask:016x}, {table.flips} flips"
         if found != expected:
-            raise _fault(f"table {index}", found, f"{expected} of plan {plan.name}")
+            raise fault(f"table {index}", found, f"{expected} of plan {plan.name}")
 
 
-def _check_zeros(segment: Segment) -> None:
+def _check_zeros(segment: Segment, pages: PageDamage) -> None:
     """Between the regions, and after the last bit of a bit stream in its last byte, there are zeros only."""
-    for region in (region for region in segment.regions() if region.name == "padding"):
+    for region in segment.regions():
+        if region.name != "padding" or not pages.spares(region):
+            continue
         for offset in range(region.offset, region.offset + region.bytes, STEP_BYTES):
             length = min(STEP_BYTES, region.offset + region.bytes - offset)
             found = np.frombuffer(segment.read(offset, length), dtype=np.uint8)
             if (index := _first(found != 0)) is not None:
-                raise _fault(f"padding, byte {offset + index}", f"{found[index]:#04x}", 0)
+                raise fault(f"padding, byte {offset + index}", f"{found[index]:#04x}", 0)
     record, rank_count = segment.record, (1 << segment.tables[0].slot_bits) + 1
     bit_streams = [(f"table {i} payload", t.payload_offset, t.payload_bits) for i, t in enumerate(segment.tables)]
     if record.id_kind != layout.ID_KIND_NONE:
@@ -146,25 +110,34 @@ def _check_zeros(segment: Segment) -> None:
     if record.id_kind == layout.ID_KIND_MANY:
         bit_streams.append(("id groups", record.groups_offset, record.key_count + record.id_count))
     for name, offset, bits in bit_streams:
-        last = segment.read(offset + bits // 8, 1)[0] >> bits % 8 if bits % 8 else 0
+        byte = Region(name, None, offset + bits // 8, 1)
+        last = segment.read(byte.offset, 1)[0] >> bits % 8 if bits % 8 and pages.spares(byte) else 0
         if last:
-            raise _fault(f"{name}, bits after the last", f"{last:#x}", 0)
+            raise fault(f"{name}, bits after the last", f"{last:#x}", 0)
 
 
-def _check_tables(segment: Segment, advance: Progress) -> None:
-    """Every table by itself, and that all hold the same fingerprints."""
+def _check_tables(segment: Segment, pages: PageDamage, damage: _Damage, advance: Progress) -> None:
+    """Every table by itself, and that all hold the same fingerprints; those in damaged pages are left out."""
     seeds = secrets.randbits(64), secrets.randbits(64)
     total = segment.key_count * len(segment.tables)
-    expected = None
+    expected, first = None, 0
     for index in range(len(segment.tables)):
-        _DirectoryCheck(segment, index).run()
-        table = _KeyCheck(segment, index, seeds)
-        for done in table.run():
-            advance("verify tables", index * segment.key_count + done, total)
-        if index == 0:
-            expected = table.sums.values
+        if not _are_spared(segment, pages, ("payload", "directory", "fences"), index):
+            continue
+        ranked = index == 0 and segment.ids is not None and _are_spared(segment, pages, ("ranks",))
+        table = _KeyCheck(segment, index, seeds, ranked)
+
+        def check(index: int = index, table: _KeyCheck = table) -> None:
+            _DirectoryCheck(segment, index).run()
+            for done in table.run():
+                advance("verify tables", index * segment.key_count + done, total)
+
+        if not damage.passes(check):
+            continue
+        if expected is None:
+            expected, first = table.sums.values, index
         elif table.sums.values != expected:
-            raise _fault(f"table {index}", "another set of fingerprints", "that of table 0")
+            damage.found.append(Damage("", f"table {index}", "another set of fingerprints", f"that of table {first}"))
 
 
 class _Fences:
@@ -199,7 +172,7 @@ class _Fences:
         if (index := _first(backwards)) is not None:
             before = int(keys[index - 1]) if index else self._last_key
             where = f"table {self._table}, fence {self._read + index}"
-            raise _fault(f"{where}, last key", f"{keys[index]:016x}", f"above {before:016x}")
+            raise fault(f"{where}, last key", f"{keys[index]:016x}", f"above {before:016x}")
         self._last_key, self._waiting = int(keys[-1]), fences
         self._read += count
 
@@ -224,7 +197,7 @@ class _Table:
 
     def fault(self, where: str, found: object, expected: object) -> CorruptStore:
         """The error to raise."""
-        return _fault(f"table {self.index}, {where}", found, expected)
+        return fault(f"table {self.index}, {where}", found, expected)
 
 
 class _DirectoryCheck(_Table):
@@ -332,8 +305,10 @@ def _mix(numbers: Keys, scratch: Keys, seed: np.uint64, shifts: tuple[int, ...],
 class _KeyCheck(_Table):
     """The keys of a table whose directory has been checked, and their number in each slot."""
 
-    def __init__(self, segment: Segment, index: int, seeds: tuple[int, int]) -> None:
+    def __init__(self, segment: Segment, index: int, seeds: tuple[int, int], ranked: bool) -> None:
+        """ranked: the ranks are held against its keys."""
         super().__init__(segment, index)
+        self._ranked = ranked
         self.sums = _SetSum(seeds)
         self._key_count = 0
         self._permutation = Permutation(self.record.prefix_mask)
@@ -344,13 +319,13 @@ class _KeyCheck(_Table):
         """Raise CorruptStore at the first thing wrong; yields the number of keys done."""
         for first_slot, lines in self.lines():
             keys_before = self._key_count
-            with _near(self.segment, *self._payload_of(lines)):
+            with near(self.segment, *self._payload_of(lines)):
                 counts = self._count_keys(first_slot, min(self.slots - first_slot, len(lines) * layout.GROUP_SLOTS))
-            if self.index == 0 and self.segment.record.id_kind != layout.ID_KIND_NONE:
+            if self._ranked:
                 self._check_ranks(first_slot, keys_before + np.concatenate([[0], np.cumsum(counts)]))
             yield self._key_count
         if self._key_count != self.segment.key_count:
-            raise _fault(f"table {self.index}", f"{self._key_count} keys", self.segment.key_count)
+            raise fault(f"table {self.index}", f"{self._key_count} keys", self.segment.key_count)
 
     def _payload_of(self, lines: Array) -> tuple[int, int]:
         """The bytes [start, end) of the file that hold the blocks of these lines, less the first line's fenced ones."""
@@ -392,23 +367,9 @@ class _KeyCheck(_Table):
 
     def _check_ranks(self, first_slot: int, expected: Counts) -> None:
         record = self.segment.record
-        found = _unpack(self.segment, record.ranks_offset, record.rank_width, first_slot, len(expected))
+        found = read_packed(self.segment, record.ranks_offset, record.rank_width, first_slot, len(expected))
         if (slot := _first(found != expected.astype(np.uint64))) is not None:
-            raise _fault(f"ranks, slot {first_slot + slot}", found[slot], expected[slot])
-
-
-def _unpack(segment: Segment, offset: int, width: int, first: int, count: int) -> Keys:
-    """Fields [first, first + count) of the packed stream at offset: uint64[count]."""
-    first_byte = first * width // 64 * 8
-    end_byte = -(-(first + count) * width // 8)
-    data = segment.read(offset + first_byte, end_byte - first_byte)
-    words = np.frombuffer(data + bytes(16 + -len(data) % 8), dtype="<u8")
-    bits = np.arange(count, dtype=np.int64) * width + (first * width - first_byte * 8)
-    at, shift = bits >> 6, (bits & 63).astype(np.uint64)
-    # In two steps, as a shift by 64 is none.
-    values: Keys = words[at + 1] << np.uint64(1) << (np.uint64(63) - shift)
-    values |= words[at] >> shift
-    return values & np.uint64((1 << width) - 1)
+            raise fault(f"ranks, slot {first_slot + slot}", found[slot], expected[slot])
 
 
 def _check_ids(segment: Segment, advance: Progress) -> None:
@@ -417,18 +378,18 @@ def _check_ids(segment: Segment, advance: Progress) -> None:
     least, most, done = (1 << 64) - 1, 0, 0
     packed = record.values_offset, record.id_width
     firsts = range(0, record.id_count, PIECE_IDS)
-    singles = (_unpack(segment, *packed, first, min(PIECE_IDS, record.id_count - first)) for first in firsts)
+    singles = (read_packed(segment, *packed, first, min(PIECE_IDS, record.id_count - first)) for first in firsts)
     for values in _grouped_ids(segment) if record.id_kind == layout.ID_KIND_MANY else singles:
         least, most, done = min(least, int(values.min())), max(most, int(values.max())), done + len(values)
         advance("verify ids", done, record.id_count)
     if not record.id_count:
         return
     if least != 0:
-        raise _fault("id values, the smallest", f"id_base + {least}", "id_base")
+        raise fault("id values, the smallest", f"id_base + {least}", "id_base")
     if most.bit_length() != record.id_width:
-        raise _fault("id values, id_width", record.id_width, f"{most.bit_length()} for {most}")
+        raise fault("id values, id_width", record.id_width, f"{most.bit_length()} for {most}")
     if record.id_base + most > (1 << 64) - 1:
-        raise _fault("id values, the largest", record.id_base + most, "below 2^64")
+        raise fault("id values, the largest", record.id_base + most, "below 2^64")
 
 
 def _grouped_ids(segment: Segment) -> Iterator[Keys]:
@@ -438,10 +399,9 @@ def _grouped_ids(segment: Segment) -> Iterator[Keys]:
     ones, zeros, last_zero, last_value = 0, 0, -2, np.uint64(0)
     for first in range(0, bit_count, PIECE_BITS):
         count = min(PIECE_BITS, bit_count - first)
-        data = segment.read(record.groups_offset + first // 8, -(-count // 8))
-        bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), bitorder="little", count=count)
+        bits = read_bits(segment, record.groups_offset, first, count)
         if first == 0 and not bits[0]:
-            raise _fault("id groups, the first bit", 0, 1)
+            raise fault("id groups, the first bit", 0, 1)
         ones_here = np.append(bits, np.zeros(-count % layout.SAMPLE_BITS, dtype=np.uint8))
         ones_here = ones_here.reshape(-1, layout.SAMPLE_BITS).sum(axis=1, dtype=np.int64)
         _check_samples(segment, first // layout.SAMPLE_BITS, ones + np.cumsum(ones_here) - ones_here)
@@ -451,15 +411,15 @@ def _grouped_ids(segment: Segment) -> Iterator[Keys]:
             break  # there are too few ones then
         if not len(at):
             continue
-        values = _unpack(segment, record.values_offset, record.id_width, zeros, len(at))
+        values = read_packed(segment, record.values_offset, record.id_width, zeros, len(at))
         before = np.concatenate([[last_value], values[:-1]])
         same_group = np.diff(first + at, prepend=last_zero) == 1
         if (index := _first(same_group & (values <= before))) is not None:
-            raise _fault(f"id values, value {zeros + index}", values[index], f"above {before[index]}")
+            raise fault(f"id values, value {zeros + index}", values[index], f"above {before[index]}")
         zeros, last_zero, last_value = zeros + len(at), first + int(at[-1]), values[-1]
         yield values
     if ones != record.key_count:
-        raise _fault("id groups", "another number of ones", f"{record.key_count} in {bit_count} bits")
+        raise fault("id groups", "another number of ones", f"{record.key_count} in {bit_count} bits")
     _check_samples(segment, -(-bit_count // layout.SAMPLE_BITS), np.array([ones]))
 
 
@@ -467,4 +427,4 @@ def _check_samples(segment: Segment, first: int, expected: Counts) -> None:
     offset = segment.record.samples_offset + first * layout.SAMPLE_BYTES
     found = np.frombuffer(segment.read(offset, len(expected) * layout.SAMPLE_BYTES), dtype="<u8")
     if (index := _first(found != expected.astype(np.uint64))) is not None:
-        raise _fault(f"group samples, sample {first + index}", found[index], expected[index])
+        raise fault(f"group samples, sample {first + index}", found[index], expected[index])

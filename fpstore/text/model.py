@@ -68,8 +68,8 @@ class Model:
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "idf model") -> Model:
         """The model that to_bytes wrote; name: of the file, for messages. Raises CorruptStore for anything else."""
+        _expect(name, "first bytes", data[: len(MAGIC)].hex(" "), MAGIC.hex(" "))
         plain, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-        _expect(name, "first bytes", plain[: len(MAGIC)], MAGIC)
         _expect(name, "checksum", digest.hex(), hashlib.sha256(plain).hexdigest())
         start = len(MAGIC) + _LENGTH.size
         (length,) = _LENGTH.unpack(plain[len(MAGIC) : start].ljust(_LENGTH.size, b"\0"))

@@ -249,8 +249,8 @@ def _check_type(name: str, value: object) -> None:
 def _check_version(version: int) -> None:
     if version == VERSION:
         return
-    advice = "a later fpstore reads it" if version > VERSION else "build again, from the documents"
-    raise UnsupportedVersion(f"recipe version: found {version}, expected {VERSION}; {advice}")
+    error = UnsupportedVersion.of("recipe version", version, VERSION)
+    raise error if version > VERSION else UnsupportedVersion(f"{error}; build again, from the documents")
 
 
 def _check_idf(weights: str, checksum: str) -> None:

@@ -1,0 +1,50 @@
+"""`fpstore recover`: a store made of what is sound in a damaged one."""
+
+import click
+
+from fpstore.cli.failures import AT_FAULT_DATA, one_line
+from fpstore.cli.progress import progress_bar
+from fpstore.cli.values import counted, store_argument
+
+
+@click.command(
+    short_help="Make a store of what is sound in a damaged one.",
+    epilog="\b\nExample:\n  fpstore recover web.fps mended.fps\n",
+)
+@store_argument
+@click.argument("new", metavar="NEW", type=click.Path())
+def command(store: str, new: str) -> None:
+    """Make the store NEW, where nothing may be, of what is sound in STORE, which is never changed.
+
+    Every table holds every fingerprint, so one is lost only where all tables are damaged. Exit status 1 if anything is
+    lost. Standard output then has a line for each fingerprint that has lost all its ids, with "lost", or may have lost
+    some, with "partial". Standard error says what was damaged, how much is there and how much is lost.
+    """
+    import fpstore
+
+    with progress_bar() as bar:
+        found = fpstore.recover(store, new, progress=bar)
+    for word, fingerprints in (("lost", found.without_ids), ("partial", found.partial)):
+        for fingerprint in fingerprints:
+            click.echo(f"{fingerprint:016x}\t{word}")
+    for damage in found.damage:
+        _tell(f"damaged: {damage}")
+    for sentence in found.unknown:
+        _tell(f"not known: {sentence}")
+    _tell(f"{new}: {counted(found.fingerprints, 'fingerprint')} in {counted(found.rows, 'row')}")
+    if found.complete:
+        _tell("nothing is lost")
+        return
+    lost = [
+        counted(found.fingerprints_lost, "fingerprint"),
+        counted(found.ids_lost, "id"),
+        counted(found.log_records_lost, "record") + " of the log",
+        counted(found.removals_lost, "record") + " of older removals",
+        counted(found.segments_lost, "segment") + " as a whole",
+    ]
+    _tell(f"lost: {', '.join(each for each in lost if not each.startswith('0 ')) or 'what is not known'}")
+    raise click.exceptions.Exit(AT_FAULT_DATA)
+
+
+def _tell(line: str) -> None:
+    click.echo(f"fpstore: {one_line(line)}", err=True)

@@ -1,0 +1,43 @@
+"""Reads everything of one state of a store and checks it: how much that was, or every place that is damaged."""
+
+from dataclasses import dataclass
+
+from fpstore.errors import CorruptStore, Damage, corrupt
+from fpstore.living.snapshot import Snapshot
+from fpstore.segment.verify import verify_segment
+from fpstore.types import Progress
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was read and found sound. A fingerprint that is in several segments is counted in each."""
+
+    segments: int
+    tables: int
+    fingerprints: int
+    ids: int
+    pending: int
+    removals: int
+    size_bytes: int
+
+
+def verify_snapshot(snapshot: Snapshot, progress: Progress | None = None) -> Verified:
+    """Read every segment. Raises CorruptStore whose damage lists every damaged place of all of them."""
+    damage: list[Damage] = []
+    for part in snapshot.parts:
+        try:
+            verify_segment(part.segment, snapshot.plan, progress)
+        except CorruptStore as error:
+            damage += error.damage
+    if damage:
+        raise corrupt(damage)
+    segments = [part.segment for part in snapshot.parts]
+    return Verified(
+        segments=len(segments),
+        tables=sum(len(segment.tables) for segment in segments),
+        fingerprints=sum(segment.key_count for segment in segments),
+        ids=sum(segment.record.id_count for segment in segments),
+        pending=snapshot.pending_end,
+        removals=len(snapshot.removals),
+        size_bytes=sum(segment.file_bytes for segment in segments),
+    )

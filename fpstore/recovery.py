@@ -1,0 +1,276 @@
+"""Makes a store of whatever is sound in a damaged one, which is only read, and says exactly what was lost.
+
+Fingerprints come from whichever tables have them, ids by their ranks, recent rows and removals from the log. All of it
+becomes one segment of the new store. What cannot be counted of the loss is said in words.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from fpstore._probe import search
+from fpstore.creation import rebuild_store
+from fpstore.disk import Folder
+from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike
+from fpstore.format import CODECS, ID_KIND_NONE
+from fpstore.living import changes
+from fpstore.living.catalog import SEGMENTS
+from fpstore.living.live import alive
+from fpstore.living.locks import CATALOG_NAME, no_writer
+from fpstore.living.remains import Remains, read_remains
+from fpstore.living.removals import Removals
+from fpstore.living.state import Settings
+from fpstore.plans.families import of_tables
+from fpstore.plans.plan import Plan, TablePlan
+from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.files import read_readable
+from fpstore.segment.reader import Segment
+from fpstore.segment.salvage import Salvaged, salvage
+from fpstore.segment.wreck import Wreck
+from fpstore.types import Array, Ids, Keys, Progress
+
+_NO_IDS = "found ids, expected none as in the store"
+NO_KEYS: Keys = np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What a recovery has made, and what it could not.
+
+    fingerprints, rows: of the new store. fingerprints_lost, ids_lost: by the counts of the segments; what was removed,
+    or is in another segment too, may be among them, so no more than that is lost. segments_lost: those of which nothing
+    could be read; where the catalog says how much they held it is counted above. log_records_lost: additions and
+    removals that were in no segment yet, up to 8,000 rows each. removals_lost: records of older removals; what they
+    removed may be back. without_ids: fingerprints that count as lost because no id of theirs is left. partial: those
+    that are there and may lack ids. unknown: what else may be lost, a sentence each. damage: every place that was found
+    damaged, whether it cost anything or not.
+    """
+
+    fingerprints: int
+    rows: int
+    fingerprints_lost: int
+    ids_lost: int
+    segments_lost: int
+    log_records_lost: int
+    removals_lost: int
+    without_ids: tuple[int, ...]
+    partial: tuple[int, ...]
+    unknown: tuple[str, ...]
+    damage: tuple[Damage, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was lost."""
+        counts = (self.fingerprints_lost, self.ids_lost, self.segments_lost, self.log_records_lost, self.removals_lost)
+        return not any(counts) and not self.unknown
+
+
+def recover(path: PathLike, new: PathLike, *, progress: Progress | None = None) -> Recovered:
+    """Make a store at new, where nothing may be, of what is sound in the store at path, which is never changed.
+
+    Raises FileNotFoundError; NotAStore where path is no store; FileExistsError; StoreLocked while the store has a
+    writer; CorruptStore where neither its catalog nor any segment tells what it was.
+    """
+    target = Path(new)
+    if target.is_symlink() or target.exists():
+        raise FileExistsError(errno.EEXIST, "already there", str(target))
+    with _opened(Path(path)) as folder, no_writer(folder):
+        return _Recovery(folder, progress or (lambda phase, done, total: None)).run(target)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Folder]:
+    try:
+        folder = Folder.open(path)
+    except NotADirectoryError:
+        raise NotAStore("a file, expected the folder of a store", path=path) from None
+    with folder:
+        if not {CATALOG_NAME, SEGMENTS} & {*folder.names()}:
+            raise NotAStore(f"found neither {CATALOG_NAME} nor {SEGMENTS}, expected the folder of a store", path=path)
+        yield folder
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A segment: its file, what the catalog says of it, and the change up to which it is resolved."""
+
+    path: Path
+    entry: SegmentEntry | None
+    position: int
+
+
+@dataclass
+class _Losses:
+    """What was found so far."""
+
+    fingerprints: int = 0
+    ids: int = 0
+    segments: int = 0
+    bare: list[Keys] = field(default_factory=list)
+    partial: list[Keys] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)
+
+
+class _Recovery:
+    """One store on its way to another."""
+
+    def __init__(self, folder: Folder, progress: Progress) -> None:
+        self._folder = folder
+        self._progress = progress
+        self._losses = _Losses()
+        self._remains = self._read_catalog()
+        self._removals = _removals_of(self._remains)
+        self._parts = self._find_parts()
+        self._plan, self._settings = self._find_settings()
+
+    def run(self, new: Path) -> Recovered:
+        """Make the new store."""
+        entry = rebuild_store(new, self._rows, self._settings, self._plan, self._progress)
+        losses, remains = self._losses, self._remains
+        bare = np.unique(np.concatenate([NO_KEYS, *losses.bare]))
+        stored = _stored(new / SEGMENTS / entry.name, bare)
+        partial = np.unique(np.concatenate([bare[stored], *losses.partial]))
+        return Recovered(
+            fingerprints=entry.key_count,
+            rows=entry.id_count if self._settings.ids else entry.key_count,
+            fingerprints_lost=losses.fingerprints + int(np.count_nonzero(~stored)),
+            ids_lost=losses.ids,
+            segments_lost=losses.segments,
+            log_records_lost=remains.changes_lost,
+            removals_lost=remains.removals_lost,
+            without_ids=tuple(bare[~stored].tolist()),
+            partial=tuple(partial.tolist()),
+            unknown=tuple(losses.unknown),
+            damage=tuple(losses.damage),
+        )
+
+    # --- What the store was ---
+
+    def _read_catalog(self) -> Remains:
+        path = str(self._folder.path / CATALOG_NAME)
+        try:
+            fd = self._folder.open_file(CATALOG_NAME)
+        except (FileNotFoundError, CorruptStore):
+            self._losses.damage.append(Damage(path, "catalog", "none", "a file"))
+            return Remains(None, False)
+        try:
+            remains = read_remains(read_readable(fd, 0, os.fstat(fd).st_size, []))
+        finally:
+            os.close(fd)
+        if remains.state is None:
+            self._losses.damage.append(Damage(path, "catalog", "no state of the store", "one"))
+        for name, found, lost in (
+            ("log", len(remains.changes), remains.changes_lost),
+            ("older removals", len(remains.removed), remains.removals_lost),
+        ):
+            if lost:
+                self._losses.damage.append(Damage(path, name, f"{found} sound records", str(found + lost)))
+        return remains
+
+    def _find_parts(self) -> list[_Part]:
+        folder, state = self._folder.path / SEGMENTS, self._remains.state
+        named = {} if state is None else {entry.name: entry for entry in state.segments}
+        parts = [_Part(folder / name, entry, entry.position) for name, entry in named.items()]
+        if self._remains.is_newest and state is not None:
+            return parts
+        # Segments that nobody names may be later ones, or such as were replaced.
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            others = sorted(name for name in os.listdir(folder) if name.endswith(".fpseg") and name not in named)
+            position = 1 if state is None else state.next_change
+            parts += [_Part(folder / name, None, position) for name in others]
+        if state is None:
+            self._losses.unknown.append(
+                "the catalog is gone: rows that were in no segment yet are lost; what was removed may be back, also "
+                "from segments that were replaced; k is the largest that the tables answer, and the recipe is not known"
+            )
+        else:
+            self._losses.unknown.append(
+                "the catalog's last state is gone and an earlier one was taken: what was added since may be lost, and "
+                "what was removed since may be back"
+            )
+        return parts
+
+    def _find_settings(self) -> tuple[Plan, Settings]:
+        state = self._remains.state
+        if state is not None:
+            return Plan.from_json(state.settings.plan), state.settings
+        for part in self._parts:
+            with contextlib.suppress(CorruptStore, OSError), Wreck.opened(part.path, None, None) as wreck:
+                wreck.expect_certain()
+                plan = of_tables(TablePlan(table.prefix_mask, table.flips) for table in wreck.tables)
+                codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
+                return plan, Settings(k=plan.k, plan=plan.to_json(), codec=codec, ids=with_ids)
+        raise CorruptStore("neither the catalog nor any segment tells what the store was", path=self._folder.path)
+
+    # --- What it held ---
+
+    def _rows(self, scratch: Path) -> Iterator[object]:
+        """All rows that are left and live, as a build takes them."""
+        for index, part in enumerate(self._parts):
+            self._progress("reading segments", index, len(self._parts))
+            try:
+                for keys, ids in self._rows_of(part, scratch):
+                    yield from self._alive(keys, ids, part.position)
+            except (CorruptStore, FileNotFoundError) as error:
+                self._lose(part, error)
+        for change in self._remains.changes:
+            if change.kind == changes.ADDED:
+                yield from self._alive(change.fingerprints, change.ids, change.number)
+
+    def _rows_of(self, part: _Part, scratch: Path) -> Iterator[tuple[Keys, Ids | None]]:
+        losses, salvaged = self._losses, Salvaged()
+        with Wreck.opened(part.path, part.entry, scratch) as wreck:
+            losses.damage += wreck.damage(str(part.path))
+            found = [(table.prefix_mask, table.flips) for table in wreck.tables]
+            if found != [(table.prefix_mask, table.flips) for table in self._plan.tables]:
+                raise CorruptStore("its tables are not those of the store")
+            if (wreck.record.id_kind != ID_KIND_NONE) != self._settings.ids:
+                raise CorruptStore("found no ids, expected ids as in the store" if self._settings.ids else _NO_IDS)
+            yield from salvage(wreck, scratch, salvaged)
+        losses.fingerprints += salvaged.fingerprints_lost
+        losses.ids += salvaged.ids_lost
+        for names, keys in ((losses.bare, salvaged.without_ids), (losses.partial, salvaged.partial)):
+            names += [each[~self._removals.fingerprints_masked(each, part.position)] for each in keys]
+
+    def _alive(self, keys: Keys, ids: Ids | None, position: int) -> Iterator[object]:
+        kept = alive(self._removals, keys, ids, position)
+        if kept is not None:
+            keys, ids = keys[kept], None if ids is None else ids[kept]
+        if len(keys):
+            yield keys if ids is None else (keys, ids)
+
+    def _lose(self, part: _Part, error: CorruptStore | FileNotFoundError) -> None:
+        """Nothing of a segment can be read."""
+        reason = str(error.args[0]) if isinstance(error, CorruptStore) else "missing, though the catalog names it"
+        self._losses.segments += 1
+        self._losses.damage.append(Damage(str(part.path), reason, "", ""))
+        if part.entry is not None:
+            self._losses.fingerprints += part.entry.key_count
+            self._losses.ids += part.entry.id_count
+        else:
+            self._losses.unknown.append(f"{part.path.name}: nothing of it could be read, nor how much it held")
+
+
+def _removals_of(remains: Remains) -> Removals:
+    removals = Removals.of(remains.removed)
+    for change in remains.changes:
+        if change.kind == changes.FINGERPRINTS_REMOVED:
+            removals = removals.with_fingerprints(change.columns[0], change.number)
+        elif change.kind == changes.IDS_REMOVED:
+            removals = removals.with_ids(change.columns[0], change.number)
+    return removals
+
+
+def _stored(path: Path, fingerprints: Keys) -> Array:
+    """Which of these are in the segment at path: bool[n]."""
+    stored = np.zeros(len(fingerprints), dtype=bool)
+    if len(fingerprints):
+        with contextlib.closing(Segment(path)) as segment:
+            stored[search(segment.view, fingerprints, 0)[0]] = True
+    return stored

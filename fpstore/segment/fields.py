@@ -1,0 +1,49 @@
+"""What lies in a segment as records and packed fields, read as it is: no page of it need have been checked."""
+
+from typing import Protocol
+
+import numpy as np
+
+from fpstore import format as layout
+from fpstore.types import Array, Counts, Keys
+
+
+class Readable(Protocol):
+    """A segment, or a copy of one."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """A copy of bytes that the caller knows to lie inside."""
+        ...
+
+
+def read_records(segment: Readable, kind: np.dtype[np.void], offset: int, first: int, count: int) -> Array:
+    """Records of dtype LINE or FENCE from a region at offset, a copy."""
+    data = segment.read(offset + first * kind.itemsize, count * kind.itemsize)
+    return np.frombuffer(data, dtype=kind)
+
+
+def read_packed(segment: Readable, offset: int, width: int, first: int, count: int) -> Keys:
+    """Fields [first, first + count) of the packed stream at offset: uint64[count]."""
+    first_byte = first * width // 64 * 8
+    end_byte = -(-(first + count) * width // 8)
+    data = segment.read(offset + first_byte, end_byte - first_byte)
+    words = np.frombuffer(data + bytes(16 + -len(data) % 8), dtype="<u8")
+    bits = np.arange(count, dtype=np.int64) * width + (first * width - first_byte * 8)
+    at, shift = bits >> 6, (bits & 63).astype(np.uint64)
+    # In two steps, as a shift by 64 is none.
+    values: Keys = words[at + 1] << np.uint64(1) << (np.uint64(63) - shift)
+    values |= words[at] >> shift
+    return values & np.uint64((1 << width) - 1)
+
+
+def read_bits(segment: Readable, offset: int, first: int, count: int) -> Array:
+    """Bits [first, first + count) of the stream at offset, uint8[count]; first is a multiple of 8."""
+    data = segment.read(offset + first // 8, -(-count // 8))
+    return np.unpackbits(np.frombuffer(data, dtype=np.uint8), bitorder="little", count=count)
+
+
+def slots_of(keys: Keys, slot_bits: int) -> Counts:
+    """The slot of each key: int64[n]."""
+    if slot_bits == 0:
+        return np.zeros(len(keys), dtype=np.int64)
+    return (keys >> np.uint64(layout.KEY_BITS - slot_bits)).view(np.int64)

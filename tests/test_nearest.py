@@ -1,0 +1,248 @@
+"""The nearest match of each query: that of brute force, however many were removed, in memory of the queries alone."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from living import ids_from, run_python, writer_of
+
+import fpstore
+from fpstore._probe import nearest as nearest_in
+from fpstore.query import nearest as rounds
+from fpstore.query.nearest import Nearest, least_live, nearest_of
+from fpstore.types import Array, Ids
+
+K = 3
+Row = tuple[int, int | None]
+
+keys = st.builds(lambda far, bits: far << 40 | bits, st.integers(0, 1), st.integers(0, 31))
+added = st.tuples(st.just("add"), st.lists(st.tuples(keys, st.integers(0, 9)), max_size=12))
+removed = st.tuples(st.sampled_from(["remove fingerprints", "remove ids"]), st.lists(keys, max_size=8))
+flushed = st.tuples(st.just("flush"), st.none())
+histories = st.lists(st.one_of(added, added, removed, flushed), max_size=8)
+
+
+def u64(values: object) -> Array:
+    return np.array(values, dtype=np.uint64)
+
+
+@contextmanager
+def small_rounds(queries: int = 2, kept: int = 2, ids: int = 3) -> Iterator[None]:
+    """So that a few removed fingerprints and ids take many rounds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounds, "QUERIES_AT_ONCE", queries)
+        patch.setattr(rounds, "KEPT_OF_EACH", kept)
+        patch.setattr(rounds, "IDS_AT_ONCE", ids)
+        patch.setattr("fpstore.living.snapshot.IDS_AT_ONCE", ids)
+        yield
+
+
+def play(store: fpstore.Store, history: Sequence[tuple[str, object]], with_ids: bool) -> set[Row]:
+    """What the store holds at the end."""
+    held: set[Row] = set()
+    for name, value in history:
+        if name == "flush":
+            store.flush()
+            continue
+        assert isinstance(value, list)
+        if name == "add":
+            rows = [(key, number if with_ids else None) for key, number in value]
+            held |= set(rows)
+            store.add(u64([key for key, _ in rows]), u64([number for _, number in rows]) if with_ids else None)
+        elif name == "remove ids" and with_ids:
+            numbers = {key % 10 for key in value}
+            store.remove(ids=u64(sorted(numbers)))
+            held = {row for row in held if row[1] not in numbers}
+        else:
+            store.remove(fingerprints=u64(value))
+            held = {row for row in held if row[0] not in value}
+    return held
+
+
+def by_brute_force(held: set[Row], queries: Sequence[int], k: int) -> list[tuple[int, int, int, int | None]]:
+    found = []
+    for index, query in enumerate(queries):
+        near = [((query ^ key).bit_count(), key, number or 0, number) for key, number in held]
+        near = [row for row in near if row[0] <= k]
+        if near:
+            distance, key, _, number = min(near, key=lambda row: row[:3])
+            found.append((index, key, distance, number))
+    return found
+
+
+@given(histories, st.lists(keys, min_size=1, max_size=12), st.integers(0, K), st.booleans())
+def test_the_nearest_is_that_of_brute_force_whatever_was_removed(
+    history: list[tuple[str, object]], queries: list[int], k: int, with_ids: bool
+) -> None:
+    with TemporaryDirectory() as folder, small_rounds():
+        path = Path(folder) / "s"
+        fpstore.create(path, ids=with_ids, plan="paper-4").close()
+        with writer_of(path, growth=0) as store:
+            held = play(store, history, with_ids)
+            expected = by_brute_force(held, queries, k)
+            assert list(store.nearest_many(u64(queries), k=k)) == expected
+            for index, query in enumerate(queries):
+                assert store.contains_near(query, k) is (index in {row[0] for row in expected})
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_where_most_of_what_is_near_was_removed_the_rest_is_found(
+    tmp_path: Path, flushed: bool, with_ids: bool
+) -> None:
+    near = u64(sorted(1 << a | 1 << b | 1 << c for a in range(40) for b in range(a) for c in range(b)))  # 9,880 of them
+    fpstore.create(tmp_path / "s", ids=with_ids, plan="paper-4").close()
+    queries = u64([0, 0, 1 << 50])
+    with small_rounds(queries=1, kept=1000), writer_of(tmp_path / "s", growth=0) as store:
+        store.add(near, ids_from(0, len(near)) if with_ids else None)
+        if flushed:
+            store.flush()
+        for left in (5, 1, 0):
+            store.remove(fingerprints=near[: len(near) - left])
+            expected = [(query, int(near[-left]), 3, len(near) - left) for query in (0, 1)] if left else []
+            found = [(*row[:3], row[3] or expected[0][3]) for row in store.nearest_many(queries)]
+            assert found == expected
+            assert store.contains_near(0) is (left > 0)
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_the_least_id_that_was_not_removed_is_found_among_many(tmp_path: Path, flushed: bool) -> None:
+    fpstore.create(tmp_path / "s", plan="paper-4").close()
+    numbers = np.random.default_rng(3).permutation(5000).astype(np.uint64)
+    with small_rounds(ids=100), writer_of(tmp_path / "s", growth=0) as store:
+        store.add(np.full(5000, 7, dtype=np.uint64), numbers)
+        if flushed:
+            store.flush()
+        store.remove(ids=ids_from(0, 4990))
+        assert list(store.nearest_many([6, 7])) == [(0, 7, 1, 4990), (1, 7, 0, 4990)]
+        store.remove(ids=ids_from(4990, 10))
+        assert list(store.nearest_many([6, 7])) == []
+        store.add([7], [3])
+        assert list(store.add_if_new([7, 6, 1 << 40], [8, 9, 10])) == [(0, 7, 0, 3), (1, 7, 1, 3), None]
+
+
+def test_a_pending_row_added_after_the_snapshot_takes_no_place(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", plan="paper-4") as store:
+        store.add([0b111], [1])
+        before = store._latest
+        store.add([0b011, 0b111], [2, 0])
+        assert list(before.nearest(u64([0b001]), K)) == [(0, 0b111, 2, 1)]
+        assert list(store.nearest_many([0b001])) == [(0, 0b011, 1, 2)]
+        assert list(store.nearest_many([0b111])) == [(0, 0b111, 0, 0)]
+
+
+# --- The parts of it ---
+
+
+def test_of_several_sources_the_least_distance_then_fingerprint_then_id_is_the_nearest() -> None:
+    one: Nearest = (np.array([0, 2]), u64([7, 9]), np.array([1, 2], dtype=np.uint8), u64([4, 4]))
+    other: Nearest = (np.array([0, 1, 2]), u64([7, 3, 8]), np.array([1, 0, 2], dtype=np.uint8), u64([2, 9, 6]))
+    columns = nearest_of([one, other])
+    assert [column.tolist() for column in columns if column is not None] == [[0, 1, 2], [7, 3, 8], [1, 0, 2], [2, 9, 6]]
+    assert nearest_of([one]) is one
+    assert nearest_of([(*one[:3], None), (*other[:3], None)])[3] is None
+
+
+def test_ids_are_read_in_pieces_until_one_lives() -> None:
+    ids: Ids = ids_from(0, 1000)
+    read: list[int] = []
+
+    def values(firsts: Array, counts: Array) -> Ids:
+        read.append(int(counts.sum()))
+        return np.concatenate([ids[first : first + count] for first, count in zip(firsts, counts, strict=True)])
+
+    with small_rounds(ids=64):
+        found, least = least_live(u64([0, 500, 0]), u64([500, 500, 0]), values, lambda some: some > 700)
+    assert (found.tolist(), least.tolist()) == ([False, True, False], [0, 701, 0])
+    assert max(read) == 64
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_search_goes_on_after_a_distance_and_a_fingerprint(tmp_path: Path, flushed: bool) -> None:
+    stored, query = u64([0b0001, 0b0010, 0b0100, 0b0011, 0b0111]), u64([0, 0b0111])
+    with fpstore.create(tmp_path / "s", ids=False, plan="paper-4") as store:
+        store.add(stored)
+        if flushed:
+            store.flush()
+
+        def after(bits: list[int], keys: list[int], keep: int) -> list[tuple[int, int]]:
+            least = np.array(bits, dtype=np.uint8)
+            if flushed:
+                found = nearest_in(store.segments[0].view, query, K, keep, least, u64(keys))
+            else:
+                found = store._latest.pending.nearest(query, K, len(stored), keep, least, u64(keys))[:3]
+            return list(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+        assert after([1, 0], [1, 7], 2) == [(0, 2), (0, 4), (1, 3), (1, 1)]
+        assert after([1, 1], [4, 3], 1) == [(0, 3), (1, 1)]
+        assert after([3, 2], [7, 4], 9) == []
+
+
+def test_arguments_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
+    one, two = u64([5]), u64([5, 6])
+    with fpstore.create(tmp_path / "s", plan="paper-4") as store:
+        store.add(two, two)
+        store.flush()
+        store.add([9], [9])
+        (segment,) = store.segments
+        pending = store._latest.pending
+        assert segment.ids is not None
+        with pytest.raises(ValueError, match="1 distances and 2 fingerprints for 2 queries"):
+            nearest_in(segment.view, two, 1, 1, np.zeros(1, dtype=np.uint8), two)
+        with pytest.raises(ValueError, match="2 distances and 1 fingerprints for 2 queries"):
+            pending.nearest(two, 1, 1, 1, np.zeros(2, dtype=np.uint8), one)
+        with pytest.raises(ValueError, match="1 starts and 2 counts of ids"):
+            segment.ids.values(one, two)
+        with pytest.raises(ValueError, match="ids 1 and 2 on: the segment has 2"):
+            segment.ids.values(u64([1]), u64([2]))
+        for use in (pending.nearest, lambda keys, k, end: pending.least_ids(keys.astype(np.uint32), end)):
+            with pytest.raises(ValueError, match="rows up to 2: there are 1"):
+                use(one, 1, 2)
+        with pytest.raises(ValueError, match="rows up to 2: there are 1"):
+            list(pending.walk(one.astype(np.uint32), 2, 10))
+    with (
+        fpstore.create(tmp_path / "without", ids=False) as store,
+        pytest.raises(ValueError, match="without ids"),
+    ):
+        store._latest.pending.least_ids(np.empty(0, dtype=np.uint32), 0)
+
+
+# --- Memory ---
+
+MEASURED = """
+import fpstore, numpy as np, re, sys
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) << 10
+def at_first():
+    open("/proc/self/clear_refs", "w").write("5")
+    return peak()
+path, count, flushed = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "flushed"
+page = np.uint64(0x123456789ABCDEF0)
+with fpstore.create(path, plan="paper-4") as store:
+    for first in range(0, count, 50_000):
+        store.add(np.full(50_000, page), np.arange(first, first + 50_000, dtype=np.uint64))
+    if flushed:
+        store.flush()
+    store.remove(ids=[0, 2])
+    store.contains_near(5)
+    queries = page ^ (np.uint64(1) << np.arange(256, dtype=np.uint64) % np.uint64(64))
+    before = at_first()
+    found = store.add_if_new(queries, np.arange(256, dtype=np.uint64) + np.uint64(1 << 40))
+    assert not found.stored.any() and (found.id == 1).all() and (found.fingerprint == page).all()
+    assert store.contains_near(int(page))
+    print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flushed", ["flushed", "pending"])
+def test_a_fingerprint_with_a_hundred_thousand_ids_takes_no_room_for_them(tmp_path: Path, flushed: str) -> None:
+    # A row for each query and id would be 256 * 10^5 * 25 bytes, 610 MiB.
+    done = run_python(MEASURED, tmp_path / "s", 100_000, flushed)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 20 << 20
