@@ -33,6 +33,16 @@ def test_there_is_one_writer_until_it_lets_another(folder: Folder) -> None:
     writer.release()
 
 
+def test_what_somebody_else_wrote_into_the_lock_file_stays(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a number\n")
+    os.link(tmp_path / "notes.txt", folder.path / WRITER_LOCK_NAME)
+    writer = lock_writer(folder)
+    with pytest.raises(StoreLocked):
+        lock_writer(folder)
+    writer.release()
+    assert (tmp_path / "notes.txt").read_text() == "not a number\n"
+
+
 def test_another_process_is_told_the_writers_number(folder: Folder) -> None:
     writer, number = lock_writer(folder), os.getpid()
 

@@ -5,9 +5,11 @@ folder that is none of theirs. Each damage is what a person, a deploy, a backup 
 """
 
 import ctypes
+import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Callable
@@ -17,7 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import fpstore
+from fpstore import jobs
 from fpstore.living.sizes import LivingSizes
+from fpstore.living.writer import Writer
 from fpstore.text import DEFAULT
 from fpstore.types import Array
 
@@ -71,6 +75,54 @@ class World:
         subprocess.run(["/bin/sh", "-c", command], cwd=self.stores, check=True, capture_output=True)
 
 
+def documents(first: int, count: int) -> str:
+    """Lines of documents that are not like one another."""
+    numbers = range(first, first + count)
+    texts = [f"document {n} has words {n * 7919} of its own {n * 104729} and more" for n in numbers]
+    return "".join(json.dumps({"text": text}) + "\n" for text in texts)
+
+
+def has_names(store: Path) -> bool:
+    """Whether jobs keep the names of documents in the store."""
+    return (store / "names").is_dir()
+
+
+def _keep(store: Path, first: int) -> Rows:
+    """Let a job keep some documents in the store; the rows that it has added."""
+    before = _rows(store)
+    corpus = store.with_name(f"documents-{first}.jsonl")
+    corpus.write_text(documents(first, 4))
+    merge = Writer._start_merge
+    Writer._start_merge = lambda *_: None  # type: ignore[method-assign]
+    jobs.dedup([corpus], corpus.with_name("kept.jsonl"), store=store)
+    Writer._start_merge = merge  # type: ignore[method-assign]
+    for path in corpus.parent.glob("*kept.jsonl*"):
+        path.unlink()
+    corpus.unlink()
+    return _rows(store) - before
+
+
+def _leave_note(folder: Path, store: Path) -> None:
+    """Make a store of which a job is not finished, and never will be."""
+
+    def killed(*_progress: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    shutil.copytree(folder / "other", store)
+    corpus = folder / "documents-130.jsonl"
+    corpus.write_text(documents(130, 4))
+    if not (child := os.fork()):
+        jobs.dedup([corpus], folder / "noted-kept.jsonl", store=store, progress=killed)
+        os._exit(1)
+    os.waitpid(child, 0)
+
+
+def _rows(path: Path) -> Rows:
+    with fpstore.open(path) as store:
+        parts = [(keys.tolist(), ids.tolist()) for keys, ids in store.rows() if ids is not None]
+    return frozenset(row for keys, ids in parts for row in zip(keys, ids, strict=True))
+
+
 def make_template(folder: Path) -> dict[str, Rows]:
     """The stores before anything was done to them; what each of them holds."""
     folder.mkdir()
@@ -85,7 +137,8 @@ def make_template(folder: Path) -> dict[str, Rows]:
             store.flush()
         store.add(*columns(rows[2][:10]))
         store.remove(ids=columns(rows[0][:5])[1])
-    models["older"] = frozenset(rows[0][5:] + rows[1] + rows[2][:10])
+    kept = _keep(path, 100)
+    models["older"] = frozenset(rows[0][5:] + rows[1] + rows[2][:10]) | kept
     shutil.copytree(path, folder / "older")
     with fpstore.Store(path, "w", sizes=SIZES) as store:
         store.add(*columns(rows[2][10:]))
@@ -93,20 +146,24 @@ def make_template(folder: Path) -> dict[str, Rows]:
         store.add(*columns(rows[3]))
         store.flush()
         store.add(*columns(rows[4][:10]))
-    models["live"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4][:10])
+    kept |= _keep(path, 110)
+    models["live"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4][:10]) | kept
     shutil.copytree(path, folder / "newer")
     with fpstore.Store(folder / "newer", "w", sizes=SIZES) as store:
         store.add(*columns(rows[4][10:]))
         store.compact()
         store.add(*columns(rows[5][:10]))
-    models["newer"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4] + rows[5][:10])
+    models["newer"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4] + rows[5][:10]) | kept
     fpstore.create(folder / "other", plan="flips-2:1,1", recipe=recipe).close()
     with fpstore.Store(folder / "other", "w", sizes=SIZES) as store:
         for part in (rows[6][:10], rows[6][10:20]):
             store.add(*columns(part))
             store.flush()
         store.add(*columns(rows[6][20:]))
-    models["other"] = frozenset(rows[6])
+    models["other"] = frozenset(rows[6]) | _keep(folder / "other", 120)
+    shutil.rmtree(folder / "live.documents", ignore_errors=True)
+    shutil.rmtree(folder / "other.documents", ignore_errors=True)
+    _leave_note(folder, folder / "noted")
     victim = folder / "victim"
     (victim / "segments").mkdir(parents=True)
     for name in VICTIM_FILES:
@@ -282,7 +339,8 @@ for _kind, _make in {
 # --- Each file of the store ---
 
 FILES = ("catalog.mdb", "writer.lock", "segments/00000001.fpseg", "segments/00000003.fpseg")
-NAMES = ("names/docs", "names/texts", "names/index")
+# What jobs have stored there: the names, and the texts, of documents that were kept, and a note of one under way.
+OF_JOBS = ("names/names", "names/index", "names/settings.json", "jobs/unfinished.json")
 IN_WAYS = {
     "missing": "rm live/FILE",
     "empty": ": > live/FILE",
@@ -306,7 +364,11 @@ IN_WAYS = {
     "a link to itself": "rm live/FILE; ln -s $(basename FILE) live/FILE",
     "of zeros": "dd if=/dev/zero of=live/FILE bs=4096 count=1 conv=notrunc",
 }
-_ABSENT = {"segments/00000003.fpseg": {"other", "older", "newer"}, "segments/00000001.fpseg": {"newer"}}
+_ABSENT = {
+    "jobs/unfinished.json": {"older", "newer"},
+    "segments/00000003.fpseg": {"other", "older", "newer"},
+    "segments/00000001.fpseg": {"newer"},
+}
 
 
 def _file_damages(files: tuple[str, ...]) -> list[Damage]:
@@ -315,6 +377,8 @@ def _file_damages(files: tuple[str, ...]) -> list[Damage]:
         for way, command in IN_WAYS.items():
             if any(f"{name}/FILE" in command for name in _ABSENT.get(file, ())):
                 continue
+            if file.startswith("jobs/"):
+                command = command.replace("other/", "noted/")
             rewrites = "in place" in way or way in ("empty", "cut", "of zeros")
             found.append(shell(f"{file} {way}", command.replace("FILE", file), rewrites=rewrites))
     return found
@@ -417,3 +481,29 @@ MOUNTS = [
 ]
 
 DAMAGES = [*FOLDERS, *SEGMENTS, *_file_damages(FILES), *MOUNTS]
+# Where jobs keep the names in the store.
+JOB_DAMAGES = [
+    *_file_damages(OF_JOBS),
+    *(
+        shell(f"{name} {way}", command.replace("FILE", name))
+        for name in ("names", "jobs")
+        for way, command in {
+            "missing": "mv live/FILE gone",
+            "a link to the victim's folder": "mv live/FILE gone; ln -s ../victim live/FILE",
+            "a link to another store's": "mv live/FILE gone; ln -s ../other/FILE live/FILE",
+            "moved away, and a link to it": "mv live/FILE gone; ln -s ../gone live/FILE",
+            "of another store": "mv live/FILE gone; cp -a other/FILE live/ || true",
+            "of an older moment": "mv live/FILE gone; cp -a older/FILE live/ || true",
+            "a file": "mv live/FILE gone; echo x > live/FILE",
+            "a pipe": "mv live/FILE gone; mkfifo live/FILE",
+            "empty": "rm live/FILE/*",
+        }.items()
+    ),
+    shell("the folder of the job removed", "rm -r ../kept.jsonl.job"),
+    shell(
+        "the folder of the job a link to the victim's",
+        "mv ../kept.jsonl.job ..x; ln -s stores/victim ../kept.jsonl.job",
+    ),
+    shell("the results of the job are links to the victim's", "ln -s stores/victim/notes.txt ../kept.jsonl"),
+    shell("a row added by hand to the documents", 'echo \'{"text": "one more"}\' >> ../documents.jsonl'),
+]

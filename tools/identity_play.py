@@ -18,18 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from identity_damage import SIZES, World, columns, some_rows
+from identity_damage import SIZES, World, columns, documents, some_rows
 
 import fpstore
+from fpstore import jobs
 from fpstore.cli import main as command_line
 
 ANSWER_SECONDS = 45.0
 # Longer than a reader may take to notice that its path leads elsewhere.
 NOTICE_SECONDS = 0.12
 EARLY, HELD, NEW, BUILT = (some_rows(seed, 4) for seed in (21, 22, 23, 24))
-DOCUMENTS = [
-    f"document {number} has words {number * 7919} of its own {number * 104729} and more" for number in range(3)
-]
+DOCUMENTS = documents(0, 3)
 REMOVED = columns(some_rows(2, 30)[:3])[1]
 LATE = columns(some_rows(2, 30)[3:5])[1]
 
@@ -96,8 +95,9 @@ def _copy(world: World) -> None:
 
 def _command(*arguments: str) -> Callable[[World], Any]:
     def call(world: World) -> Answer:
-        documents = world.folder / "documents.jsonl"
-        documents.write_text("".join(json.dumps({"text": text}) + "\n" for text in DOCUMENTS))
+        corpus = world.folder / "documents.jsonl"
+        if not corpus.exists():
+            corpus.write_text(DOCUMENTS)
         said = io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
             status = command_line([argument.format(live=world.live, out=world.folder) for argument in arguments])
@@ -245,6 +245,21 @@ class Holder:
             return NEWCOMERS[what](self._world)
         time.sleep(NOTICE_SECONDS)
         return (READS | CHANGES)[what](self._store, self._world)
+
+
+def interrupted_job(world: World) -> Callable[[str], Answer]:
+    """In a process of its own: a job that is killed when it has stored what it kept, and before it is done."""
+
+    def play(_what: str) -> Answer:
+        def killed(*_progress: object) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        corpus = world.folder / "documents.jsonl"
+        corpus.write_text(DOCUMENTS)
+        jobs.dedup([corpus], world.folder / "kept.jsonl", store=world.live, progress=killed)
+        raise AssertionError("a job ended without a word of its progress")
+
+    return play
 
 
 def newcomer(world: World) -> Callable[[str], Answer]:

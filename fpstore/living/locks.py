@@ -100,6 +100,7 @@ class WriterLock:
         self._folder = folder
         self._catalog_path = f"{folder.path}/{CATALOG_NAME}"
         self._held: dict[str, tuple[int, FileIdentity]] = {}
+        self._has_number = False
         self._unsynced = False
 
     def check(self) -> None:
@@ -151,8 +152,9 @@ class WriterLock:
             name, (fd, _) = self._held.popitem()
             # Explicitly, for a child of this process may have a copy of the descriptor.
             if name == WRITER_LOCK_NAME:
-                with contextlib.suppress(OSError):  # the number in it is for people
-                    os.ftruncate(fd, 0)
+                if self._has_number:
+                    with contextlib.suppress(OSError):  # the number in it is for people
+                        os.ftruncate(fd, 0)
                 fcntl.flock(fd, fcntl.LOCK_UN)
             else:
                 fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _NONE[_WRITER])
@@ -167,8 +169,12 @@ class WriterLock:
         fd = self._open_held(WRITER_LOCK_NAME, os.O_RDWR | os.O_CREAT)
         with contextlib.suppress(FileNotFoundError):  # one that is to be made
             self._open_held(CATALOG_NAME, os.O_RDWR)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        # What else is in it somebody else wrote: it may be a hard link of his file, and serves as a lock as well.
+        written = os.pread(fd, _NUMBER_BYTES + 1, 0)
+        if len(written) <= _NUMBER_BYTES and (not written or written.strip().isdigit()):
+            self._has_number = True
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
         # A name that another writer gave and could not make durable: what is written now must not go with it.
         self._folder.sync()
 
@@ -196,13 +202,15 @@ class WriterLock:
         writer = b""
         with contextlib.suppress(OSError):
             number = self._folder.open_file(WRITER_LOCK_NAME)
-            writer = os.pread(number, 20, 0)
+            writer = os.pread(number, _NUMBER_BYTES, 0)
             os.close(number)
         who = f"process {int(writer)}" if writer.strip().isdigit() else "another process"
         return StoreLocked(f"{self._folder.path}: {who} is writing to this store")
 
 
 _EXPECTED = "expected the store that was opened: nothing was written"
+# Of a process, and the end of a line.
+_NUMBER_BYTES = 20
 # All that this process holds.
 _locks: set[WriterLock] = set()
 

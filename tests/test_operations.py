@@ -1,0 +1,164 @@
+"""What docs/operations.md says of backups, deploys, other users, containers and mounts, played as it says."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from living import MORE, SOME, ids_from, store_of_some
+
+import fpstore
+from fpstore import StoreChanged
+from fpstore.living import reader as readers
+
+NOBODY = 65534
+READ = "import sys, fpstore; print(sum(len(keys) for keys, _ in fpstore.open(sys.argv[1]).rows()))"
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Path:
+    return store_of_some(tmp_path / "live")
+
+
+@pytest.fixture(autouse=True)
+def attentive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "LOOK_SECONDS", 0.0)
+
+
+def count(path: Path) -> int:
+    with fpstore.open(path) as store:
+        store.verify()
+        return len(store)
+
+
+def as_nobody(path: Path) -> int | str:
+    """How many rows another user reads, in a fork of this process, or the error that he gets."""
+    hear, say = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            with fpstore.open(path) as store:
+                found: int | str = sum(len(keys) for keys, _ in store.rows())
+        except Exception as error:
+            found = type(error).__name__
+        os.write(say, repr(found).encode())
+        os._exit(0)
+    os.close(say)
+    os.waitpid(child, 0)
+    with os.fdopen(hear) as answer:
+        said = answer.read()
+    return int(said) if said.isdigit() else said
+
+
+# --- Backup and restore ---
+
+
+def test_a_store_that_nobody_writes_to_is_copied_by_the_file_system(live: Path, tmp_path: Path) -> None:
+    shutil.copytree(live, tmp_path / "backup")
+    with fpstore.open(live) as one, fpstore.open(tmp_path / "backup") as other:
+        assert one.identity == other.identity
+    with fpstore.open(live, "w") as store:
+        store.add(MORE, ids_from(1000, 300))
+        store.compact()
+    assert (count(live), count(tmp_path / "backup")) == (600, 300)
+
+
+def test_a_backup_that_shares_segments_by_hard_links_stays_as_it_was(live: Path, tmp_path: Path) -> None:
+    with fpstore.open(live, "w") as store:
+        store.add(MORE[:50], ids_from(1000, 50))
+    shutil.copytree(live, tmp_path / "backup", ignore=shutil.ignore_patterns("*.fpseg"))
+    for segment in (live / "segments").iterdir():
+        os.link(segment, tmp_path / "backup" / "segments" / segment.name)
+    with fpstore.open(live, "w") as store:
+        store.add(MORE[50:], ids_from(1050, 250))
+        store.compact()
+        store.remove(fingerprints=SOME)
+    assert (count(live), count(tmp_path / "backup")) == (300, 350)
+
+
+def test_a_restore_beside_the_store_that_is_renamed_is_noticed_by_who_has_it_open(live: Path, tmp_path: Path) -> None:
+    shutil.copytree(live, tmp_path / "backup")
+    with fpstore.open(live, "w") as writer, fpstore.open(live) as reader:
+        writer.add(MORE, ids_from(1000, 300))
+        live.rename(tmp_path / "old")
+        shutil.copytree(tmp_path / "backup", live)
+        with pytest.raises(StoreChanged):
+            reader.probe(1)
+        with pytest.raises(StoreChanged):
+            writer.add([1], [1])
+    assert (count(live), count(tmp_path / "old")) == (300, 600)
+
+
+# --- Deploys ---
+
+
+def test_a_deploy_by_rename_leaves_both_stores_as_they_are(live: Path, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "new", MORE[:100]).close()
+    with fpstore.open(live, "w") as writer, fpstore.open(live) as reader:
+        writer.add(MORE[:7], ids_from(1000, 7))
+        live.rename(tmp_path / "old")
+        (tmp_path / "new").rename(live)
+        with pytest.raises(StoreChanged, match="open the store again"):
+            reader.probe(1)
+        with pytest.raises(StoreChanged, match="nothing was written"):
+            writer.flush()
+        with fpstore.open(live) as again:
+            assert len(again) == 100
+    assert (count(live), count(tmp_path / "old")) == (100, 307)
+
+
+def test_a_deploy_by_a_link_is_noticed_by_who_came_through_it(live: Path, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "second", MORE[:100]).close()
+    current = tmp_path / "current"
+    current.symlink_to(live)
+    with fpstore.open(current) as reader, fpstore.open(live) as direct:
+        (tmp_path / "x").symlink_to(tmp_path / "second")
+        (tmp_path / "x").replace(current)
+        with pytest.raises(StoreChanged):
+            reader.probe(1)
+        assert len(direct) == 300
+    assert count(current) == 100
+
+
+# --- Who may read ---
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user, which only root may")
+def test_another_user_reads_beside_a_writer_without_write_access(tmp_path: Path) -> None:
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    with fpstore.create(tmp_path / "shared", mode=0o644) as writer:
+        writer.add(SOME, ids_from(0, 300))
+        assert as_nobody(tmp_path / "shared") == 300
+        writer.flush()
+        writer.add(MORE, ids_from(300, 300))
+        assert as_nobody(tmp_path / "shared") == 600
+    with fpstore.create(tmp_path / "private"):
+        assert as_nobody(tmp_path / "private") == "'PermissionError'"
+
+
+def _may_unshare() -> bool:
+    return shutil.which("unshare") is not None and not subprocess.run(["unshare", "--pid", "--fork", "true"]).returncode
+
+
+@pytest.mark.skipif(not _may_unshare(), reason="makes a namespace of processes, which this user or kernel may not")
+def test_processes_of_equal_numbers_in_two_containers_share_a_store(live: Path) -> None:
+    contained = ("unshare", "--pid", "--fork")
+    with fpstore.open(live, "w") as writer:
+        running = [
+            subprocess.Popen(
+                [*contained, sys.executable, "-c", f"import os\nassert os.getpid() == 1\n{READ}", os.fspath(live)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
+        ]
+        assert [process.communicate(timeout=60)[0].strip() for process in running] == ["300", "300"]
+        second = f"import fpstore; fpstore.open({os.fspath(live)!r}, 'w')"
+        said = subprocess.run([*contained, sys.executable, "-c", second], capture_output=True, text=True, timeout=60)
+        assert f"process {os.getpid()} is writing to this store" in said.stderr
+        writer.add([1], [1000])
