@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from fpstore.checks import parse_json
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
 
@@ -28,7 +29,7 @@ def read_json(folder: Folder, name: str) -> dict[str, Any] | None:
     if data is None:
         return None
     try:
-        record = json.loads(data)
+        record = parse_json(data)
     except ValueError:
         record = None
     if not isinstance(record, dict):
