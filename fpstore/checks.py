@@ -71,14 +71,6 @@ def record_of(kind: type[T], value: object) -> T:
     return kind(**named_fields(kind.__name__, value, names))
 
 
-def parse_json(data: bytes | str) -> Any:
-    """What JSON says. ValueError for what is none, and for what is nested deeper than Python follows."""
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
-
-
 def canonical_json(value: object) -> str:
     """The one way to write a value as JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

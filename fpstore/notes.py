@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fpstore.checks import expect_integer, parse_json
+from fpstore.checks import expect_integer
 from fpstore.disk import NEW_SUFFIX, Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
 from fpstore.types import Array, Ids, Keys
@@ -236,6 +236,14 @@ def subfolder(folder: Folder, name: str) -> Folder:
             folder.create(name).close()
         folder.sync()
         return folder.inside(name)
+
+
+def parse_json(data: bytes | str) -> Any:
+    """What JSON says. ValueError for what is none, and for what is nested deeper than Python follows."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 def _copy_file(source: Folder, target: Folder, name: str) -> None:

@@ -15,11 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fpstore.checks import parse_json
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, write_all
 from fpstore.errors import JobError
 from fpstore.jobs.files import files_of_jobs, read_json, write_json
-from fpstore.notes import JOURNAL, can_go_on
+from fpstore.notes import JOURNAL, can_go_on, parse_json
 
 SUFFIX = ".job"
 # What lies in the folder of a result. The journal and work are in that of the first; in the others is whose they are.
