@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from identity_damage import STORES, Damage, Rows, World
+from identity_damage import Damage
 from identity_play import (
     BUILT,
     CHANGES,
@@ -29,6 +29,7 @@ from identity_play import (
     rows_of,
 )
 from identity_shelf import Entry, Seen, Shelf, look
+from identity_stores import STORES, Rows, World
 
 import fpstore
 from fpstore.text import DEFAULT

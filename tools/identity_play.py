@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from identity_damage import SIZES, World, columns, documents, some_rows
+from identity_stores import SIZES, World, columns, documents, some_rows
 
 import fpstore
 from fpstore import jobs
