@@ -15,9 +15,10 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from fpstore import notes
 from fpstore.building.rows import Build
 from fpstore.disk import Folder, Place, naming, write_all
-from fpstore.errors import CorruptStore
+from fpstore.errors import CorruptStore, JobError
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
 from fpstore.living.mending import make_again
@@ -96,8 +97,12 @@ def create_store(
         create_catalog(folder, settings)
 
 
-def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None, mode: int | None = None) -> None:
+def copy_store(
+    snapshot: Snapshot, home: Folder, path: Path, progress: Progress | None = None, mode: int | None = None
+) -> None:
     """Write what the snapshot holds as a store at path: whole and durable, or not there at all. mode: as for a build.
+
+    home: the store's folder, from which the names of documents come along.
 
     Raises FileExistsError where something is at path, CorruptStore where a segment has lost what no table of it has.
     """
@@ -116,7 +121,9 @@ def copy_store(snapshot: Snapshot, path: Path, progress: Progress | None = None,
             except CorruptStore as error:
                 _copy_again(part.segment, copied, snapshot.plan, error)
         segments.sync()
-        create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
+        identity = create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
+        notes.copy_names(home, folder, identity)
+        folder.sync()
 
 
 def rebuild_store(
@@ -125,10 +132,13 @@ def rebuild_store(
     settings: Settings,
     plan: Plan,
     report: Progress,
-) -> SegmentEntry:
+    home: Folder,
+) -> tuple[SegmentEntry, str | None]:
     """Write the store of these rows at path: whole and durable, or not there at all. What the catalog says of it.
 
     rows: what yields them, as fpstore.build takes a stream, given a folder for its own files, which goes at the end.
+    home: the folder of the store that they are from, for the names of documents; where those are damaged they stay
+    behind, and what was wrong with them is told.
     """
     _expect_nothing(path)
     with _new_store(path, None) as (folder, segments):
@@ -136,8 +146,15 @@ def rebuild_store(
             source, ids = rows(Path(scratch)), "pairs" if settings.ids else None
             build = Build(source, ids, k=plan.k, plan=plan, codec=settings.codec, memory="1GiB", threads=1, seed=None)
             _, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
-        create_catalog(folder, settings, (entry,))
-        return entry
+        identity = create_catalog(folder, settings, (entry,))
+        lost = None
+        try:
+            notes.copy_names(home, folder, identity)
+        except (CorruptStore, JobError) as error:
+            lost = str(error)
+            shutil.rmtree(notes.NAMES, ignore_errors=True, dir_fd=folder.fd)
+        folder.sync()
+        return entry, lost
 
 
 def _expect_nothing(path: Path) -> None:
@@ -172,6 +189,7 @@ def _replace(
                 own = tuple(entry for entry in now.strays if entry not in state.strays)
                 remove_replaced(catalog, dataclasses.replace(now, strays=own))
             raise
+        notes.forget(catalog.folder)
         sweep_segments(catalog)
 
 

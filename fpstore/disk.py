@@ -10,6 +10,8 @@ from typing import NamedTuple, Self
 
 from fpstore.errors import CorruptStore
 
+# Of what becomes another file as a whole.
+NEW_SUFFIX = ".new"
 # Of a new folder, unless its maker says otherwise: texts are private.
 PRIVATE_FOLDER = 0o700
 
@@ -205,6 +207,31 @@ def write_all(fd: int, data: memoryview) -> None:
     """Write all of data, however many calls that takes."""
     while len(data):
         data = data[os.write(fd, data) :]
+
+
+def read_whole(folder: Folder, name: str) -> bytes | None:
+    """All of the file of that name, None where there is none. CorruptStore for anything but a regular file."""
+    try:
+        fd = folder.open_file(name)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file, naming(folder.path / name):
+        return file.read()
+
+
+def replace_whole(folder: Folder, name: str, data: bytes) -> None:
+    """Put a file there as a whole: what was there before, or all of data, durably, whatever happens meanwhile."""
+    new = name + NEW_SUFFIX
+    fd = folder.open_file(new, os.O_WRONLY | os.O_CREAT)
+    try:
+        with naming(folder.path / new):
+            os.ftruncate(fd, 0)
+            write_all(fd, memoryview(data))
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    folder.rename(new, name)
+    folder.sync()
 
 
 def sync_folder(folder: Path) -> None:

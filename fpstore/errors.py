@@ -88,6 +88,10 @@ class StoreChanged(Error):
     """Another store, another moment of it, or nothing, lies where the store was opened; nothing was written there."""
 
 
+class JobError(Error):
+    """A job cannot begin or go on because of what is on the disk, or nobody else may write before it has ended."""
+
+
 class TooManyMatches(Error):
     """An answer would have more rows than are held at once. rows: how many it has, or more than which."""
 

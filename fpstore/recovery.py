@@ -131,7 +131,9 @@ class _Recovery:
 
     def run(self, new: Path) -> Recovered:
         """Make the new store."""
-        entry = rebuild_store(new, self._rows, self._settings, self._plan, self._progress)
+        entry, names = rebuild_store(new, self._rows, self._settings, self._plan, self._progress, self._folder)
+        if names is not None:
+            self._losses.unknown.append(f"names of documents are lost: {names}")
         losses, remains = self._losses, self._remains
         bare = np.unique(np.concatenate([NO_KEYS, *losses.bare]))
         stored = _stored(new / SEGMENTS / entry.name, bare)

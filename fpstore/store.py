@@ -121,7 +121,8 @@ def open(path: str | os.PathLike[str], mode: str = "r", *, durability: str = "co
     "commit", what add and add_if_new store is durable, and seen by other processes, when they return; "batch", up to
     65,536 rows wait for that until the next sync, removal, flush or close, and are lost if the process dies before.
     path is looked up once: where it leads to something else later, every call raises StoreChanged.
-    Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes.
+    Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes, JobError
+    before a job that adds to it has ended. One that never will is undone, with a warning.
     """
     if mode not in MODES:
         raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
@@ -140,9 +141,9 @@ class Store:
     max_matches = MAX_MATCHES
 
     def __init__(
-        self, path: Path, mode: str = "r", durability: str = "commit", sizes: LivingSizes | None = None
+        self, path: Path, mode: str = "r", durability: str = "commit", sizes: LivingSizes | None = None, **job: Any
     ) -> None:
-        """Made by open(). sizes: for tests and tools, of a store that is open for writing."""
+        """Made by open(). Of a store open for writing: sizes, for tests and tools; job: what a job tells the Writer."""
         self.path = path.absolute()
         self.mode = mode
         self._fork = forks.generation
@@ -150,7 +151,7 @@ class Store:
         self._threads: dict[int, Threads] = {}
         self._lock = threading.Lock()
         self._living: Reader | Writer = (
-            Writer(self.path, deferred=durability == "batch", sizes=sizes) if mode == "w" else Reader(self.path)
+            Writer(self.path, deferred=durability == "batch", sizes=sizes, **job) if mode == "w" else Reader(self.path)
         )
         self._closed = False
 
@@ -360,19 +361,21 @@ class Store:
         return self._expect_writer().add_if_new(*as_rows(fingerprints, ids, self.has_ids, self.path), self._distance(k))
 
     def remove(self, *, ids: object = None, fingerprints: object = None) -> None:
-        """Remove all that has one of ids (uint64[n]), or all of fingerprints (uint64[n]); durable when it returns.
+        """Remove all that has one of ids (uint64[n]), all of fingerprints (uint64[n]), or, of both, each row.
 
-        What is not there is no error. A fingerprint goes with its last id. Either may be added again.
+        Durable when it returns. What is not there is no error. A fingerprint goes with its last id. All may come again.
         """
         writer = self._expect_writer()
-        if (ids is None) == (fingerprints is None):
-            raise TypeError("remove takes ids or fingerprints, one of the two")
-        if fingerprints is not None:
+        if ids is None and fingerprints is None:
+            raise TypeError("remove takes ids, fingerprints, or both")
+        if ids is None:
             writer.remove(changes.FINGERPRINTS_REMOVED, as_keys(fingerprints, "fingerprints"))
-        elif self.has_ids:
+        elif not self.has_ids:
+            raise ValueError(f"{self.path}: the store has no ids; remove fingerprints")
+        elif fingerprints is None:
             writer.remove(changes.IDS_REMOVED, as_keys(ids, "ids"))
         else:
-            raise ValueError(f"{self.path}: the store has no ids; remove fingerprints")
+            writer.remove_rows(*as_rows(fingerprints, ids, True, self.path))
 
     def sync(self) -> None:
         """Make durable, and visible to other processes, what was added with durability "batch"."""
@@ -403,9 +406,8 @@ class Store:
 
         mode: as for build. The copy is a store of its own, with another identity.
         """
-        given = as_mode(mode)
         with _Reading(self) as snapshot:
-            copy_store(snapshot, Path(path), progress, given)
+            copy_store(snapshot, self._living.home, Path(path), progress, as_mode(mode))
 
     def _expect_writer(self) -> Writer:
         self._expect_usable()

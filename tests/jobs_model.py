@@ -1,13 +1,16 @@
-"""The jobs in plain Python, and corpora of texts that are near each other."""
+"""The jobs in plain Python, corpora of texts that are near each other, and how a job is interrupted."""
 
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from fpstore.jobs.corpus import hash_of
+from fpstore.jobs.journal import Job
 from fpstore.text import DEFAULT, Recipe
 
 # Few words, so that many texts are near each other; the last is no token.
@@ -128,3 +131,24 @@ def connected(keys: Sequence[int], k: int) -> Clusters:
                     waiting.append(j)
         firsts.append(keys[start])
     return [(cluster, (key ^ firsts[cluster]).bit_count()) for key, cluster in zip(keys, cluster_of, strict=True)]
+
+
+class _Stop(BaseException):
+    """What ends a job in these tests."""
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any], after: int) -> None:
+    """Begin the work and stop it after so many commits."""
+    commit, done = Job.commit, 0
+
+    def stop(job: Job, state: dict[str, Any]) -> None:
+        nonlocal done
+        commit(job, state)
+        done += 1
+        if done == after:
+            raise _Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "commit", stop)
+        with pytest.raises(_Stop):
+            work()

@@ -116,6 +116,7 @@ def test_threads_may_read_while_another_publishes(folder: Path) -> None:
     assert failures == []
 
 
+@pytest.mark.slow
 def test_readers_in_other_processes_see_whole_states_while_one_publishes(folder: Path) -> None:
     code = """
 last = 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fpstore.disk import Folder
+from fpstore.disk import Folder, read_whole, replace_whole
 from fpstore.errors import CorruptStore
 
 
@@ -169,3 +169,38 @@ def test_errors_of_the_system_name_the_file(path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"/none"):
         Folder.open(path / "none")
     folder.close()
+
+
+def test_a_file_is_replaced_as_a_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Folder.open(path) as folder:
+        assert read_whole(folder, "a") is None
+        replace_whole(folder, "a", b"one that is longer")
+        replace_whole(folder, "a", b"two")
+        assert read_whole(folder, "a") == b"two"
+        assert folder.names() == ["a"]
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", lambda fd: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                replace_whole(folder, "a", b"three")
+        assert read_whole(folder, "a") == b"two"
+        replace_whole(folder, "a", b"4")  # over what that left
+        assert read_whole(folder, "a") == b"4"
+        os.symlink(path / "a", path / "b.new")
+        with pytest.raises(CorruptStore, match="not a regular file"):
+            replace_whole(folder, "b", b"5")
+        assert read_whole(folder, "a") == b"4"
+
+
+def test_a_file_is_on_the_disk_before_its_name_and_that_before_the_call_returns(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[object] = []
+
+    def noted(fd: int) -> None:
+        status = os.fstat(fd)
+        synced.append(os.listdir(path) if stat.S_ISDIR(status.st_mode) else status.st_size)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with Folder.open(path) as folder:
+        replace_whole(folder, "a", b"four")
+    assert synced == [4, ["a"]]

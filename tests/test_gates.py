@@ -186,6 +186,7 @@ def test_without_gates_a_long_reader_is_given_other_pages(folder: Folder, shared
         assert again(reader) != f"{ROWS} 2\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_killed_in_its_transaction_is_in_nobodys_way(folder: Folder, shared: Environment) -> None:
     sizes = []
     for number in range(1, 41):

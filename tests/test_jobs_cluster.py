@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from jobs_model import Clusters, corpora, fingerprints, leader_follower, lines_of, majority, write_jsonl
 
 import fpstore
+from fpstore.disk import Folder
 from fpstore.jobs import centers, cluster, leaders
 from fpstore.jobs.centers import Centers, Votes
-from fpstore.jobs.journal import AppendFile
+from fpstore.jobs.files import AppendFile
 from fpstore.jobs.leaders import Leaders
 
 # fpstore.jobs.cluster is the function.
@@ -43,7 +44,7 @@ def test_a_document_joins_the_nearest_leader_or_leads(
     expected = leader_follower(fingerprints(documents), k, update_center=update_center)
     assert lines_of(folder / "out") == expected_lines(source, expected)
     assert (found.documents, found.results) == (len(documents), len({number for number, _ in expected}))
-    assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out"]
+    assert sorted(path.name for path in folder.iterdir()) == [".out.done", "in.jsonl", "out"]
 
 
 @pytest.mark.slow
@@ -59,7 +60,7 @@ def test_fingerprints_join_as_in_the_model(
         patch.setattr(leaders, "MOST_MATCHES", 2)
         patch.setattr(Leaders, "looks_on", looks_on)
         patch.setattr(centers, "_FIRST_CAPACITY", 1)
-        found = Centers(store, Votes(folder / "votes"), k, 0) if update_center else Leaders(store, k, 0)
+        found = Centers(store, Votes(Folder.open(folder), "votes"), k, 0) if update_center else Leaders(store, k, 0)
         verdicts = found.decide(np.array(keys, dtype=np.uint64))
     joined = list(zip(verdicts["id"].tolist(), verdicts["distance"].tolist(), strict=True))
     assert joined == leader_follower(keys, k, update_center=update_center)
@@ -78,7 +79,7 @@ def test_votes_restored_are_those_that_were_cast(
     tmp_path_factory: TempFactory, first: list[int], second: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("votes")
-    votes = Votes(folder / "votes")
+    votes = Votes(Folder.open(folder), "votes")
     for number, keys in enumerate((first, second)):
         votes.lead(number, keys[0])
         for key in keys[1:]:
@@ -102,7 +103,7 @@ def test_documents_without_tokens_are_in_one_cluster_if_equal(tmp_path: Path) ->
 
 
 def test_there_is_room_for_votes_of_any_number_of_clusters(tmp_path: Path) -> None:
-    votes, last = Votes(tmp_path / "votes"), 5 * centers._FIRST_CAPACITY
+    votes, last = Votes(Folder.open(tmp_path), "votes"), 5 * centers._FIRST_CAPACITY
     first = np.array([(7, last)], dtype=[("fingerprint", "<u8"), ("cluster", "<u8")])
     votes.restore(first["fingerprint"], first["cluster"], first)
     assert votes.center(last) == 7
@@ -118,11 +119,13 @@ def test_leaders_are_made_again_from_members_in_pieces(
     monkeypatch.setattr(cluster_job, "_MEMBERS_AT_ONCE", at_once)
     keys = np.array([0b111 << 6 * number for number in (0, 1, 0, 2, 1, 0, 3, 2)], dtype=np.uint64)
     clusters = np.array([0, 1, 0, 2, 1, 0, 3, 2], dtype=np.uint64)
-    with closing(AppendFile(tmp_path / "members", 0)) as members:
+    with closing(AppendFile(Folder.open(tmp_path), "members", 0)) as members:
         members.write(np.column_stack([keys, clusters]).astype("<u8").tobytes())
         fpstore.create(tmp_path / "s").close()
         with fpstore.open(tmp_path / "s", "w") as store:
-            restored = cluster_job._restored(store, members, tmp_path / "votes" if update_center else None, 3)
+            restored = cluster_job._restored(
+                store, members, Votes(Folder.open(tmp_path), "votes") if update_center else None, 3
+            )
             assert restored.next_id == 4
             pairs = [zip(keys.tolist(), ids.tolist(), strict=True) for keys, ids in store.rows() if ids is not None]
     assert sorted(chain.from_iterable(pairs)) == [(0b111 << 6 * number, number) for number in range(4)]

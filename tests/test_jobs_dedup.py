@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jobs_model import Verdicts, corpora, cosine, fingerprints, first_come, jaccard, lines_of, write_jsonl
 
 import fpstore
-from fpstore.jobs import JobError, Sources, corpus, dedup, leaders, runs, standing
+from fpstore.jobs import JobError, Sources, corpus, dedup, leaders, runs
 from fpstore.text import DEFAULT, PRESETS, Recipe
 
 TempFactory = pytest.TempPathFactory
@@ -19,7 +19,7 @@ TempFactory = pytest.TempPathFactory
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (corpus, runs, standing):
+    for module in (corpus, runs):
         monkeypatch.setattr(module, "BATCH_DOCUMENTS", 3)
 
 
@@ -58,7 +58,7 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
     expect_results(folder, source, verdicts)
     assert (found.documents, found.results) == (len(documents), verdicts.count(None))
     assert (found.bad, found.refused) == (0, 0)
-    assert sorted(path.name for path in folder.iterdir()) == ["dropped", "in.jsonl", "kept"]
+    assert sorted(path.name for path in folder.iterdir()) == [".kept.done", "dropped", "in.jsonl", "kept"]
 
 
 @pytest.mark.slow
@@ -294,16 +294,25 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         dedup([source], tmp_path / "kept", keep="last")
     with pytest.raises(ValueError, match="reads the inputs twice"):
         dedup(Sources(["-"], format="jsonl"), tmp_path / "kept", keep="longest")
-    with pytest.raises(ValueError, match="one file for two"):
-        dedup([source], tmp_path / "kept", dropped=tmp_path / "kept")
+    for dropped in ("kept", "kept.job", "kept.job/part", "docs/../kept", "other/kept"):
+        (tmp_path / "other").symlink_to(tmp_path) if dropped.startswith("other") else None
+        with pytest.raises(ValueError, match="another place that the job writes to"):
+            dedup([source], tmp_path / "kept", dropped=tmp_path / dropped)
+    for store in ("kept", "kept.job", "kept.job/store"):
+        with pytest.raises(ValueError, match="another place that the job writes to"):
+            dedup([source], tmp_path / "kept", store=tmp_path / store)
+    dedup([source], tmp_path / "first", store=tmp_path / "s.fps")
+    with pytest.raises(ValueError, match="another place that the job writes to"):
+        dedup([source], tmp_path / "s.fps" / "names" / "texts", store=tmp_path / "s.fps", force=True)
     for place in (source, tmp_path / "docs" / "kept"):
         with pytest.raises(ValueError, match="also an input, or in one"):
             dedup([source, tmp_path / "docs"], place, force=True)
     with pytest.raises(ValueError, match="also an input, or in one"):
         dedup([tmp_path / "docs"], tmp_path / "kept", store=tmp_path / "docs" / "s.fps")
-    source.rename(tmp_path / "kept.part")
+    (tmp_path / "kept.job").mkdir()
+    (tmp_path / "kept.job" / "mine.txt").write_text("text")
     with pytest.raises(ValueError, match="also an input, or in one"):
-        dedup(Sources([tmp_path / "kept.part"], format="jsonl"), tmp_path / "kept")
+        dedup([source, tmp_path / "kept.job"], tmp_path / "kept")
 
 
 def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_components_are_those_of_the_graph_of_near_documents(
     lines = [f"{number}\t{source}:{i + 1}\t{distance}" for i, (number, distance) in enumerate(expected)]
     assert lines_of(folder / "out") == lines
     assert (found.documents, found.results) == (len(documents), len({number for number, _ in expected}))
-    assert sorted(path.name for path in folder.iterdir()) == ["in.jsonl", "out"]
+    assert sorted(path.name for path in folder.iterdir()) == [".out.done", "in.jsonl", "out"]
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ CORE = (
     "forks",
     "checks",
     "disk",
+    "notes",
     "_native",
     "_codec",
     "_view",
@@ -76,6 +77,7 @@ FOLDERS = {
         "opening",
         "reader",
         "sizes",
+        "withdrawal",
         "writer",
     ),
 }
@@ -84,7 +86,8 @@ WINGS = {
     "text": {"errors", "threads", "types", "_native"},
     "inputs": {"errors", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
-    "jobs": {"", "disk", "errors", "types", "query", "text", "inputs"},
+    # notes: what a store and its jobs must both know.
+    "jobs": {"", "disk", "errors", "types", "query", "notes", "text", "inputs"},
     "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs"},
 }
 

@@ -129,6 +129,7 @@ def test_with_any_page_of_a_segment_overwritten_what_is_lost_is_what_is_told(tmp
         path.write_bytes(whole)
 
 
+@pytest.mark.slow
 def test_with_any_page_of_the_catalog_overwritten_what_is_lost_is_what_is_told(small: Path) -> None:
     with fpstore.open(small, "w") as store:
         for number in range(3):

@@ -230,6 +230,6 @@ def test_a_state_after_changes_differs_in_nothing_else() -> None:
     moving = dataclasses.replace(before, moving=True)
     assert encode(moving, 4) != encode(before, 4)
     assert moving.after(1) == before.after(1)
-    for state in (moving, moving.after(1), before.after(1), dataclasses.replace(moving.after(1), strays=(ENTRY,))):
-        state = state if not state.strays else dataclasses.replace(state, segments=())
+    replaced = dataclasses.replace(moving.after(1), segments=(), strays=(ENTRY,))
+    for state in (moving, moving.after(1), before.after(1), replaced):
         assert decode(encode(state, 9), 9) == state

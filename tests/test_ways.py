@@ -6,6 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
+import pytest
 import ways
 
 from fpstore.checks import expect
@@ -21,6 +22,7 @@ def test_an_entry_is_a_call_from_another_room() -> None:
     assert found == {"checks": 1, "plans": 1}
 
 
+@pytest.mark.slow
 def test_a_probe_enters_few_rooms_and_a_build_enters_creation() -> None:
     tool = Path(ways.__file__)
     lines = subprocess.run([sys.executable, tool], capture_output=True, text=True, check=True).stdout.splitlines()

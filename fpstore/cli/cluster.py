@@ -56,8 +56,8 @@ def command(
     The distance is that to the first document of the cluster, and can be more than k. This holds 40 bytes for each
     document, and finds the pairs in files.
 
-    With -o, what is interrupted goes on when the same command is given again; until it is done, the lines are in
-    FILE.part, and the folder FILE.job says how far it got.
+    With -o, what is interrupted goes on when the same command is given again; until it is done, all of it is
+    in the folder FILE.job. When it is done .FILE.done remains: the same command again does nothing.
     """
     from fpstore import jobs
 

@@ -64,4 +64,5 @@ def tell(what: str, summary: "Summary", results: str) -> None:
     if summary.warning is not None:
         say(f"fpstore: warning: {summary.warning}")
     rate = f" ({summary.rate / 1e6:.1f} MB/s)" if summary.run_bytes else ""
+    rate = " (an earlier run had done it; nothing was changed)" if summary.was_done else rate
     say(f"{what}: {counted(summary.documents, 'document')}, {results}{rate}")

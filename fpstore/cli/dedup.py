@@ -83,12 +83,12 @@ def command(
     ones only.
 
     What is interrupted, by Ctrl-C, kill -9 or a power cut, goes on when the same command is given again, and the
-    results are the same as without an interruption. Until then they are in KEPT.part, and the folder KEPT.job says how
-    far it got.
+    results are the same as without an interruption. Until then all of it is in the folder KEPT.job (and FILE.job).
+    When it is done .KEPT.done remains: the same command again does nothing. KEPT and FILE are regular files.
 
-    With --store the kept documents are numbered on from the largest id in STORE. Their names are beside it, in
-    STORE.documents, and with --confirm their texts too: a later job with --confirm needs them. The same INPUT a second
-    time is dropped as a whole.
+    With --store the kept documents are numbered on from the largest id in STORE. Their names are kept in it, and with
+    --confirm their texts too: a later job with --confirm needs them. The same INPUT a second time is dropped as a
+    whole. Until the job is done nobody else may write to STORE.
     """
     from fpstore import jobs
 

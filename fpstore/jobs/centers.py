@@ -4,11 +4,12 @@ A document is compared with the centers as they are when it comes. So a member i
 joined, but the center moves on: members can be further than k from it at the end, and from each other than 2k.
 """
 
-from pathlib import Path
+import os
 
 import numpy as np
 
 from fpstore import Store
+from fpstore.disk import Folder
 from fpstore.jobs.leaders import VERDICT
 from fpstore.types import Array, Ids, Keys
 
@@ -23,10 +24,12 @@ _FIRST_CAPACITY = 1 << 12
 class Votes:
     """The votes of the members of every cluster, in a file: memory of the process only as long as there is room."""
 
-    def __init__(self, path: Path) -> None:
-        """Begin the file anew."""
-        self._path = path
-        self._clusters: Array = np.memmap(path, _CLUSTER, "w+", shape=(_FIRST_CAPACITY,))
+    def __init__(self, folder: Folder, name: str) -> None:
+        """Begin the file of that name anew."""
+        self._folder, self._name = folder, name
+        folder.unlink(name, missing_ok=True)
+        os.close(folder.open_file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+        self._clusters = self._mapped(_FIRST_CAPACITY)
 
     def lead(self, cluster: int, fingerprint: int) -> None:
         """The first member of a cluster that is the next."""
@@ -63,9 +66,13 @@ class Votes:
             return
         while capacity <= cluster:
             capacity *= 2
-        with self._path.open("r+b") as file:
+        self._clusters = self._mapped(capacity)
+
+    def _mapped(self, capacity: int) -> Array:
+        """The file, made so large."""
+        with os.fdopen(self._folder.open_file(self._name, os.O_RDWR), "r+b") as file:
             file.truncate(capacity * _CLUSTER.itemsize)
-        self._clusters = np.memmap(self._path, _CLUSTER, "r+")
+            return np.memmap(file, _CLUSTER, "r+")
 
 
 class Centers:

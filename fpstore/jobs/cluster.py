@@ -13,7 +13,8 @@ import fpstore
 from fpstore import Store
 from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.corpus import Corpus, Place, Sources, expect_other_files
-from fpstore.jobs.journal import AppendFile, Job
+from fpstore.jobs.files import AppendFile
+from fpstore.jobs.journal import Job
 from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.rows import row
 from fpstore.jobs.summary import Summary, Tally, summarise
@@ -57,12 +58,11 @@ def cluster(
         tally = Tally.of(job.state)
         if not job.is_finished:
             place = Place(*(job.state["place"] if job.state else ()))
-            members_path = job.work / "members"
             with (
-                closing(AppendFile(members_path, tally.documents * _MEMBER.itemsize)) as members,
+                closing(AppendFile(job.work_folder, "members", tally.documents * _MEMBER.itemsize)) as members,
                 _scratch_store(job.work / "store", k) as store,
             ):
-                leaders = _restored(store, members, job.work / "votes" if update_center else None, k)
+                leaders = _restored(store, members, Votes(job.work_folder, "votes") if update_center else None, k)
                 for batch in corpus.batches(place):
                     fingerprints = corpus.fingerprints(batch)
                     found = leaders.decide(fingerprints)
@@ -76,7 +76,7 @@ def cluster(
                         progress("clustering (bytes)", corpus.bytes_read, corpus.total_bytes)
             job.commit_last(job.state or {})
         job.finish()
-    return summarise(tally, corpus.text_bytes, started, corpus.warning)
+    return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
 
 
 @contextmanager
@@ -88,9 +88,8 @@ def _scratch_store(path: Path, k: int) -> Iterator[Store]:
         yield store
 
 
-def _restored(store: Store, members: AppendFile, votes_path: Path | None, k: int) -> Leaders | Centers:
+def _restored(store: Store, members: AppendFile, votes: Votes | None, k: int) -> Leaders | Centers:
     """The leaders, or centers, of those members."""
-    votes = None if votes_path is None else Votes(votes_path)
     next_id = 0
     for known in _chunks(members):
         clusters, first = np.unique(known["cluster"], return_index=True)

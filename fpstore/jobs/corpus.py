@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fpstore.inputs import Documents, documents
-from fpstore.jobs.journal import part_of
+from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
 from fpstore.text.short import Lengths
 from fpstore.types import Keys
@@ -159,15 +159,24 @@ def hash_of(text: str) -> int:
 
 
 def expect_other_files(results: Sequence[Path], corpus: Corpus, store: Path | None = None) -> None:
-    """Raise ValueError where what a job writes is an input, in the folder of one, or another result."""
-    if len(set(results)) < len(results):
-        raise ValueError(f"{results[0]}: found one file for two results, expected two")
+    """Raise ValueError where what a job writes is an input, in the folder of one, or something else that it writes."""
+    written = [_settled(path) for result in results for path in (result, folder_of(result))]
+    if store is not None:
+        written.append(store.resolve())
+    for path in written:
+        if sum(path == other or path.is_relative_to(other) for other in written) > 1:
+            told = "found a result at, or in, another place that the job writes to (a result, its .job, the store)"
+            raise ValueError(f"{path}: {told}; expected places of their own")
     inputs = [Path(source).resolve() for source in corpus.files]
-    written = [*results, *map(part_of, results)] + ([] if store is None else [store])
     for path in written:
         for source in inputs:
-            if path.resolve().is_relative_to(source):
+            if path.is_relative_to(source):
                 raise ValueError(f"{path}: found a result that is also an input, or in one; expected another place")
+
+
+def _settled(path: Path) -> Path:
+    """The path with the links on the way to it followed, but not itself."""
+    return path.parent.resolve() / path.name
 
 
 def document_line(name: str, text: str, line: bytes | None) -> bytes:

@@ -41,7 +41,8 @@ def dedup(
     reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
     threads: for fingerprints; all processors by default.
 
-    Goes on where a run with the same arguments was interrupted; the results are those of one run.
+    Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
+    finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
     Raises what fpstore.inputs.documents does, FileExistsError, ValueError for arguments that do not fit the store or
     the interrupted job, and JobError for what stands in the way on the disk.
     """
@@ -65,7 +66,7 @@ def dedup(
         "k": settings.k,
         "confirm": check and str(check),
     }
-    with Job(results, identity, corpus.look(), force=force) as job:
+    with Job(results, identity, corpus.look(), force=force, store=settings.store) as job:
         if not job.is_finished:
             texts = check is not None
             if standing is None:
@@ -78,8 +79,8 @@ def dedup(
                 if standing is not None:
                     workplace.store.settle()
                 run.commit_last()
-        if standing is not None:
+        if standing is not None and not job.was_done:
             release(standing, job)
         tally = Tally.of(job.state)
         job.finish()
-    return summarise(tally, corpus.text_bytes, started, corpus.warning)
+    return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)

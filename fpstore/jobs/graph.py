@@ -16,10 +16,12 @@ import numpy as np
 
 import fpstore
 from fpstore.jobs.corpus import Corpus, Place, Sources, expect_other_files
-from fpstore.jobs.journal import AppendFile, Job
+from fpstore.jobs.files import AppendFile
+from fpstore.jobs.journal import Job
 from fpstore.jobs.rows import row
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import Summary, Tally, summarise
+from fpstore.notes import subfolder
 from fpstore.text import DEFAULT, Recipe
 from fpstore.types import Array, Counts, Keys, Progress
 
@@ -149,22 +151,24 @@ def _run(
         tally = Tally.of(job.state)
         if not job.is_finished:
             with (
-                closing(AppendFile(job.work / "fingerprints", 8 * tally.documents)) as keys,
-                closing(Spool(job.work / "documents", texts=False, count=tally.documents)) as names,
+                closing(AppendFile(job.work_folder, "fingerprints", 8 * tally.documents)) as keys,
+                closing(Spool(subfolder(job.work_folder, "documents"), texts=False, count=tally.documents)) as names,
             ):
                 _collect(corpus, job, tally, keys, names, progress)
                 fingerprints = np.frombuffer(keys.view(), dtype="<u8").astype(np.uint64)
                 tally.results = work(Documents(fingerprints, names, job.work), job.files[0])
             job.commit_last({"tally": asdict(tally)})
         job.finish()
-    return summarise(tally, corpus.text_bytes, started, corpus.warning)
+    return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
 
 
 def _collect(corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Spool, progress: Progress | None) -> None:
     """Write down the documents that are not yet."""
     for batch in corpus.batches(Place(*(job.state["place"] if job.state else ()))):
-        keys.write(corpus.fingerprints(batch).astype("<u8").tobytes())
-        names.append(range(tally.documents, tally.documents + len(batch.names)), batch.names, batch.texts)
+        fingerprints = corpus.fingerprints(batch)
+        keys.write(fingerprints.astype("<u8").tobytes())
+        ids = range(tally.documents, tally.documents + len(batch.names))
+        names.append(ids, fingerprints, batch.names, batch.texts)
         keys.sync()
         names.sync()
         tally.documents += len(batch.names)

@@ -1,146 +1,157 @@
-"""Owns how a job survives being killed: its folder, its journal, and the files that it writes.
+"""Owns how a job survives being killed: its journal, and the files that become its results.
 
-A job writes RESULT has the folder RESULT.job while it runs. What it writes, it appends to files beside the results
-that they become; the journal, replaced as a whole after these are on the disk, says how far each of them is good and
-from where to go on. Whatever was written after the last journal is cut off when the job goes on.
+Each result has a folder RESULT.job while the job is not finished, in which it grows; that of the first has the journal
+too. The journal, replaced as a whole after these are on the disk, says how far each of them is good and from where to
+go on. Whatever was written after the last journal is cut off when the job goes on.
 """
 
-import contextlib
 import errno
-import fcntl
 import json
-import mmap
-import os
-import shutil
+import secrets
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fpstore.disk import sync_folder
-from fpstore.errors import Error
+from fpstore.disk import Folder
+from fpstore.errors import JobError
+from fpstore.jobs import record as records
+from fpstore.jobs.claims import PART, WORK, Claim, expect_result, folder_of
+from fpstore.jobs.files import AppendFile, files_of_jobs, write_json
+from fpstore.notes import JOURNAL
 
-_JOURNAL = "journal.json"
-_NEW_SUFFIX = ".new"
-_LOCK = "lock"
-_WORK = "work"
-_PART_SUFFIX = ".part"
 _FINISHED = "finished"
-
-
-class JobError(Error):
-    """A job cannot begin or go on, because of what it finds on the disk."""
-
-
-class AppendFile:
-    """A file that grows; opened at a length, whatever lies behind that is cut off."""
-
-    def __init__(self, path: Path, length: int) -> None:
-        """Raises JobError for a file that is shorter."""
-        self.path = path
-        self.length = length
-        is_new = not path.exists()
-        self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", 1 << 20)
-        found = self._file.seek(0, os.SEEK_END)
-        if found < length:
-            self._file.close()
-            raise JobError(f"{path}: found {found} bytes, the journal says {length}; --force begins again")
-        self._file.truncate(length)
-        self._file.seek(length)
-        if is_new:
-            sync_folder(path.parent)
-
-    def write(self, data: bytes) -> None:
-        """Append."""
-        self._file.write(data)
-        self.length += len(data)
-
-    def view(self) -> memoryview:
-        """All that was written before, read from the disk as it is looked at."""
-        self._file.flush()
-        # An empty file cannot be mapped.
-        return memoryview(mmap.mmap(self._file.fileno(), self.length, prot=mmap.PROT_READ) if self.length else b"")
-
-    def sync(self) -> None:
-        """What was written is on the disk when this returns."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Close it. Harmless when it is closed."""
-        self._file.close()
 
 
 class Job:
     """A piece of work with results that are files; a context manager, which leaves what was done for another run.
 
-    state: what the job itself has in its journal, None before its first commit. work: a folder for what it needs
-    until it ends.
+    state: what the job itself has in its journal, None before its first commit. id: of this job and no other, for as
+    long as it goes on. work: a folder for what it needs until it ends, held open as work_folder.
     """
 
-    def __init__(self, results: list[Path], identity: dict[str, Any], inputs: list[Any], *, force: bool) -> None:
+    work_folder: Folder
+
+    def __init__(
+        self,
+        results: list[Path],
+        identity: dict[str, Any],
+        inputs: list[Any],
+        *,
+        force: bool,
+        store: str | None = None,
+    ) -> None:
         """Begin, or go on with what the journal tells.
 
-        results: the first names the folder. identity: all that the results follow from, for json; inputs: what the
-        inputs look like from outside. force: begin again, and write over results that are there. Raises FileExistsError
-        for results of another job, ValueError where the journal is that of another command line, JobError where the
-        inputs have changed, and where another process is working on it.
+        results: the first names the job's folder. identity: all that the results follow from, for json; inputs: what
+        the inputs look like from outside. force: begin again, and write over results that are there. store: the
+        identity of the standing store that it adds to, if that is there. Raises FileExistsError for results of another
+        job; ValueError for what can be no result, and where the journal is that of another command line; JobError where
+        inputs or store have changed, while another process is at it, and where a result is another job's.
         """
         self.results = results
-        self.folder = results[0].with_name(f"{results[0].name}.job")
-        self.work = self.folder / _WORK
+        self.folder = folder_of(results[0])
+        self.work = self.folder / WORK
+        self.id = secrets.token_hex(16)
         self.state: dict[str, Any] | None = None
+        self.was_done = False
         self._header = {"identity": identity, "inputs": inputs}
+        self._store = store
+        self._replaces = force
+        self._claims: list[Claim] = []
         self._files: list[AppendFile] = []
         self._lengths: list[int] = [0] * len(results)
         for path in results:
-            if path.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-            if not path.parent.is_dir():
-                raise FileNotFoundError(errno.ENOENT, "the file would lie in a folder that is not there", str(path))
-        self.folder.mkdir(exist_ok=True)
-        self._lock_fd = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+            expect_result(path)
         try:
-            self._lock()
+            for path in results:
+                self._claims.append(Claim(path))
             self._begin(force)
         except BaseException:
-            os.close(self._lock_fd)
+            try:
+                for claim in self._claims:
+                    if claim.is_new and self.state is None:
+                        claim.remove()
+            finally:
+                self._close()
             raise
 
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise JobError(f"{self.folder}: another process is at this job") from None
-
     def _begin(self, force: bool) -> None:
-        journal = self._read()
-        if journal is not None and not force:
-            self._expect_same(journal)
-            self.state, self._lengths = journal["state"], journal["lengths"]
-        elif not force:
-            for path in self.results:
-                if path.exists():
-                    self._remove_folder()
-                    raise FileExistsError(errno.EEXIST, "already there; --force replaces it", str(path))
+        first = self._claims[0]
+        if force:
+            self._expect_not_done_into_store()
+        else:
+            journal = first.read_journal()
+            if journal is not None:
+                self._expect_same(journal)
+                self.id, self._replaces = journal["job"], journal["replaces"]
+                self._lengths = journal["lengths"]
+                if not journal["state"].get(_FINISHED):
+                    self._expect_own_claims()
+                self.state = journal["state"]
+            else:
+                self._look_for_results()
         if self.state is None:
-            self._forget()
-            for path in self.results:
-                part_of(path).unlink(missing_ok=True)
-            self.work.mkdir()
+            for claim in self._claims:
+                claim.forget()
+            for claim in self._claims[1:]:
+                claim.own(self.folder, self.id)
+            self.work_folder = first.folder.create(WORK)
+        elif not self.is_finished:
+            with files_of_jobs():
+                self.work_folder = first.folder.inside(WORK)
         if not self.is_finished:
-            for path, length in zip(self.results, self._lengths, strict=True):
-                self._files.append(AppendFile(part_of(path), length))
+            for claim, length in zip(self._claims, self._lengths, strict=True):
+                self._files.append(AppendFile(claim.folder, PART, length, by_umask=True))
 
-    def _read(self) -> dict[str, Any] | None:
+    def _look_for_results(self) -> None:
+        """The record of this job, if it was done; else there may be no results."""
+        for claim in self._claims:
+            claim.expect_unused()
+        record = records.read_record(self._claims[0])
+        if record is not None and records.tells_of(record, self.results, self._header) and not self._reads_stdin():
+            self.state = {"tally": record["tally"], _FINISHED: True}
+            self.was_done = True
+            return
+        for path in self.results:
+            if path.exists():
+                raise FileExistsError(errno.EEXIST, "already there; --force replaces it", str(path))
+
+    def _expect_own_claims(self) -> None:
+        for claim in self._claims[1:]:
+            if claim.owner() != (str(self.folder), self.id):
+                told = f"used by another job since {self.folder} was interrupted; --force begins again"
+                raise JobError(told, path=claim.path)
+
+    def _expect_not_done_into_store(self) -> None:
+        """Refuse to begin a job again of which a standing store has all documents: it would keep none of them."""
+        if self._store is None:
+            return
+        first, inputs = self._claims[0], json.loads(json.dumps(self._header["inputs"]))
         try:
-            journal: dict[str, Any] = json.loads((self.folder / _JOURNAL).read_bytes())
-        except FileNotFoundError:
-            return None
-        return journal
+            journal = first.read_journal() or {}
+        except JobError:
+            journal = {}
+        state = journal.get("state") or {}
+        if state.get(_FINISHED) and state.get("store") == self._store and journal["inputs"] == inputs:
+            raise JobError("this job is done but for its last step; run it without --force", path=self.folder)
+        record = records.read_record(first) or {}
+        if record.get("store") == self._store and records.wrote_first(record, self.results, inputs):
+            told = "a job that is finished wrote it, and its documents are in the store: begun again it would drop all"
+            raise JobError(
+                f"{told} of them and leave nothing here; move the file away if you want that", path=first.result
+            )
+
+    def _reads_stdin(self) -> bool:
+        return any(look[1] is None for look in self._header["inputs"])
 
     def _expect_same(self, journal: dict[str, Any]) -> None:
         wanted = json.loads(json.dumps(self._header))
         advice = "go on with the same, or begin again with --force"
+        place, added_to = journal["identity"].get("store"), journal["state"].get("store")
+        if place is not None and place == wanted["identity"].get("store") and added_to != self._store:
+            found = "nothing" if self._store is None else f"store {self._store}"
+            told = f"found {found}, expected store {added_to}, which the interrupted job {self.folder} adds to"
+            raise JobError(f"{told}; --force begins again", path=place)
         for name, value in journal["identity"].items():
             if wanted["identity"].get(name) != value:
                 found = f"found {name} {wanted['identity'].get(name)!r}, that job has {value!r}"
@@ -158,13 +169,20 @@ class Job:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            if self.state is None or self.was_done:  # nothing was done that would be done again
+                for claim in reversed(self._claims):
+                    claim.remove()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         for file in self._files:
             file.close()
-        if self.state is None:
-            self._remove_folder()  # nothing was done that would be done again
-            for path in self.results:
-                part_of(path).unlink(missing_ok=True)
-        os.close(self._lock_fd)
+        if hasattr(self, "work_folder"):
+            self.work_folder.close()
+        for claim in self._claims:
+            claim.close()
 
     @property
     def is_finished(self) -> bool:
@@ -180,10 +198,9 @@ class Job:
         """Make all that was written durable, and state with it."""
         for file in self._files:
             file.sync()
-        lengths = [file.length for file in self._files]
-        if self.state is None:
-            sync_folder(self.folder.parent)
-        write_durably(self.folder / _JOURNAL, json.dumps({**self._header, "state": state, "lengths": lengths}))
+        self._lengths = [file.length for file in self._files]
+        journal = {"job": self.id, **self._header, "state": state, "lengths": self._lengths, "replaces": self._replaces}
+        write_json(self._claims[0].folder, JOURNAL, journal)
         self.state = state
 
     def commit_last(self, state: dict[str, Any]) -> None:
@@ -191,43 +208,13 @@ class Job:
         self.commit({**state, _FINISHED: True})
 
     def finish(self) -> None:
-        """Put the results where they belong, and forget the job."""
-        for path in self.results:
-            with contextlib.suppress(FileNotFoundError):  # where a run before this one did that
-                part_of(path).replace(path)
-            sync_folder(path.parent)
-        shutil.rmtree(self.work, ignore_errors=True)  # while the journal still says that all is done
-        self._remove_folder()
-
-    def _forget(self) -> None:
-        """Remove the journal first, and then what it speaks of: without a journal there is no job."""
-        for name in (_JOURNAL, _JOURNAL + _NEW_SUFFIX):
-            (self.folder / name).unlink(missing_ok=True)
-        shutil.rmtree(self.work, ignore_errors=True)
-
-    def _remove_folder(self) -> None:
-        self._forget()
-        (self.folder / _LOCK).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # somebody keeps other things in it
-            self.folder.rmdir()
-
-
-def has_journal(folder: Path) -> bool:
-    """Whether a job in folder can go on."""
-    return (folder / _JOURNAL).exists()
-
-
-def write_durably(path: Path, text: str) -> None:
-    """Put a file at path as a whole: what was there before, or all of text, whatever happens meanwhile."""
-    new = path.with_name(path.name + _NEW_SUFFIX)
-    with new.open("w") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    new.replace(path)
-    sync_folder(path.parent)
-
-
-def part_of(path: Path) -> Path:
-    """Where a result is until all of it is there."""
-    return path.with_name(path.name + _PART_SUFFIX)
+        """Put the results where they belong, and leave nothing of the job but its record."""
+        if self.was_done:
+            return
+        state = self.state or {}
+        for claim, length in zip(self._claims, self._lengths, strict=True):
+            claim.publish(length, replaces=self._replaces)
+        records.write_record(self._claims[0], self.results, self._header, state.get("tally"), state.get("store"))
+        self._claims[0].remove_work()  # while the journal still says that all is done
+        for claim in reversed(self._claims):
+            claim.remove()

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fpstore.errors import JobError
 from fpstore.jobs.confirm import Checker, Confirm
-from fpstore.jobs.journal import JobError
 from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.standing import Workplace
 from fpstore.query.additions import NEW
@@ -32,8 +32,7 @@ class Kept(Leaders):
         """What becomes of the documents of a batch; when this returns it is durable."""
         self._names, self._texts = names, texts
         verdicts = self.decide(fingerprints)
-        self._spool.sync()
-        self._store.sync()
+        self._store.sync()  # and the spool before it
         return verdicts
 
     def names(self, ids: Ids) -> list[str]:
@@ -53,8 +52,8 @@ class Kept(Leaders):
         self._unspooled[self.next_id] = self._texts[index]
         return NEW, math.nan
 
-    def _stored(self, indexes: list[int], ids: list[int]) -> None:
-        self._spool.append(ids, [self._names[i] for i in indexes], [self._texts[i] for i in indexes])
+    def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
+        self._spool.append(ids, fingerprints, [self._names[i] for i in indexes], [self._texts[i] for i in indexes])
         self._unspooled.clear()
 
     def _text(self, document_id: int) -> str:
@@ -62,5 +61,5 @@ class Kept(Leaders):
         if text is None:
             (text,) = self._spool.texts(np.array([document_id], dtype=np.uint64))
         if text is None:
-            raise JobError(f"{self._spool.folder}: found no text of document {document_id}, which the store has")
+            raise JobError(f"{self._spool.folder.path}: found no text of document {document_id}, which the store has")
         return text

@@ -45,8 +45,8 @@ class Leaders:
             own = slice(start, start + count)
             self._decide_piece(fingerprints[own], found, start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
+            self._before_store(leads.tolist(), fingerprints[leads], verdicts["id"][leads].tolist())
             self._store.add(fingerprints[leads], verdicts["id"][leads])
-            self._stored(leads.tolist(), verdicts["id"][leads].tolist())
             start += count
         return verdicts
 
@@ -69,8 +69,8 @@ class Leaders:
         """
         return near[0] if near else NEW, np.nan
 
-    def _stored(self, indexes: list[int], ids: list[int]) -> None:
-        """These documents have become leaders."""
+    def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
+        """These documents have become leaders, and are about to be stored."""
 
     def _decide_piece(self, keys: Keys, found: Matches, start: int, verdicts: Array) -> None:
         """Fill in the verdicts of documents of which none is stored yet; start: the index of the first."""

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, astuple
+from hashlib import blake2b
 from math import isnan
 from typing import Any
 
 import numpy as np
 
+from fpstore.errors import JobError
 from fpstore.jobs.confirm import Confirm
 from fpstore.jobs.corpus import (
     BATCH_BYTES,
@@ -18,17 +20,21 @@ from fpstore.jobs.corpus import (
     document_line,
     json_line,
 )
-from fpstore.jobs.journal import AppendFile, Job, JobError
+from fpstore.jobs.files import AppendFile
+from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.leaders import VERDICT
 from fpstore.jobs.rows import row
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace
 from fpstore.jobs.summary import Tally
+from fpstore.notes import subfolder
 from fpstore.types import Array, Counts, Keys, Progress
 
 JSON_SUFFIXES = (".jsonl", ".ndjson")
 
+# Enough that no two versions of a document have one digest by chance.
+_DIGEST_BYTES = 8
 _MEASURES = np.dtype([("fingerprint", "<u8"), ("length", "<i8")])
 
 
@@ -100,6 +106,7 @@ class FirstRun:
             "place": astuple(self._place),
             "next_id": self._kept.next_id,
             "spool": self._workplace.spool.count,
+            "store": self._workplace.store.identity,
         }
 
     def _show(self, phase: str, done: int, total: int | None) -> None:
@@ -110,8 +117,9 @@ class FirstRun:
 class LongestRun(FirstRun):
     """One run of a job that keeps the longest: the documents are decided as if the longest came first.
 
-    Three passes: measure all documents; decide, in the order of their lengths; read them again to write the results.
-    In memory are 50 bytes for each document; names, and texts if they are to be confirmed, are on the disk.
+    Three passes: measure all documents; decide, in the order of their lengths; read them again to write the results, if
+    they are still the same. In memory are 50 bytes for each document; names, and texts if they are to be confirmed, are
+    on the disk.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -124,14 +132,15 @@ class LongestRun(FirstRun):
 
     def to_the_end(self) -> None:
         """Do what is left."""
-        work, texts = self._job.work, self._workplace.spool.has_texts
+        work, texts = self._job.work_folder, self._workplace.spool.has_texts
         with (
-            closing(Spool(work / "all", texts=texts, count=self._measured)) as documents,
-            closing(AppendFile(work / "measures", self._measured * _MEASURES.itemsize)) as measures,
-            closing(AppendFile(work / "verdicts", self._decided * VERDICT.itemsize)) as verdicts,
+            closing(Spool(subfolder(work, "all"), texts=texts, count=self._measured)) as documents,
+            closing(AppendFile(work, "measures", self._measured * _MEASURES.itemsize)) as measures,
+            closing(AppendFile(work, "digests", self._measured * _DIGEST_BYTES)) as digests,
+            closing(AppendFile(work, "verdicts", self._decided * VERDICT.itemsize)) as verdicts,
         ):
             if self._pass == "measure":
-                self._measure(documents, measures)
+                self._measure(documents, measures, digests)
                 self._next_pass("decide")
             found = np.frombuffer(measures.view(), dtype=_MEASURES)
             # Stable: of equally long ones the first comes first.
@@ -141,21 +150,24 @@ class LongestRun(FirstRun):
                 self._next_pass("write")
             by_document = np.empty(len(order), dtype=VERDICT)
             by_document[order] = np.frombuffer(verdicts.view(), dtype=VERDICT)
-            self._write_all(by_document)
+            self._write_all(by_document, digests)
 
     def _next_pass(self, name: str) -> None:
         self._pass = name
         self._commit()
 
-    def _measure(self, documents: Spool, measures: AppendFile) -> None:
+    def _measure(self, documents: Spool, measures: AppendFile, digests: AppendFile) -> None:
         for batch in self._batches("measuring (bytes)"):
             rows = np.empty(len(batch.names), dtype=_MEASURES)
             rows["fingerprint"] = self._corpus.fingerprints(batch)
             rows["length"] = [len(text) for text in batch.texts]
             measures.write(rows.tobytes())
-            documents.append(range(self._measured, self._measured + len(rows)), batch.names, batch.texts)
+            digests.write(b"".join(_digests(batch)))
+            ids = range(self._measured, self._measured + len(rows))
+            documents.append(ids, rows["fingerprint"], batch.names, batch.texts)
             self._measured += len(rows)
             measures.sync()
+            digests.sync()
             documents.sync()
             self._commit()
         self._place = Place()
@@ -174,19 +186,35 @@ class LongestRun(FirstRun):
             self._commit()
             self._show("deciding", self._decided, len(order))
 
-    def _write_all(self, verdicts: Array) -> None:
+    def _write_all(self, verdicts: Array, digests: AppendFile) -> None:
+        measured = digests.view()
         for batch in self._batches("writing (bytes)"):
-            own = verdicts[self._written : self._written + len(batch.names)]
+            start, self._written = self._written, self._written + len(batch.names)
             is_last = batch.end.source == len(self._corpus.sources)
-            self._written += len(batch.names)
-            if len(own) < len(batch.names) or (is_last and self._written < len(verdicts)):
-                raise JobError(f"{self._job.folder}: the inputs have changed since they were measured")
-            self._write(batch, own)
+            found = _digests(batch)
+            known = measured[start * _DIGEST_BYTES : self._written * _DIGEST_BYTES]
+            if b"".join(found) != known or (is_last and self._written < len(verdicts)):
+                other = (i for i, digest in enumerate(found) if digest != known[_DIGEST_BYTES * i :][:_DIGEST_BYTES])
+                which = f"{batch.names[i]} is another document" if (i := next(other, None)) is not None else "some went"
+                told = f"the inputs have changed since they were measured: {which}; --force begins again"
+                raise JobError(told, path=self._job.folder)
+            self._write(batch, verdicts[start : self._written])
             self._commit()
 
     def _state(self) -> dict[str, Any]:
         passes = {"pass": self._pass, "measured": self._measured, "decided": self._decided, "written": self._written}
         return super()._state() | passes
+
+
+def _digests(batch: Batch) -> list[bytes]:
+    """Of what each document of a batch would be written as, and of its name."""
+    documents = zip(batch.names, batch.texts, batch.lines, strict=True)
+    return [
+        blake2b(
+            name.encode("utf-8", "surrogatepass") + b"\0" + document_line(name, text, line), digest_size=_DIGEST_BYTES
+        ).digest()
+        for name, text, line in documents
+    ]
 
 
 def _dropped_row(name: str, kept_name: str, distance: int, measure: float) -> bytes:

@@ -1,88 +1,90 @@
 """Owns the record of the kept documents: the name of each, and its text where asked for, by id, on the disk.
 
-Three files in a folder: names and texts, one after the other, and an index of three u64 a document: its id, and where
-its name and its text end. Ids increase.
+Three files in a folder: names and texts, one after the other, and an index (fpstore.notes.ENTRY) of the id and the
+fingerprint of each, and where its name and its text end. Ids increase.
 """
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
-from struct import Struct
 
 import numpy as np
 
-from fpstore.disk import sync_folder
-from fpstore.jobs.journal import AppendFile, JobError, write_durably
-from fpstore.types import Array, Counts, Ids
+from fpstore.disk import Folder
+from fpstore.errors import JobError
+from fpstore.jobs.files import AppendFile, files_of_jobs, read_json, write_json
+from fpstore.notes import ENTRY, INDEX, SETTINGS, document_count
+from fpstore.types import Array, Counts, Ids, Keys
 
-_ENTRY = Struct("<QQQ")
-_SETTINGS = "settings.json"
-_VERSION = 1
+_NAMES = "names"
+_TEXTS = "texts"
+_VERSION = 2
 
 
 class Spool:
-    """The documents in a folder. Read and appended to by one process."""
+    """The documents in a folder, which it closes. Read and appended to by one process, made durable by any thread."""
 
-    def __init__(self, folder: Path, *, texts: bool, count: int | None = None) -> None:
-        """Open the one in folder; where there is none make it, with texts or without.
+    def __init__(self, folder: Folder, *, texts: bool, count: int | None = None, store: str | None = None) -> None:
+        """Open the one in folder; where there is none make it, with texts or without, for the store of this identity.
 
         count: how many of its documents are good, all where None; what comes after them is cut off.
-        Raises JobError where it is of a later version, and where its files hold less.
+        Raises JobError where it is of another version, and where its files hold less.
         """
         self.folder = folder
-        folder.mkdir(exist_ok=True)
-        settings_path = folder / _SETTINGS
-        if not settings_path.exists():
-            sync_folder(folder.parent)
-            write_durably(settings_path, json.dumps({"version": _VERSION, "texts": texts}))
-        settings = json.loads(settings_path.read_bytes())
-        if settings["version"] != _VERSION:
-            raise JobError(f"{folder}: found version {settings['version']}, expected {_VERSION}")
-        self.has_texts: bool = settings["texts"]
-        index = folder / "index"
-        if count is None:
-            count = index.stat().st_size // _ENTRY.size if index.exists() else 0
-        self.count = count
-        self._index = AppendFile(index, count * _ENTRY.size)
-        _, name_end, text_end = self._entries()[-1].tolist() if count else (0, 0, 0)
-        self._names = AppendFile(folder / "names", name_end)
-        self._texts = AppendFile(folder / "texts", text_end)
+        self._files: list[AppendFile] = []
+        try:
+            settings = read_json(folder, SETTINGS)
+            if settings is None:
+                settings = {"version": _VERSION, "texts": texts, "store": store}
+                write_json(folder, SETTINGS, settings)
+                count = count or 0
+            if settings.get("version") != _VERSION:
+                raise JobError(f"found version {settings.get('version')}, expected {_VERSION}", path=folder.path)
+            self.has_texts = bool(settings.get("texts"))
+            with files_of_jobs():
+                self.count = document_count(folder) if count is None else count
+            self._index = self._open(INDEX, self.count * ENTRY.itemsize)
+            name_end, text_end = self._entries()[["name_end", "text_end"]][-1].tolist() if self.count else (0, 0)
+            self._names = self._open(_NAMES, name_end)
+            self._texts = self._open(_TEXTS, text_end)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, name: str, length: int) -> AppendFile:
+        file = AppendFile(self.folder, name, length)
+        self._files.append(file)
+        return file
 
     def close(self) -> None:
         """Close its files."""
-        for file in (self._index, self._names, self._texts):
+        for file in self._files:
             file.close()
+        self.folder.close()
 
     @property
     def last_id(self) -> int | None:
         """The largest id, None where there is no document."""
-        return int(self._entries()[-1, 0]) if self.count else None
+        return int(self._entries()["id"][-1]) if self.count else None
 
-    def append(self, ids: Sequence[int], names: Sequence[str], texts: Sequence[str]) -> None:
+    def append(self, ids: Sequence[int], fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> None:
         """More documents, with ids larger than those before."""
-        name_end, text_end = self._names.length, self._texts.length
-        entries, encoded_names, encoded_texts = [], [], []
-        for document_id, name, text in zip(ids, names, texts, strict=True):
-            encoded = _encoded(name)
-            encoded_names.append(encoded)
-            name_end += len(encoded)
-            if self.has_texts:
-                encoded = _encoded(text)
-                encoded_texts.append(encoded)
-                text_end += len(encoded)
-            entries.append(_ENTRY.pack(document_id, name_end, text_end))
+        encoded_names = [_encoded(name) for name in names]
+        encoded_texts = [_encoded(text) for text in texts] if self.has_texts else [b""] * len(names)
+        entries = np.empty(len(ids), dtype=ENTRY)
+        entries["id"], entries["fingerprint"] = ids, fingerprints
+        entries["name_end"] = self._names.length + np.cumsum([len(name) for name in encoded_names], dtype=np.uint64)
+        entries["text_end"] = self._texts.length + np.cumsum([len(text) for text in encoded_texts], dtype=np.uint64)
         self._names.write(b"".join(encoded_names))
         self._texts.write(b"".join(encoded_texts))
-        self._index.write(b"".join(entries))
+        self._index.write(entries.tobytes())
         self.count += len(entries)
 
     def names(self, ids: Ids) -> list[str | None]:
         """The names of documents, ids uint64[n]; None for one that is not here."""
-        return self._values(self._names, 1, ids)
+        return self._values(self._names, "name_end", ids)
 
     def texts(self, ids: Ids) -> list[str | None]:
         """The texts of documents, ids uint64[n]; None for one that is not here."""
-        return self._values(self._texts, 2, ids)
+        return self._values(self._texts, "text_end", ids)
 
     def holds(self, ids: Ids) -> Array:
         """Which of ids (uint64[n]) are those of documents that are here: bool[n]."""
@@ -94,14 +96,14 @@ class Spool:
             file.sync()
 
     def _entries(self) -> Array:
-        """The index: uint64[count, 3]."""
-        return np.frombuffer(self._index.view(), dtype="<u8").reshape(-1, 3)
+        """The index: ENTRY[count]."""
+        return np.frombuffer(self._index.view(), dtype=ENTRY)
 
     def _rows(self, ids: Ids) -> Counts:
         """Where ids stand in the index: int64[n], -1 for one that does not."""
         if not self.count:
             return np.full(len(ids), -1, dtype=np.int64)
-        known = self._entries()[:, 0]
+        known = self._entries()["id"]
         if int(known[-1]) - int(known[0]) == self.count - 1:  # as a rule: they follow one another
             rows = ids - known[0]
             here = (ids >= known[0]) & (ids <= known[-1])
@@ -111,13 +113,13 @@ class Spool:
         found: Counts = np.where(here, rows, np.uint64(0)).astype(np.int64) - ~here
         return found
 
-    def _values(self, file: AppendFile, column: int, ids: Ids) -> list[str | None]:
+    def _values(self, file: AppendFile, column: str, ids: Ids) -> list[str | None]:
         rows = self._rows(ids)
         if not self.count:
             return [None] * len(rows)
         entries, data = self._entries(), file.view()
-        ends = entries[rows, column].tolist()
-        starts = np.where(rows > 0, entries[np.maximum(rows - 1, 0), column], np.uint64(0)).tolist()
+        ends = entries[column][rows].tolist()
+        starts = np.where(rows > 0, entries[column][np.maximum(rows - 1, 0)], np.uint64(0)).tolist()
         found = zip(rows.tolist(), starts, ends, strict=True)
         return [str(data[start:end], "utf-8", "surrogatepass") if row >= 0 else None for row, start, end in found]
 

@@ -1,38 +1,38 @@
 """Owns the store that a job writes to: one of its own, or a standing one that keeps what many jobs have kept.
 
-Beside a standing store STORE stands STORE.documents, the spool of what was kept, and in it, while a job is at work, a
-note of which job that is and of what was there before. So a job that never ended can be undone.
+In a standing store's folder lie the names of what was kept and, while a job is not finished, a note which says which
+job that is and what was there before. So a job that never ended can be undone, by exactly what it stored.
 """
 
-import json
+import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 import fpstore
-from fpstore import Store
-from fpstore.disk import sync_folder
-from fpstore.jobs.corpus import BATCH_DOCUMENTS
-from fpstore.jobs.journal import Job, JobError, has_journal, write_durably
+from fpstore import Store, notes
+from fpstore.disk import Folder
+from fpstore.errors import Error, JobError
+from fpstore.jobs.files import files_of_jobs
+from fpstore.jobs.journal import Job
 from fpstore.jobs.spool import Spool
+from fpstore.notes import NAMES, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT, Recipe
-from fpstore.types import Ids
 
-_NOTE = "unfinished.json"
 _LAST_ID = (1 << 64) - 1
 DEFAULT_K = 3
+_OWN_STORE = "store"
+_OWN_NAMES = "documents"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a store and a job with it agree on."""
+    """What a store and a job with it agree on; store: the identity of a standing store that is there."""
 
     recipe: Recipe
     k: int
+    store: str | None = None
 
 
 def settle_settings(store: Path | None, recipe: Recipe | None, k: int | None) -> Settings:
@@ -40,7 +40,7 @@ def settle_settings(store: Path | None, recipe: Recipe | None, k: int | None) ->
 
     Raises ValueError where the store has another recipe or none, a smaller k, or no ids.
     """
-    if store is None or not store.exists():
+    if store is None or not os.path.lexists(store):
         return Settings(recipe or DEFAULT, DEFAULT_K if k is None else k)
     with fpstore.open(store) as opened:
         if not opened.has_ids:
@@ -52,7 +52,7 @@ def settle_settings(store: Path | None, recipe: Recipe | None, k: int | None) ->
             raise ValueError(f"{store}: found recipe {own.name}, expected {recipe.name}: the store's is the one to use")
         if k is not None and not 0 <= k <= opened.plan.k:
             raise ValueError(f"{store}: found k {k}, expected 0..{opened.plan.k}, what the store answers")
-        return Settings(recipe or own, opened.k if k is None else k)
+        return Settings(recipe or own, opened.k if k is None else k, opened.identity)
 
 
 @dataclass(frozen=True)
@@ -67,79 +67,127 @@ class Workplace:
 @contextmanager
 def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
     """A store of the job's own, as it was at the last commit."""
+    if job.state is None:
+        fpstore.create(job.work / _OWN_STORE, k=settings.k, recipe=dict(settings.recipe.to_json())).close()
     count, next_id = (job.state["spool"], job.state["next_id"]) if job.state else (0, 0)
-    with _opened(job.work / "store", settings) as store:
+    with _opened(job.work / _OWN_STORE, job) as (store, spools):
+        with files_of_jobs():
+            folder = subfolder(job.work_folder, _OWN_NAMES)
         if job.state:
-            _take_back(store, next_id)
-        with closing(Spool(job.work / "documents", texts=texts, count=count)) as spool:
-            yield Workplace(store, spool, next_id)
+            _take_back(store, folder, count, next_id)
+        yield Workplace(store, spools.add(Spool(folder, texts=texts, count=count)), next_id)
 
 
 @contextmanager
 def standing_workplace(path: Path, job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
-    """The standing store at path, as it was at the last commit; made where there is none.
+    """The standing store at path, as it was at the last commit; made where there is none and the job begins.
 
-    texts: whether the texts of the kept documents are needed. Raises JobError where it lacks some, and where another
-    job that is not finished has written to it.
+    texts: whether the texts of the kept documents are needed. Raises JobError where it lacks some, and where it is not
+    as this job left it: another store, or one that another job has written to.
     """
-    folder = documents_folder(path)
-    with _opened(path, settings) as store:
-        folder.mkdir(exist_ok=True)
-        note = _read_note(folder)
+    if job.state is None and not os.path.lexists(path):
+        fpstore.create(path, k=settings.k, recipe=dict(settings.recipe.to_json())).close()
+    with _opened(path, job) as (store, spools), Folder.open(path) as home:
+        with files_of_jobs():
+            folder = notes.open_names(home, store.identity) or subfolder(home, NAMES)
         if job.state is not None:
-            if note is None or note["job"] != str(job.folder):
+            note = notes.read_note(home)
+            if note is None:  # one of another job is refused, or undone, before this
                 raise JobError(f"{path}: used by another job since {job.folder} was interrupted; --force begins again")
             count, next_id = job.state["spool"], job.state["next_id"]
-            _take_back(store, next_id)
-        else:
-            count = None
-            if note is not None:
-                _expect_abandoned(path, note, job)
-                store.remove(ids=_ids_from(store, note["first_id"]))
-                count = note["spool"]
-        with closing(Spool(folder, texts=texts, count=count)) as spool:
-            if job.state is None:
-                next_id = _next_id(store, spool)
-                if texts:
-                    _expect_texts(path, store, spool)
-                note = {"job": str(job.folder), "first_id": next_id, "spool": spool.count}
-                spool.sync()
-                write_durably(folder / _NOTE, json.dumps(note))
+            _take_back(store, folder, count, next_id)
+            _expect_last(store, folder, count - note.documents, count)
+            yield Workplace(store, spools.add(Spool(folder, texts=texts, count=count)), next_id)
+            return
+        spool = spools.add(Spool(folder, texts=texts, store=store.identity))
+        next_id = _next_id(store, spool)
+        if texts:
+            _expect_texts(path, store, spool)
+        spool.sync()
+        begun = spool.count
+        notes.write_note(home, Note(store.identity, job.id, str(job.folder), begun, next_id))
+        try:
             yield Workplace(store, spool, next_id)
+        except BaseException:
+            if job.state is None:  # nothing of it was committed, so it leaves nothing
+                with suppress(Error, OSError):  # or whoever writes next undoes it
+                    _take_back(store, folder, begun, next_id)
+                    notes.cut_back(folder, begun)
+                    notes.remove_note(home)
+            raise
 
 
 def release(path: Path, job: Job) -> None:
-    """The job is finished: what it has put into the standing store stays."""
-    folder = documents_folder(path)
-    note = _read_note(folder)
-    if note is not None and note["job"] == str(job.folder):
-        (folder / _NOTE).unlink()
-        sync_folder(folder)
+    """The job is finished: what it has put into the standing store stays. JobError where that is not there."""
+    expected = (job.state or {}).get("store")
+    try:
+        with fpstore.open(path) as store:
+            found = f"store {store.identity}" if store.identity != expected else None
+    except (FileNotFoundError, fpstore.NotAStore):
+        found = "no store"
+    if found is not None:
+        told = f"found {found}, expected store {expected}, to which the job {job.folder} has added"
+        raise JobError(f"{told}; --force begins again", path=path)
+    with Folder.open(path) as home:
+        note = notes.read_note(home)
+        if note is not None and note.job == job.id:
+            notes.remove_note(home)
 
 
-def documents_folder(path: Path) -> Path:
-    """Where the spool of a standing store is."""
-    return path.with_name(f"{path.name}.documents")
+class _Spools:
+    """The spool of a workplace, once that is open: durable before what it tells of is stored."""
+
+    def __init__(self) -> None:
+        self._spool: Spool | None = None
+
+    def add(self, spool: Spool) -> Spool:
+        self._spool = spool
+        return spool
+
+    def sync(self) -> None:
+        if self._spool is not None:
+            self._spool.sync()
+
+    def close(self) -> None:
+        if self._spool is not None:
+            self._spool.close()
 
 
 @contextmanager
-def _opened(path: Path, settings: Settings) -> Iterator[Store]:
-    """The store at path, made where there is none."""
-    if not path.exists():
-        fpstore.create(path, k=settings.k, recipe=dict(settings.recipe.to_json())).close()
-    with fpstore.open(path, "w", durability="batch") as store:
-        yield store
+def _opened(path: Path, job: Job) -> Iterator[tuple[Store, _Spools]]:
+    """The store at path, for writing by this job. JobError for another than the one that the job has added to."""
+    with ExitStack() as stack:
+        spools = stack.enter_context(closing(_Spools()))  # until the store is closed, which may still write
+        asker = Asker(job.id, str(job.folder))
+        try:
+            store = stack.enter_context(Store(path, "w", "batch", job=asker, before_commit=spools.sync))
+        except (FileNotFoundError, fpstore.NotAStore):
+            if job.state is None:
+                raise
+            told = f"found no store, expected the one that the interrupted job {job.folder} adds to"
+            raise JobError(f"{told}; --force begins again", path=path) from None
+        if job.state is not None and store.identity != job.state["store"]:
+            told = f"found store {store.identity}, expected store {job.state['store']}"
+            raise JobError(f"{told}, which the interrupted job {job.folder} adds to; --force begins again", path=path)
+        yield store, spools
 
 
-def _take_back(store: Store, next_id: int) -> None:
+def _take_back(store: Store, names: Folder, count: int, next_id: int) -> None:
     """Remove what was stored after the last commit: part of a batch at most."""
-    store.remove(ids=np.arange(next_id, min(next_id + BATCH_DOCUMENTS, _LAST_ID) + 1, dtype=np.uint64))
+    keys, ids = stored_since(names, count, next_id)
+    if len(keys):
+        store.remove(fingerprints=keys, ids=ids)
 
 
-def _ids_from(store: Store, first_id: int) -> Ids:
-    """The ids from this one on."""
-    parts = [ids[ids >= np.uint64(first_id)] for _, ids in store.rows() if ids is not None]
-    return np.concatenate([np.empty(0, dtype=np.uint64), *parts])
+def _expect_last(store: Store, names: Folder, own: int, count: int) -> None:
+    """Refuse a store that lacks what the job stored last: the catalog is of an earlier moment. own: how many it has."""
+    if own <= 0:
+        return
+    keys, ids = (column[:1].tolist() for column in stored_since(names, count - 1, 0))
+    found = [match.id for key in keys for match in store.probe(key, 0)]
+    if not ids or ids[0] not in found:
+        told = f"lacks document {ids}, which the interrupted job stored last: of another moment?"
+        raise JobError(f"{told}; --force begins again", path=store.path)
 
 
 def _next_id(store: Store, spool: Spool) -> int:
@@ -163,19 +211,3 @@ def _expect_texts(path: Path, store: Store, spool: Spool) -> None:
         raise JobError(
             f"{path}: found {found}, which --confirm cannot check; expected those that jobs with --confirm kept"
         )
-
-
-def _expect_abandoned(path: Path, note: dict[str, Any], job: Job) -> None:
-    """Refuse to undo a job that can still go on: one with a journal, unless it is the one that begins again."""
-    if note["job"] != str(job.folder) and has_journal(Path(note["job"])):
-        raise JobError(
-            f"{path}: the job {note['job']} is not finished; run it to its end, or remove that folder to undo it"
-        )
-
-
-def _read_note(folder: Path) -> dict[str, Any] | None:
-    try:
-        note: dict[str, Any] = json.loads((folder / _NOTE).read_bytes())
-    except FileNotFoundError:
-        return None
-    return note

@@ -28,7 +28,8 @@ class Tally:
 class Summary:
     """The tally, and what the last run took: bytes of text, seconds.
 
-    warning: what to say where most texts are short for their recipe, else None.
+    warning: what to say where most texts are short for their recipe, else None. was_done: whether an earlier run had
+    done all of it, so that this one did nothing.
     """
 
     documents: int
@@ -38,6 +39,7 @@ class Summary:
     run_bytes: int
     seconds: float
     warning: str | None
+    was_done: bool = False
 
     @property
     def rate(self) -> float:
@@ -45,6 +47,7 @@ class Summary:
         return self.run_bytes / max(self.seconds, 1e-9)
 
 
-def summarise(tally: Tally, run_bytes: int, started: float, warning: str | None) -> Summary:
+def summarise(tally: Tally, run_bytes: int, started: float, warning: str | None, *, was_done: bool) -> Summary:
     """The summary of a run that started at a time of time.monotonic."""
-    return Summary(**asdict(tally), run_bytes=run_bytes, seconds=time.monotonic() - started, warning=warning)
+    seconds = time.monotonic() - started
+    return Summary(**asdict(tally), run_bytes=run_bytes, seconds=seconds, warning=warning, was_done=was_done)

@@ -49,17 +49,17 @@ class _Copied(NamedTuple):
 
 def create_catalog(
     at: Path | Folder, settings: Settings, segments: tuple[SegmentEntry, ...] = (), log: Log | None = None
-) -> None:
-    """Make the catalog of a new store in a folder that is there: whole and durable, or not there at all.
+) -> str:
+    """Make the catalog of a new store in a folder that is there: whole and durable, or not there at all; its identity.
 
     log: another store's, to begin with. Raises FileExistsError if there is a catalog, StoreLocked while another
     process makes one.
     """
     with contextlib.nullcontext(at) if isinstance(at, Folder) else Folder.open(at) as folder:
-        _create_in(folder, settings, segments, log)
+        return _create_in(folder, settings, segments, log)
 
 
-def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry, ...], log: Log | None) -> None:
+def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry, ...], log: Log | None) -> str:
     identity = new_identity()
     state = State(settings, (), 1, 1, identity=identity, origin=identity)
     if log is not None:
@@ -84,6 +84,7 @@ def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry,
             environments.whole_maps(bytes_to_write(state, records, removed)),
             lambda make, transaction: write_whole(state, records, removed, make, transaction),
         )
+    return identity
 
 
 def _with_segments(state: State, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> State:

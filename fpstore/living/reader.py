@@ -6,6 +6,7 @@ from pathlib import Path
 from time import monotonic
 
 from fpstore import forks
+from fpstore.disk import Folder
 from fpstore.errors import StoreClosed
 from fpstore.living.catalog import Catalog
 from fpstore.living.opening import open_snapshot
@@ -35,6 +36,11 @@ class Reader:
         except BaseException:
             self._catalog.close()
             raise
+
+    @property
+    def home(self) -> Folder:
+        """The store's folder, held open."""
+        return self._catalog.folder
 
     def newest(self) -> Snapshot:
         """What the store is now. StoreChanged, from then on, where its path leads to something else."""

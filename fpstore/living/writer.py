@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fpstore import forks
+from fpstore import forks, notes
 from fpstore.building.rows import write_rows
-from fpstore.disk import Place
+from fpstore.disk import Folder, Place
 from fpstore.errors import StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
@@ -27,11 +27,16 @@ from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, unpublished_place
+from fpstore.living.withdrawal import row_removals, undo
+from fpstore.notes import Asker
 from fpstore.query import additions
 from fpstore.query.additions import Additions
 from fpstore.segment.entry import SegmentEntry
 from fpstore.threads import Background
 from fpstore.types import Array, Ids, Keys, Progress
+
+# So many rows are removed in one step: what stays of their fingerprints is held meanwhile.
+MAX_ROWS_REMOVED = 1 << 16
 
 
 class _Cancelled(BaseException):
@@ -41,13 +46,27 @@ class _Cancelled(BaseException):
 class Writer:
     """Writes to the store in folder; nobody else does as long as it is open. Safe to use from several threads."""
 
-    def __init__(self, folder: Path, *, deferred: bool = False, sizes: LivingSizes | None = None) -> None:
-        """Become the writer. deferred: additions may wait for sync. Raises StoreLocked, NotAStore, CorruptStore."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        deferred: bool = False,
+        sizes: LivingSizes | None = None,
+        job: Asker | None = None,
+        before_commit: Callable[[], None] | None = None,
+    ) -> None:
+        """Become the writer. deferred: additions may wait for sync.
+
+        job: the one that asks, if it is a job, which may write while it is not finished. before_commit: called, in any
+        thread, before changes are made durable; where it raises they are not. Raises StoreLocked, NotAStore,
+        CorruptStore, JobError.
+        """
         self.folder = folder
         self._fork = forks.generation
         self.sizes = sizes or LivingSizes()
         self._defers = deferred
         self._deferred: list[Change] = []
+        self._before_commit = before_commit
         self._lock = threading.RLock()
         self._closing = False
         self._flush_job: Background[None] | None = None
@@ -60,12 +79,21 @@ class Writer:
         self._catalog = Catalog.open(folder, writable=True)
         try:
             self.snapshot = open_snapshot(self._catalog)
+            note = notes.abandoned(self.home, self.snapshot.state.identity, job)
             self._catalog.make_segments()
             sweep_segments(self._catalog)
+            self._next_segment = self.snapshot.state.next_segment
+            if note is not None:
+                undo(note, self.home, job, self.remove_rows)
         except BaseException:
-            self._catalog.close()
+            with contextlib.closing(self._catalog):
+                self._end_jobs()
             raise
-        self._next_segment = self.snapshot.state.next_segment
+
+    @property
+    def home(self) -> Folder:
+        """The store's folder, held open."""
+        return self._catalog.folder
 
     def newest(self) -> Snapshot:
         """What the store is now. StoreChanged once that was found."""
@@ -120,6 +148,17 @@ class Writer:
             if len(values):
                 self._log(kind, (values,), False)
 
+    def remove_rows(self, keys: Keys, ids: Ids | None) -> None:
+        """Remove of each of these fingerprints the one id, in one step for each piece of them; other ids stay."""
+        if ids is None:
+            raise ValueError(f"{self.folder}: found rows without ids, expected an id for each fingerprint")
+        for start in range(0, len(keys), MAX_ROWS_REMOVED):
+            own = slice(start, start + MAX_ROWS_REMOVED)
+            with self._ready(), self._uncertain():
+                records = row_removals(self.snapshot, keys[own], ids[own])
+                self.snapshot = self.snapshot.extended(records, self._write(self._deferred + records))
+                self._start_due_flush()
+
     def sync(self) -> None:
         """Make everything durable that was added before."""
         with self._ready():
@@ -148,6 +187,8 @@ class Writer:
         if not records:
             return self.snapshot.state
         with self._uncertain():
+            if self._before_commit is not None:
+                self._before_commit()
             state = self._catalog.append(records)
             self._deferred = []
         return state
@@ -397,19 +438,25 @@ class Writer:
         if self._fork != forks.generation:  # all of it is the parent's, whose threads may hold the lock here for ever
             self._catalog.close()
             return
-        with self._lock:
-            if self._closing:
-                return
-            self._closing = True
-        for job in (self._flush_job, self._merge_job):
-            if job is not None:
-                job.wait()
+        if not self._end_jobs():
+            return
         with self._lock, contextlib.closing(self._catalog):
             if self._catalog.has_changed:
                 return
             self._find_out()
             self._write(self._deferred)
             sweep_segments(self._catalog)
+
+    def _end_jobs(self) -> bool:
+        """End the flush and the merge where they are; False where that was done before."""
+        with self._lock:
+            if self._closing:
+                return False
+            self._closing = True
+        for job in (self._flush_job, self._merge_job):
+            if job is not None:
+                job.wait()
+        return True
 
 
 def _until_closed(work: Callable[[], None]) -> Background[None]:

@@ -408,8 +408,8 @@ MUTANTS = (
     Mutant(
         "a sweep comes before the store has been opened",
         "fpstore/living/writer.py",
-        "self.snapshot = open_snapshot(self._catalog) self._catalog.make_segments() sweep_segments(self._catalog)",
-        "sweep_segments(self._catalog)\n            self.snapshot = open_snapshot(self._catalog)",
+        "self.snapshot = open_snapshot(self._catalog)\n            note = ",
+        "sweep_segments(self._catalog)\n            self.snapshot = open_snapshot(self._catalog)\n            note = ",
         "an open that fails has moved the segments that the right catalog needs",
         ("tests/test_identity.py::test_a_catalog_of_one_moment_with_segments_of_another_loses_none",),
     ),
@@ -585,8 +585,8 @@ MUTANTS = (
     Mutant(
         "ids are removed from a store without any",
         "fpstore/store.py",
-        "elif self.has_ids:",
-        "elif True:",
+        "elif not self.has_ids:",
+        "elif False:",
         "a removal that means nothing is logged",
         ("tests/test_living.py::test_ids_for_a_store_without_ids_are_refused",),
     ),

@@ -1,0 +1,212 @@
+"""Owns the folder RESULT.job of each result of a job: whose it is, and that one process at a time works in it.
+
+It is known to be a job's by its mark. A folder of that name without one is somebody's, and is left alone. What a
+result is to be lies in it, on the result's own file system, until all is done.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, write_all
+from fpstore.errors import JobError
+from fpstore.jobs.files import files_of_jobs, read_json, write_json
+from fpstore.notes import JOURNAL, can_go_on
+
+SUFFIX = ".job"
+# What lies in the folder of a result. The journal and work are in that of the first; in the others is whose they are.
+MARK = "job.json"
+OWNER = "owner.json"
+PART = "part"
+WORK = "work"
+RECORD = ("record.json", "record.json" + NEW_SUFFIX)  # of a finished job, before it gets its name
+_PRIVATE = 0o700
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def folder_of(result: Path) -> Path:
+    """The folder of a result."""
+    return result.with_name(result.name + SUFFIX)
+
+
+def expect_result(path: Path) -> None:
+    """Raise ValueError or OSError for what can never be a result: anything but a file, or nothing in a folder."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise FileNotFoundError(
+                errno.ENOENT, "the file would lie in a folder that is not there", str(path)
+            ) from None
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        advice = "a result is a file that gets its name when it is whole; leave the option away if it is not wanted"
+        raise ValueError(f"{path}: found {kind}, expected a regular file or nothing: {advice}")
+
+
+class Claim:
+    """The folder of one result, locked until close."""
+
+    def __init__(self, result: Path) -> None:
+        """Make it, or take what a job left. Raises JobError for a folder of somebody else, and while it is in use."""
+        self.result = result
+        self.path = folder_of(result)
+        self.parent = Folder.open(result.parent)
+        self._lock_fd = -1
+        try:
+            while not self._take():  # it went while this waited for its turn
+                pass
+        except BaseException:
+            self.parent.close()
+            raise
+
+    def _take(self) -> bool:
+        name = self.path.name
+        try:
+            os.mkdir(name, _PRIVATE, dir_fd=self.parent.fd)
+            os.chmod(name, _PRIVATE, dir_fd=self.parent.fd)  # a umask may have left nothing of that
+            self.is_new = True
+        except FileExistsError:
+            self.is_new = False
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+        try:
+            with files_of_jobs():
+                self.folder = self.parent.inside(name)
+        except FileNotFoundError:
+            return False
+        try:
+            if self._lock() and self.parent.identity_of(name) == self.folder.identity:
+                return True
+        except BaseException:
+            self._let_go()
+            raise
+        self._let_go()
+        return False
+
+    def _lock(self) -> bool:
+        """Lock its mark, which says that a job made it; False where another process removed that meanwhile."""
+        if MARK not in self.folder.names() and self.folder.names():
+            raise JobError("found a folder that no job made, expected nothing; move it away", path=self.path)
+        with files_of_jobs():
+            self._lock_fd = self.folder.open_file(MARK, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JobError("another process is at this job", path=self.path) from None
+        status = os.fstat(self._lock_fd)
+        if self.folder.identity_of(MARK) != FileIdentity(status.st_dev, status.st_ino):
+            return False
+        with naming(self.path / MARK):
+            if status.st_size == 0 and self.folder.names() == [MARK]:
+                mark = {"made by": "a job of fpstore", "identity": secrets.token_hex(16)}
+                write_all(self._lock_fd, memoryview(json.dumps(mark).encode()))
+                os.fsync(self._lock_fd)
+                self.folder.sync()
+                self.parent.sync()
+            elif not _is_mark(os.pread(self._lock_fd, 1 << 10, 0)):
+                raise JobError("found a folder that no job made, expected nothing; move it away", path=self.path)
+        return True
+
+    def _let_go(self) -> None:
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+        self.folder.close()
+
+    def close(self) -> None:
+        """Let others have it."""
+        self._let_go()
+        self.parent.close()
+
+    # --- Whose it is ---
+
+    def read_journal(self) -> dict[str, Any] | None:
+        """The journal of the job whose first result this is."""
+        journal = read_json(self.folder, JOURNAL)
+        if journal is not None and not {"job", "identity", "inputs", "state", "lengths", "replaces"} <= journal.keys():
+            raise JobError("found no journal of a job, expected one; --force begins again", path=self.path / JOURNAL)
+        return journal
+
+    def owner(self) -> tuple[str, str] | None:
+        """Folder and identity of the job that this is another result of."""
+        record = read_json(self.folder, OWNER)
+        return None if record is None else (str(record.get("folder")), str(record.get("job")))
+
+    def own(self, folder: Path, job: str) -> None:
+        """Say durably of which job this is another result."""
+        write_json(self.folder, OWNER, {"folder": str(folder), "job": job})
+
+    def expect_unused(self) -> None:
+        """Raise JobError where an interrupted job would lose what it has written to its part."""
+        owner = self.owner()
+        if owner is not None and can_go_on(*owner):
+            used = f"it is a result of the interrupted job {owner[0]}"
+        elif self.folder.identity_of(JOURNAL) is not None:
+            used = "a job was interrupted here"
+        else:
+            return
+        raise JobError(f"{used}; run that to its end, or give it up by --force", path=self.path)
+
+    # --- What becomes of it ---
+
+    def forget(self) -> None:
+        """Remove what jobs wrote here, the journal first: without a journal there is no job."""
+        for name in (JOURNAL, JOURNAL + NEW_SUFFIX, OWNER, OWNER + NEW_SUFFIX, PART, *RECORD):
+            self.folder.unlink(name, missing_ok=True)
+        self.remove_work()
+
+    def remove_work(self) -> None:
+        """Remove what was needed until the end."""
+        shutil.rmtree(WORK, ignore_errors=True, dir_fd=self.folder.fd)
+
+    def publish(self, length: int, *, replaces: bool) -> None:
+        """Give the part, of this length, the name of the result, unless a run before this one did.
+
+        replaces: whatever file is there. Raises FileExistsError, JobError, and ValueError as expect_result does.
+        """
+        name = self.result.name
+        if self.folder.identity_of(PART) is not None:
+            expect_result(self.result)
+            if not replaces and self.parent.identity_of(name) is not None:
+                told = "appeared while the job was at work; move it away and run the job again"
+                raise FileExistsError(errno.EEXIST, told, str(self.result))
+            self.folder.rename(PART, name, to=self.parent)
+            self.parent.sync()
+            return
+        found = os.lstat(self.result).st_size if self.parent.identity_of(name) is not None else "nothing"
+        if found != length:
+            raise JobError(
+                f"found {found}, expected a result of {length} bytes; --force begins again", path=self.result
+            )
+
+    def remove(self) -> None:
+        """Remove the folder, or what of it is a job's where somebody keeps other things in it."""
+        self.forget()
+        self.folder.unlink(MARK, missing_ok=True)
+        with suppress(OSError):
+            os.rmdir(self.path.name, dir_fd=self.parent.fd)
+
+
+def _is_mark(data: bytes) -> bool:
+    try:
+        mark = json.loads(data)
+        return bool(mark["made by"] == "a job of fpstore") and len(mark["identity"]) == 32
+    except (LookupError, TypeError, ValueError):
+        return False

@@ -1,0 +1,95 @@
+"""Owns the files that a job writes: those that grow, and those that are replaced as a whole; no link is followed."""
+
+import json
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
+from fpstore.errors import CorruptStore, JobError
+
+
+@contextmanager
+def files_of_jobs() -> Iterator[None]:
+    """A context in which what is no file or folder that a job made is the job's error, and not that of a store."""
+    try:
+        yield
+    except CorruptStore as error:
+        path, error.path = error.path, None
+        raise JobError(str(error), path=path) from None
+
+
+def read_json(folder: Folder, name: str) -> dict[str, Any] | None:
+    """The record in a file, None where there is none. Raises JobError for anything else."""
+    with files_of_jobs():
+        data = read_whole(folder, name)
+    if data is None:
+        return None
+    try:
+        record = json.loads(data)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise JobError("found no record of a job, expected a JSON object", path=folder.path / name)
+    return record
+
+
+def write_json(folder: Folder, name: str, record: dict[str, Any]) -> None:
+    """Put a record there as a whole, durably."""
+    with files_of_jobs():
+        replace_whole(folder, name, json.dumps(record).encode())
+
+
+class AppendFile:
+    """A file that grows; opened at a length, whatever lies behind that is cut off."""
+
+    def __init__(self, folder: Folder, name: str, length: int, *, by_umask: bool = False) -> None:
+        """by_umask: whom a new one is for follows from the umask, and not from the folder's mode.
+
+        Raises JobError for a file that is shorter, and for what is no regular file.
+        """
+        self.path = folder.path / name
+        self.length = length
+        is_new = folder.identity_of(name) is None
+        if is_new and by_umask:
+            with suppress(FileExistsError):
+                os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder.fd))
+        with files_of_jobs():
+            self._fd = folder.open_file(name, os.O_RDWR | (0 if by_umask else os.O_CREAT))
+        try:
+            found = os.fstat(self._fd).st_size
+            if found < length:
+                told = f"found {found} bytes, the journal says {length}; --force begins again"
+                raise JobError(told, path=self.path)
+            with naming(self.path):
+                os.ftruncate(self._fd, length)
+                os.lseek(self._fd, length, os.SEEK_SET)
+            if is_new:
+                folder.sync()
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, data: bytes) -> None:
+        """Append."""
+        with naming(self.path):
+            write_all(self._fd, memoryview(data))
+        self.length += len(data)
+
+    def view(self) -> memoryview:
+        """All that was written before, read from the disk as it is looked at."""
+        # An empty file cannot be mapped.
+        return memoryview(mmap.mmap(self._fd, self.length, prot=mmap.PROT_READ) if self.length else b"")
+
+    def sync(self) -> None:
+        """What was written is on the disk when this returns."""
+        with naming(self.path):
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Close it. Harmless when it is closed."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

@@ -1,0 +1,252 @@
+"""Owns what jobs keep in a store's folder, as far as the store must know of it.
+
+A job that adds documents to a store keeps their names in the folder names/; its index tells of each document its id and
+its fingerprint, and is durable before the document is stored. While the job is not finished a note in jobs/ says which
+job that is, and how many documents there were before. So what it stored is known, and nothing else is taken out again.
+"""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fpstore.disk import NEW_SUFFIX, Folder, naming, read_whole, replace_whole, write_all
+from fpstore.errors import CorruptStore, JobError
+from fpstore.types import Ids, Keys
+
+NAMES = "names"
+# In names/: whose documents these are, and of each where its name and its text end, after those before it.
+SETTINGS = "settings.json"
+INDEX = "index"
+ENTRY = np.dtype([("id", "<u8"), ("fingerprint", "<u8"), ("name_end", "<u8"), ("text_end", "<u8")])
+
+JOBS = "jobs"
+NOTE = "unfinished.json"
+# In the folder of a job, from its first commit on.
+JOURNAL = "journal.json"
+
+PIECE_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Note:
+    """A job that is not finished. store: the identity of the store that it adds to; job: its own; folder: where it is.
+
+    documents: how many there were in names/ when it began. first_id: the first id that it gave; all before are others'.
+    """
+
+    store: str
+    job: str
+    folder: str
+    documents: int
+    first_id: int
+
+
+class Asker(NamedTuple):
+    """The job that wants to write to a store: its identity, and its folder."""
+
+    job: str
+    folder: str
+
+
+def read_note(folder: Folder) -> Note | None:
+    """The note in a store's folder, None where there is none. Raises JobError for something else in its place."""
+    try:
+        with folder.inside(JOBS) as jobs:
+            data = read_whole(jobs, NOTE)
+        return None if data is None else Note(**_typed(json.loads(data)))
+    except FileNotFoundError:
+        return None
+    except (CorruptStore, TypeError, ValueError):
+        found = "found no note of a job, expected one, or nothing"
+        raise JobError(f"{found}; remove it if no job is under way", path=folder.path / JOBS / NOTE) from None
+
+
+def write_note(folder: Folder, note: Note) -> None:
+    """Leave a note in a store's folder, durably."""
+    with subfolder(folder, JOBS) as jobs:
+        replace_whole(jobs, NOTE, json.dumps(asdict(note)).encode())
+
+
+def remove_note(folder: Folder) -> None:
+    """Remove the note from a store's folder, durably."""
+    with suppress(FileNotFoundError), folder.inside(JOBS) as jobs:
+        jobs.unlink(NOTE, missing_ok=True)
+        jobs.sync()
+
+
+def abandoned(folder: Folder, identity: str, asker: Asker | None) -> Note | None:
+    """The note of a job that can never go on, which is to be undone before anything else is written; None without one.
+
+    identity: of the store in folder. asker: who wants to write, if it is a job, whose own note this may be. Raises
+    JobError where another job is not finished, and where the note is about another store.
+    """
+    note = read_note(folder)
+    if note is not None and note.store != identity:
+        found = f"found the note of a job that adds to store {note.store}, expected one about {identity}, which is here"
+        raise JobError(f"{found}; remove the note", path=folder.path / JOBS / NOTE)
+    if note is None or (asker is not None and note.job == asker.job):
+        return None
+    if can_go_on(note.folder, note.job):
+        ways = "run it again to its end or with --force, or remove that folder and what it stored goes with it"
+        raise JobError(f"the job {note.folder} is not finished, and only it may write here: {ways}", path=folder.path)
+    return note
+
+
+def can_go_on(folder: str, job: str) -> bool:
+    """Whether the folder of a job still has what this very job goes on from. OSError where that cannot be told."""
+    try:
+        data = (Path(folder) / JOURNAL).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        return bool(json.loads(data)["job"] == job)
+    except (LookupError, TypeError, ValueError):
+        return True  # damaged: it is not for others to say that it never ends
+
+
+def document_count(names: Folder) -> int:
+    """How many documents the index in a folder of names tells of."""
+    try:
+        fd = names.open_file(INDEX)
+    except FileNotFoundError:
+        return 0
+    try:
+        return os.fstat(fd).st_size // ENTRY.itemsize
+    finally:
+        os.close(fd)
+
+
+def stored_since(names: Folder, documents: int, first_id: int) -> tuple[Keys, Ids]:
+    """What was, or was about to be, stored after so many documents: fingerprints and ids, uint64[n].
+
+    first_id: smaller ones are not theirs. Raises JobError where the index is shorter.
+    """
+    count = document_count(names)
+    if count < documents:
+        found = f"found {count} documents, expected {documents}, those from before a job that was interrupted"
+        raise JobError(f"{found}; restore the file, or remove the store's {JOBS}/{NOTE}", path=names.path / INDEX)
+    if count == documents:
+        return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64)
+    with os.fdopen(names.open_file(INDEX), "rb") as file, naming(names.path / INDEX):
+        file.seek(documents * ENTRY.itemsize)
+        later = np.frombuffer(file.read((count - documents) * ENTRY.itemsize), dtype=ENTRY)
+    # A power cut can leave bytes at the end that nobody wrote, and for which nothing was stored yet.
+    ids = later["id"].astype(np.uint64)
+    good = ids >= np.uint64(first_id)
+    good[1:] &= ids[1:] > ids[:-1]
+    own = len(good) if good.all() else int(np.argmin(good))
+    return later["fingerprint"][:own].astype(np.uint64), ids[:own]
+
+
+def cut_back(names: Folder, documents: int) -> None:
+    """Forget, durably, all but the first so many documents."""
+    fd = names.open_file(INDEX, os.O_RDWR | os.O_CREAT)
+    try:
+        with naming(names.path / INDEX):
+            os.ftruncate(fd, documents * ENTRY.itemsize)
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def open_names(folder: Folder, identity: str) -> Folder | None:
+    """The folder of the names in a store's folder, None where there is none. JobError if they are another store's."""
+    try:
+        names = folder.inside(NAMES)
+    except FileNotFoundError:
+        return None
+    try:
+        data = read_whole(names, SETTINGS)
+        found = None if data is None else _record(data, names.path / SETTINGS).get("store")
+        if found not in (None, identity):
+            wrong = f"found the names of documents of store {found}, expected those of {identity}, which is here"
+            raise JobError(f"{wrong}; move that folder away", path=names.path)
+    except BaseException:
+        names.close()
+        raise
+    return names
+
+
+def copy_names(source: Folder, target: Folder, identity: str) -> None:
+    """Copy the names, if there are any, from one store's folder to a new one's, durably; identity: of the new store.
+
+    A job may go on adding to them: what is copied belongs together, and goes at least as far as when this was called.
+    """
+    try:
+        names = source.inside(NAMES)
+    except FileNotFoundError:
+        return
+    with names, target.create(NAMES) as copied:
+        index: bytes | None = None
+        while index is None or not (read_whole(names, INDEX) or b"").startswith(index):  # cut back meanwhile
+            index = read_whole(names, INDEX) or b""
+            replace_whole(copied, INDEX, index)
+            for name in names.names():  # these first grow, and then the index
+                if name not in (INDEX, SETTINGS) and not name.endswith(NEW_SUFFIX):
+                    _copy_file(names, copied, name)
+        settings = read_whole(names, SETTINGS)
+        if settings is not None:
+            record = _record(settings, names.path / SETTINGS) | {"store": identity}
+            replace_whole(copied, SETTINGS, json.dumps(record).encode())
+        copied.sync()
+
+
+def forget(folder: Folder) -> None:
+    """Remove the note and the names from the folder of a store whose content was replaced."""
+    remove_note(folder)
+    with suppress(FileNotFoundError), folder.inside(NAMES) as names:
+        for name in sorted(names.names(), key=lambda name: name == SETTINGS):  # last what says whose the others are
+            with suppress(IsADirectoryError, PermissionError):
+                names.unlink(name, missing_ok=True)
+        names.sync()
+
+
+def subfolder(folder: Folder, name: str) -> Folder:
+    """The folder of that name in this one, made where there is none, durably."""
+    try:
+        return folder.inside(name)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            folder.create(name).close()
+        folder.sync()
+        return folder.inside(name)
+
+
+def _copy_file(source: Folder, target: Folder, name: str) -> None:
+    fd = source.open_file(name)
+    try:
+        copy = target.open_file(name, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.ftruncate(copy, 0)
+            while piece := os.read(fd, PIECE_BYTES):
+                write_all(copy, memoryview(piece))
+            os.fsync(copy)
+        finally:
+            os.close(copy)
+    finally:
+        os.close(fd)
+
+
+def _record(data: bytes, path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(data)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise JobError("found no settings of a folder of names, expected a JSON object", path=path)
+    return record
+
+
+def _typed(record: object) -> dict[str, Any]:
+    """The fields of a note, each of its type. Raises ValueError."""
+    if not isinstance(record, dict):
+        raise ValueError(f"found {record!r:.40}, expected a JSON object")
+    for name, kind in Note.__annotations__.items():
+        if type(record.get(name)) is not kind:
+            raise ValueError(f"{name}: found {record.get(name)!r}, expected {kind}")
+    return record

@@ -1,0 +1,553 @@
+"""A standing store and the jobs that add to it: nothing that others stored is lost, and who may write is told."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import struct
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jobs_model import fingerprints, interrupt, lines_of, write_jsonl
+
+import fpstore
+from fpstore import JobError, notes
+from fpstore.disk import Folder
+from fpstore.jobs import corpus, dedup, leaders, runs
+from fpstore.jobs.standing import standing_workplace
+from fpstore.living.sizes import LivingSizes
+from fpstore.notes import Asker, Note
+from fpstore.text import DEFAULT
+
+# fpstore.jobs.dedup is the function.
+dedup_job = import_module("fpstore.jobs.dedup")
+
+DOCUMENTS = ["a b c d e", "x", "a b c d e", "", "y z", "!", "x", "y z", "", "last one of them"] * 2
+# Of them so many are kept, with ids from 0 on.
+KEPT = 6
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (corpus, runs):
+        monkeypatch.setattr(module, "BATCH_DOCUMENTS", 3)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+
+
+def rows_of(path: Path) -> set[tuple[int, int]]:
+    with fpstore.open(path) as store:
+        return {
+            row
+            for keys, ids in store.rows()
+            if ids is not None
+            for row in zip(keys.tolist(), ids.tolist(), strict=True)
+        }
+
+
+def unfinished(monkeypatch: pytest.MonkeyPatch, folder: Path, source: Path, after: int = 4) -> tuple[Path, Path]:
+    """A store, and the result of a job that adds to it and was interrupted."""
+    store, out = folder / "s.fps", folder / "out"
+    interrupt(monkeypatch, lambda: dedup([source], out, store=store), after)
+    return store, out
+
+
+def note_of(store: Path) -> Path:
+    return store / notes.JOBS / notes.NOTE
+
+
+# --- Others ---
+
+
+def test_nobody_else_writes_to_a_store_before_its_job_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, out = unfinished(monkeypatch, tmp_path, source)
+    before = rows_of(store)
+    told = rf"^{store}: the job {out}\.job is not finished, and only it may write here: run it again to its end or with"
+    other = write_jsonl(tmp_path / "other.jsonl", ["q q"])
+    attempts: list[Callable[[], Any]] = [
+        lambda: fpstore.open(store, "w"),
+        lambda: dedup([other], tmp_path / "2", store=store),
+        lambda: dedup([other], tmp_path / "2", store=store, force=True),
+    ]
+    for attempt in attempts:
+        with pytest.raises(JobError, match=told):
+            attempt()
+    assert rows_of(store) == before
+    assert not (tmp_path / "2.job").exists()
+    assert dedup([source], out, store=store).results == KEPT
+    with fpstore.open(store, "w") as opened:
+        opened.add([5], [100])
+    assert len(rows_of(store)) == KEPT + 1
+
+
+@pytest.mark.parametrize("after", [1, 2, 4, 7])
+def test_what_others_stored_before_and_after_a_job_stays_when_it_is_undone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, after: int
+) -> None:
+    # Some of it under the very fingerprints, and the very ids, that the job uses.
+    keys = fingerprints(DOCUMENTS)
+    store = tmp_path / "s.fps"
+    fpstore.create(store, recipe=dict(DEFAULT.to_json())).close()
+    theirs = {(7, 1), (9, 2)}
+    with fpstore.open(store, "w") as opened:
+        opened.add([7, 9], [1, 2])
+    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store), after)
+    note = note_of(store).read_bytes()
+    note_of(store).unlink()  # as an older fpstore does, which knows of no notes
+    more = {(keys[0], 50), (7, 3), (keys[4], 4), (11, 5)}
+    with fpstore.open(store, "w") as opened:
+        opened.add(*zip(*sorted(more), strict=True))
+    note_of(store).write_bytes(note)
+    shutil.rmtree(tmp_path / "out.job")
+    stored = set(zip(keys[:2], (3, 4), strict=True))
+    assert stored <= rows_of(store)
+    with (
+        pytest.warns(UserWarning, match=f"^{store}: the job {tmp_path / 'out'}.job, which did not end .* was undone: "),
+        fpstore.open(store, "w"),
+    ):
+        assert rows_of(store) == theirs | more
+    assert not note_of(store).exists()
+    with fpstore.open(store, "w"):  # once is enough
+        pass
+
+
+@pytest.mark.parametrize("after", [1, 3, 6])
+def test_what_others_stored_stays_when_a_job_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, after: int
+) -> None:
+    store, out = tmp_path / "s.fps", tmp_path / "out"
+
+    def killed_after_the_store(run: runs.FirstRun) -> None:  # before the commit of this batch
+        if run._job.state is not None and run._tally.documents > 3 * after:
+            raise KeyboardInterrupt
+        run._job.commit(run._state())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.FirstRun, "_commit", killed_after_the_store)
+        with pytest.raises(KeyboardInterrupt):
+            dedup([source], out, store=store)
+    note = note_of(store).read_bytes()
+    note_of(store).unlink()
+    keys = fingerprints(DOCUMENTS)
+    theirs = {(3, 100), (keys[0], 200), *((99, document) for document in range(KEPT + 1))}
+    with fpstore.open(store, "w") as opened:
+        opened.add(*zip(*sorted(theirs), strict=True))
+    note_of(store).write_bytes(note)
+    dedup([source], out, store=store)
+    distinct = list(dict.fromkeys(keys))
+    assert rows_of(store) == theirs | {(key, document) for document, key in enumerate(distinct)}
+
+
+def test_a_note_that_an_earlier_store_of_that_name_left_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, out = unfinished(monkeypatch, tmp_path, source)
+    kept = (store / notes.JOBS, store / notes.NAMES)
+    for folder in kept:
+        shutil.copytree(folder, tmp_path / folder.name)
+    shutil.rmtree(store)
+    shutil.rmtree(f"{out}.job")
+    fpstore.build(store, np.arange(5000, dtype=np.uint64), recipe=dict(DEFAULT.to_json())).close()
+    before = rows_of(store)
+    shutil.copytree(tmp_path / notes.NAMES, store / notes.NAMES)
+    with pytest.raises(JobError, match=r"names: found the names of documents of store [0-9a-f]{32}, expected those of"):
+        dedup([source], tmp_path / "2", store=store)
+    shutil.copytree(tmp_path / notes.JOBS, store / notes.JOBS)
+    told = rf"^{note_of(store)}: found the note of a job that adds to store [0-9a-f]{{32}}, expected one about"
+    for attempt in (lambda: fpstore.open(store, "w"), lambda: dedup([source], tmp_path / "2", store=store)):
+        with pytest.raises(JobError, match=told):
+            attempt()
+    assert rows_of(store) == before
+    shutil.rmtree(store / notes.JOBS)
+    shutil.rmtree(store / notes.NAMES)
+    assert dedup([source], tmp_path / "2", store=store).documents == len(DOCUMENTS)
+    assert rows_of(store) >= before
+
+
+@pytest.mark.parametrize("record", ["", "[]", "{}", '{"store": 1}', "link", "folder"])
+def test_what_is_no_note_is_refused_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, record: str
+) -> None:
+    store, _ = unfinished(monkeypatch, tmp_path, source)
+    note = note_of(store)
+    note.unlink()
+    if record == "link":
+        note.symlink_to(source)
+    elif record == "folder":
+        note.mkdir()
+    else:
+        note.write_text(record)
+    with pytest.raises(JobError, match=f"^{note}: found no note of a job, expected one, or nothing"):
+        fpstore.open(store, "w")
+
+
+def test_names_that_a_job_needs_to_be_undone_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store = tmp_path / "s.fps"
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store)
+    unfinished(monkeypatch, tmp_path, source)
+    before = rows_of(store)
+    shutil.rmtree(tmp_path / "out.job")
+    os.truncate(store / notes.NAMES / notes.INDEX, notes.ENTRY.itemsize)
+    with pytest.raises(JobError, match="found 1 documents, expected 2, those from before a job that was interrupted"):
+        fpstore.open(store, "w")
+    (store / notes.NAMES / notes.SETTINGS).write_text("no JSON")
+    with pytest.raises(JobError, match="found no settings of a folder of names, expected a JSON object"):
+        fpstore.open(store, "w")
+    assert rows_of(store) == before
+
+
+def test_what_a_power_cut_left_behind_the_index_is_nobodys_row(tmp_path: Path) -> None:
+    with Folder.open(tmp_path) as folder:
+        entries = np.zeros(6, dtype=notes.ENTRY)
+        entries["id"] = [3, 8, 9, 11, 0, 12]
+        entries["fingerprint"] = [1, 2, 3, 4, 5, 6]
+        (tmp_path / notes.INDEX).write_bytes(entries.tobytes() + b"part of one")
+        keys, ids = notes.stored_since(folder, 1, 8)
+        assert (keys.tolist(), ids.tolist()) == ([2, 3, 4], [8, 9, 11])
+        assert notes.stored_since(folder, 1, 9)[0].tolist() == []
+        assert notes.stored_since(folder, 6, 0)[0].tolist() == []
+
+
+def test_a_job_whose_journal_is_damaged_is_not_for_others_to_undo(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, out = unfinished(monkeypatch, tmp_path, source)
+    journal = Path(f"{out}.job") / notes.JOURNAL
+    whole = journal.read_text()
+    for damaged in ("", "{}", "[1]", whole[:-1]):
+        journal.write_text(damaged)
+        with pytest.raises(JobError, match="is not finished, and only it may write here"):
+            fpstore.open(store, "w")
+        with pytest.raises(JobError, match=r"journal.json: found no (record|journal) of a job"):
+            dedup([source], out, store=store)
+    assert dedup([source], out, store=store, force=True).results == KEPT
+
+
+# --- The store ---
+
+
+@pytest.mark.parametrize("there", ["nothing", "another store", "a file"])
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_store_that_went_or_was_replaced_is_no_new_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, there: str, finished: bool
+) -> None:
+    store, out = tmp_path / "s.fps", tmp_path / "out"
+    if finished:
+        with monkeypatch.context() as patch:
+            patch.setattr(dedup_job, "release", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                dedup([source], out, store=store, k=2)
+    else:
+        interrupt(monkeypatch, lambda: dedup([source], out, store=store, k=2), 4)
+    store.rename(tmp_path / "old.fps")
+    if there == "another store":
+        fpstore.create(store, k=2, recipe=dict(DEFAULT.to_json())).close()
+    elif there == "a file":
+        store.write_text("mine")
+    with pytest.raises((JobError, fpstore.NotAStore)) as failed:
+        dedup([source], out, store=store, k=2)
+    if there != "a file":
+        assert "which the interrupted job" in str(failed.value)
+        assert str(failed.value).startswith(f"{store}: found {'nothing' if there == 'nothing' else 'store '}")
+    assert store.exists() == (there != "nothing")
+    if there == "another store":
+        assert rows_of(store) == set()
+    assert not out.exists()
+    assert list(Path(f"{out}.job").iterdir())
+
+
+def test_a_store_that_goes_or_is_replaced_while_the_job_opens_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, out = unfinished(monkeypatch, tmp_path, source)
+    moved, workplace = tmp_path / "moved.fps", standing_workplace
+    for replace, told in ((False, "found no store"), (True, "found store [0-9a-f]{32}, expected store [0-9a-f]{32}")):
+
+        def late(path: Path, *rest: Any, replace: bool = replace, **options: Any) -> Any:
+            path.rename(moved)
+            if replace:
+                fpstore.create(path).close()
+            return workplace(path, *rest, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(dedup_job, "standing_workplace", late)
+            with pytest.raises(JobError, match=told):
+                dedup([source], out, store=store)
+        shutil.rmtree(store, ignore_errors=True)
+        moved.rename(store)
+    assert dedup([source], out, store=store).results == KEPT
+
+
+def test_a_catalog_of_an_earlier_moment_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, out = unfinished(monkeypatch, tmp_path, source, 1)
+    earlier = (store / "catalog.mdb").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.FirstRun, "commit_last", lambda run: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            dedup([source], out, store=store)
+    (store / "catalog.mdb").write_bytes(earlier)
+    with pytest.raises(JobError, match=r"lacks document \[5\], which the interrupted job stored last"):
+        dedup([source], out, store=store)
+
+
+def test_build_force_takes_names_and_notes_of_the_old_content_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, out = unfinished(monkeypatch, tmp_path, source)
+    (store / notes.NAMES / "a folder").mkdir()
+    fpstore.build(store, np.array([1, 2], dtype=np.uint64), recipe=dict(DEFAULT.to_json()), force=True).close()
+    assert not note_of(store).exists()
+    assert os.listdir(store / notes.NAMES) == ["a folder"]
+    with pytest.raises(JobError, match=r"found store [0-9a-f]{32}, expected store"):
+        dedup([source], out, store=store)
+    dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=store)
+    assert not any(line.split("\t")[1].startswith(str(store)) for line in lines_of(tmp_path / "2d"))
+
+
+def test_a_job_that_fails_in_its_first_batch_leaves_the_store_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store, bad = tmp_path / "s.fps", tmp_path / "bad.jsonl"
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store)
+    before, names = rows_of(store), (store / notes.NAMES / notes.INDEX).read_bytes()
+    bad.write_text('{"text": "a"}\n{"text": "b b b b"}\n')
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(runs.FirstRun, "_write", fail)
+    with pytest.raises(OSError, match="No space"):
+        dedup([bad], tmp_path / "1", store=store)
+    assert (rows_of(store), (store / notes.NAMES / notes.INDEX).read_bytes()) == (before, names)
+    assert not note_of(store).exists()
+    assert not (tmp_path / "1.job").exists()
+
+
+def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store = tmp_path / "s.fps"
+    fpstore.create(store, recipe=dict(DEFAULT.to_json())).close()
+    sync, synced = os.fsync, [0]
+    index = store / notes.NAMES / notes.INDEX
+
+    def noted(fd: int) -> None:
+        sync(fd)
+        if index.exists() and os.fstat(fd).st_ino == index.stat().st_ino:
+            synced.append(os.fstat(fd).st_size // notes.ENTRY.itemsize)
+
+    # The store makes rows durable whenever it wants to, here after each of the pieces of a batch.
+    add = fpstore.Store.add
+    seen = []
+
+    def add_and_flush(self: fpstore.Store, *rows: Any) -> None:
+        add(self, *rows)
+        self.flush()
+        with fpstore.open(self.path) as reader:
+            seen.append((sum(len(keys) for keys, _ in reader.rows()), synced[-1]))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(leaders, "PIECE_ROWS", 1)
+    monkeypatch.setattr(fpstore.Store, "add", add_and_flush)
+    dedup([source], tmp_path / "out", store=store)
+    assert all(stored <= on_disk for stored, on_disk in seen)
+    assert seen[-1] == (KEPT, KEPT)
+
+
+# --- Its folder ---
+
+
+def test_a_copy_has_the_names_and_the_texts_but_no_note(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, copy = tmp_path / "s.fps", tmp_path / "copy.fps"
+    dedup([source], tmp_path / "1", store=store, k=10, confirm="jaccard>=1")
+    more = write_jsonl(tmp_path / "more.jsonl", ["more of it", "and more"])
+    interrupt(monkeypatch, lambda: dedup([more], tmp_path / "2", store=store, confirm="jaccard>=1"), 1)
+    with fpstore.open(store) as opened:
+        opened.copy(copy)
+    assert not (copy / notes.JOBS).exists()
+    shutil.rmtree(store)
+    shutil.rmtree(tmp_path / "2.job")
+    again = dedup([source, more], tmp_path / "3", dropped=tmp_path / "3d", store=copy, confirm="jaccard>=1")
+    assert again.results == 0
+    kept_names = {line.split("\t")[1] for line in lines_of(tmp_path / "3d")}
+    assert kept_names == {f"{source}:{number}" for number in (1, 2, 4, 5, 6, 10)} | {f"{more}:{n}" for n in (1, 2)}
+
+
+def test_what_is_recovered_has_its_names_or_tells_that_they_are_lost(tmp_path: Path, source: Path) -> None:
+    store = tmp_path / "s.fps"
+    dedup([source], tmp_path / "1", store=store)
+    assert fpstore.recover(store, tmp_path / "new.fps").complete
+    assert dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=tmp_path / "new.fps").results == 0
+    assert {line.split("\t")[1] for line in lines_of(tmp_path / "2d")} == {f"{source}:{n}" for n in (1, 2, 4, 5, 6, 10)}
+    (store / notes.NAMES / notes.SETTINGS).write_text("no JSON")
+    found = fpstore.recover(store, tmp_path / "other.fps")
+    assert not found.complete
+    (why,) = found.unknown
+    assert re.match(r"names of documents are lost: .*json: found no settings", why)
+    assert rows_of(tmp_path / "other.fps") == rows_of(store)
+    assert not (tmp_path / "other.fps" / notes.NAMES).exists()
+
+
+def test_a_copy_of_names_goes_with_its_index_whatever_a_job_does_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = tmp_path / "s.fps"
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store)
+    names, index = store / notes.NAMES / "names", store / notes.NAMES / notes.INDEX
+    whole = names.read_bytes(), index.read_bytes()
+    copy_file = notes._copy_file
+    times: list[int] = []
+
+    def copied(source: Folder, target: Folder, name: str) -> None:
+        copy_file(source, target, name)
+        if name == "names" and not times:  # cut back, and something else appended
+            times.append(1)
+            other = np.frombuffer(whole[1], dtype=notes.ENTRY).copy()
+            other["fingerprint"][1] = 5
+            other["name_end"][1] -= 1
+            index.write_bytes(other.tobytes())
+            names.write_bytes(whole[0][:-1])
+
+    monkeypatch.setattr(notes, "_copy_file", copied)
+    with fpstore.open(store) as opened:
+        opened.copy(tmp_path / "copy.fps")
+    for name in ("names", notes.INDEX):
+        assert (tmp_path / "copy.fps" / notes.NAMES / name).read_bytes() == (store / notes.NAMES / name).read_bytes()
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o755])
+def test_nothing_of_a_job_is_for_more_than_the_store_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, mode: int
+) -> None:
+    store = tmp_path / "s.fps"
+    fpstore.create(store, recipe=dict(DEFAULT.to_json()), mode=mode).close()
+    before = os.umask(0)
+    try:
+        unfinished(monkeypatch, tmp_path, source)
+    finally:
+        os.umask(before)
+    for path in (store / notes.NAMES, store / notes.JOBS):
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+        for file in path.iterdir():
+            assert stat.S_IMODE(file.stat().st_mode) == mode & 0o666
+    assert stat.S_IMODE((tmp_path / "out.job").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["names", "texts", "index", "settings.json"])
+def test_a_link_among_the_names_is_not_followed(tmp_path: Path, source: Path, name: str) -> None:
+    store, mine = tmp_path / "s.fps", tmp_path / "mine"
+    mine.write_text("mine")
+    dedup([source], tmp_path / "1", store=store)
+    (store / notes.NAMES / name).unlink()
+    (store / notes.NAMES / name).symlink_to(mine)
+    with pytest.raises(JobError, match=f"^{store / notes.NAMES / name}: not a regular file, expected one that fpstore"):
+        dedup([source], tmp_path / "2", store=store)
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", [notes.NAMES, notes.JOBS])
+def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, source: Path, name: str) -> None:
+    store, mine = tmp_path / "s.fps", tmp_path / "mine"
+    mine.mkdir()
+    dedup([source], tmp_path / "1", store=store)
+    shutil.rmtree(store / name)
+    (store / name).symlink_to(mine)
+    with pytest.raises(JobError, match=f"^{store / name}"):
+        dedup([source], tmp_path / "2", store=store)
+    assert list(mine.iterdir()) == []
+
+
+def test_what_the_format_page_says_of_names(tmp_path: Path) -> None:
+    store, source = tmp_path / "s.fps", write_jsonl(tmp_path / "in.jsonl", ["caf\u00e9 noir", "x"])
+    dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
+    names = store / notes.NAMES
+    assert sorted(os.listdir(names)) == ["index", "names", "settings.json", "texts"]
+    with fpstore.open(store) as opened:
+        settings = {"version": 2, "texts": True, "store": opened.identity}
+    assert json.loads((names / "settings.json").read_text()) == settings
+    keys = fingerprints(["caf\u00e9 noir", "x"])
+    ends = [len(f"{source}:1"), 2 * len(f"{source}:1")]
+    words = struct.unpack("<8Q", (names / "index").read_bytes())
+    assert words == (0, keys[0], ends[0], 10, 1, keys[1], ends[1], 11)
+    assert (names / "names").read_text() == f"{source}:1{source}:2"
+    assert (names / "texts").read_bytes() == "caf\u00e9 noirx".encode()
+
+
+# --- The core ---
+
+
+def test_rows_are_removed_one_by_one(tmp_path: Path) -> None:
+    rows = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3)]
+    fpstore.create(tmp_path / "s").close()
+    with fpstore.Store(tmp_path / "s", "w", "batch", LivingSizes(flush_rows=4, deferred_rows=100)) as store:
+        store.add(*map(list, zip(*rows, strict=True)))
+        store.add([1, 4], [9, 9])
+        store.remove(fingerprints=[1, 2, 7, 3], ids=[2, 1, 7, 4])
+        expected = {(1, 1), (2, 2), (3, 3), (1, 9), (4, 9)}
+        assert {(m.fingerprint, m.id) for key in (1, 2, 3, 4, 7) for m in store.probe(key, 0)} == expected
+        generation = store._living.snapshot.state.next_change
+        store.remove(fingerprints=[1], ids=[2])
+        assert store._living.snapshot.state.next_change == generation  # nothing is written where nothing goes
+        with pytest.raises(ValueError, match="1 ids for 2 fingerprints"):
+            store.remove(fingerprints=[1, 2], ids=[2])
+    assert rows_of(tmp_path / "s") == expected
+    with fpstore.create(tmp_path / "bare", ids=False) as bare:
+        with pytest.raises(ValueError, match="the store has no ids"):
+            bare.remove(fingerprints=[1], ids=[1])
+        with pytest.raises(ValueError, match="found rows without ids, expected an id for each fingerprint"):
+            bare._living.remove_rows(np.array([1], dtype=np.uint64), None)  # type: ignore[union-attr]
+
+
+def test_rows_are_removed_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("fpstore.living.writer.MAX_ROWS_REMOVED", 2)
+    with fpstore.create(tmp_path / "s") as store:
+        store.add([1] * 5 + [2], list(range(6)))
+        store.remove(fingerprints=[1] * 4, ids=[0, 1, 2, 4])
+    assert rows_of(tmp_path / "s") == {(1, 3), (2, 5)}
+
+
+def test_the_asker_of_a_note_is_that_very_job(tmp_path: Path) -> None:
+    with Folder.open(tmp_path) as folder:
+        assert notes.abandoned(folder, "one", None) is None
+        notes.remove_note(folder)
+        job = tmp_path / "k.job"
+        note = Note("one", "job", str(job), 3, 7)
+        notes.write_note(folder, note)
+        assert notes.read_note(folder) == note
+        assert notes.abandoned(folder, "one", Asker("job", "anywhere")) is None
+        assert notes.abandoned(folder, "one", None) == note
+        job.write_text("no folder")
+        assert notes.abandoned(folder, "one", None) == note
+        job.unlink()
+        job.mkdir()
+        (job / notes.JOURNAL).write_text(json.dumps({"job": "another"}))
+        assert notes.abandoned(folder, "one", None) == note
+        (job / notes.JOURNAL).write_text(json.dumps({"job": "job"}))
+        for asker in (None, Asker("other", str(job))):
+            with pytest.raises(JobError, match="is not finished"):
+                notes.abandoned(folder, "one", asker)
+
+
+def test_the_end_of_a_note_is_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with Folder.open(tmp_path) as folder:
+        notes.write_note(folder, Note("one", "job", "k.job", 3, 7))
+        synced = []
+        monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.fstat(fd).st_ino, os.listdir(fd))))
+        notes.remove_note(folder)
+        assert synced == [((tmp_path / notes.JOBS).stat().st_ino, [])]
