@@ -26,7 +26,14 @@ from fpstore.living.mending import make_again
 from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings, new_identity
-from fpstore.living.sweep import name_segment, remove_replaced, remove_unpublished, sweep_segments, unpublished_place
+from fpstore.living.sweep import (
+    expect_sweepable,
+    name_segment,
+    remove_replaced,
+    remove_unpublished,
+    sweep_segments,
+    unpublished_place,
+)
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.segment.entry import SegmentEntry, is_segment_name, segment_name
@@ -171,6 +178,7 @@ def _replace(
         if mode is not None:
             _change_mode(catalog, mode)
         catalog.make_segments()
+        expect_sweepable(catalog)
         remove_unpublished(catalog, state)  # not the strays: where this fails, another catalog may be put back
         try:
             place = unpublished_place(catalog, state.next_segment, state.identity)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import fpstore
+from fpstore import CorruptStore
 from fpstore.living.catalog import Catalog
 from fpstore.living.sweep import sweep_segments
 
@@ -93,3 +94,14 @@ def test_what_was_removed_is_forgotten_when_that_is_durable(folder: Path) -> Non
             store.compact()
             with Catalog.open(folder) as catalog:
                 assert len(catalog.state().strays) <= 3
+
+
+@pytest.mark.parametrize("name", ["aside", "catalog.mdb.new"])
+def test_a_store_whose_sweep_would_fail_is_not_replaced(folder: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "mine").mkdir()
+    (folder / name).symlink_to(tmp_path / "mine") if name == "aside" else (folder / name).mkdir()
+    with pytest.raises((CorruptStore, OSError), match=name):
+        fpstore.build(folder, [7], force=True)
+    with fpstore.open(folder) as store:
+        assert sorted(store.probe_many([1, 2, 3, 7], 0).fingerprint.tolist()) == [1, 2, 3]
+    assert list((tmp_path / "mine").iterdir()) == []

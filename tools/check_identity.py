@@ -31,10 +31,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from identity_damage import DAMAGES, JOB_DAMAGES, Rows, World, make_template, may_mount, unmount_all
+from identity_damage import DAMAGES, JOB_DAMAGES, may_mount, unmount_all
 from identity_judge import Case, Play
 from identity_play import CHANGES, NEWCOMERS, READS
 from identity_shelf import Shelf
+from identity_stores import Rows, World, make_template
 
 import fpstore
 from fpstore import disk

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from identity_damage import STORES, Damage, Rows, World
+from identity_damage import Damage
 from identity_play import (
     BUILT,
     CHANGES,
@@ -29,6 +29,7 @@ from identity_play import (
     rows_of,
 )
 from identity_shelf import Entry, Seen, Shelf, look
+from identity_stores import STORES, Rows, World
 
 import fpstore
 from fpstore.text import DEFAULT
@@ -286,6 +287,7 @@ class Play:
         if changes and writer_holds and "StoreLocked" in answer["kinds"] + [answer["said"]]:
             return True
         refused = changes and (writer_holds or not self.lockable or read_only or self.case.damage.traps)
+        refused |= what == "copy" and self.case.damage.name.startswith("names")  # which go with it
         refused |= what == "build --force that fails" or (changes and HOLDERS[self.case.holder] == "j")
         if self.whole and not refused:
             self.find(f"{what}: the store there is whole, found {answer['error']}: {answer['said']}")
@@ -444,7 +446,10 @@ class Play:
 
     def _warned(self) -> Iterator[bool]:
         for answer in self.said:
-            yield any("aside" in each for each in answer.get("warnings", ())) or "aside" in str(answer.get("value"))
+            yield (
+                any("aside" in each for each in answer.get("warnings", ()))
+                or "aside" in f"{answer.get('value')}{answer.get('said')}"
+            )
 
     def _replaced(self) -> set[Entry]:
         """What the one who was acknowledged has merged or replaced, which the store there has no need of any more."""
@@ -458,6 +463,7 @@ class Play:
         own = places | {name for name, each in self.after.items() if each.kind == stat.S_IFDIR and each.inode in inodes}
         files = [f"{at}/{name}" for at in places for name in ("catalog.mdb", "writer.lock")]
         own_inodes = {seen[name].inode for seen in (self.after, self._before) for name in files if name in seen}
+        own_inodes |= {each.inode for name, each in self.after.items() if any(f"{at}/names/" in name for at in places)}
         for name in sorted({*self.after, *now}):
             one, other = self.after.get(name), now.get(name)
             if any(name == at or name.startswith((f"{at}/", f"{at}.documents")) for at in own):

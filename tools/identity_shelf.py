@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from identity_damage import Rows
 from identity_play import rows_of
+from identity_stores import Rows
 
 import fpstore
 from fpstore.living.catalog import Catalog

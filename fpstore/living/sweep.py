@@ -65,6 +65,13 @@ def sweep_segments(catalog: Catalog, kept: Collection[str] = ()) -> None:
         _set_aside(catalog, unknown)
 
 
+def expect_sweepable(catalog: Catalog) -> None:
+    """CorruptStore or OSError where a sweep could not do its work later: before something that cannot be undone."""
+    remove_unfinished(catalog.folder)
+    if catalog.folder.identity_of(ASIDE) is not None:
+        catalog.folder.inside(ASIDE).close()
+
+
 def remove_unpublished(catalog: Catalog, state: State, kept: Collection[str] = ()) -> None:
     """Remove this store's files that have no name yet, but for those in kept."""
     segments = catalog.segments
