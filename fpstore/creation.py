@@ -21,6 +21,7 @@ from fpstore.disk import Folder, Place, naming, write_all
 from fpstore.errors import CorruptStore, JobError
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
+from fpstore.living.locks import CATALOG_NAME, WRITER_LOCK_NAME
 from fpstore.living.mending import make_again
 from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
@@ -35,7 +36,7 @@ from fpstore.living.sweep import (
 )
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
-from fpstore.segment.entry import SegmentEntry, segment_name
+from fpstore.segment.entry import SegmentEntry, is_segment_name, segment_name
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 from fpstore.types import Progress
@@ -202,16 +203,18 @@ def _replace(
 
 
 def _change_mode(catalog: Catalog, mode: int) -> None:
-    """Let this mode hold for what is there already, too."""
+    """Let this mode hold for what the store has made already, too: not for what somebody else has put there."""
     for folder in (catalog.folder, catalog.make_segments()):
         folder.set_mode(mode)
         for name in folder.names():
-            with suppress(CorruptStore):  # what is no file
-                fd = folder.open_file(name)
-                try:
-                    os.fchmod(fd, mode & 0o666)
-                finally:
-                    os.close(fd)
+            if name in (CATALOG_NAME, WRITER_LOCK_NAME) or is_segment_name(name):
+                with suppress(CorruptStore):  # what is no file
+                    fd = folder.open_file(name)
+                    try:
+                        if os.fstat(fd).st_nlink == 1:  # or it may be anybody's file by another name
+                            os.fchmod(fd, mode & 0o666)
+                    finally:
+                        os.close(fd)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from fpstore.errors import CorruptStore
 
 # Of what becomes another file as a whole.
 NEW_SUFFIX = ".new"
+# No record that is read as a whole is larger: a journal that names a million inputs takes less.
+MAX_RECORD_BYTES = 1 << 28
 # Of a new folder, unless its maker says otherwise: texts are private.
 PRIVATE_FOLDER = 0o700
 
@@ -209,13 +211,19 @@ def write_all(fd: int, data: memoryview) -> None:
         data = data[os.write(fd, data) :]
 
 
-def read_whole(folder: Folder, name: str) -> bytes | None:
-    """All of the file of that name, None where there is none. CorruptStore for anything but a regular file."""
+def read_whole(folder: Folder, name: str, most: int = MAX_RECORD_BYTES) -> bytes | None:
+    """All of the file of that name, None where there is none.
+
+    CorruptStore for anything but a regular file, and for one of more bytes than most.
+    """
     try:
         fd = folder.open_file(name)
     except FileNotFoundError:
         return None
     with os.fdopen(fd, "rb") as file, naming(folder.path / name):
+        size = os.fstat(fd).st_size
+        if size > most:  # a sparse file may claim any size
+            raise CorruptStore(f"found {size} bytes, expected at most {most}", path=folder.path / name)
         return file.read()
 
 

@@ -5,8 +5,10 @@ its fingerprint, and is durable before the document is stored. While the job is 
 job that is, and how many documents there were before. So what it stored is known, and nothing else is taken out again.
 """
 
+import errno
 import json
 import os
+import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fpstore.checks import expect_integer
 from fpstore.disk import NEW_SUFFIX, Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
-from fpstore.types import Ids, Keys
+from fpstore.types import Array, Ids, Keys
 
 NAMES = "names"
 # In names/: whose documents these are, and of each where its name and its text end, after those before it.
@@ -30,6 +33,7 @@ NOTE = "unfinished.json"
 JOURNAL = "journal.json"
 
 PIECE_BYTES = 4 << 20
+MAX_ID = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def read_note(folder: Folder) -> Note | None:
     try:
         with folder.inside(JOBS) as jobs:
             data = read_whole(jobs, NOTE)
-        return None if data is None else Note(**_typed(json.loads(data)))
+        return None if data is None else Note(**_typed(parse_json(data)))
     except FileNotFoundError:
         return None
     except (CorruptStore, TypeError, ValueError):
@@ -98,14 +102,21 @@ def abandoned(folder: Folder, identity: str, asker: Asker | None) -> Note | None
 
 
 def can_go_on(folder: str, job: str) -> bool:
-    """Whether the folder of a job still has what this very job goes on from. OSError where that cannot be told."""
-    try:
-        data = (Path(folder) / JOURNAL).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    """Whether the folder of a job still has what this very job goes on from. OSError where that cannot be told.
+
+    The path may be a stranger's: nothing is waited for there, and what no job writes, as a relative one, leads nowhere.
+    """
+    if not os.path.isabs(folder):
         return False
     try:
-        return bool(json.loads(data)["job"] == job)
-    except (LookupError, TypeError, ValueError):
+        opened = Folder.open(Path(folder))
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: no file can be called that
+        return False
+    try:
+        with opened:
+            data = read_whole(opened, JOURNAL)
+        return data is not None and bool(parse_json(data)["job"] == job)
+    except (CorruptStore, LookupError, TypeError, ValueError):
         return True  # damaged: it is not for others to say that it never ends
 
 
@@ -132,15 +143,23 @@ def stored_since(names: Folder, documents: int, first_id: int) -> tuple[Keys, Id
         raise JobError(f"{found}; restore the file, or remove the store's {JOBS}/{NOTE}", path=names.path / INDEX)
     if count == documents:
         return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64)
+    pieces: list[Array] = []
     with os.fdopen(names.open_file(INDEX), "rb") as file, naming(names.path / INDEX):
         file.seek(documents * ENTRY.itemsize)
-        later = np.frombuffer(file.read((count - documents) * ENTRY.itemsize), dtype=ENTRY)
-    # A power cut can leave bytes at the end that nobody wrote, and for which nothing was stored yet.
-    ids = later["id"].astype(np.uint64)
-    good = ids >= np.uint64(first_id)
-    good[1:] &= ids[1:] > ids[:-1]
-    own = len(good) if good.all() else int(np.argmin(good))
-    return later["fingerprint"][:own].astype(np.uint64), ids[:own]
+        least = first_id
+        while piece := file.read(PIECE_BYTES):
+            later = np.frombuffer(piece[: len(piece) // ENTRY.itemsize * ENTRY.itemsize], dtype=ENTRY)
+            # A power cut can leave bytes at the end that nobody wrote, and for which nothing was stored yet.
+            ids = later["id"]
+            good = ids >= np.uint64(least)
+            good[1:] &= ids[1:] > ids[:-1]
+            own = len(good) if good.all() else int(np.argmin(good))
+            pieces.append(later[:own])
+            if own < len(good) or not own or int(ids[-1]) == MAX_ID:
+                break
+            least = int(ids[-1]) + 1
+    entries = np.concatenate(pieces) if pieces else np.empty(0, dtype=ENTRY)
+    return entries["fingerprint"].astype(np.uint64), entries["id"].astype(np.uint64)
 
 
 def cut_back(names: Folder, documents: int) -> None:
@@ -183,8 +202,10 @@ def copy_names(source: Folder, target: Folder, identity: str) -> None:
         return
     with names, target.create(NAMES) as copied:
         index: bytes | None = None
-        while index is None or not (read_whole(names, INDEX) or b"").startswith(index):  # cut back meanwhile
-            index = read_whole(names, INDEX) or b""
+        while index is None or not (read_whole(names, INDEX, sys.maxsize) or b"").startswith(
+            index
+        ):  # cut back meanwhile
+            index = read_whole(names, INDEX, sys.maxsize) or b""
             replace_whole(copied, INDEX, index)
             for name in names.names():  # these first grow, and then the index
                 if name not in (INDEX, SETTINGS) and not name.endswith(NEW_SUFFIX):
@@ -217,14 +238,28 @@ def subfolder(folder: Folder, name: str) -> Folder:
         return folder.inside(name)
 
 
+def parse_json(data: bytes | str) -> Any:
+    """What JSON says. ValueError for what is none, and for what is nested deeper than Python follows."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
 def _copy_file(source: Folder, target: Folder, name: str) -> None:
+    """Copy a file; holes stay holes, as a small one may claim any size."""
     fd = source.open_file(name)
     try:
         copy = target.open_file(name, os.O_WRONLY | os.O_CREAT)
         try:
             os.ftruncate(copy, 0)
-            while piece := os.read(fd, PIECE_BYTES):
-                write_all(copy, memoryview(piece))
+            size, end = os.fstat(fd).st_size, 0
+            while (start := _next_data(fd, end)) is not None and start < size:
+                end = min(os.lseek(fd, start, os.SEEK_HOLE), size)
+                os.lseek(copy, start, os.SEEK_SET)
+                for at in range(start, end, PIECE_BYTES):
+                    write_all(copy, memoryview(os.pread(fd, min(PIECE_BYTES, end - at), at)))
+            os.ftruncate(copy, size)
             os.fsync(copy)
         finally:
             os.close(copy)
@@ -232,9 +267,19 @@ def _copy_file(source: Folder, target: Folder, name: str) -> None:
         os.close(fd)
 
 
+def _next_data(fd: int, offset: int) -> int | None:
+    """Where the next bytes are that are in no hole; None where there are none."""
+    try:
+        return os.lseek(fd, offset, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return None
+
+
 def _record(data: bytes, path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(data)
+        record = parse_json(data)
     except ValueError:
         record = None
     if not isinstance(record, dict):
@@ -249,4 +294,6 @@ def _typed(record: object) -> dict[str, Any]:
     for name, kind in Note.__annotations__.items():
         if type(record.get(name)) is not kind:
             raise ValueError(f"{name}: found {record.get(name)!r}, expected {kind}")
+    for name in ("documents", "first_id"):
+        expect_integer(name, record[name], 0, MAX_ID)
     return record

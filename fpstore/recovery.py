@@ -15,7 +15,7 @@ import numpy as np
 
 from fpstore._probe import search
 from fpstore.creation import rebuild_store
-from fpstore.disk import Folder
+from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike
 from fpstore.format import CODECS, ID_KIND_NONE
 from fpstore.living import changes
@@ -74,13 +74,13 @@ def recover(path: PathLike, new: PathLike, *, progress: Progress | None = None) 
     """Make a store at new, where nothing may be, of what is sound in the store at path, which is never changed.
 
     Raises FileNotFoundError; NotAStore where path is no store; FileExistsError; StoreLocked while the store has a
-    writer; CorruptStore where neither its catalog nor any segment tells what it was.
+    writer; CorruptStore where neither its catalog nor any segment tells what it was, or the segments' folder is a link.
     """
     target = Path(new)
     if target.is_symlink() or target.exists():
         raise FileExistsError(errno.EEXIST, "already there", str(target))
-    with _opened(Path(path)) as folder, no_writer(folder):
-        return _Recovery(folder, progress or (lambda phase, done, total: None)).run(target)
+    with _opened(Path(path)) as folder, no_writer(folder), _segments_of(folder) as segments:
+        return _Recovery(folder, segments, progress or (lambda phase, done, total: None)).run(target)
 
 
 @contextlib.contextmanager
@@ -95,11 +95,23 @@ def _opened(path: Path) -> Iterator[Folder]:
         yield folder
 
 
+@contextlib.contextmanager
+def _segments_of(folder: Folder) -> Iterator[Folder | None]:
+    """The folder of the segments, None where there is none. CorruptStore for a link, as nowhere in a store."""
+    try:
+        segments = folder.inside(SEGMENTS)
+    except FileNotFoundError:
+        yield None
+        return
+    with segments:
+        yield segments
+
+
 @dataclass(frozen=True)
 class _Part:
-    """A segment: its file, what the catalog says of it, and the change up to which it is resolved."""
+    """A segment: its file's name, what the catalog says of it, and the change up to which it is resolved."""
 
-    path: Path
+    name: str
     entry: SegmentEntry | None
     position: int
 
@@ -120,8 +132,9 @@ class _Losses:
 class _Recovery:
     """One store on its way to another."""
 
-    def __init__(self, folder: Folder, progress: Progress) -> None:
+    def __init__(self, folder: Folder, segments: Folder | None, progress: Progress) -> None:
         self._folder = folder
+        self._segments = segments
         self._progress = progress
         self._losses = _Losses()
         self._remains = self._read_catalog()
@@ -176,16 +189,16 @@ class _Recovery:
         return remains
 
     def _find_parts(self) -> list[_Part]:
-        folder, state = self._folder.path / SEGMENTS, self._remains.state
+        state = self._remains.state
         named = {} if state is None else {entry.name: entry for entry in state.segments}
-        parts = [_Part(folder / name, entry, entry.position) for name, entry in named.items()]
+        parts = [_Part(name, entry, entry.position) for name, entry in named.items()]
         if self._remains.is_newest and state is not None:
             return parts
         # Segments that nobody names may be later ones, or such as were replaced.
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            others = sorted(name for name in os.listdir(folder) if name.endswith(".fpseg") and name not in named)
+        if self._segments is not None:
+            others = [name for name in self._segments.names() if name.endswith(".fpseg") and name not in named]
             position = 1 if state is None else state.next_change
-            parts += [_Part(folder / name, None, position) for name in others]
+            parts += [_Part(name, None, position) for name in others]
         if state is None:
             self._losses.unknown.append(
                 "the catalog is gone: rows that were in no segment yet are lost; what was removed may be back, also "
@@ -203,7 +216,7 @@ class _Recovery:
         if state is not None:
             return Plan.from_json(state.settings.plan), state.settings
         for part in self._parts:
-            with contextlib.suppress(CorruptStore, OSError), Wreck.opened(part.path, None, None) as wreck:
+            with contextlib.suppress(CorruptStore, OSError), self._wreck(part, None) as wreck:
                 wreck.expect_certain()
                 plan = of_tables(TablePlan(table.prefix_mask, table.flips) for table in wreck.tables)
                 codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
@@ -227,8 +240,8 @@ class _Recovery:
 
     def _rows_of(self, part: _Part, scratch: Path) -> Iterator[tuple[Keys, Ids | None]]:
         losses, salvaged = self._losses, Salvaged()
-        with Wreck.opened(part.path, part.entry, scratch) as wreck:
-            losses.damage += wreck.damage(str(part.path))
+        with self._wreck(part, scratch) as wreck:
+            losses.damage += wreck.damage(self._path_of(part))
             found = [(table.prefix_mask, table.flips) for table in wreck.tables]
             if found != [(table.prefix_mask, table.flips) for table in self._plan.tables]:
                 raise CorruptStore("its tables are not those of the store")
@@ -239,6 +252,14 @@ class _Recovery:
         losses.ids += salvaged.ids_lost
         for names, keys in ((losses.bare, salvaged.without_ids), (losses.partial, salvaged.partial)):
             names += [each[~self._removals.fingerprints_masked(each, part.position)] for each in keys]
+
+    def _wreck(self, part: _Part, scratch: Path | None) -> contextlib.AbstractContextManager[Wreck]:
+        if self._segments is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path_of(part))
+        return Wreck.opened(Place(self._segments, part.name), part.entry, scratch)
+
+    def _path_of(self, part: _Part) -> str:
+        return str(self._folder.path / SEGMENTS / part.name)
 
     def _alive(self, keys: Keys, ids: Ids | None, position: int) -> Iterator[object]:
         kept = alive(self._removals, keys, ids, position)
@@ -251,12 +272,12 @@ class _Recovery:
         """Nothing of a segment can be read."""
         reason = str(error.args[0]) if isinstance(error, CorruptStore) else "missing, though the catalog names it"
         self._losses.segments += 1
-        self._losses.damage.append(Damage(str(part.path), reason, "", ""))
+        self._losses.damage.append(Damage(self._path_of(part), reason, "", ""))
         if part.entry is not None:
             self._losses.fingerprints += part.entry.key_count
             self._losses.ids += part.entry.id_count
         else:
-            self._losses.unknown.append(f"{part.path.name}: nothing of it could be read, nor how much it held")
+            self._losses.unknown.append(f"{part.name}: nothing of it could be read, nor how much it held")
 
 
 def _removals_of(remains: Remains) -> Removals:

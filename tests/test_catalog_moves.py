@@ -205,6 +205,44 @@ def test_another_file_in_the_catalogs_place_is_not_followed(
                 reader.probe(1)
 
 
+@pytest.mark.parametrize("added", [1, 2, 3])
+def test_a_backup_put_back_and_added_to_is_not_mixed_with_what_was_there(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: int
+) -> None:
+    shutil.copyfile(folder / "catalog.mdb", tmp_path / "backup")
+    with fpstore.open(folder, "w") as store:
+        for number in range(2):
+            store.add([1000 + number], [300_000 + number])
+    with fpstore.open(folder) as reader:
+        reader.probe(1)
+        os.rename(tmp_path / "backup", folder / "catalog.mdb")
+        with fpstore.open(folder, "w") as store:
+            for number in range(added):
+                store.add([2000 + number], [400_000 + number])
+        monkeypatch.setattr(reader._living, "_look_at", 0.0)
+        if added == 1:  # an earlier moment
+            with pytest.raises(StoreChanged, match="earlier moment"):
+                reader.probe(1)
+            return
+        with monkeypatch.context() as patch:  # what fails on the way there is not forgotten
+            patch.setattr(readers, "open_snapshot", lambda *_given, **_options: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                reader.probe(1)
+        monkeypatch.setattr(reader._living, "_look_at", 0.0)
+        assert [reader.probe(1000 + number, 0).id.tolist() for number in range(2)] == [[], []]
+        assert [reader.probe(2000 + number, 0).id.tolist() for number in range(added)] == [
+            [400_000 + number] for number in range(added)
+        ]
+
+
+def test_a_move_for_which_no_number_is_left_leaves_no_mark(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Catalog.open(folder, writable=True) as catalog:
+        monkeypatch.setattr(catalogs, "MAX_NUMBER", catalog.state().generation)
+        with pytest.raises(fpstore.Error, match="the store is full"):
+            catalog.compact()
+        assert catalog.state().moving is False
+
+
 def test_the_mark_of_a_move_is_gone_with_the_next_commit(folder: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
 

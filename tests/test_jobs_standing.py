@@ -174,7 +174,14 @@ def test_a_note_that_an_earlier_store_of_that_name_left_is_refused(
     assert rows_of(store) >= before
 
 
-@pytest.mark.parametrize("record", ["", "[]", "{}", '{"store": 1}', "link", "folder"])
+DEEP = "[" * 100_000
+TELLS_LIES = [
+    json.dumps({"store": "s", "job": "j", "folder": "/f", "documents": documents, "first_id": first_id})
+    for documents, first_id in ((-1, 0), (0, -1), (0, 2**64), (2**64, 0))
+]
+
+
+@pytest.mark.parametrize("record", ["", "[]", "{}", '{"store": 1}', "link", "folder", "large", DEEP, *TELLS_LIES])
 def test_what_is_no_note_is_refused_by_its_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, record: str
 ) -> None:
@@ -185,6 +192,9 @@ def test_what_is_no_note_is_refused_by_its_name(
         note.symlink_to(source)
     elif record == "folder":
         note.mkdir()
+    elif record == "large":
+        note.touch()
+        os.truncate(note, 1 << 40)
     else:
         note.write_text(record)
     with pytest.raises(JobError, match=f"^{note}: found no note of a job, expected one, or nothing"):
@@ -220,19 +230,87 @@ def test_what_a_power_cut_left_behind_the_index_is_nobodys_row(tmp_path: Path) -
         assert notes.stored_since(folder, 6, 0)[0].tolist() == []
 
 
+def test_what_a_job_stored_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(notes, "PIECE_BYTES", 2 * notes.ENTRY.itemsize)
+    with Folder.open(tmp_path) as folder:
+        last = 2**64 - 1
+        for ids, own in (([1, 2, 3, 4, 5], 5), ([1, 2, 2, 4, 5], 2), ([1, 2, 3, 2, 5], 3), ([1, last, 0, 1, 2], 2)):
+            entries = np.zeros(5, dtype=notes.ENTRY)
+            entries["id"] = ids
+            entries["fingerprint"] = range(5)
+            (tmp_path / notes.INDEX).write_bytes(entries.tobytes())
+            keys, found = notes.stored_since(folder, 0, 1)
+            assert (keys.tolist(), found.tolist()) == ([0, 1, 2, 3, 4][:own], ids[:own])
+        os.truncate(tmp_path / notes.INDEX, 1 << 42)  # takes no room on the disk, and would not fit into memory
+        assert len(notes.stored_since(folder, 1, 2)[0]) == 1
+
+
 def test_a_job_whose_journal_is_damaged_is_not_for_others_to_undo(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store, out = unfinished(monkeypatch, tmp_path, source)
     journal = Path(f"{out}.job") / notes.JOURNAL
     whole = journal.read_text()
-    for damaged in ("", "{}", "[1]", whole[:-1]):
+    for damaged in ("", "{}", "[1]", whole[:-1], DEEP):
         journal.write_text(damaged)
         with pytest.raises(JobError, match="is not finished, and only it may write here"):
             fpstore.open(store, "w")
         with pytest.raises(JobError, match=r"journal.json: found no (record|journal) of a job"):
             dedup([source], out, store=store)
     assert dedup([source], out, store=store, force=True).results == KEPT
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"identity": []},
+        {"inputs": 3},
+        {"inputs": [3]},
+        {"inputs": []},
+        {"state": None},
+        {"lengths": "x"},
+        {"lengths": [1.5]},
+        {"lengths": [-1]},
+        {"lengths": [0, 0]},
+        {"job": 3},
+    ],
+    ids=repr,
+)
+def test_a_journal_that_no_job_wrote_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, wrong: dict[str, Any]
+) -> None:
+    store, out = unfinished(monkeypatch, tmp_path, source)
+    journal = Path(f"{out}.job") / notes.JOURNAL
+    whole = journal.read_text()
+    journal.write_text(json.dumps(json.loads(whole) | wrong))
+    with pytest.raises(JobError, match=r"journal.json: found no journal of (a|this) job, expected one; --force begins"):
+        dedup([source], out, store=store)
+    journal.write_text(whole)
+    assert dedup([source], out, store=store).results == KEPT
+
+
+def test_a_pipe_where_a_note_says_that_a_journal_is_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, out = unfinished(monkeypatch, tmp_path, source)
+    journal = Path(f"{out}.job") / notes.JOURNAL
+    journal.unlink()
+    os.mkfifo(journal)
+    with pytest.raises(JobError, match="is not finished, and only it may write here"):
+        fpstore.open(store, "w")
+
+
+@pytest.mark.parametrize("folder", ["", ".", "out.job", "/a\0b", "/\ud800"])
+def test_a_note_whose_folder_no_job_can_have_is_of_a_job_that_never_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, folder: str
+) -> None:
+    store, _ = unfinished(monkeypatch, tmp_path, source)
+    monkeypatch.chdir(tmp_path)
+    record = json.loads(note_of(store).read_bytes())
+    note_of(store).write_text(json.dumps(record | {"folder": folder}))
+    with pytest.warns(UserWarning, match="cannot go on, was undone"):
+        fpstore.open(store, "w").close()
+    assert rows_of(store) == set()
 
 
 # --- The store ---
@@ -395,13 +473,28 @@ def test_what_is_recovered_has_its_names_or_tells_that_they_are_lost(tmp_path: P
     assert fpstore.recover(store, tmp_path / "new.fps").complete
     assert dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=tmp_path / "new.fps").results == 0
     assert {line.split("\t")[1] for line in lines_of(tmp_path / "2d")} == {f"{source}:{n}" for n in (1, 2, 4, 5, 6, 10)}
-    (store / notes.NAMES / notes.SETTINGS).write_text("no JSON")
+    (store / notes.NAMES / notes.SETTINGS).write_text(DEEP)
     found = fpstore.recover(store, tmp_path / "other.fps")
     assert not found.complete
     (why,) = found.unknown
     assert re.match(r"names of documents are lost: .*json: found no settings", why)
     assert rows_of(tmp_path / "other.fps") == rows_of(store)
     assert not (tmp_path / "other.fps" / notes.NAMES).exists()
+
+
+def test_names_that_claim_a_size_take_no_room_in_a_copy(tmp_path: Path, source: Path) -> None:
+    store, copy = tmp_path / "s.fps", tmp_path / "copy.fps"
+    dedup([source], tmp_path / "1", store=store)
+    names = store / notes.NAMES / "names"
+    data = names.read_bytes()
+    os.truncate(names, 1 << 40)
+    with fpstore.open(store) as opened:
+        opened.copy(copy)
+    copied = copy / notes.NAMES / "names"
+    assert copied.stat().st_size == 1 << 40
+    assert copied.stat().st_blocks < 1 << 11
+    with copied.open("rb") as file:
+        assert file.read(len(data) + 1) == data + b"\0"
 
 
 def test_a_copy_of_names_goes_with_its_index_whatever_a_job_does_meanwhile(

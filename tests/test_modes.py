@@ -71,6 +71,22 @@ def test_a_build_by_force_keeps_the_mode_or_takes_another(tmp_path: Path) -> Non
     assert modes(tmp_path / "s") == {"folder 700", "file 600"}
 
 
+def test_a_build_by_force_changes_no_mode_of_what_the_store_has_not_made(tmp_path: Path) -> None:
+    store, secret = tmp_path / "s", tmp_path / "secret"
+    fpstore.build(store, SOME).close()
+    secret.write_text("a password")
+    secret.chmod(0o600)
+    (store / "writer.lock").unlink(missing_ok=True)
+    for name in ("writer.lock", "linked", "segments/linked", "segments/00000077.fpseg"):
+        os.link(secret, store / name)
+    (store / "own.txt").write_text("a user's")
+    (store / "own.txt").chmod(0o600)
+    with pytest.warns(UserWarning, match="00000077"):
+        fpstore.build(store, MORE, force=True, mode=0o644).close()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (secret, store / "own.txt")} == {0o600}
+    assert stat.S_IMODE((store / "catalog.mdb").stat().st_mode) == 0o644
+
+
 def test_who_changes_the_mode_of_the_folder_says_it_for_what_comes(tmp_path: Path) -> None:
     fpstore.create(tmp_path / "s").close()
     (tmp_path / "s").chmod(0o750)

@@ -1,6 +1,7 @@
 """A store made of a damaged one has all that the damage spares, and what is told as lost is what is lost."""
 
 import fcntl
+import os
 import shutil
 from pathlib import Path
 
@@ -277,6 +278,30 @@ def test_what_is_no_store_or_is_in_use_is_refused(small: Path, tmp_path: Path) -
         with pytest.raises(StoreLocked, match=r"it has a writer, which would go on meanwhile$"):
             fpstore.recover(small, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "link"])
+def test_what_is_no_segment_is_lost_and_keeps_nobody_waiting(small: Path, tmp_path: Path, what: str) -> None:
+    (segment,) = list((small / "segments").iterdir())[:1]
+    segment.rename(tmp_path / "kept")
+    if what == "pipe":
+        os.mkfifo(segment)
+    elif what == "folder":
+        segment.mkdir()
+    else:
+        segment.symlink_to(tmp_path / "kept")
+    found = fpstore.recover(small, tmp_path / "recovered")
+    assert found.segments_lost == 1
+    assert any("not a regular file" in damage.region for damage in found.damage)
+
+
+def test_a_link_to_the_segments_of_another_is_not_followed(small: Path, tmp_path: Path) -> None:
+    (small / "segments").rename(tmp_path / "others")
+    (small / "segments").symlink_to(tmp_path / "others")
+    with pytest.raises(CorruptStore, match="segments: found something else, expected a folder that fpstore made"):
+        fpstore.recover(small, tmp_path / "recovered")
+    (small / "segments").unlink()
+    assert fpstore.recover(small, tmp_path / "recovered").segments_lost > 0
 
 
 def test_progress_goes_through_the_segments_and_an_interrupt_leaves_nothing(small: Path, tmp_path: Path) -> None:

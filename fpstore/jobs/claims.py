@@ -18,7 +18,7 @@ from typing import Any
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, write_all
 from fpstore.errors import JobError
 from fpstore.jobs.files import files_of_jobs, read_json, write_json
-from fpstore.notes import JOURNAL, can_go_on
+from fpstore.notes import JOURNAL, can_go_on, parse_json
 
 SUFFIX = ".job"
 # What lies in the folder of a result. The journal and work are in that of the first; in the others is whose they are.
@@ -140,7 +140,7 @@ class Claim:
     def read_journal(self) -> dict[str, Any] | None:
         """The journal of the job whose first result this is."""
         journal = read_json(self.folder, JOURNAL)
-        if journal is not None and not {"job", "identity", "inputs", "state", "lengths", "replaces"} <= journal.keys():
+        if journal is not None and not _is_journal(journal):
             raise JobError("found no journal of a job, expected one; --force begins again", path=self.path / JOURNAL)
         return journal
 
@@ -204,9 +204,19 @@ class Claim:
             os.rmdir(self.path.name, dir_fd=self.parent.fd)
 
 
+def _is_journal(record: dict[str, Any]) -> bool:
+    """Whether the record has what a journal has, each of its kind."""
+    kinds = {"job": str, "identity": dict, "inputs": list, "state": dict, "lengths": list, "replaces": bool}
+    return (
+        all(type(record.get(name)) is kind for name, kind in kinds.items())
+        and all(type(look) is list and len(look) > 1 for look in record["inputs"])
+        and all(type(length) is int and 0 <= length < 2**63 for length in record["lengths"])
+    )
+
+
 def _is_mark(data: bytes) -> bool:
     try:
-        mark = json.loads(data)
+        mark = parse_json(data)
         return bool(mark["made by"] == "a job of fpstore") and len(mark["identity"]) == 32
     except (LookupError, TypeError, ValueError):
         return False

@@ -9,6 +9,7 @@ from typing import Any
 
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
+from fpstore.notes import parse_json
 
 
 @contextmanager
@@ -28,7 +29,7 @@ def read_json(folder: Folder, name: str) -> dict[str, Any] | None:
     if data is None:
         return None
     try:
-        record = json.loads(data)
+        record = parse_json(data)
     except ValueError:
         record = None
     if not isinstance(record, dict):

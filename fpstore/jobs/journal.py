@@ -156,6 +156,8 @@ class Job:
             if wanted["identity"].get(name) != value:
                 found = f"found {name} {wanted['identity'].get(name)!r}, that job has {value!r}"
                 raise ValueError(f"{self.folder}: a job was interrupted here: {found}; {advice}")
+        if (len(journal["inputs"]), len(journal["lengths"])) != (len(wanted["inputs"]), len(self.results)):
+            raise JobError(f"{self.folder / JOURNAL}: found no journal of this job, expected one; --force begins again")
         for before, now in zip(journal["inputs"], wanted["inputs"], strict=True):
             if before != now:
                 raise JobError(f"{self.folder}: a job was interrupted, and {now[0]} has changed; --force begins again")

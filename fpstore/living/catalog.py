@@ -342,8 +342,8 @@ class Catalog:
         assert self._writer_lock is not None
         log = self.read()
         removed = log.removed or ()
-        self._commit(dataclasses.replace(old, moving=True))
         generation = expect_left("generations", old.generation + 1, MAX_NUMBER)
+        self._commit(dataclasses.replace(old, moving=True))
         new = dataclasses.replace(old, generation=generation, moving=False)
 
         def fill(make: Any, transaction: Transaction) -> None:

@@ -20,22 +20,25 @@ from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 
 
-def open_snapshot(catalog: Catalog, before: Snapshot | None = None) -> Snapshot:
+def open_snapshot(catalog: Catalog, before: Snapshot | None = None, *, moved: bool = False) -> Snapshot:
     """The snapshot of what the catalog says now; before: an older one, to share with it what is the same.
+
+    moved: that one is from another file. A backup that was put back and added to has other changes of the same numbers
+    in its log, so nothing but segments is shared then.
 
     Raises CorruptStore; StoreChanged where the catalog is of another store, or of a moment before that.
     """
     if before is not None:
-        log = catalog.read(before.state.generation, before.state.next_change)
+        log = catalog.read() if moved else catalog.read(before.state.generation, before.state.next_change)
         if not log.state.follows(before.state):
             raise catalog.changed(_difference(before.state, log.state))
-        if log.state.generation == before.state.generation:
+        if log.state.generation == before.state.generation and not moved:
             return before.extended(log.changes, log.state)
     generation = 0
     while True:
         log = catalog.read()
         try:
-            return _from_log(catalog, log, before)
+            return _from_log(catalog, log, before, moved)
         except FileNotFoundError as error:
             # Where segments were merged since the catalog was read, the new state names other files.
             if log.state.generation == generation:
@@ -51,7 +54,7 @@ def _difference(before: State, found: State) -> str:
     return f"found the catalog of an earlier moment ({', '.join(one)}), expected one after {', '.join(other)}"
 
 
-def _from_log(catalog: Catalog, log: Log, before: Snapshot | None) -> Snapshot:
+def _from_log(catalog: Catalog, log: Log, before: Snapshot | None, moved: bool) -> Snapshot:
     state = log.state
     folder = catalog.folder.path
     plan = _proved_plan(folder, state.settings)
@@ -61,7 +64,8 @@ def _from_log(catalog: Catalog, log: Log, before: Snapshot | None) -> Snapshot:
         known.get(entry) or open_part(catalog.segments, entry, plan, state.settings, removals)
         for entry in state.segments
     )
-    if before is not None and (before.settings, before.state.first_change) == (state.settings, state.first_change):
+    same = before is not None and (before.settings, before.state.first_change) == (state.settings, state.first_change)
+    if before is not None and same and not moved:
         # Only segments were merged. The pending rows are the same; removals that matter no longer go at the next flush.
         later = [change for change in log.changes if change.number >= before.state.next_change]
         following = tuple(part.masked_by(before.removals) for part in parts)

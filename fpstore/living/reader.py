@@ -31,6 +31,7 @@ class Reader:
         self._catalog = Catalog.open(folder)
         self._stamp: tuple[int, int] | None = None  # of the snapshot, once that is sure
         self._look_at = 0.0
+        self._moved = False  # the catalog is in another file since the snapshot
         try:
             self.snapshot = open_snapshot(self._catalog)
         except BaseException:
@@ -54,11 +55,12 @@ class Reader:
                     # Another file counts its transactions anew; its generation is a later one.
                     state = dataclasses.replace(self.snapshot.state, transaction=0)
                     self.snapshot = dataclasses.replace(self.snapshot, state=state)
-                    stamp, self._stamp = self._catalog.stamp(), None
+                    stamp, self._stamp, self._moved = self._catalog.stamp(), None, True
                 self._look_at = now + LOOK_SECONDS
                 if stamp is not None and stamp == self._stamp:
                     return self.snapshot
-                self.snapshot = open_snapshot(self._catalog, self.snapshot)
+                self.snapshot = open_snapshot(self._catalog, self.snapshot, moved=self._moved)
+                self._moved = False
                 # The file may show a commit that is not through yet: then LMDB still reads the state before it.
                 arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
                 self._stamp = stamp if arrived and not self.snapshot.state.moving else None

@@ -17,7 +17,7 @@ import numpy as np
 from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
 from fpstore._view import SegmentView, TableCursor
-from fpstore.disk import write_all
+from fpstore.disk import Place, placed, write_all
 from fpstore.errors import CorruptStore, Damage
 from fpstore.format import CRC_BYTES, FOOTER_BYTES, PAGE_BYTES, Footer, Region, Summary
 from fpstore.segment.entry import SegmentEntry
@@ -35,15 +35,15 @@ Run = tuple[int, int, Keys | None]
 class Wreck:
     """The segment as it can be read. sound: bool[pages]; record, tables: what the segment's records say."""
 
-    def __init__(self, path: Path, entry: SegmentEntry | None, scratch: Path | None) -> None:
-        """Read the segment at path. entry: what the catalog says of it. scratch: a folder for a copy of it, where
+    def __init__(self, at: Path | Place, entry: SegmentEntry | None, scratch: Path | None) -> None:
+        """Read the segment there. entry: what the catalog says of it. scratch: a folder for a copy of it, where
         its disk does not give back all of it.
 
         Raises CorruptStore where its footer or its records are gone, or where it is not the segment of that entry.
         """
         with contextlib.ExitStack() as undo:
             self._made: list[str] = []  # regions that were damaged, and follow from others
-            self._data, unread = _mapped(path, entry, scratch)
+            self._data, unread = _mapped(at, entry, scratch)
             undo.callback(self._data.close)
             self._footer = self._find_footer(entry)
             self._sums = self._find_checksums()
@@ -57,9 +57,9 @@ class Wreck:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, path: Path, entry: SegmentEntry | None, scratch: Path | None) -> Iterator[Self]:
-        """The wreck of the segment at path, for a context."""
-        with contextlib.closing(cls(path, entry, scratch)) as wreck:
+    def opened(cls, at: Path | Place, entry: SegmentEntry | None, scratch: Path | None) -> Iterator[Self]:
+        """The wreck of the segment there, for a context."""
+        with contextlib.closing(cls(at, entry, scratch)) as wreck:
             yield wreck
 
     def damage(self, path: str) -> list[Damage]:
@@ -242,14 +242,15 @@ class Wreck:
         return SegmentView(self._data, *ends, self.tables)
 
 
-def _mapped(path: Path, entry: SegmentEntry | None, scratch: Path | None) -> tuple[mmap.mmap, list[int]]:
+def _mapped(at: Path | Place, entry: SegmentEntry | None, scratch: Path | None) -> tuple[mmap.mmap, list[int]]:
     """The bytes of a file, which may be changed in memory, and the pages that its disk does not give back.
 
     Where there are such pages, what can be read is copied to the folder scratch first.
     """
     unread: list[int] = []
     with contextlib.ExitStack() as undo:
-        source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        place = undo.enter_context(placed(at))
+        source = place.folder.open_file(place.name)
         undo.callback(os.close, source)
         size = os.fstat(source).st_size
         if entry is not None:
@@ -263,7 +264,7 @@ def _mapped(path: Path, entry: SegmentEntry | None, scratch: Path | None) -> tup
             read_readable(source, offset, length, unread)
         if not unread or scratch is None:
             return mmap.mmap(source, size, access=mmap.ACCESS_COPY), unread
-        copy = scratch / path.name
+        copy = scratch / place.name
         target = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         undo.callback(os.close, target)
         undo.callback(copy.unlink)  # the mapping keeps it
