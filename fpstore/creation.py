@@ -238,7 +238,8 @@ def scratch_store(path: Path, mode: int = PRIVATE) -> Iterator[tuple[Folder, Fol
                 if stale.startswith(prefix):
                     _sweep_folder(parent, stale)
             name = f"{prefix}{secrets.token_hex(4)}"
-            os.mkdir(name, 0o700, dir_fd=parent.fd)
+            with naming(path):  # nobody knows the hidden name
+                os.mkdir(name, 0o700, dir_fd=parent.fd)
             os.chmod(name, 0o700, dir_fd=parent.fd)  # a umask may have left nothing of that
             held.callback(shutil.rmtree, name, ignore_errors=True, dir_fd=parent.fd)
             folder = held.enter_context(parent.inside(name))

@@ -7,7 +7,7 @@ becomes one segment of the new store. What cannot be counted of the loss is said
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,8 +47,9 @@ class Recovered:
     could be read; where the catalog says how much they held it is counted above. log_records_lost: additions and
     removals that were in no segment yet, up to 8,000 rows each. removals_lost: records of older removals; what they
     removed may be back. without_ids: fingerprints that count as lost because no id of theirs is left. partial: those
-    that are there and may lack ids. unknown: what else may be lost, a sentence each. damage: every place that was found
-    damaged, whether it cost anything or not.
+    that are there and may lack ids; where a table lost fingerprints, those of them that another segment has too lack
+    the ids that they had here, and have no name. unknown: what else may be lost, a sentence each. damage: every place
+    that was found damaged, whether it cost anything or not.
     """
 
     fingerprints: int
@@ -88,7 +89,7 @@ def _opened(path: Path) -> Iterator[Folder]:
     try:
         folder = Folder.open(path)
     except NotADirectoryError:
-        raise NotAStore("a file, expected the folder of a store", path=path) from None
+        raise NotAStore("found a file, expected the folder of a store", path=path) from None
     with folder:
         if not {CATALOG_NAME, SEGMENTS} & {*folder.names()}:
             raise NotAStore(f"found neither {CATALOG_NAME} nor {SEGMENTS}, expected the folder of a store", path=path)
@@ -135,6 +136,8 @@ class _Recovery:
         if names is not None:
             self._losses.unknown.append(f"names of documents are lost: {names}")
         losses, remains = self._losses, self._remains
+        if losses.segments:
+            self._tell_of_others()
         bare = np.unique(np.concatenate([NO_KEYS, *losses.bare]))
         stored = _stored(new / SEGMENTS / entry.name, bare)
         partial = np.unique(np.concatenate([bare[stored], *losses.partial]))
@@ -183,9 +186,8 @@ class _Recovery:
             return parts
         # Segments that nobody names may be later ones, or such as were replaced.
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            others = sorted(name for name in os.listdir(folder) if name.endswith(".fpseg") and name not in named)
             position = 1 if state is None else state.next_change
-            parts += [_Part(folder / name, None, position) for name in others]
+            parts += [_Part(folder / name, None, position) for name in _segments_but(folder, named)]
         if state is None:
             self._losses.unknown.append(
                 "the catalog is gone: rows that were in no segment yet are lost; what was removed may be back, also "
@@ -240,6 +242,13 @@ class _Recovery:
         for names, keys in ((losses.bare, salvaged.without_ids), (losses.partial, salvaged.partial)):
             names += [each[~self._removals.fingerprints_masked(each, part.position)] for each in keys]
 
+    def _tell_of_others(self) -> None:
+        """Where a segment is lost, one that the catalog does not name may be what it became, or was made from."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for name in _segments_but(self._folder.path / SEGMENTS, {part.path.name for part in self._parts}):
+                told = "the catalog does not name it, so it was left out; if it is of another moment of this store"
+                self._losses.unknown.append(f"{SEGMENTS}/{name}: {told}, put the catalog of that moment back")
+
     def _alive(self, keys: Keys, ids: Ids | None, position: int) -> Iterator[object]:
         kept = alive(self._removals, keys, ids, position)
         if kept is not None:
@@ -257,6 +266,11 @@ class _Recovery:
             self._losses.ids += part.entry.id_count
         else:
             self._losses.unknown.append(f"{part.path.name}: nothing of it could be read, nor how much it held")
+
+
+def _segments_but(folder: Path, named: Container[str]) -> list[str]:
+    """The names of the segments in a folder, but for those."""
+    return sorted(name for name in os.listdir(folder) if name.endswith(".fpseg") and name not in named)
 
 
 def _removals_of(remains: Remains) -> Removals:

@@ -206,6 +206,34 @@ def test_a_segment_that_is_gone_is_lost_and_counted(small: Path) -> None:
         fpstore.recover(small, small.with_name("other"))
 
 
+def test_a_segment_that_no_catalog_names_is_told_where_another_is_lost(small: Path) -> None:
+    (first,) = segment_paths(small)
+    shutil.copy(first, first.with_name("00000099.fpseg"))
+    assert fpstore.recover(small, small.with_name("whole")).unknown == ()
+    first.unlink()
+    found = fpstore.recover(small, small.with_name("new"))
+    assert (found.segments_lost, found.fingerprints) == (1, 0)
+    assert found.unknown == (
+        "segments/00000099.fpseg: the catalog does not name it, so it was left out; if it is of another moment of this "
+        "store, put the catalog of that moment back",
+    )
+    shutil.rmtree(small / "segments")
+    assert fpstore.recover(small, small.with_name("none")).unknown == ()
+
+
+def test_ids_lost_with_a_fingerprint_that_another_segment_has_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    fpstore.build(path, some(300), ids=np.arange(300)).close()
+    with fpstore.open(path, "w") as store:
+        store.add(some(300)[:40], np.arange(40) + 1000)
+        store.flush()
+        tables = store.segments[0].record.ranks_offset
+    overwrite(segment_paths(path)[0], 0, tables)
+    found = fpstore.recover(path, tmp_path / "new")
+    assert (found.fingerprints, found.rows) == (40, 40)
+    assert (found.fingerprints_lost, found.ids_lost, found.partial) == (300, 300, ())
+
+
 def test_segments_that_do_not_go_together_are_not_mixed(small: Path, tmp_path: Path) -> None:
     (small / "catalog.mdb").unlink()
     for name, options in {"plan": {"plan": "paper-10"}, "ids": {"ids": None}}.items():
@@ -264,7 +292,7 @@ def test_what_was_removed_is_not_told_as_lost(small: Path) -> None:
 def test_what_is_no_store_or_is_in_use_is_refused(small: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(NotAStore, match=r"file: a file, expected the folder of a store$"):
+    with pytest.raises(NotAStore, match=r"file: found a file, expected the folder of a store$"):
         fpstore.recover(tmp_path / "file", tmp_path / "new")
     with pytest.raises(NotAStore, match=r"found neither catalog\.mdb nor segments, expected the folder of a store$"):
         fpstore.recover(tmp_path / "empty", tmp_path / "new")

@@ -387,9 +387,9 @@ class Catalog:
 
     def _expect_usable(self) -> None:
         if self._closed:
-            raise StoreClosed(f"{self.folder.path}: the catalog was closed")
+            raise StoreClosed("the catalog was closed", path=self.folder.path)
         if self._fork != forks.generation:
-            raise StoreClosed(f"{self.folder.path}: opened before a fork, open it again in the child")
+            raise StoreClosed("opened before a fork, open it again in the child", path=self.folder.path)
         self.expect_unchanged()
 
     def _expect_writable(self) -> State:
