@@ -17,11 +17,11 @@ from tempfile import TemporaryDirectory
 
 from fpstore import notes
 from fpstore.building.rows import Build
-from fpstore.disk import Folder, Place, naming, write_all
+from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores, naming, write_all
 from fpstore.errors import CorruptStore, JobError
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
-from fpstore.living.locks import CATALOG_NAME, WRITER_LOCK_NAME
+from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.mending import make_again
 from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
@@ -239,6 +239,7 @@ def scratch_store(path: Path, mode: int = PRIVATE) -> Iterator[tuple[Folder, Fol
     process number would not do: in containers the next builder may have the dead one's.
     """
     path = path.absolute()
+    expect_outside_stores(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "the store's folder would lie in one that is not there", str(path.parent))
     prefix = f".{path.name}.building-"
@@ -249,7 +250,8 @@ def scratch_store(path: Path, mode: int = PRIVATE) -> Iterator[tuple[Folder, Fol
                 if stale.startswith(prefix):
                     _sweep_folder(parent, stale)
             name = f"{prefix}{secrets.token_hex(4)}"
-            os.mkdir(name, 0o700, dir_fd=parent.fd)
+            with naming(path):  # nobody knows the hidden name
+                os.mkdir(name, 0o700, dir_fd=parent.fd)
             os.chmod(name, 0o700, dir_fd=parent.fd)  # a umask may have left nothing of that
             held.callback(shutil.rmtree, name, ignore_errors=True, dir_fd=parent.fd)
             folder = held.enter_context(parent.inside(name))

@@ -18,6 +18,10 @@ MAX_RECORD_BYTES = 1 << 28
 PRIVATE_FOLDER = 0o700
 
 
+# A folder with a file of this name is a store.
+CATALOG_NAME = "catalog.mdb"
+
+
 class FileIdentity(NamedTuple):
     """Which file it is, whatever it is called: of two that exist at one time no two have the same."""
 
@@ -203,6 +207,13 @@ def naming(path: Path) -> Iterator[None]:
 def folder_mode(mode: int) -> int:
     """The mode of a folder for files of this mode: who may read them may enter. 0o640 and 0o750 give the same."""
     return mode & 0o666 | (mode & 0o444) >> 2
+
+
+def expect_outside_stores(path: Path) -> None:
+    """ValueError where path lies in a store's folder, in which nothing but what belongs to that store has a place."""
+    for folder in Path(os.path.realpath(path.absolute().parent), "x").parents:
+        if os.path.lexists(folder / CATALOG_NAME):
+            raise ValueError(f"{path}: found a place inside the store {folder}, expected one outside of it")
 
 
 def write_all(fd: int, data: memoryview) -> None:

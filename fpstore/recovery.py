@@ -7,7 +7,7 @@ becomes one segment of the new store. What cannot be counted of the loss is said
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,13 +15,13 @@ import numpy as np
 
 from fpstore._probe import search
 from fpstore.creation import rebuild_store
-from fpstore.disk import Folder, Place
+from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores
 from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike
 from fpstore.format import CODECS, ID_KIND_NONE
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS
 from fpstore.living.live import alive
-from fpstore.living.locks import CATALOG_NAME, no_writer
+from fpstore.living.locks import no_writer
 from fpstore.living.remains import Remains, read_remains
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings
@@ -47,8 +47,9 @@ class Recovered:
     could be read; where the catalog says how much they held it is counted above. log_records_lost: additions and
     removals that were in no segment yet, up to 8,000 rows each. removals_lost: records of older removals; what they
     removed may be back. without_ids: fingerprints that count as lost because no id of theirs is left. partial: those
-    that are there and may lack ids. unknown: what else may be lost, a sentence each. damage: every place that was found
-    damaged, whether it cost anything or not.
+    that are there and may lack ids; where a table lost fingerprints, those of them that another segment has too lack
+    the ids that they had here, and have no name. unknown: what else may be lost, a sentence each. damage: every place
+    that was found damaged, whether it cost anything or not.
     """
 
     fingerprints: int
@@ -79,6 +80,7 @@ def recover(path: PathLike, new: PathLike, *, progress: Progress | None = None) 
     target = Path(new)
     if target.is_symlink() or target.exists():
         raise FileExistsError(errno.EEXIST, "already there", str(target))
+    expect_outside_stores(target)
     with _opened(Path(path)) as folder, no_writer(folder), _segments_of(folder) as segments:
         return _Recovery(folder, segments, progress or (lambda phase, done, total: None)).run(target)
 
@@ -88,7 +90,7 @@ def _opened(path: Path) -> Iterator[Folder]:
     try:
         folder = Folder.open(path)
     except NotADirectoryError:
-        raise NotAStore("a file, expected the folder of a store", path=path) from None
+        raise NotAStore("found a file, expected the folder of a store", path=path) from None
     with folder:
         if not {CATALOG_NAME, SEGMENTS} & {*folder.names()}:
             raise NotAStore(f"found neither {CATALOG_NAME} nor {SEGMENTS}, expected the folder of a store", path=path)
@@ -148,6 +150,8 @@ class _Recovery:
         if names is not None:
             self._losses.unknown.append(f"names of documents are lost: {names}")
         losses, remains = self._losses, self._remains
+        if losses.segments:
+            self._tell_of_others()
         bare = np.unique(np.concatenate([NO_KEYS, *losses.bare]))
         stored = _stored(new / SEGMENTS / entry.name, bare)
         partial = np.unique(np.concatenate([bare[stored], *losses.partial]))
@@ -196,9 +200,8 @@ class _Recovery:
             return parts
         # Segments that nobody names may be later ones, or such as were replaced.
         if self._segments is not None:
-            others = [name for name in self._segments.names() if name.endswith(".fpseg") and name not in named]
             position = 1 if state is None else state.next_change
-            parts += [_Part(name, None, position) for name in others]
+            parts += [_Part(name, None, position) for name in _segments_but(self._segments, named)]
         if state is None:
             self._losses.unknown.append(
                 "the catalog is gone: rows that were in no segment yet are lost; what was removed may be back, also "
@@ -261,6 +264,14 @@ class _Recovery:
     def _path_of(self, part: _Part) -> str:
         return str(self._folder.path / SEGMENTS / part.name)
 
+    def _tell_of_others(self) -> None:
+        """Where a segment is lost, one that the catalog does not name may be what it became, or was made from."""
+        for name in (
+            [] if self._segments is None else _segments_but(self._segments, {part.name for part in self._parts})
+        ):
+            told = "the catalog does not name it, so it was left out; if it is of another moment of this store"
+            self._losses.unknown.append(f"{SEGMENTS}/{name}: {told}, put the catalog of that moment back")
+
     def _alive(self, keys: Keys, ids: Ids | None, position: int) -> Iterator[object]:
         kept = alive(self._removals, keys, ids, position)
         if kept is not None:
@@ -278,6 +289,11 @@ class _Recovery:
             self._losses.ids += part.entry.id_count
         else:
             self._losses.unknown.append(f"{part.name}: nothing of it could be read, nor how much it held")
+
+
+def _segments_but(segments: Folder, named: Container[str]) -> list[str]:
+    """The names of the segments in their folder, but for those."""
+    return [name for name in segments.names() if name.endswith(".fpseg") and name not in named]
 
 
 def _removals_of(remains: Remains) -> Removals:

@@ -450,9 +450,9 @@ class Store:
 
     def _expect_usable(self) -> None:
         if self._closed:
-            raise StoreClosed(f"{self.path}: the store is closed")
+            raise StoreClosed("the store is closed", path=self.path)
         if self._fork != forks.generation:
-            raise StoreClosed(f"{self.path}: the store was opened before a fork; open it again here")
+            raise StoreClosed("the store was opened before a fork; open it again here", path=self.path)
 
     def _team(self, count: int) -> Threads:
         """Threads for this store's batches, kept: starting them takes as long as thousands of queries."""

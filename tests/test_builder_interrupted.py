@@ -2,6 +2,8 @@
 
 # mypy: disable-error-code="attr-defined, return, union-attr"
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -122,6 +124,18 @@ fpstore.build(sys.argv[1], np.arange(1000, dtype=np.uint64), plan="flips-3:1,0,0
 def kill_a_build(path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, capture_output=True)
     assert run.returncode == -signal.SIGKILL, run.stderr
+
+
+def test_a_folder_that_takes_no_store_is_told_by_the_name_of_the_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(name: str, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(PermissionError) as caught:
+        fpstore.build(tmp_path / "s", some())
+    assert caught.value.filename == str(tmp_path / "s")
 
 
 def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path: Path) -> None:

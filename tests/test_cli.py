@@ -31,6 +31,14 @@ def test_help_and_the_bare_command_list_every_subcommand(command: Command) -> No
 
 
 @pytest.mark.parametrize("name", cli.SUBCOMMANDS)
+def test_whether_a_file_may_be_read_is_found_by_who_opens_it(name: str) -> None:
+    """Where click finds it, status and hint say that the command line is at fault."""
+    subcommand = cli._fpstore.get_command(click.Context(cli._fpstore), name)
+    paths = [each.type for each in subcommand.params if isinstance(each.type, click.Path)]
+    assert not any(path.readable or path.exists for path in paths)
+
+
+@pytest.mark.parametrize("name", cli.SUBCOMMANDS)
 def test_help_of_every_subcommand_has_an_example(command: Command, name: str) -> None:
     outcome = command(name, "--help")
     assert (outcome.status, outcome.err) == (0, "")

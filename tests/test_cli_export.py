@@ -1,5 +1,6 @@
 """`fpstore export`: what it writes, build reads back to an equal store."""
 
+import errno
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from outcome import Command, Outcome, running
 
 import fpstore
 from fpstore.cli import export
+from fpstore.cli.files import new_file
 
 PLAIN = uniform(2000, np.random.default_rng(1))
 # Some fingerprints with several ids, and some whose digits are all decimal.
@@ -172,6 +174,20 @@ def test_what_is_not_there_is_named(command: Command, store: Path, tmp_path: Pat
         outcome = command("export", *arguments)
         assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
         assert str(tmp_path / "none") in outcome.err
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_an_error_of_the_system_names_the_file_that_was_asked_for(tmp_path: Path, hidden: bool) -> None:
+    with pytest.raises(OSError, match="No space left on device") as caught, new_file(tmp_path / "out", False) as file:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.name if hidden else None)
+    assert caught.value.filename == str(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_about_another_file_keeps_its_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, new_file(tmp_path / "out", False):
+        (tmp_path / "other").read_bytes()
+    assert caught.value.filename == str(tmp_path / "other")
 
 
 def test_damage_leaves_no_file(command: Command, store: Path, tmp_path: Path) -> None:

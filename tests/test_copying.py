@@ -5,7 +5,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from helpers import uniform
 
 import fpstore
 from fpstore import Store, creation
+from fpstore.jobs import dedup
 from fpstore.living.writer import Writer
 
 SOME = uniform(900, np.random.default_rng(1))
@@ -206,3 +207,19 @@ def test_a_copy_that_is_made_again_is_the_segment_or_an_error(
     with pytest.raises(fpstore.CorruptStore, match=f"^{path}: its copy is damaged, so it may be too: "):
         store.copy(tmp_path / "t.fps")
     assert os.listdir(tmp_path) == ["s.fps"]
+
+
+@pytest.mark.parametrize("inside", ["in", "segments/in"])
+def test_no_store_is_made_inside_a_store(store: Store, inside: str) -> None:
+    before = sorted(store.path.rglob("*"))
+    calls: list[Callable[[Path], object]] = [
+        store.copy,
+        fpstore.create,
+        lambda path: fpstore.recover(store.path, path),
+        lambda path: fpstore.build(path, [1]),
+        lambda path: dedup([], path),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="found a place inside the store"):
+            call(store.path / inside)
+    assert sorted(store.path.rglob("*")) == before

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fpstore.disk import Folder, read_whole, replace_whole
+from fpstore.disk import Folder, expect_outside_stores, read_whole, replace_whole
 from fpstore.errors import CorruptStore
 
 
@@ -204,3 +204,14 @@ def test_a_file_is_on_the_disk_before_its_name_and_that_before_the_call_returns(
     with Folder.open(path) as folder:
         replace_whole(folder, "a", b"four")
     assert synced == [4, ["a"]]
+
+
+def test_a_place_inside_a_store_is_refused_through_links_too(tmp_path: Path) -> None:
+    (tmp_path / "s" / "segments").mkdir(parents=True)
+    (tmp_path / "s" / "catalog.mdb").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "s" / "segments")
+    for inside in ("s/x", "s/segments/x", "s/none/x", "link/x"):
+        with pytest.raises(ValueError, match=rf"{inside}: found a place inside the store {tmp_path}/s, expected"):
+            expect_outside_stores(tmp_path / inside)
+    for outside in ("s", "x", "link"):
+        expect_outside_stores(tmp_path / outside)

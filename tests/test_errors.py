@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fpstore.errors import CorruptStore, Error, Naming, PlanError, StoreClosed, UnsupportedVersion
+import fpstore
+from fpstore.errors import CorruptStore, Error, Naming, PlanError, StoreClosed, StoreLocked, UnsupportedVersion
 
 PATH = Path("/a/store/segments/00000001.fpseg")
 
@@ -40,6 +41,20 @@ def test_what_is_not_about_bytes_gets_no_name(error: BaseException) -> None:
 def test_the_path_travels_with_a_pickled_error() -> None:
     error = pickle.loads(pickle.dumps(CorruptStore("odd", path=PATH)))
     assert (str(error), error.path) == (f"{PATH}: odd", PATH)
+
+
+def test_an_error_about_a_store_has_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    store = fpstore.create(path)
+    with pytest.raises(StoreLocked) as locked:
+        fpstore.open(path, "w")
+    with pytest.raises(StoreLocked) as recovering:
+        fpstore.recover(path, tmp_path / "new")
+    store.close()
+    with pytest.raises(StoreClosed) as closed:
+        store.probe(1)
+    for caught in (locked, recovering, closed):
+        assert (caught.value.path, str(caught.value).count(str(path))) == (path, 1)
 
 
 def test_one_context_serves_many_uses_at_once() -> None:

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 import fpstore
-from fpstore.disk import Folder
+from fpstore.disk import CATALOG_NAME, Folder
 from fpstore.errors import StoreChanged, StoreLocked
 from fpstore.living import changes, environment, locks
 from fpstore.living.environment import MAP_BYTES, Environment, Transaction
 from fpstore.living.header import HeaderFile
 
-NAME = locks.CATALOG_NAME
+NAME = CATALOG_NAME
 DATABASE = b"words"
 ROWS = 200
 ROOT = Path(__file__).parent.parent
@@ -327,6 +327,9 @@ def test_pages_are_checked_of_one_snapshot_though_commits_come_meanwhile(
 
 # Becomes a user who may write nothing of the store. Only then: the interpreter may lie where this user cannot go.
 AS_NOBODY = """
+import lmdb, tempfile
+with tempfile.TemporaryDirectory() as scratch:
+    lmdb.open(scratch).close()  # what it imports when it is first used
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)

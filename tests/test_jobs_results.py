@@ -430,6 +430,12 @@ def test_force_does_not_empty_what_a_finished_job_kept(tmp_path: Path, source: P
             dedup([source], kept, store=store, force=True, **each)
     assert kept.read_bytes() == before
     assert dedup([source], kept, store=store).was_done
+    kept.write_bytes(edited := before + b"{}\n")
+    with pytest.raises(FileExistsError, match="already there; --force replaces it"):
+        dedup([source], kept, store=store)
+    with pytest.raises(JobError, match=f"^{kept}: {told}"):
+        dedup([source], kept, store=store, force=True)
+    assert kept.read_bytes() == edited
     # Other inputs, another store, or no store: that is what --force is for.
     other = write_jsonl(tmp_path / "other.jsonl", ["something new"])
     assert dedup([other], kept, store=store, force=True).results == 1

@@ -644,3 +644,13 @@ def test_the_end_of_a_note_is_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_p
         monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.fstat(fd).st_ino, os.listdir(fd))))
         notes.remove_note(folder)
         assert synced == [((tmp_path / notes.JOBS).stat().st_ino, [])]
+
+
+def test_a_store_whose_ids_come_to_their_end_says_so(tmp_path: Path, source: Path) -> None:
+    store = tmp_path / "s.fps"
+    dedup([source], tmp_path / "1", store=store)
+    with fpstore.open(store, "w") as opened:
+        opened.add([2**64 - 1], [2**64 - 3])
+    more = write_jsonl(tmp_path / "more.jsonl", ["a b c d", "e f g h", "i j k l", "m n o p"])
+    with pytest.raises(ValueError, match="found no id left above the largest, expected room for more"):
+        dedup([more], tmp_path / "2", store=store)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from catalogs import in_a_fork
 
-from fpstore.disk import Folder
+from fpstore.disk import CATALOG_NAME, Folder
 from fpstore.errors import CorruptStore, StoreChanged, StoreLocked
 from fpstore.living import locks
-from fpstore.living.locks import CATALOG_NAME, WRITER_LOCK_NAME, lock_writer
+from fpstore.living.locks import WRITER_LOCK_NAME, lock_writer
 
 
 @pytest.fixture

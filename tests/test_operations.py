@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from living import MORE, SOME, ids_from, store_of_some
 
 import fpstore
 from fpstore import StoreChanged
+from fpstore.cli import main
 from fpstore.living import reader as readers
 
 NOBODY = 65534
@@ -33,16 +35,20 @@ def count(path: Path) -> int:
         return len(store)
 
 
-def as_nobody(path: Path) -> int | str:
-    """How many rows another user reads, in a fork of this process, or the error that he gets."""
+def read_all(path: Path) -> int:
+    with fpstore.open(path) as store:
+        return sum(len(keys) for keys, _ in store.rows())
+
+
+def as_nobody(path: Path, work: Callable[[Path], int] = read_all) -> int | str:
+    """What work gives to another user, in a fork of this process, or the error that he gets."""
     hear, say = os.pipe()
     if not (child := os.fork()):
         try:
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
-            with fpstore.open(path) as store:
-                found: int | str = sum(len(keys) for keys, _ in store.rows())
+            found: int | str = work(path)
         except Exception as error:
             found = type(error).__name__
         os.write(say, repr(found).encode())
@@ -140,6 +146,8 @@ def test_another_user_reads_beside_a_writer_without_write_access(tmp_path: Path)
         assert as_nobody(tmp_path / "shared") == 600
     with fpstore.create(tmp_path / "private"):
         assert as_nobody(tmp_path / "private") == "'PermissionError'"
+        # It is the machine that would not; the command line is as it should be.
+        assert as_nobody(tmp_path / "private", lambda path: main(["stats", str(path)])) == 1
 
 
 def _may_unshare() -> bool:

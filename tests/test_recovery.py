@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import uniform
+from living import writer_of
 
 import fpstore
 from fpstore import CorruptStore, NotAStore, Recovered, StoreLocked
@@ -191,7 +192,7 @@ def test_without_a_catalog_the_segments_are_used_and_it_is_said(small: Path) -> 
 
 
 def test_a_segment_that_is_gone_is_lost_and_counted(small: Path) -> None:
-    with fpstore.open(small, "w") as store:
+    with writer_of(small, growth=0) as store:
         store.add(some(2000, 3), np.arange(2000) + 50_000)
         store.flush()
     truth = rows_of(small)
@@ -205,6 +206,34 @@ def test_a_segment_that_is_gone_is_lost_and_counted(small: Path) -> None:
     overwrite(first, first.stat().st_size - 64, first.stat().st_size)
     with pytest.raises(CorruptStore, match=r"neither the catalog nor any segment tells what the store was$"):
         fpstore.recover(small, small.with_name("other"))
+
+
+def test_a_segment_that_no_catalog_names_is_told_where_another_is_lost(small: Path) -> None:
+    (first,) = segment_paths(small)
+    shutil.copy(first, first.with_name("00000099.fpseg"))
+    assert fpstore.recover(small, small.with_name("whole")).unknown == ()
+    first.unlink()
+    found = fpstore.recover(small, small.with_name("new"))
+    assert (found.segments_lost, found.fingerprints) == (1, 0)
+    assert found.unknown == (
+        "segments/00000099.fpseg: the catalog does not name it, so it was left out; if it is of another moment of this "
+        "store, put the catalog of that moment back",
+    )
+    shutil.rmtree(small / "segments")
+    assert fpstore.recover(small, small.with_name("none")).unknown == ()
+
+
+def test_ids_lost_with_a_fingerprint_that_another_segment_has_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    fpstore.build(path, some(300), ids=np.arange(300)).close()
+    with fpstore.open(path, "w") as store:
+        store.add(some(300)[:40], np.arange(40) + 1000)
+        store.flush()
+        tables = store.segments[0].record.ranks_offset
+    overwrite(segment_paths(path)[0], 0, tables)
+    found = fpstore.recover(path, tmp_path / "new")
+    assert (found.fingerprints, found.rows) == (40, 40)
+    assert (found.fingerprints_lost, found.ids_lost, found.partial) == (300, 300, ())
 
 
 def test_segments_that_do_not_go_together_are_not_mixed(small: Path, tmp_path: Path) -> None:
@@ -265,7 +294,7 @@ def test_what_was_removed_is_not_told_as_lost(small: Path) -> None:
 def test_what_is_no_store_or_is_in_use_is_refused(small: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(NotAStore, match=r"file: a file, expected the folder of a store$"):
+    with pytest.raises(NotAStore, match=r"file: found a file, expected the folder of a store$"):
         fpstore.recover(tmp_path / "file", tmp_path / "new")
     with pytest.raises(NotAStore, match=r"found neither catalog\.mdb nor segments, expected the folder of a store$"):
         fpstore.recover(tmp_path / "empty", tmp_path / "new")

@@ -12,6 +12,7 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
 from fpstore.cli.texts import idf_option, reading_options, tell_short
 from fpstore.cli.values import (
+    FILE_PATH,
     column,
     column_option,
     counted,
@@ -45,7 +46,7 @@ JSON_NO_ID = "null"
 
 @click.command(short_help="Add fingerprints or texts to a store.", epilog=EPILOG)
 @store_argument
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
 @click.option(
     "--ids",

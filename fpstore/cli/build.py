@@ -9,6 +9,7 @@ import click
 from fpstore.cli.progress import Progress, progress_bar
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
 from fpstore.cli.values import (
+    FILE_PATH,
     codec_option,
     column,
     column_option,
@@ -39,7 +40,7 @@ Examples:
 
 @click.command(short_help="Build a store from fingerprints or texts.", epilog=EPILOG)
 @store_argument
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
 @click.option(
     "--ids",

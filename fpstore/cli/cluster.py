@@ -5,6 +5,7 @@ import click
 from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import recipe_asked
+from fpstore.cli.values import FILE_PATH
 
 EPILOG = """\b
 Examples:
@@ -15,7 +16,7 @@ Examples:
 
 
 @click.command(short_help="Group near-duplicate documents.", epilog=EPILOG)
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @output_option
 @click.option(
     "--k", type=int, default=3, show_default=True, help="The largest Hamming distance between near-duplicates."

@@ -3,7 +3,7 @@
 import click
 
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import mode_option, store_argument
+from fpstore.cli.values import FILE_PATH, mode_option, store_argument
 
 
 @click.command(
@@ -11,7 +11,7 @@ from fpstore.cli.values import mode_option, store_argument
     epilog="\b\nExample:\n  fpstore copy web.fps /backup/web-monday.fps\n",
 )
 @store_argument
-@click.argument("destination", metavar="DEST", type=click.Path())
+@click.argument("destination", metavar="DEST", type=FILE_PATH)
 @mode_option
 def command(store: str, destination: str, mode: int | None) -> None:
     """Copy STORE as it is now to DEST, where nothing may be; a writer may go on meanwhile.

@@ -12,7 +12,7 @@ import click
 
 from fpstore.cli.failures import say
 from fpstore.cli.texts import idf_option, reading_options, recipe_option
-from fpstore.cli.values import counted, format_option, skip_bad_option, tell_skipped
+from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
 
 if TYPE_CHECKING:
     from fpstore.jobs import Summary
@@ -39,7 +39,7 @@ output_option = click.option(
     "-o",
     "--output",
     metavar="FILE",
-    type=click.Path(),
+    type=FILE_PATH,
     help="Write to FILE, and go on there after an interruption.  [default: standard output]",
 )
 

@@ -9,6 +9,7 @@ from fpstore.cli.corpora import corpus_options, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import recipe_of
 from fpstore.cli.texts import recipe_asked
+from fpstore.cli.values import FILE_PATH
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -24,14 +25,14 @@ Examples:
 
 
 @click.command(short_help="Keep one of each group of near-duplicate documents.", epilog=EPILOG)
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @click.option(
-    "-o", "--output", "kept", metavar="KEPT", required=True, type=click.Path(), help="The kept documents, JSON lines."
+    "-o", "--output", "kept", metavar="KEPT", required=True, type=FILE_PATH, help="The kept documents, JSON lines."
 )
 @click.option(
     "--dropped",
     metavar="FILE",
-    type=click.Path(),
+    type=FILE_PATH,
     help="The others, and for which kept one: lines of tabs, or of JSON if FILE ends in .jsonl.",
 )
 @click.option(
@@ -52,7 +53,7 @@ Examples:
 @click.option(
     "--store",
     metavar="STORE",
-    type=click.Path(),
+    type=FILE_PATH,
     help="Compare with what is in STORE too, and add what is kept; it is made where there is none.",
 )
 @corpus_options

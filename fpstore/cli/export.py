@@ -10,7 +10,7 @@ import click
 
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import Progress, progress_bar
-from fpstore.cli.values import store_argument
+from fpstore.cli.values import FILE_PATH, store_argument
 
 if TYPE_CHECKING:
     from fpstore import Store
@@ -31,7 +31,7 @@ STANDARD_OUTPUT = "-"
 
 @click.command(short_help="Write all fingerprints to a file.", epilog=EPILOG)
 @store_argument
-@click.argument("output", metavar="OUT", type=click.Path())
+@click.argument("output", metavar="OUT", type=FILE_PATH)
 @click.option(
     "--format",
     type=click.Choice(("auto", "npy", "u64", "hex", "csv", "parquet")),

@@ -13,7 +13,10 @@ import click
 
 @contextmanager
 def new_file(path: Path, force: bool) -> Iterator[BinaryIO]:
-    """A file for writing that appears at path, durable, when all went well."""
+    """A file for writing that appears at path, durable, when all went well.
+
+    An error of the system that names no file, or the one with another name that grows, is about path.
+    """
     if os.path.lexists(path):
         if not force:
             raise FileExistsError(errno.EEXIST, "already there; --force replaces a file", str(path))
@@ -28,5 +31,9 @@ def new_file(path: Path, force: bool) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(temporary), temporary):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)

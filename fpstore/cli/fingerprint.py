@@ -9,7 +9,7 @@ import click
 
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
-from fpstore.cli.values import format_option, skip_bad_option, tell_skipped
+from fpstore.cli.values import FILE_PATH, format_option, skip_bad_option, tell_skipped
 
 if TYPE_CHECKING:
     from fpstore.inputs import Documents
@@ -27,7 +27,7 @@ BATCH_CHARACTERS = 1 << 22
 
 
 @click.command(short_help="Print the fingerprints of texts.", epilog=EPILOG)
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
 @reading_options
 @recipe_option

@@ -9,7 +9,7 @@ from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import recipe_asked, recipe_option, text_options
-from fpstore.cli.values import counted, format_option, skip_bad_option, tell_skipped
+from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
 
 EPILOG = """\b
 Examples:
@@ -20,8 +20,8 @@ Examples:
 
 
 @click.command(short_help="Learn which shingles of texts are common.", epilog=EPILOG)
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
-@click.option("-o", "--output", metavar="MODEL", required=True, type=click.Path(), help="The file to write.")
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
+@click.option("-o", "--output", metavar="MODEL", required=True, type=FILE_PATH, help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @recipe_option
 @format_option

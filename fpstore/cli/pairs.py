@@ -7,6 +7,7 @@ import click
 from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import recipe_asked
+from fpstore.cli.values import FILE_PATH
 
 EPILOG = """\b
 Examples:
@@ -23,7 +24,7 @@ OF_TEXTS = ("output", "format", "text_column", "html", "threads", "recipe_name",
 
 
 @click.command(short_help="Find all pairs that are near each other.", epilog=EPILOG)
-@click.argument("inputs", metavar="STORE | INPUT...", nargs=-1, required=True, type=click.Path())
+@click.argument("inputs", metavar="STORE | INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @click.option("--text", "of_texts", is_flag=True, help="Find the pairs of documents of every INPUT, without a store.")
 @click.option(
     "--k", type=int, help="The largest Hamming distance, up to that of the store's plan.  [default: the store's, or 3]"

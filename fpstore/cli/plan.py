@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.values import decimal_size, json_option, key_count
+from fpstore.cli.values import FILE_PATH, decimal_size, json_option, key_count
 
 if TYPE_CHECKING:
     from fpstore.plans.planner import Prediction
@@ -38,7 +38,7 @@ LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
 @click.option(
     "--like",
     metavar="STORE",
-    type=click.Path(),
+    type=FILE_PATH,
     help="A store with fingerprints as skewed as these: its n and k unless given, and the bits that its code takes.",
 )
 @json_option

@@ -4,7 +4,7 @@ import click
 
 from fpstore.cli.failures import AT_FAULT_DATA, one_line
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import counted, store_argument
+from fpstore.cli.values import FILE_PATH, counted, store_argument
 
 
 @click.command(
@@ -12,13 +12,14 @@ from fpstore.cli.values import counted, store_argument
     epilog="\b\nExample:\n  fpstore recover web.fps mended.fps\n",
 )
 @store_argument
-@click.argument("new", metavar="NEW", type=click.Path())
+@click.argument("new", metavar="NEW", type=FILE_PATH)
 def command(store: str, new: str) -> None:
     """Make the store NEW, where nothing may be, of what is sound in STORE, which is never changed.
 
     Every table holds every fingerprint, so one is lost only where all tables are damaged. Exit status 1 if anything is
     lost. Standard output then has a line for each fingerprint that has lost all its ids, with "lost", or may have lost
-    some, with "partial". Standard error says what was damaged, how much is there and how much is lost.
+    some, with "partial". Those that a damaged table no longer names are only counted. Standard error says what was
+    damaged, how much is there and how much is lost.
     """
     import fpstore
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fpstore.cli.values import RECIPES, column
+from fpstore.cli.values import FILE_PATH, RECIPES, column
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -25,7 +25,7 @@ idf_option = click.option(
     "--idf",
     "idf_path",
     metavar="MODEL",
-    type=click.Path(),
+    type=FILE_PATH,
     help="Weigh shingles by this model, made by fpstore idf.",
 )
 

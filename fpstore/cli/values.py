@@ -15,6 +15,9 @@ RECIPES = ("web-en", "zh", "multilingual", "code", "words-4", "characters-3", "e
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
+# Whether it is there and may be read is for who opens it: then the machine is at fault, not the command line.
+FILE_PATH = click.Path(readable=False)
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -77,7 +80,7 @@ def file_mode(typed: str) -> int:
     return int(typed, 8)
 
 
-store_argument = click.argument("store", type=click.Path())
+store_argument = click.argument("store", type=FILE_PATH)
 format_option = click.option(
     "--format",
     type=click.Choice(FORMATS),

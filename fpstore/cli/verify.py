@@ -8,7 +8,7 @@ import click
 
 from fpstore.cli.failures import AT_FAULT_DATA, failure_of, one_line, say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import counted, decimal_size, json_option
+from fpstore.cli.values import FILE_PATH, counted, decimal_size, json_option
 
 FORMAT = "fpstore.verify/1"
 
@@ -17,7 +17,7 @@ FORMAT = "fpstore.verify/1"
     short_help="Read everything in stores and check it.",
     epilog="\b\nExample:\n  fpstore verify web.fps && rsync -a web.fps backup:\n",
 )
-@click.argument("stores", metavar="STORE...", type=click.Path(), nargs=-1, required=True)
+@click.argument("stores", metavar="STORE...", type=FILE_PATH, nargs=-1, required=True)
 @json_option
 def command(stores: tuple[str, ...], as_json: bool) -> None:
     """Read everything in each STORE and check it: exit status 1, and a line for each damaged place.

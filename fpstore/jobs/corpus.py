@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fpstore.disk import expect_outside_stores
 from fpstore.inputs import Documents, documents
 from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
@@ -167,6 +168,8 @@ def expect_other_files(results: Sequence[Path], corpus: Corpus, store: Path | No
         if sum(path == other or path.is_relative_to(other) for other in written) > 1:
             told = "found a result at, or in, another place that the job writes to (a result, its .job, the store)"
             raise ValueError(f"{path}: {told}; expected places of their own")
+    for result in results:
+        expect_outside_stores(result)
     inputs = [Path(source).resolve() for source in corpus.files]
     for path in written:
         for source in inputs:

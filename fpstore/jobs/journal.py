@@ -160,10 +160,12 @@ class Job:
             raise JobError(f"{self.folder / JOURNAL}: found no journal of this job, expected one; --force begins again")
         for before, now in zip(journal["inputs"], wanted["inputs"], strict=True):
             if before != now:
-                raise JobError(f"{self.folder}: a job was interrupted, and {now[0]} has changed; --force begins again")
+                raise JobError(
+                    f"a job was interrupted, and {now[0]} has changed; --force begins again", path=self.folder
+                )
             if now[1] is None:
                 found = "a job was interrupted that read standard input, which cannot be read again"
-                raise JobError(f"{self.folder}: {found}; --force begins again")
+                raise JobError(f"{found}; --force begins again", path=self.folder)
 
     def __enter__(self) -> Self:
         return self

@@ -61,5 +61,7 @@ class Kept(Leaders):
         if text is None:
             (text,) = self._spool.texts(np.array([document_id], dtype=np.uint64))
         if text is None:
-            raise JobError(f"{self._spool.folder.path}: found no text of document {document_id}, which the store has")
+            raise JobError(
+                f"found no text of document {document_id}, which the store has", path=self._spool.folder.path
+            )
         return text

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fpstore import Matches, Store, TooManyMatches
+from fpstore.notes import MAX_ID
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
 from fpstore.types import Array, Ids, Keys
 
@@ -82,6 +83,8 @@ class Leaders:
         def choose(i: int, near: Sequence[int]) -> int:
             row, verdicts["measure"][i] = self._choose(start + i, near, ids)
             if row == NEW:
+                if self.next_id > MAX_ID:
+                    raise ValueError(f"{self._store.path}: found no id left above the largest, expected room for more")
                 ids[len(found) + i] = self.next_id
                 self.next_id += 1
             return row

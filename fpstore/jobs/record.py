@@ -56,8 +56,11 @@ def tells_of(record: dict[str, Any], results: list[Path], header: dict[str, Any]
 
 
 def wrote_first(record: dict[str, Any], results: list[Path], inputs: list[Any]) -> bool:
-    """Whether the first result is as a job left it that read the same inputs, whatever its other arguments."""
-    return record.get("inputs") == inputs and (record.get("results") or [None])[:1] == _look(results[:1])
+    """Whether a job that read the same inputs wrote the first result, whatever its arguments, and it is still there.
+
+    Somebody may have edited it since.
+    """
+    return record.get("inputs") == inputs and os.path.lexists(results[0])
 
 
 def _look(results: list[Path]) -> list[list[int] | None]:

@@ -93,7 +93,9 @@ def standing_workplace(path: Path, job: Job, settings: Settings, *, texts: bool)
         if job.state is not None:
             note = notes.read_note(home)
             if note is None:  # one of another job is refused, or undone, before this
-                raise JobError(f"{path}: used by another job since {job.folder} was interrupted; --force begins again")
+                raise JobError(
+                    f"used by another job since {job.folder} was interrupted; --force begins again", path=path
+                )
             count, next_id = job.state["spool"], job.state["next_id"]
             _take_back(store, folder, count, next_id)
             _expect_last(store, folder, count - note.documents, count)
@@ -209,5 +211,5 @@ def _expect_texts(path: Path, store: Store, spool: Spool) -> None:
     if lacking or not spool.has_texts:
         found = f"{lacking} documents without their texts"
         raise JobError(
-            f"{path}: found {found}, which --confirm cannot check; expected those that jobs with --confirm kept"
+            f"found {found}, which --confirm cannot check; expected those that jobs with --confirm kept", path=path
         )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 from fpstore import forks
 from fpstore.checks import expect
-from fpstore.disk import Folder
+from fpstore.disk import CATALOG_NAME, Folder
 from fpstore.errors import CorruptStore, Naming, NotAStore, StoreChanged, StoreClosed, StoreLocked
 from fpstore.living import changes, locks
 from fpstore.living import environment as environments
@@ -27,7 +27,7 @@ from fpstore.living.records import CHANGES, REMOVALS, Log, bytes_to_write, write
 from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, new_identity
 from fpstore.segment.entry import SegmentEntry
 
-FILE_NAME = locks.CATALOG_NAME
+FILE_NAME = CATALOG_NAME
 SEGMENTS = "segments"
 ANOTHER_WRITER = "found the state of another writer, expected what this one left"
 # A catalog of so many bytes, of which all but one in so many are free, is put into a smaller file.
@@ -387,9 +387,9 @@ class Catalog:
 
     def _expect_usable(self) -> None:
         if self._closed:
-            raise StoreClosed(f"{self.folder.path}: the catalog was closed")
+            raise StoreClosed("the catalog was closed", path=self.folder.path)
         if self._fork != forks.generation:
-            raise StoreClosed(f"{self.folder.path}: opened before a fork, open it again in the child")
+            raise StoreClosed("opened before a fork, open it again in the child", path=self.folder.path)
         self.expect_unchanged()
 
     def _expect_writable(self) -> State:

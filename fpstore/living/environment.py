@@ -17,7 +17,7 @@ import lmdb
 from lmdb.verify import VerifyError, verify
 
 from fpstore._view import MappedWords
-from fpstore.disk import FileIdentity, Folder
+from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
 from fpstore.errors import CorruptStore, StoreChanged
 from fpstore.living import locks
 from fpstore.living.header import Header, HeaderFile
@@ -30,7 +30,7 @@ Record: TypeAlias = tuple[bytes, bytes]
 Creation: TypeAlias = Callable[[Callable[[bytes], Any], Transaction], object]
 
 # Room for the databases of the state, of the changes and of the removals.
-UNFINISHED_NAME = f"{locks.CATALOG_NAME}.new"
+UNFINISHED_NAME = f"{CATALOG_NAME}.new"
 MAX_DATABASES = 16
 # The file is always extended to the size of the map, sparsely: LMDB may count pages past the last one that
 # it wrote, and "every page that it counts lies inside the file" has to be true of every healthy file.

@@ -21,10 +21,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fpstore.disk import FileIdentity, Folder
+from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
 from fpstore.errors import CorruptStore, StoreChanged, StoreLocked
 
-CATALOG_NAME = "catalog.mdb"
 WRITER_LOCK_NAME = "writer.lock"
 
 # How long a writer waits for a reader. One is inside for some milliseconds, unless it was stopped there.
@@ -198,14 +197,14 @@ class WriterLock:
     def _taken(self, fd: int) -> StoreLocked:
         identity = _identity(fd)
         if any(identity == own for lock in _locks if lock is not self for _, own in lock._held.values()):
-            return StoreLocked(f"{self._folder.path}: this process has it open for writing already")
+            return StoreLocked("this process has it open for writing already", path=self._folder.path)
         writer = b""
         with contextlib.suppress(OSError):
             number = self._folder.open_file(WRITER_LOCK_NAME)
             writer = os.pread(number, _NUMBER_BYTES, 0)
             os.close(number)
         who = f"process {int(writer)}" if writer.strip().isdigit() else "another process"
-        return StoreLocked(f"{self._folder.path}: {who} is writing to this store")
+        return StoreLocked(f"{who} is writing to this store", path=self._folder.path)
 
 
 _EXPECTED = "expected the store that was opened: nothing was written"
@@ -242,7 +241,7 @@ def no_writer(folder: Folder) -> Iterator[None]:
                 fd = folder.open_file(name)
                 held.callback(os.close, fd)
                 if not _try_lock(fd, name, shared=True):
-                    raise StoreLocked(f"{folder.path}: it has a writer, which would go on meanwhile")
+                    raise StoreLocked("it has a writer, which would go on meanwhile", path=folder.path)
         yield
 
 

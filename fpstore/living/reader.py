@@ -50,7 +50,7 @@ class Reader:
         if now >= self._look_at or stamp is None or stamp != self._stamp:
             with self._lock:
                 if self._closed:
-                    raise StoreClosed(f"{self.folder}: the store is closed")
+                    raise StoreClosed("the store is closed", path=self.folder)
                 if self._catalog.follow():
                     # Another file counts its transactions anew; its generation is a later one.
                     state = dataclasses.replace(self.snapshot.state, transaction=0)

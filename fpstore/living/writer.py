@@ -201,7 +201,7 @@ class Writer:
             job.wait()
         with self._lock:
             if self._closing:
-                raise StoreClosed(f"{self.folder}: the store is closed")
+                raise StoreClosed("the store is closed", path=self.folder)
             for job in (self._flush_job, self._merge_job):
                 if job is not None and job.done and (error := job.take_error()) is not None:
                     raise error
