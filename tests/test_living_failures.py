@@ -258,11 +258,14 @@ def test_a_flush_that_fails_while_it_is_waited_for_is_raised(bare: Path, monkeyp
         assert keys_of(store) == sorted(SOME[:200].tolist())
 
 
-def test_the_file_of_a_flush_that_was_not_published_is_swept(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["publish", "announce"])
+def test_the_file_of_a_flush_that_was_not_published_is_swept(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     with fpstore.open(bare, "w") as store:
         store.add(SOME)
         with monkeypatch.context() as failing:
-            failing.setattr(Catalog, "publish", no_space)
+            failing.setattr(Catalog, step, no_space)
             with pytest.raises(OSError, match="No space left"):
                 store.flush()
         assert keys_of(store) == sorted(SOME.tolist())
