@@ -161,18 +161,8 @@ cdef class PendingIndex:
         cdef Status status = OK
         cdef void *at[5]
         cdef int i
-        self.check_end(end)
-        if n >> 32:
-            raise ValueError(f"{n} queries in one batch: expected fewer than 2^32")
-        state.pending = &self.pending
-        state.distance = distance
-        state.end = <uint32_t>end
-        state.matches = NULL
-        state.match_count = state.match_room = state.row_count = 0
-        state.keep = 0
-        state.after = NULL
+        self.begin(&state, n, distance, end)
         state.match_most = most
-        state.live = 0
         try:
             if n > 0 and end > 0:
                 with nogil:
@@ -214,17 +204,9 @@ cdef class PendingIndex:
         cdef uint64_t[::1] fingerprint
         cdef uint8_t[::1] bits
         cdef uint32_t[::1] entry
-        self.check_end(end)
-        if n >> 32:
-            raise ValueError(f"{n} queries in one batch: expected fewer than 2^32")
-        state.pending = &self.pending
-        state.distance = distance
-        state.end = <uint32_t>end
-        state.matches = NULL
-        state.match_count = state.match_room = state.row_count = state.match_most = 0
+        self.begin(&state, n, distance, end)
         state.keep = keep
         state.keep_room = match_keep_room(n, keep)
-        state.live = 0
         if after_bits is not None:
             before_bits, before = after_bits, after_fingerprints
             if <uint64_t>before_bits.shape[0] != n or <uint64_t>before.shape[0] != n:
@@ -314,6 +296,21 @@ cdef class PendingIndex:
                 pending_rows(&self.pending, <uint32_t>first, <uint32_t>end, &key[0], &id[0] if self.with_ids else NULL,
                              &position[0])
         return keys, ids, positions
+
+    cdef int begin(self, PendingSearch *state, uint64_t query_count, unsigned distance, uint64_t end) except -1:
+        # A search of so many queries that has found nothing yet, and is to find everything.
+        self.check_end(end)
+        if query_count >> 32:
+            raise ValueError(f"{query_count} queries in one batch: expected fewer than 2^32")
+        state.pending = &self.pending
+        state.distance = distance
+        state.end = <uint32_t>end
+        state.matches = NULL
+        state.match_count = state.match_room = state.row_count = state.match_most = 0
+        state.keep = state.keep_room = 0
+        state.after = NULL
+        state.live = 0
+        return 0
 
     cdef int check_end(self, uint64_t end) except -1:
         if end > pending_count(&self.pending):

@@ -22,9 +22,10 @@ from fpstore.errors import CorruptStore, JobError
 from fpstore.types import Array, Ids, Keys
 
 NAMES = "names"
-# In names/: whose documents these are, and of each where its name and its text end, after those before it.
+# In names/: whose documents these are; of each where its name and its text end, after those before it; these.
 SETTINGS = "settings.json"
 INDEX = "index"
+NAME_BYTES, TEXT_BYTES = "names", "texts"
 ENTRY = np.dtype([("id", "<u8"), ("fingerprint", "<u8"), ("name_end", "<u8"), ("text_end", "<u8")])
 
 JOBS = "jobs"
@@ -218,12 +219,13 @@ def copy_names(source: Folder, target: Folder, identity: str) -> None:
 
 
 def forget(folder: Folder) -> None:
-    """Remove the note and the names from the folder of a store whose content was replaced."""
+    """Remove the note and the names from the folder of a store whose content was replaced; nothing else in it."""
     remove_note(folder)
     with suppress(FileNotFoundError), folder.inside(NAMES) as names:
-        for name in sorted(names.names(), key=lambda name: name == SETTINGS):  # last what says whose the others are
-            with suppress(IsADirectoryError, PermissionError):
-                names.unlink(name, missing_ok=True)
+        for name in (TEXT_BYTES, NAME_BYTES, INDEX, SETTINGS):  # last what says whose the others are
+            for made in (name + NEW_SUFFIX, name):
+                with suppress(IsADirectoryError, PermissionError):
+                    names.unlink(made, missing_ok=True)
         names.sync()
 
 

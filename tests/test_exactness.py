@@ -183,6 +183,7 @@ def crowds(draw: st.DrawFn) -> Keys:
     return distinct(drawn ^ (uniform(1, rng) & ~free))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.one_of(st.sampled_from([plan for plan in PLANS if len(plan.tables) <= 20]), scattered_plans()),

@@ -414,6 +414,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_processes_of_equal_numbers_read_and_write_one_store(folder: Folder) -> None:
     container = ("unshare", "--pid", "--fork")
     needs(*container)

@@ -177,6 +177,7 @@ def test_refused_matches_are_counted_also_after_an_interruption(
     assert without_run(work(tmp_path / "out")) == without_run(expected)
 
 
+@pytest.mark.slow
 def test_what_was_read_from_standard_input_cannot_be_read_again(tmp_path: Path, source: Path) -> None:
     code = (
         "import os, signal; from fpstore.jobs import corpus, dedup, Sources, journal\n"
@@ -217,15 +218,20 @@ def test_a_job_that_never_ended_is_undone_when_its_folder_is_gone(
         assert sorted(i for _, ids in opened.rows() if ids is not None for i in ids.tolist()) == [0, 1]
 
 
+def put_out_of_sight(monkeypatch: pytest.MonkeyPatch, source: Path, store: Path, out: Path) -> Path:
+    """Interrupt a job into store, and move its folder away; where it is then."""
+    interrupt(monkeypatch, lambda: dedup([source], out, store=store), 4)
+    return out.with_name(f"{out.name}.job").rename(out.with_name("aside"))
+
+
 def test_a_store_that_another_job_has_used_since_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store, out = tmp_path / "s.fps", tmp_path / "out"
-    interrupt(monkeypatch, lambda: dedup([source], out, store=store), 4)
-    (tmp_path / "out.job").rename(tmp_path / "aside")
+    aside = put_out_of_sight(monkeypatch, source, store, out)
     with pytest.warns(UserWarning, match="which did not end and cannot go on, was undone"):
         dedup([source], tmp_path / "other", store=store)
-    (tmp_path / "aside").rename(tmp_path / "out.job")
+    aside.rename(tmp_path / "out.job")
     with pytest.raises(JobError, match="used by another job since"):
         dedup([source], out, store=store)
 
@@ -234,11 +240,10 @@ def test_a_store_that_another_job_is_using_now_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store, out = tmp_path / "s.fps", tmp_path / "out"
-    interrupt(monkeypatch, lambda: dedup([source], out, store=store), 4)
-    (tmp_path / "out.job").rename(tmp_path / "aside")
+    aside = put_out_of_sight(monkeypatch, source, store, out)
     with pytest.warns(UserWarning, match="which did not end and cannot go on, was undone"):
         interrupt(monkeypatch, lambda: dedup([source], tmp_path / "other", store=store), 2)
-    (tmp_path / "aside").rename(tmp_path / "out.job")
+    aside.rename(tmp_path / "out.job")
     with pytest.raises(JobError, match=r"the job .*other\.job is not finished, and only it may write here"):
         dedup([source], out, store=store)
     assert dedup([source], tmp_path / "other", store=store).results == 6

@@ -654,3 +654,14 @@ def test_a_store_whose_ids_come_to_their_end_says_so(tmp_path: Path, source: Pat
     more = write_jsonl(tmp_path / "more.jsonl", ["a b c d", "e f g h", "i j k l", "m n o p"])
     with pytest.raises(ValueError, match="found no id left above the largest, expected room for more"):
         dedup([more], tmp_path / "2", store=store)
+
+
+def test_a_store_that_is_replaced_forgets_its_names_and_leaves_what_a_user_put_there(
+    tmp_path: Path, source: Path
+) -> None:
+    store = tmp_path / "s.fps"
+    dedup([source], tmp_path / "1", store=store)
+    (store / notes.NAMES / "mine.txt").write_text("mine")
+    (store / notes.NAMES / "index.new").write_text("of a process that died")
+    fpstore.build(store, [1], force=True).close()
+    assert [path.name for path in (store / notes.NAMES).iterdir()] == ["mine.txt"]

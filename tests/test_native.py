@@ -93,6 +93,7 @@ def test_there_are_parts() -> None:
     assert PARTS == ["checksum", "hash", "permutation", "sort", "codec", "search", "join", "pending"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "expected"), [("FPSTORE_PORTABLE", {"portable"}), ("FPSTORE_NARROW", {"portable", "fast"})]
 )

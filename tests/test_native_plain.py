@@ -54,6 +54,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "plain"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 1_000_000])
 def test_every_set_of_kernels_does_what_the_plain_twins_do(program: Path, seed: int) -> None:
     done = subprocess.run([program, str(ROUNDS), str(seed)], capture_output=True, text=True, timeout=300, check=False)

@@ -154,6 +154,7 @@ def _may_unshare() -> bool:
     return shutil.which("unshare") is not None and not subprocess.run(["unshare", "--pid", "--fork", "true"]).returncode
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _may_unshare(), reason="makes a namespace of processes, which this user or kernel may not")
 def test_processes_of_equal_numbers_in_two_containers_share_a_store(live: Path) -> None:
     contained = ("unshare", "--pid", "--fork")

@@ -195,6 +195,7 @@ def test_aims_are_ordered_by_size_and_by_time(k: int) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", DISTANCES)
 @pytest.mark.parametrize("n", [0, 100, 10**4, 10**6, 8 * 10**9])
 def test_each_aim_picks_what_the_readme_says(n: int, k: int) -> None:

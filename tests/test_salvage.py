@@ -114,6 +114,7 @@ def test_with_each_page_overwritten_what_is_lost_is_what_is_told(tmp_path: Path,
     assert losses > 0 or ids == "none"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ids", IDS)
 def test_with_one_region_of_a_table_overwritten_nothing_is_lost(tmp_path: Path, ids: str) -> None:
     # Enough that no page has parts of two regions of each of two tables.

@@ -97,6 +97,7 @@ print(len(list(found)), found.skipped)
     assert run.stdout == "0 1\n", run.stderr[-2000:]
 
 
+@pytest.mark.slow
 def test_many_equal_documents_take_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "equal.jsonl"
     line = json.dumps({"text": "the very same text of more than four words"}) + "\n"

@@ -155,6 +155,7 @@ def test_bench_ingest_adds_probes_and_merges() -> None:
     assert len(found["bars"]) == 5
 
 
+@pytest.mark.slow
 def test_keys_that_aim_at_public_plans_crowd_them_and_not_those_of_a_seed() -> None:
     result = result_of("check_adversarial", "--plans", "size,balanced,paper-20")
     found = {row["plan"]: row for row in rows_of(result, "agree")}

@@ -48,6 +48,19 @@ def test_so_many_pending_rows_and_no_fewer_become_a_segment(bare: Path, rows: in
         assert keys_of(store) == sorted(SOME[:rows].tolist())
 
 
+def held_flush(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """From now on the segment of a flush waits before it is written: set when it has come there; to be set to go on."""
+    begun, go_on, real = threading.Event(), threading.Event(), write_rows
+
+    def slow(*arguments: Any) -> SegmentEntry:
+        begun.set()
+        assert go_on.wait(60)
+        return real(*arguments)
+
+    monkeypatch.setattr(writer, "write_rows", slow)
+    return begun, go_on
+
+
 def test_so_many_rows_at_once_become_a_segment_without_the_log(bare: Path) -> None:
     with writer_of(bare, flush_rows=10) as store:
         store.add(SOME[:10])
@@ -198,14 +211,7 @@ def test_a_removal_takes_what_waited_with_it(bare: Path) -> None:
 def test_rows_that_wait_while_a_segment_is_published_keep_their_place(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on, real = threading.Event(), threading.Event(), write_rows
-
-    def slow(*arguments: Any) -> SegmentEntry:
-        begun.set()
-        assert go_on.wait(60)
-        return real(*arguments)
-
-    monkeypatch.setattr(writer, "write_rows", slow)
+    begun, go_on = held_flush(monkeypatch)
     with writer_of(bare, "batch", flush_rows=100) as store:
         for first in (0, 50):
             store.add(SOME[first : first + 50])
@@ -237,14 +243,7 @@ def test_close_writes_what_waits_and_frees_the_lock(bare: Path) -> None:
 def test_close_ends_a_flush_where_it_is_and_the_rows_stay_in_the_log(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on, real = threading.Event(), threading.Event(), write_rows
-
-    def slow(*arguments: Any) -> SegmentEntry:
-        begun.set()
-        assert go_on.wait(60)
-        return real(*arguments)
-
-    monkeypatch.setattr(writer, "write_rows", slow)
+    begun, go_on = held_flush(monkeypatch)
     store = writer_of(bare, flush_rows=100)
     for first in (0, 50):
         store.add(SOME[first : first + 50])

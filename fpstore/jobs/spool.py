@@ -11,11 +11,9 @@ import numpy as np
 from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.jobs.files import AppendFile, files_of_jobs, read_json, write_json
-from fpstore.notes import ENTRY, INDEX, SETTINGS, document_count
+from fpstore.notes import ENTRY, INDEX, NAME_BYTES, SETTINGS, TEXT_BYTES, document_count
 from fpstore.types import Array, Counts, Ids, Keys
 
-_NAMES = "names"
-_TEXTS = "texts"
 _VERSION = 2
 
 
@@ -43,8 +41,8 @@ class Spool:
                 self.count = document_count(folder) if count is None else count
             self._index = self._open(INDEX, self.count * ENTRY.itemsize)
             name_end, text_end = self._entries()[["name_end", "text_end"]][-1].tolist() if self.count else (0, 0)
-            self._names = self._open(_NAMES, name_end)
-            self._texts = self._open(_TEXTS, text_end)
+            self._names = self._open(NAME_BYTES, name_end)
+            self._texts = self._open(TEXT_BYTES, text_end)
         except BaseException:
             self.close()
             raise
