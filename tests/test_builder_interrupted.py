@@ -184,6 +184,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("force", [False, True])
 def test_ctrl_c_does_not_wait_for_a_long_sort_and_leaves_what_was_there(tmp_path: Path, force: bool) -> None:
     if force:
@@ -201,6 +202,7 @@ def test_ctrl_c_does_not_wait_for_a_long_sort_and_leaves_what_was_there(tmp_path
             child.kill()
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_heard_where_it_does_not_wake_the_waiting_thread(tmp_path: Path) -> None:
     # As when it comes just before the main thread falls asleep; here the sorting thread gets it.
     command = [sys.executable, "-c", LONG_SORT, str(tmp_path / "s"), "to the sorting thread"]

@@ -271,6 +271,7 @@ def test_a_store_that_another_process_writes_to_is_a_line_that_names_it(
     assert outcome.err.startswith(f"fpstore: {store}: process {process.pid} is writing to this store")
 
 
+@pytest.mark.slow
 def test_an_interrupted_addition_keeps_the_batches_before(store: Path, bare: Path) -> None:
     command = (sys.executable, "-m", "fpstore", "add", bare, "-", "--format", "u64")
     with running(*command, stdin=subprocess.PIPE) as process:

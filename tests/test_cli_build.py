@@ -233,6 +233,7 @@ def test_the_formats_and_codecs_offered_are_those_there_are() -> None:
     assert sorted(CODECS) == sorted(layout.CODECS)
 
 
+@pytest.mark.slow
 def test_an_interrupted_build_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "fpstore", "build", tmp_path / "s.fps", "-", "--format", "u64")
     with running(*command, stdin=subprocess.PIPE) as process:

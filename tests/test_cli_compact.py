@@ -128,6 +128,7 @@ def test_a_plan_like_a_store_of_several_segments_is_for_all_of_them(command: Com
     assert (outcome.status, json.loads(outcome.out)["n"]) == (0, 3000)
 
 
+@pytest.mark.slow
 def test_an_interrupted_compaction_says_so_and_leaves_the_store_sound(command: Command, store: Path) -> None:
     code = (
         "import sys, time; from fpstore.living import writer; from fpstore.cli import main\n"

@@ -106,6 +106,7 @@ def test_every_mistake_can_be_chosen_and_no_other() -> None:
 # --- The harness itself ---
 
 
+@pytest.mark.slow
 def test_a_child_that_fails_is_a_finding_with_what_it_said(tmp_path: Path) -> None:
     shim = check_crash.build_shim(tmp_path)
     with check_crash.Children(tmp_path, shim, None) as children:

@@ -127,6 +127,7 @@ def again(process: subprocess.Popen[str]) -> str:
     return line_of(process)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [0, 1, 2, 3])
 def test_a_writer_waits_for_a_reader_at_the_third_commit_and_no_earlier(
     before: int, folder: Folder, shared: Environment, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +199,7 @@ def test_a_reader_that_is_killed_in_its_transaction_is_in_nobodys_way(folder: Fo
     assert sizes[-1] == sizes[3]
 
 
+@pytest.mark.slow
 def test_a_reader_whom_commits_overtake_before_it_begins_looks_again(
     folder: Folder, shared: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,6 +392,7 @@ def needs(*command: str) -> None:
         pytest.skip(f"not allowed here: {' '.join(command)}")
 
 
+@pytest.mark.slow
 def test_a_reader_on_a_read_only_mount_reads_beside_a_writer(folder: Folder, shared: Environment) -> None:
     needs("unshare", "--mount")
     lock = locks.lock_writer(folder)

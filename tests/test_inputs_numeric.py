@@ -73,6 +73,7 @@ def test_npy_of_anything_but_a_row_of_integers_is_refused_with_its_type(tmp_path
         rows(tmp_path / "a.npy", skip_bad=True)
 
 
+@pytest.mark.slow
 def test_every_truncation_of_npy_is_refused_compressed_or_not(tmp_path: Path) -> None:
     data = npy(U64)
     for size in range(len(data)):

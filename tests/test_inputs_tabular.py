@@ -244,6 +244,7 @@ def test_parquet_texts_become_fingerprints(tmp_path: Path) -> None:
     assert names == [(f"{tmp_path / 'a.parquet'}:0", "one two three four five")]
 
 
+@pytest.mark.slow
 def test_every_truncation_of_parquet_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": VALUES_ARRAY}), tmp_path / "whole.parquet")
     data = (tmp_path / "whole.parquet").read_bytes()

@@ -410,6 +410,7 @@ def test_a_result_with_the_longest_name_has_no_record(tmp_path: Path, source: Pa
     assert left_in(tmp_path) == {kept.name}
 
 
+@pytest.mark.slow
 def test_what_was_read_from_standard_input_is_never_known_as_done(tmp_path: Path, source: Path) -> None:
     command = [sys.executable, "-m", "fpstore", "dedup", "-", "--format", "jsonl", "-o", str(tmp_path / "kept")]
     statuses = []

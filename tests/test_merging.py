@@ -31,6 +31,7 @@ def in_chunks(items: set[tuple[int, ...]], width: int, cuts: list[int]) -> Itera
         yield columns_of(ordered[first:end], width)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 2])
 @given(data=st.data())
 def test_the_items_of_all_sources_come_once_and_in_order(width: int, data: st.DataObject) -> None:

@@ -62,6 +62,7 @@ def test_every_set_of_kernels_does_what_the_plain_twins_do(program: Path, seed: 
     assert f"{ROUNDS} rounds" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETS)
 def test_the_sets_that_are_left_out_are_not_run(program: Path, setting: str) -> None:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("FPSTORE_")}

@@ -75,6 +75,7 @@ def by_brute_force(held: set[Row], queries: Sequence[int], k: int) -> list[tuple
     return found
 
 
+@pytest.mark.slow
 @given(histories, st.lists(keys, min_size=1, max_size=12), st.integers(0, K), st.booleans())
 def test_the_nearest_is_that_of_brute_force_whatever_was_removed(
     history: list[tuple[str, object]], queries: list[int], k: int, with_ids: bool
@@ -90,6 +91,7 @@ def test_the_nearest_is_that_of_brute_force_whatever_was_removed(
                 assert store.contains_near(query, k) is (index in {row[0] for row in expected})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flushed", [True, False])
 @pytest.mark.parametrize("with_ids", [True, False])
 def test_where_most_of_what_is_near_was_removed_the_rest_is_found(

@@ -159,6 +159,7 @@ def test_few_rows_are_found_in_an_index_of_any_capacity(capacity: int) -> None:
 
 
 # The keys drawn meet in few buckets or in many, by how much of the capacity they use.
+@pytest.mark.slow
 @given(
     st.sampled_from(PLANS),
     st.booleans(),
@@ -206,6 +207,7 @@ def test_every_state_of_an_index_answers_as_by_brute_force(
     assert all(old.count == count for old, count in earlier)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_plan_finds_what_brute_force_finds_among_thousands(kind: str) -> None:
     rng = np.random.default_rng(1)

@@ -108,6 +108,7 @@ def test_a_named_plan_proves_itself_and_keeps_its_name(name: str, k: int) -> Non
     assert (plan.name, plan.k, plan.key_bits) == (name, k, 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "k"), named_plans())
 def test_a_plan_with_one_table_left_out_is_refused_with_a_pattern_that_escapes(name: str, k: int) -> None:
     plan = plans.named(name, k)

@@ -458,6 +458,7 @@ def test_a_pickled_store_opens_the_same_path(folder: Path) -> None:
         assert (copy.path, rows(copy.probe(int(some()[3])))) == (store.path, rows(store.probe(int(some()[3]))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_closing_waits_for_a_probe_in_another_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int

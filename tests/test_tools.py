@@ -52,6 +52,7 @@ def rows_of(found: dict[str, Any], part: str) -> list[dict[str, Any]]:
 # Each tool, small.
 
 
+@pytest.mark.slow
 def test_bench_codec_gives_rates_and_bits_of_every_codec_on_both_sets() -> None:
     found = result_of("bench_codec")
     for kind in ("uniform", "clustered"):
@@ -78,6 +79,7 @@ def test_bench_probe_gives_every_plan_on_both_sets_and_the_planner_beside_them()
     assert any("predicted bytes" in bar["what"] for bar in found["bars"])
 
 
+@pytest.mark.slow
 def test_bench_recipes_gives_packages_and_recipes_beside_each_other() -> None:
     found = result_of("bench_recipes", "--rounds", 1)
     assert [row[""] for row in rows_of(found, "Chinese words")][:2] == ["rjieba", "recipe zh"]
@@ -202,6 +204,7 @@ def test_bench_scale_refuses_more_keys_than_the_disk_takes() -> None:
     assert "bytes free, expected 28000000000000000" in done.stderr
 
 
+@pytest.mark.slow
 def test_check_size_compares_the_codecs_on_the_documents_it_is_given(tmp_path: Path) -> None:
     texts = tmp_path / "texts.jsonl"
     texts.write_text("".join(json.dumps({"text": f"word{i} and word{i % 7} again"}) + "\n" for i in range(50)))
