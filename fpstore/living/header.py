@@ -90,24 +90,27 @@ class HeaderFile:
 
 def _checked(file_bytes: int, head: bytes) -> Header:
     """The header that a file of so many bytes begins with. Raises ValueError."""
-    expect("the file's size", file_bytes, len(head) >= 2 * _PAGE_SIZES[0], "two pages or more")
+    # Asked at every commit, so what is right is not said in words first.
+    if len(head) < 2 * _PAGE_SIZES[0]:
+        expect("the file's size", file_bytes, False, "two pages or more")
     page_bytes = META.unpack_from(head)[_PAGE_BYTES]
-    expect("the page size", page_bytes, page_bytes in _PAGE_SIZES, "4096, 8192, 16384 or 32768")
+    if page_bytes not in _PAGE_SIZES:
+        expect("the page size", page_bytes, False, "4096, 8192, 16384 or 32768")
     if len(head) < 2 * page_bytes:
         expect("the file's size", file_bytes, False, f"two pages of {page_bytes} or more")
-    raw = [head[page * page_bytes : page * page_bytes + META.size] for page in (0, 1)]
-    metas = [_checked_meta(raw[page], page, page_bytes, file_bytes) for page in (0, 1)]
-    numbers = [meta[_TRANSACTION] for meta in metas]
+    raw = head[: META.size], head[page_bytes : page_bytes + META.size]
+    metas = _checked_meta(raw[0], 0, page_bytes, file_bytes), _checked_meta(raw[1], 1, page_bytes, file_bytes)
+    numbers = metas[0][_TRANSACTION], metas[1][_TRANSACTION]
     # LMDB follows the newer. The older may have the roots of a commit that failed in writing that very page: LMDB then
     # puts back the transaction and the last page, not the roots.
-    newer = numbers.index(max(numbers))
+    newer = 1 if numbers[1] > numbers[0] else 0
     _check_roots(metas[newer], newer)
     # The metas are written in turn and never skip a transaction: one that was damaged into looking old would
     # otherwise bring back an old state.
-    taken = numbers == [0, 0] or (abs(numbers[0] - numbers[1]) == 1 and numbers[0] % 2 == 0)
-    expect("the pair of transactions", numbers, taken, "an even number and an odd neighbour of it")
+    if numbers != (0, 0) and (abs(numbers[0] - numbers[1]) != 1 or numbers[0] % 2):
+        expect("the pair of transactions", list(numbers), False, "an even number and an odd neighbour of it")
     used_bytes, offset = (metas[newer][_LAST_PAGE] + 1) * page_bytes, newer * page_bytes
-    return Header(file_bytes, used_bytes, page_bytes, max(numbers), offset, raw[newer])
+    return Header(file_bytes, used_bytes, page_bytes, numbers[newer], offset, raw[newer])
 
 
 @lru_cache(maxsize=16)  # a commit changes one of the two
