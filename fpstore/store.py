@@ -166,7 +166,12 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except Exception as late:
+            if error is None:
+                raise
+            error.add_note(f"closing the store: {late}")  # what went wrong first is what is told
 
     def __reduce__(self) -> tuple[Any, ...]:
         return open, (os.fspath(self.path),)

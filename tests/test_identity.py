@@ -129,6 +129,18 @@ def test_a_writer_whose_store_was_replaced_says_so_and_changes_neither(
     assert rows_of(live.with_name("old")) == expected
 
 
+def test_what_went_wrong_in_a_with_block_is_told_before_what_closing_says(live: Path, new: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as caught, fpstore.Store(live, "w", "batch") as store:
+        store.add(MORE[:10], ids_from(1000, 10))
+        swap(live, new)
+        raise ZeroDivisionError
+    (note,) = caught.value.__notes__
+    assert note.startswith(f"closing the store: {live}: found another folder")
+    with pytest.raises(StoreChanged), fpstore.Store(live, "w", "batch") as store:
+        store.add(MORE[:10], ids_from(1000, 10))
+        live.rename(live.with_name("older"))
+
+
 @pytest.mark.parametrize("what", ["another store", "a copy of its files", "nothing", "a file", "a folder", "a link"])
 def test_a_reader_whose_path_leads_elsewhere_says_so_at_every_call(live: Path, new: Path, what: str) -> None:
     with fpstore.open(live) as store:

@@ -457,6 +457,12 @@ def test_force_does_not_empty_what_is_done_but_for_its_last_step(
     assert len(lines_of(kept)) == 6
 
 
+def test_a_result_cannot_have_the_name_of_the_record(tmp_path: Path, source: Path) -> None:
+    with pytest.raises(ValueError, match=r"\.kept\.done: found the name of the job's own record as a result's"):
+        dedup([source], tmp_path / "kept", dropped=tmp_path / ".kept.done")
+    assert left_in(tmp_path) == set()
+
+
 @pytest.mark.parametrize("step", ["publish", "write_record", "remove"])
 def test_a_job_killed_in_its_last_moments_is_done(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, step: str

@@ -172,3 +172,10 @@ def test_processes_of_equal_numbers_in_two_containers_share_a_store(live: Path) 
         said = subprocess.run([*contained, sys.executable, "-c", second], capture_output=True, text=True, timeout=60)
         assert f"process {os.getpid()} is writing to this store" in said.stderr
         writer.add([1], [1000])
+
+
+def test_a_limit_on_file_sizes_below_the_catalogs_is_named(live: Path) -> None:
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); {READ}"
+    found = subprocess.run([sys.executable, "-c", limited, os.fspath(live)], capture_output=True, text=True, timeout=60)
+    assert f"OSError: [Errno 27] File too large: '{live / 'catalog.mdb'}'" in found.stderr
+    assert count(live) == 300

@@ -344,7 +344,7 @@ def test_a_full_disk_is_reported_as_the_system_says(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(spill.os, "pwrite", full)
     with pytest.raises(OSError, match="No space left") as caught:
         KeySorter(tmp_path, MIB).add(uniform(300_000))
-    assert caught.value.errno == errno.ENOSPC
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path))
 
 
 def test_short_writes_and_reads_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

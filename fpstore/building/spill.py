@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpstore._sort import GrowingKeys, group_pairs, sort_keys, sort_pairs, unique_sorted_pairs
+from fpstore.disk import naming
 from fpstore.merging import Columns, merged
 from fpstore.threads import Background
 from fpstore.types import Keys
@@ -42,11 +43,13 @@ class _Spill:
 
     def __init__(self, directory: Path, column_count: int) -> None:
         self.count = 0
+        self._directory = directory
         # Closing is what frees the disk; the finalizer does it where an exception skips close().
-        self._files = [
-            tempfile.TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115
-            for _ in range(column_count)
-        ]
+        with naming(directory):  # the files have no name
+            self._files = [
+                tempfile.TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115
+                for _ in range(column_count)
+            ]
         self.close = weakref.finalize(self, _close_all, self._files)
 
     def append(self, columns: list[Keys]) -> None:
@@ -54,10 +57,11 @@ class _Spill:
         for file, column in zip(self._files, columns, strict=True):
             rest = column.view(np.uint8).data
             offset = self.count * KEY_BYTES
-            while rest:
-                written = os.pwrite(file.fileno(), rest, offset)
-                rest = rest[written:]
-                offset += written
+            with naming(self._directory):
+                while rest:
+                    written = os.pwrite(file.fileno(), rest, offset)
+                    rest = rest[written:]
+                    offset += written
         self.count += len(columns[0])
 
     def read(self, columns: list[Keys], index: int) -> None:
@@ -65,12 +69,13 @@ class _Spill:
         for file, column in zip(self._files, columns, strict=True):
             rest = column.view(np.uint8).data
             offset = index * KEY_BYTES
-            while rest:
-                got = os.preadv(file.fileno(), [rest], offset)
-                if got == 0:
-                    raise OSError(errno.EIO, f"a spill file ends at byte {offset}, {len(rest)} bytes early")
-                rest = rest[got:]
-                offset += got
+            with naming(self._directory):
+                while rest:
+                    got = os.preadv(file.fileno(), [rest], offset)
+                    if got == 0:
+                        raise OSError(errno.EIO, f"a spill file ends at byte {offset}, {len(rest)} bytes early")
+                    rest = rest[got:]
+                    offset += got
 
 
 def _close_all(files: list[io.FileIO]) -> None:

@@ -62,6 +62,8 @@ class Job:
         self._lengths: list[int] = [0] * len(results)
         for path in results:
             expect_result(path)
+        if (record := records.record_of(results[0])) in results:
+            raise ValueError(f"{record}: found the name of the job's own record as a result's, expected another")
         try:
             for path in results:
                 self._claims.append(Claim(path))

@@ -56,7 +56,7 @@ MUTANTS = (
         "a short read of a spill file is the end",
         "fpstore/building/spill.py",
         "if got == 0: raise OSError",
-        "if got == 0: break\n                if got < 0: raise OSError",
+        "if got == 0: break\n                    if got < 0: raise OSError",
         "a spill file that was cut gives a shorter store",
         ("tests/test_spill.py::test_a_spill_file_cut_short_is_an_error_not_a_shorter_answer",),
     ),
