@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  fpstore build web.fps fingerprints.npy
-  fpstore build web.fps part-*.csv.gz --column simhash --ids doc_id
-  zcat hashes.txt.gz | fpstore build web.fps - --format hex --plan size
-  fpstore build docs.fps documents/                   (texts, by the recipe web-en)
-  fpstore build web.fps crawl.warc.gz --recipe web-en
-  fpstore build docs.fps crawl.jsonl.zst --text-column body --memory 8GiB
+  fpstore build web.fpstore fingerprints.npy
+  fpstore build web.fpstore part-*.csv.gz --column simhash --ids doc_id
+  zcat hashes.txt.gz | fpstore build web.fpstore - --format hex --plan size
+  fpstore build docs.fpstore documents/                   (texts, by the recipe web-en)
+  fpstore build web.fpstore crawl.warc.gz --recipe web-en
+  fpstore build docs.fpstore crawl.jsonl.zst --text-column body --memory 8GiB
 """
 
 

@@ -15,9 +15,9 @@ from fpstore.cli.values import (
 
 EPILOG = """\b
 Examples:
-  fpstore create web.fps
-  fpstore create bare.fps --no-ids -k 2
-  fpstore create docs.fps --recipe web-en             (for texts)
+  fpstore create web.fpstore
+  fpstore create bare.fpstore --no-ids -k 2
+  fpstore create docs.fpstore --recipe web-en             (for texts)
 """
 
 
