@@ -77,6 +77,9 @@ def test_the_project_names_the_platform_that_is_supported() -> None:
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     systems = [each for each in classifiers if each.startswith("Operating System")]
     assert systems == ["Operating System :: POSIX :: Linux"]
+    begins, _, limits = (ROOT / "README.md").read_text().partition("\n## Limits\n")
+    assert SUPPORTED in " ".join(begins.split("\n## ")[0].split())
+    assert SUPPORTED in " ".join(limits.split())
 
 
 @pytest.mark.parametrize("pattern", LINUX_ALONE)
