@@ -1,6 +1,7 @@
 """What is handed out is whole: the sdist is what git has, a wheel has every module, and half a build is none."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,3 +115,16 @@ def test_a_wheel_is_for_the_platform_that_compiled_it(tree: Path) -> None:
     command = [sys.executable, "-c", f"{asked} runpy.run_path('setup.py', run_name='__main__')"]
     done = subprocess.run(command, cwd=tree, check=True, capture_output=True, text=True)
     assert int(done.stdout) == len([name for name in files_of_git() if name.endswith(".pyx")])
+
+
+def test_each_long_step_of_make_is_announced(tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    asked = ["make", "--dry-run", f"VENV={venv}", "demo", "test", "lint", f"{venv}/.builders"]
+    # A make that runs these tests would hand its own flags down.
+    alone = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    lines = subprocess.run(asked, cwd=ROOT, env=alone, check=True, capture_output=True, text=True).stdout.splitlines()
+    long = [at for at, line in enumerate(lines) if re.search(r" -m (venv|pip install) ", line)]
+    assert len(long) == 4
+    for at in long:
+        assert lines[at - 1].startswith("echo "), lines[at]
+        assert "--quiet --quiet" in lines[at] or " -m venv " in lines[at]
