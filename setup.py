@@ -66,10 +66,7 @@ class BuildNative(build_ext):
         compiler = self.compiler.compiler_so
         if not kernels.asked(compiler, "-dumpmachine"):
             raise CompileError(f"compiler: found no answer of {compiler[0]!r}, expected gcc or clang (CC says which)")
-        # Not sooner: what only collects the sources (an sdist) does without Cython.
-        from Cython.Build import cythonize
-
-        cythonize(self.extensions, compiler_directives=DIRECTIVES, nthreads=CORES)
+        make_c([extension.name for extension in self.extensions])
         key = [
             *self.compiler.compiler_so,
             *FLAGS,
@@ -132,6 +129,15 @@ def compiled_modules() -> list[str]:
         missing = [f"{path}.pyx" for path in stubs - sources] + [f"{path}.pyi" for path in sources - stubs]
         sys.exit(f"setup.py: the sources are not whole: found no {', '.join(sorted(missing)) or 'fpstore/*.pyx'}")
     return [".".join(path.parts) for path in sorted(sources)]
+
+
+def make_c(names: list[str]) -> None:
+    """Have Cython write the C of these modules, where their sources are newer."""
+    # Not sooner: what only collects the sources (an sdist) does without Cython.
+    from Cython.Build import cythonize
+
+    modules = [Extension(name, [str(source_of(name, ".pyx"))]) for name in names]
+    cythonize(modules, compiler_directives=DIRECTIVES, nthreads=CORES)
 
 
 def main() -> None:
