@@ -6,10 +6,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
 from pages import ROOT
+
+import fpstore
 
 # In git, and not in the sdist.
 LEFT_OUT = {".gitignore": "says something to git alone"}
@@ -128,3 +131,14 @@ def test_each_long_step_of_make_is_announced(tmp_path: Path) -> None:
     for at in long:
         assert lines[at - 1].startswith("echo "), lines[at]
         assert "--quiet --quiet" in lines[at] or " -m venv " in lines[at]
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == fpstore.__version__
+
+
+def test_stores_in_examples_are_called_fpstore() -> None:
+    # .fps is what chemfp's files of chemical fingerprints are called.
+    other = re.compile(r"\w\.fps\b")
+    read = [path for path in map(ROOT.joinpath, files_of_git()) if path.suffix != ".bin"]
+    assert [str(path) for path in read if other.search(path.read_text())] == []

@@ -7,8 +7,10 @@ Needs setuptools in the environment that runs it, as the extra `test` brings.
 """
 
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +19,7 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).parent.parent
 PIP = ("-m", "pip", "--quiet", "--quiet", "--disable-pip-version-check")
+PACKED = {".py", ".pyi", ".pyx", ".bin", ".typed"}  # .pyx: as the modules that they are compiled to
 FINGERPRINTS = (0x9F3A5C0012AB44DE, 0x9F3A5C0012AB44DF, 0x0123456789ABCDEF)
 
 IN_PYTHON = """
@@ -44,9 +47,11 @@ def main() -> int:
         scratch = Path(folder)
         say("the sdist")
         run(ROOT, sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", scratch / "sdist")
-        say("a wheel, from what the tree has compiled already")
-        run(ROOT, sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", scratch / "wheel", ".")
-        (sdist,), (wheel,) = (list((scratch / kind).iterdir()) for kind in ("sdist", "wheel"))
+        (sdist,) = (scratch / "sdist").iterdir()
+        say("a wheel of it, with the kernels that the tree has compiled already")
+        tree = unpacked(sdist, scratch)
+        run(tree, sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", scratch / "wheel", ".")
+        (wheel,) = (scratch / "wheel").iterdir()
         check_wheel(wheel)
 
         bare = scratch / "bare-wheel"
@@ -78,11 +83,23 @@ def run(where: Path, *command: str | Path, environment: Mapping[str, str] | None
     return done.stdout
 
 
+def unpacked(sdist: Path, scratch: Path) -> Path:
+    """The tree in an sdist, and what has been compiled for it in ours."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(scratch, filter="data")
+    tree = scratch / sdist.name.removesuffix(".tar.gz")
+    if (ROOT / "build" / "native").exists():
+        shutil.copytree(ROOT / "build" / "native", tree / "build" / "native")
+    return tree
+
+
 def check_wheel(wheel: Path) -> None:
-    """A wheel is of a platform and has each compiled module."""
+    """A wheel is of a platform, and has each module, compiled or not, and nothing else but what describes it."""
     assert not wheel.stem.endswith("none-any"), wheel.name
-    packed = {name.partition(".")[0] for name in ZipFile(wheel).namelist() if name.endswith(".so")}
-    assert packed == {path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "fpstore").rglob("*.pyx")}
+    names = [name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name]
+    packed = {name.partition(".")[0] + ".pyx" if name.endswith(".so") else name for name in names}
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "fpstore").rglob("*") if path.suffix in PACKED]
+    assert packed == {*files}, sorted(packed ^ {*files})
 
 
 def install(bare: Path, package: Path, environment: Mapping[str, str]) -> None:
