@@ -53,6 +53,9 @@ def tree(tmp_path: Path) -> Path:
     for name in GENERATED:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("generated")
+    # What an earlier sdist held.
+    (root / "fpstore.egg-info").mkdir()
+    (root / "fpstore.egg-info" / "SOURCES.txt").write_text("".join(f"{name}\n" for name in GENERATED))
     return root
 
 
