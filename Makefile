@@ -1,4 +1,5 @@
 # Everything from a fresh machine: each target makes its own virtual environment first.
+#   make install what the others begin with: fpstore in $(VENV), compiled, with what its tests need
 #   make demo    near-duplicate files in Python's own library, found through the command line
 #   make test    every test            (PYTEST_ARGS="-k probe" for some)
 #   make test-fast  without those marked slow, which every file of tests but a few has
@@ -21,12 +22,17 @@ SANITIZERS := -fsanitize=address,undefined
 
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.[ch] tools/kernels.py)
 
-.PHONY: demo test test-fast lint bench asan gate gate-reduced mutants fuzz clean
+# Of pip's words only its errors: what is going on is said by a line before each step.
+PIP := $(VENV)/bin/python -m pip install --quiet --quiet --disable-pip-version-check
+
+.PHONY: install demo test test-fast lint bench asan gate gate-reduced mutants fuzz clean
 C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz,$(folder)/*.c $(folder)/*.h))
 
+install: $(VENV)/.installed
+	@echo "fpstore is installed in $(VENV)."
 
 demo: $(VENV)/.installed
-	$(VENV)/bin/python tools/demo.py
+	@$(VENV)/bin/python tools/demo.py
 
 test: $(VENV)/.installed
 	@echo "Every test: about 5 minutes on two cores ('make test-fast': under one)."
@@ -78,18 +84,23 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@echo "A virtual environment in $(VENV): some seconds."
+	@$(PYTHON) -m venv $(VENV)
 
-# The compiled core is built by the install, so whatever it is made of calls for another one.
+# What is compiled is made by the install, so whatever it is made of calls for another one.
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml setup.py $(SOURCES)
-	$(VENV)/bin/python -m pip install --quiet -e '.[test]'
-	touch $@
+	@echo "Installing fpstore, what it needs and what its tests need: about a minute on two cores. It fetches some twenty"
+	@echo "packages and compiles the core; pip is silent unless something fails."
+	@$(PIP) -e '.[test]'
+	@touch $@
 
 # What compiles the core in the source tree, as pip does in a place of its own.
 $(VENV)/.builders: $(VENV)/.installed
-	$(VENV)/bin/python -m pip install --quiet 'setuptools>=77' 'Cython>=3.1'
-	touch $@
+	@echo "Installing what compiles the core in the source tree: some seconds."
+	@$(PIP) 'setuptools>=77' 'Cython>=3.1'
+	@touch $@
 
 $(VENV)/.linters: $(VENV)/.installed
-	$(VENV)/bin/python -m pip install --quiet -e '.[lint]'
-	touch $@
+	@echo "Installing ruff and mypy: about half a minute."
+	@$(PIP) -e '.[lint]'
+	@touch $@

@@ -7,10 +7,14 @@ chooses at run time, so a wheel runs on any machine of its architecture.
 Honoured from the environment: CC, CFLAGS, LDFLAGS, and FPSTORE_OPTIMIZE, the level of optimisation (-O3). Objects are
 kept in build/native, a folder for each compiler and set of flags, and made again where what they are made of has
 changed, so that a line of a kernel costs the compiling of its file. Compiles on all cores.
+
+Ends in words, and makes nothing, on a platform that is not supported (fpstore/platforms.py), where a source is missing,
+and where there is no compiler: a wheel without the compiled core would install, and fail at its first use.
 """
 
 import hashlib
 import os
+import runpy
 import subprocess
 import sys
 import sysconfig
@@ -18,7 +22,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
@@ -36,6 +39,7 @@ DIRECTIVES = {
     "embedsignature": True,
 }
 FLAGS = [*(os.environ.get("FPSTORE_OPTIMIZE") or "-O3").split(), *kernels.FLAGS]
+SOURCES = (".pyx", ".pyi")  # of a compiled module: its code, and its types
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -58,7 +62,11 @@ class BuildNative(build_ext):
     """The library of kernels first, then the modules, linked with it."""
 
     def build_extensions(self) -> None:
-        """Compile everything at once, then link."""
+        """Compile everything at once, then link. Raises CompileError where there is no compiler, or it fails."""
+        compiler = self.compiler.compiler_so
+        if not kernels.asked(compiler, "-dumpmachine"):
+            raise CompileError(f"compiler: found no answer of {compiler[0]!r}, expected gcc or clang (CC says which)")
+        make_c([extension.name for extension in self.extensions])
         key = [
             *self.compiler.compiler_so,
             *FLAGS,
@@ -69,7 +77,7 @@ class BuildNative(build_ext):
         self.objects = Path("build/native", hashlib.sha256(" ".join(key).encode()).hexdigest()[:16])
         self.objects.mkdir(parents=True, exist_ok=True)
         jobs = list(kernels.sources(kernels.machine_of(self.compiler.compiler_so), Path("fpstore/native")).items())
-        modules = [(Path(extension.sources[0]), []) for extension in self.extensions]
+        modules = [(source_of(extension.name, ".c"), []) for extension in self.extensions]
         with ThreadPoolExecutor(CORES) as pool:
             made = list(pool.map(lambda job: self.compiled(*job), jobs + modules))
             library = self.archived(made[: len(jobs)])
@@ -108,12 +116,39 @@ class BuildNative(build_ext):
             notes.write_text(parts)
 
 
+def source_of(name: str, suffix: str) -> Path:
+    """The file of a module: what Cython reads (.pyx), what it writes (.c), or what a type checker reads (.pyi)."""
+    return Path(name.replace(".", "/") + suffix)
+
+
+def compiled_modules() -> list[str]:
+    """The names of the compiled modules: each has a source and a stub. Exits with what is missing where one has not."""
+    found = {suffix: {path.with_suffix("") for path in Path("fpstore").rglob(f"_[!_]*{suffix}")} for suffix in SOURCES}
+    sources, stubs = found.values()
+    if not sources or sources != stubs:
+        missing = [f"{path}.pyx" for path in stubs - sources] + [f"{path}.pyi" for path in sources - stubs]
+        sys.exit(f"setup.py: the sources are not whole: found no {', '.join(sorted(missing)) or 'fpstore/*.pyx'}")
+    return [".".join(path.parts) for path in sorted(sources)]
+
+
+def make_c(names: list[str]) -> None:
+    """Have Cython write the C of these modules, where their sources are newer."""
+    # Not sooner: what only collects the sources (an sdist) does without Cython.
+    from Cython.Build import cythonize
+
+    modules = [Extension(name, [str(source_of(name, ".pyx"))]) for name in names]
+    cythonize(modules, compiler_directives=DIRECTIVES, nthreads=CORES)
+
+
 def main() -> None:
     """Run setuptools."""
-    names = [".".join(path.with_suffix("").parts) for path in sorted(Path("fpstore").rglob("*.pyx"))]
-    modules = [Extension(name, [name.replace(".", "/") + ".pyx"]) for name in names]
+    try:
+        runpy.run_path("fpstore/platforms.py")["expect_supported"]()
+    except ImportError as error:
+        sys.exit(f"setup.py: {error}")
+    names = compiled_modules()
     setup(
-        ext_modules=cythonize(modules, compiler_directives=DIRECTIVES, nthreads=CORES),
+        ext_modules=[Extension(name, [str(source_of(name, ".pyx"))]) for name in names],
         cmdclass={"build_ext": BuildNative},
     )
 

@@ -6,6 +6,8 @@ Names are imported when they are first used, so that `fpstore --help` does not w
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fpstore.platforms import expect_supported
+
 if TYPE_CHECKING:
     from fpstore.errors import (
         CorruptStore,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from fpstore.query.pairs import Pairs
     from fpstore.recovery import Recovered, recover
     from fpstore.store import Store
+
+expect_supported()
 
 __version__ = "0.1.0"
 

@@ -72,8 +72,14 @@ def blocks(page: str) -> list[Block]:
 
 def code_blocks(page: str, section: str) -> list[str]:
     """The code of a section of a page."""
-    after = (ROOT / page).read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^```\w*\n(.*?)^```$", after, re.S | re.M)
+    return [code for where, code in all_code(page) if where == section]
+
+
+def all_code(page: str) -> list[tuple[str, str]]:
+    """Every block of code of a page, with the section that it is in."""
+    sections = re.split(r"^## (.*)\n", "## \n" + (ROOT / page).read_text(), flags=re.M)[1:]
+    found = zip(sections[::2], sections[1::2], strict=True)
+    return [(name, code) for name, text in found for code in re.findall(r"^```\w*\n(.*?)^```$", text, re.S | re.M)]
 
 
 def _names(comment: str, where: str) -> list[str]:

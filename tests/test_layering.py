@@ -12,6 +12,7 @@ PACKAGE = ROOT / "fpstore"
 # Each may import those before it; what a fingerprint meets comes in the order in which it meets it. A folder is one
 # place, and has an order of its own below.
 CORE = (
+    "platforms",
     "errors",
     "types",
     "arrays",
@@ -90,7 +91,7 @@ WINGS = {
     "inputs": {"errors", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
-    "jobs": {"", "disk", "errors", "types", "query", "notes", "text", "inputs"},
+    "jobs": {"", "disk", "errors", "threads", "types", "query", "notes", "text", "inputs"},
     "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs"},
 }
 

@@ -6,17 +6,35 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import zstandard
-from pages import code_blocks
+from pages import ROOT, all_code, code_blocks
 from test_inputs_warc import page
 
 import fpstore
 from fpstore.text import fingerprint
 
 KNOWN = 0x9F3A5C0012AB44DE
+COMMANDS, PYTHON = "From the command line", "From Python"
+# Each block of code, and the test that runs it: every line, but for those of NOT_RUN.
+RUN = {
+    ("In one minute", 0): "test_the_first_minute_goes_as_it_is_told",
+    (COMMANDS, 0): "test_the_commands_for_fingerprints_do_what_they_say",
+    (COMMANDS, 1): "test_the_commands_for_texts_do_what_they_say",
+    (COMMANDS, 2): "test_the_commands_for_corpora_do_what_they_say",
+    (COMMANDS, 3): "test_tab_completes_a_subcommand",
+    (PYTHON, 0): "test_the_examples_in_python_do_what_they_say",
+    (PYTHON, 1): "test_the_examples_in_python_do_what_they_say",
+    (PYTHON, 2): "test_the_examples_in_python_do_what_they_say",
+}
+NOT_RUN = {
+    'make install && export PATH="$PWD/.venv/bin:$PATH" && cd "$(mktemp -d)"': (
+        "it makes what the tests run in, as each target of make in .ci/run does"
+    )
+}
 TEXT = " ".join(f"word{i}" for i in range(200))
 
 
@@ -53,9 +71,78 @@ def run(folder: Path, lines: list[str]) -> None:
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
-def lines_of(number: int) -> list[str]:
-    """The commands of one of the blocks under "From the command line"."""
-    return [line for line in code_blocks("README.md", "From the command line")[number].splitlines() if line.strip()]
+def lines_of(number: int, section: str = COMMANDS) -> list[str]:
+    """The commands of one of the blocks of a section, without those of NOT_RUN."""
+    lines = code_blocks("README.md", section)[number].splitlines()
+    return [line for line in lines if line.strip() and line not in NOT_RUN]
+
+
+def ids_in(folder: Path, store: str) -> set[str]:
+    """The ids of all that is in a store; fails where one is there twice."""
+    run(folder, [f"fpstore export {store} rows.csv --force"])
+    ids = [line.split(",")[-1] for line in (folder / "rows.csv").read_text().splitlines()[1:]]
+    assert len(ids) == len({*ids})
+    return {*ids}
+
+
+def test_every_block_of_code_is_run() -> None:
+    blocks = all_code("README.md")
+    places = [(section, [before for before, _ in blocks[:at]].count(section)) for at, (section, _) in enumerate(blocks)]
+    assert places == list(RUN)
+    assert all(callable(globals()[test]) for test in RUN.values())
+    lines = {line for _, code in blocks for line in code.splitlines()}
+    assert set(NOT_RUN) <= lines
+
+
+@pytest.mark.slow
+def test_each_command_of_the_table_does_what_was_wanted(folder: Path) -> None:
+    table = (ROOT / "README.md").read_text().partition("| I have |")[2].partition("\n\n")[0]
+    commands = [line.split("|")[-2].strip() for line in table.splitlines()[2:]]
+    assert commands.pop() == "[From Python](#from-python)"
+    assert all(command.startswith("`fpstore ") for command in commands)
+    run(folder, [command.strip("`") for command in commands])
+    kept = {json.loads(line)["id"] for line in (folder / "kept.jsonl").read_text().splitlines()}
+    clusters = [line.split("\t") for line in (folder / "clusters.tsv").read_text().splitlines()]
+    pairs = (folder / "pairs.tsv").read_text().splitlines()
+    assert len(clusters) == 30
+    assert len(kept) == len((folder / "new-kept.jsonl").read_text().splitlines()) == len({row[0] for row in clusters})
+    assert len(pairs) >= 30 - len(kept)
+    with fpstore.open(folder / "docs.fpstore") as store:
+        assert store.contains_near(fingerprint(TEXT))
+    with fpstore.open(folder / "backup.fpstore") as store:
+        assert store.contains_near(KNOWN)
+
+
+@pytest.mark.slow
+def test_the_first_minute_goes_as_it_is_told(folder: Path) -> None:
+    run(folder, lines_of(0, "In one minute"))
+    texts = sorted(path.name for path in (folder / "texts").iterdir())
+    kept = [json.loads(line)["name"] for line in (folder / "kept.jsonl").read_text().splitlines()]
+    dropped = [line.split("\t") for line in (folder / "dropped.tsv").read_text().splitlines()]
+    assert sorted(name.rpartition("/")[2] for name in [*kept, *(row[0] for row in dropped)]) == texts
+    assert {row[1] for row in dropped} <= {*kept}
+    assert len(ids_in(folder, "texts.fpstore")) == len(texts)  # the addition added nothing
+    with fpstore.open(folder / "texts.fpstore") as store:
+        assert store.contains_near(fingerprint((folder / "texts" / "cp037.py").read_text()))
+
+
+@pytest.mark.slow
+def test_tab_completes_a_subcommand(folder: Path) -> None:
+    asked = 'COMP_WORDS=(fpstore ver); COMP_CWORD=1; _fpstore_completion fpstore; test "${COMPREPLY[*]}" = verify'
+    run(folder, ["\n".join([*lines_of(3), asked])])
+
+
+@pytest.mark.slow
+def test_the_examples_in_python_do_what_they_say(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    run(folder, ["fpstore build docs.fpstore documents/ --format text"])
+    names: dict[str, Any] = {"ids": np.arange(20_001, dtype=np.uint64)}
+    for code in code_blocks("README.md", PYTHON):
+        exec(compile(code, "README.md", "exec"), names)
+    assert len(names["matches"]) >= 10_000
+    assert not names["found"].stored.any()
+    assert ids_in(folder, "web.fpstore") == {*map(str, range(20_001))}
+    assert ids_in(folder, "backup.fpstore") == ids_in(folder, "web.fpstore") - {"17", "18"}
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
 """The demo: near-duplicate files in Python's own standard library, found through the command line.
 
 Fingerprints every .py file of the library, and copies of a few with one word changed, so that near-duplicates surely
-exist; builds a store, probes it with every file, compares with brute force, and prints the report. Works in a
-scratch folder that is gone afterwards.
+exist; builds a store, probes it with every file, compares with brute force, and checks the store. Then it keeps one of
+each group, and adds to the store only what is new. Works in a scratch folder that is gone afterwards; says at its end
+how to go on. Everything is under 60 lines.
 """
 
+import os
 import re
 import shlex
 import shutil
@@ -20,9 +22,13 @@ import numpy as np
 
 DISTANCE = 3
 EDITED_COPIES = 5
-SHOWN_PAIRS = 40
+SHOWN_PAIRS = 7
+SHOWN_OF_REPORT = ("part ", "total ", "without ids")
+SHOWN_DROPPED = 3
+SHOWN_KNOWN = 3
 NO_WORDS = 0  # the fingerprint of a file without words
 NOT_THE_LIBRARY = {"site-packages", "dist-packages", "__pycache__"}
+LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 Pair = tuple[str, str]
 
@@ -32,37 +38,44 @@ def main() -> int:
     started = perf_counter()
     with TemporaryDirectory(prefix="fpstore-demo-") as folder:
         scratch = Path(folder)
-        files, store = scratch / "files", scratch / "library.fpstore"
-        count = copy_library(Path(sysconfig.get_path("stdlib")), files / "library")
-        edited = edit_copies(files / "library", files / "edited")
+        files = scratch / "files"
+        count = copy_library(LIBRARY, files / "library")
+        edited = edit_copies(files / "library", files / "edited", 1 / 2)
         say(
             f"{count} files of Python {sys.version.split()[0]}'s library, and {len(edited)} copies with a word changed:"
         )
-        for name, (before, after) in edited.items():
-            print(f"  {name}: {before!r} became {after!r}")
+        print("  " + ", ".join(f"{name} ({before!r})" for name, (before, _) in edited.items()))
 
         say("Build a store from the files; the recipe turns texts into fingerprints.")
-        fpstore("build", store, files, "--format", "text")
+        fpstore(scratch, "build", "library.fpstore", "files", "--format", "text")
         say("The same fingerprints with their names; the row number is the id in the store.")
-        listing = fpstore("fingerprint", files)
-        names, fingerprints = read_listing(listing, files)
+        names, fingerprints = read_listing(fpstore(scratch, "fingerprint", "files"))
 
         say(f"Probe the store with every file: who is within distance {DISTANCE} of whom?")
-        queries = scratch / "queries.hex"
-        queries.write_text("".join(f"{fingerprint:016x}\n" for fingerprint in sorted(set(fingerprints))))
-        answer = fpstore("probe", store, "--input", queries)
-        pairs = read_pairs(answer, names, fingerprints)
+        queries = "".join(f"{fingerprint:016x}\n" for fingerprint in sorted(set(fingerprints)))
+        (scratch / "queries.hex").write_text(queries)
+        pairs = read_pairs(fpstore(scratch, "probe", "library.fpstore", "--input", "queries.hex"), names, fingerprints)
         show_pairs(pairs, names, fingerprints)
-
-        say("Brute force over all pairs, to compare:")
         expected = brute_force_pairs(names, fingerprints)
         agrees = pairs == expected
-        print(f"  {len(expected)} pairs, {'the same' if agrees else 'NOT the same'} as the store found")
+        print(f"  Brute force over all pairs: {len(expected)}, {'the same' if agrees else 'NOT the same'}")
 
         say("Check every byte of the store, and see where they go.")
-        print(fpstore("verify", store), end="")
-        print(fpstore("report", store), end="")
+        print("  " + fpstore(scratch, "verify", "library.fpstore"), end="")
+        report = fpstore(scratch, "report", "library.fpstore").splitlines()
+        print("".join(f"  {line}\n" for line in report if line.startswith(SHOWN_OF_REPORT)), end="")
+
+        say("Keep one file of each group; for the others: which one is kept for it, and the distance.")
+        fpstore(scratch, "dedup", "files", "--format", "text", "-o", "kept.jsonl", "--dropped", "dropped.tsv")
+        show((scratch / "dropped.tsv").read_text(), SHOWN_DROPPED)
+
+        say("The same modules with another word changed, and this script: add what is new, and print the others.")
+        edit_copies(files / "library", scratch / "more", 1 / 3)
+        shutil.copyfile(__file__, scratch / "more" / "demo.py")
+        added = ("--format", "text", "--first-id", len(names), "--if-new")
+        show(fpstore(scratch, "add", "library.fpstore", "more", *added), SHOWN_KNOWN)
     print(f"\nDone in {perf_counter() - started:.1f} s; the scratch folder is gone.")
+    show_how_to_go_on()
     return 0 if agrees else 1
 
 
@@ -71,13 +84,32 @@ def say(text: str) -> None:
     print(f"\n{text}", flush=True)
 
 
-def fpstore(*arguments: object) -> str:
-    """Run the command line, showing the command, and return what it prints."""
+def show(text: str, count: int) -> None:
+    """The first lines of what a command gave."""
+    lines = [line for line in text.splitlines() if line]
+    print("\n".join(f"  {line}" for line in lines[:count]))
+    if len(lines) > count:
+        print(f"  ... and {len(lines) - count} lines more")
+
+
+def show_how_to_go_on() -> None:
+    """Three commands to copy, which run as they stand, from where the demo was started."""
+    command = Path(sysconfig.get_path("scripts"), "fpstore")
+    here = shlex.quote(os.path.relpath(command) if command.is_relative_to(Path.cwd()) else str(command))
+    texts = shlex.quote(str(LIBRARY / "email"))
+    print("To go on, with files of your own in the place of Python's (README.md has the rest):")
+    print(f"  {here} dedup {texts}/*.py --format text -o kept.jsonl --dropped dropped.tsv")
+    print(f"  {here} build texts.fpstore {texts}/*.py --format text")
+    print(f'  {here} probe texts.fpstore --text "$(cat {texts}/message.py)"')
+
+
+def fpstore(folder: Path, *arguments: object) -> str:
+    """Run the command line in a folder, showing the command, and return what it prints."""
     typed = ["fpstore", *map(str, arguments)]
     print(f"$ {shlex.join(typed)}", flush=True)
     command = [sys.executable, "-m", *typed]
     return subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, encoding="utf-8", errors="surrogateescape"
+        command, check=True, cwd=folder, stdout=subprocess.PIPE, encoding="utf-8", errors="surrogateescape"
     ).stdout
 
 
@@ -94,27 +126,27 @@ def copy_library(library: Path, target: Path) -> int:
     return count
 
 
-def edit_copies(library: Path, target: Path) -> dict[str, Pair]:
-    """Copy the largest modules with the word in the middle changed; their names and the change."""
+def edit_copies(library: Path, target: Path, place: float) -> dict[str, Pair]:
+    """Copy the largest modules with one word changed, so far from the first to the last; their names and the change."""
     largest = sorted(library.glob("*.py"), key=lambda path: (-path.stat().st_size, path.name))[:EDITED_COPIES]
     target.mkdir()
     changes = {}
     for path in largest:
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
         words = list(re.finditer(r"\w+", text))
-        word = words[len(words) // 2]
+        word = words[int(len(words) * place)]
         copy = text[: word.start()] + "changed" + text[word.end() :]
         (target / path.name).write_text(copy, encoding="utf-8", errors="surrogateescape")
         changes[path.name] = (word[0], "changed")
     return changes
 
 
-def read_listing(listing: str, folder: Path) -> tuple[list[str], list[int]]:
-    """The names (below folder) and the fingerprints that `fpstore fingerprint` printed."""
+def read_listing(listing: str) -> tuple[list[str], list[int]]:
+    """The names (below files) and the fingerprints that `fpstore fingerprint` printed."""
     names, fingerprints = [], []
     for line in listing.splitlines():
         fingerprint, _, name = line.partition("\t")
-        names.append(str(Path(name).relative_to(folder)))
+        names.append(str(Path(name).relative_to("files")))
         fingerprints.append(int(fingerprint, 16))
     print(f"  {len(names)} fingerprints, {len(set(fingerprints))} distinct")
     return names, fingerprints
@@ -136,18 +168,20 @@ def read_pairs(answer: str, names: list[str], fingerprints: list[int]) -> dict[P
 
 
 def show_pairs(pairs: dict[Pair, int], names: list[str], fingerprints: list[int]) -> None:
-    """Print the pairs, nearest first; of files with the same fingerprint only the first two."""
+    """Print the pairs, edited copies first, then the nearest; of files with one fingerprint only the first two."""
     copies: dict[int, list[str]] = defaultdict(list)
     for name, fingerprint in sorted(zip(names, fingerprints, strict=True)):
         copies[fingerprint].append(name)
     copy_number = {name: number for same in copies.values() for number, name in enumerate(same)}
     wordless = set(copies[NO_WORDS])
-    told = sorted(
+    told = [
         (distance, (first, second))
         for (first, second), distance in pairs.items()
         if first not in wordless and copy_number[first] + copy_number[second] == (0 if distance else 1)
-    )
+    ]
     print(f"  {len(pairs)} pairs. Without the {len(wordless)} files that have no words, and without further copies:")
+    # The copies that were edited first: those are the near-duplicates that everybody can see.
+    told.sort(key=lambda pair: (not pair[1][0].startswith("edited/"), pair))
     for distance, (first, second) in told[:SHOWN_PAIRS]:
         print(f"  {distance}  {first}  {second}")
     if len(told) > SHOWN_PAIRS:

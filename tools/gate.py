@@ -111,7 +111,8 @@ def make_source() -> None:
             shutil.copytree(ROOT / part, source / part, ignore=LEFT_OUT)
         else:
             shutil.copy2(ROOT / part, source / part)
-    subprocess.run([sys.executable, "setup.py", "--quiet", "--version"], cwd=source, check=True, stdout=subprocess.PIPE)
+    make_c = "import setup; setup.make_c(setup.compiled_modules())"
+    subprocess.run([sys.executable, "-c", make_c], cwd=source, check=True, stdout=subprocess.PIPE)
 
 
 def passes(build: Build, *, reduced: bool) -> bool:

@@ -26,7 +26,10 @@ def arm64_feature() -> str:
 def asked(compiler: list[str], question: str) -> str:
     """What a compiler, given as a command with or without flags, says of itself; "" where it does not know."""
     command = [*takewhile(lambda word: not word.startswith("-"), compiler), question]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:  # there is no such program
+        return ""
 
 
 def machine_of(compiler: list[str]) -> str:

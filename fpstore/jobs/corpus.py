@@ -16,6 +16,7 @@ from fpstore.inputs import Documents, documents
 from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
 from fpstore.text.short import Lengths
+from fpstore.threads import thread_count
 from fpstore.types import Keys
 
 # A batch is full with this many documents, or this many bytes of text. It is what is held, and what an interruption
@@ -85,7 +86,7 @@ class Corpus:
             "skip_bad": sources.skip_bad,
         }
         self._recipe = recipe
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = thread_count(threads or None)
         self._lengths = Lengths(recipe, max_distance)
         with closing(self._documents(self.sources)) as found:
             self.total_bytes = found.total_bytes
