@@ -62,7 +62,7 @@ def test_dedup_warns_of_short_texts_and_counts_bad_lines(command: Command, tmp_p
     outcome = command("dedup", source, "-o", tmp_path / "kept", "--skip-bad")
     assert outcome.status == 0
     said = outcome.err.splitlines()
-    assert said[0] == "fpstore: bad lines and rows skipped: 1"
+    assert said[0] == "fpstore: passed over: 1 bad line"
     assert said[1].startswith("fpstore: warning: 1 of 1 texts have fewer than ")
     assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0")
 

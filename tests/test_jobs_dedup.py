@@ -57,7 +57,7 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
     verdicts = first_come(range(len(documents)), fingerprints(documents), k)
     expect_results(folder, source, verdicts)
     assert (found.documents, found.results) == (len(documents), verdicts.count(None))
-    assert (found.bad, found.refused) == (0, 0)
+    assert (found.skipped, found.refused) == ({}, 0)
     assert sorted(path.name for path in folder.iterdir()) == [".kept.done", "dropped", "in.jsonl", "kept"]
 
 
@@ -199,7 +199,7 @@ def test_bad_lines_are_counted(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{\n{"text": 1}\n{"text": "b b"}\n')
     for keep in ("first", "longest"):
         found = dedup(Sources([tmp_path / "in.jsonl"], skip_bad=True), tmp_path / keep, keep=keep)
-        assert (found.documents, found.bad) == (2, 2)
+        assert (found.documents, found.skipped) == (2, {"bad line": 2})
 
 
 def test_a_bad_line_ends_a_job_that_leaves_nothing(tmp_path: Path) -> None:

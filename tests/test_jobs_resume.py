@@ -53,8 +53,8 @@ def source(tmp_path: Path) -> Path:
     return write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
 
 
-def without_run(summary: Any) -> tuple[int, ...]:
-    return summary.documents, summary.results, summary.bad, summary.refused
+def without_run(summary: Any) -> tuple[Any, ...]:
+    return summary.documents, summary.results, summary.skipped, summary.refused
 
 
 @pytest.mark.slow
@@ -156,9 +156,9 @@ def test_bad_lines_of_all_inputs_are_counted_also_after_an_interruption(
         path.write_text("no JSON\n" * bad + path.read_text())
         sources.append(path)
     given = Sources(sources, skip_bad=True)
-    assert dedup(given, tmp_path / "whole").bad == 3
+    assert dedup(given, tmp_path / "whole").skipped == {"bad line": 3}
     interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out"), 2)
-    assert dedup(given, tmp_path / "out").bad == 3
+    assert dedup(given, tmp_path / "out").skipped == {"bad line": 3}
 
 
 def test_refused_matches_are_counted_also_after_an_interruption(

@@ -144,7 +144,7 @@ def command(
                 seed=seed,
                 mode=mode,
             ).close()
-    tell_skipped(reader.skipped)
+    tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
 
 

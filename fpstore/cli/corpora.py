@@ -60,7 +60,7 @@ def output_file(output: str | None) -> Iterator[Path]:
 
 def tell(what: str, summary: "Summary", results: str) -> None:
     """Say on standard error what a job has done; results: what became of its documents."""
-    tell_skipped(summary.bad)
+    tell_skipped(summary.skipped, summary.notes)
     if summary.warning is not None:
         say(f"fpstore: warning: {summary.warning}")
     rate = f" ({summary.rate / 1e6:.1f} MB/s)" if summary.run_bytes else ""

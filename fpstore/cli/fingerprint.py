@@ -79,7 +79,7 @@ def command(
             sys.stdout.write("".join(map("{:016x}\t{}\n".format, fingerprints.tolist(), map(field, names))))
             if bar is not None:
                 bar("reading (bytes)", bytes_read, named_texts.total_bytes)
-    tell_skipped(named_texts.skipped)
+    tell_skipped(named_texts.skipped, named_texts.notes)
     tell_short(lengths)
 
 

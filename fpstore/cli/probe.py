@@ -108,7 +108,7 @@ def command(
         with closing(reader), _counted(reader) as batches:
             for queries in batches:
                 _print_matches(opened, queries, k, as_json)
-        tell_skipped(reader.skipped)
+        tell_skipped(reader.skipped, reader.notes)
         tell_short(reader.lengths)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fpstore.inputs.cells import Column, FingerprintColumn, parse_ids
-from fpstore.inputs.errors import BadInput, Faults, shown
+from fpstore.inputs.errors import BadInput, Faults, cut, shown
 from fpstore.text import Recipe
+from fpstore.text.cleaning import characters
 
 # A group of records is full at this size, so that long texts do not fill the memory.
 GROUP_BYTES = 4 << 20
@@ -23,6 +24,14 @@ class Batch:
 
     fingerprints: npt.NDArray[np.uint64]
     ids: npt.NDArray[np.uint64] | None
+
+
+@dataclass(slots=True)
+class Seen:
+    """How much was read so far: files and streams, and rows in them, bad ones included."""
+
+    files: int = 0
+    rows: int = 0
 
 
 class Page(NamedTuple):
@@ -43,6 +52,7 @@ class Request:
     rows: int
     faults: Faults
     on_bytes: Callable[[int], object] | None
+    seen: Seen = field(default_factory=Seen)
     html: bool = False
     threads: int = 1
     on_lengths: Callable[[npt.NDArray[np.uint32]], object] | None = None
@@ -92,12 +102,17 @@ class Records:
     def where(self, index: int) -> str:
         """Where one of the records stands, for messages."""
         place = self.places[index]
-        return f"{self.source}, {self.unit} {place}" if self.unit else str(place)
+        return f"{self.source}, {self.unit} {cut(place)}" if self.unit else str(place)
 
     def name(self, index: int) -> str:
         """The name that one of the records has in a list of documents."""
         place = self.places[index]
         return f"{self.source}:{place}" if self.unit else str(place)
+
+    @property
+    def bad(self) -> str:
+        """What one of the records is counted as where it is passed over."""
+        return f"bad {self.unit or 'file'}"
 
     def texts(self, request: Request) -> tuple[list[str], list[int]]:
         """The texts among the values, those of HTML by the recipe, and their indexes; faults hear of the rest."""
@@ -109,13 +124,23 @@ class Records:
             elif isinstance(value, str | Page):
                 page = value if isinstance(value, Page) else Page(value, None)
                 try:
-                    texts.append(request.recipe.text_of(*page))
+                    texts.append(request.recipe.text_of(characters_of(page, request.faults)))
                     kept.append(index)
                 except ValueError as error:
-                    request.faults.meet(BadInput(f"{self.where(index)}: {error}"))
+                    request.faults.meet(BadInput(f"{self.where(index)}: {error}", self.bad))
             else:
-                request.faults.refuse(self.where(index), shown(value), "a text")
+                request.faults.refuse(self.where(index), shown(value), "a text", self.bad)
         return texts, kept
+
+
+def characters_of(page: Page, faults: Faults) -> str:
+    """The characters of a page; faults hear of one that is read in spite of some damage. ValueError for no text."""
+    if isinstance(page.markup, str):
+        return page.markup
+    text, damaged = characters(page.markup, page.charset)
+    if damaged:
+        faults.notes["page with damaged characters"] += 1
+    return text
 
 
 class Group:
@@ -149,8 +174,8 @@ class Group:
 
     def refuse(self, place: int | str, found: str, expected: str) -> None:
         """A row that cannot be added; where faults are skipped it keeps its number."""
-        where = f"{self._source}, {self._unit} {place}"
-        self.meet(BadInput(f"{where}: found {found}, expected {expected}"))
+        where = f"{self._source}, {self._unit} {cut(place)}"
+        self.meet(BadInput(f"{where}: found {found}, expected {expected}", f"bad {self._unit}"))
 
     def meet(self, error: BadInput) -> None:
         """A row that cannot be added because of error."""
@@ -186,7 +211,7 @@ def piece_of_fingerprints(records: Records, request: Request, column: Fingerprin
     if not bad:
         return _piece(records, request, fingerprints, range(len(fingerprints)))
     for index, expected in bad.items():
-        request.faults.refuse(records.where(index), shown(_plain(records.values[index])), expected)
+        request.faults.refuse(records.where(index), shown(_plain(records.values[index])), expected, records.bad)
     kept = [index for index in range(len(fingerprints)) if index not in bad]
     return _piece(records, request, fingerprints[kept], kept)
 
@@ -206,7 +231,7 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
     for position, index in enumerate(kept):
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
-            request.faults.refuse(records.where(index), found, bad[index])
+            request.faults.refuse(records.where(index), found, bad[index], records.bad)
         else:
             good.append(position)
     ids = ids[np.asarray(kept, dtype=np.intp)]

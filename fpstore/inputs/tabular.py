@@ -6,12 +6,16 @@ the values mean, fingerprints or texts, is not known here.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from fpstore.inputs.compressed import MAX_LINE_BYTES, Lines, open_stream
+from fpstore.inputs.compressed import Lines, LongLine, open_stream
+from fpstore.inputs.decoding import EXPECTED_TEXT
+from fpstore.inputs.delimited import BadRow, rows_of
 from fpstore.inputs.errors import BadInput
 from fpstore.inputs.records import Group, Records, Request
 from fpstore.text import need
@@ -21,6 +25,7 @@ DEFAULT_COLUMN = "fingerprint"  # of a table that has it; else the first column
 # A cell of a first row that begins with a letter is a name, unless it holds only these.
 _FINGERPRINT_CHARACTERS = frozenset("0123456789abcdefABCDEF")
 _ID_CHARACTERS = frozenset("0123456789")
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
 _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
 
 
@@ -40,7 +45,7 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
     arrow = need("pyarrow", "arrow", "reading Parquet")
     size = os.path.getsize(path)
     try:
-        with parquet.ParquetFile(path) as file:
+        with _openable(path) as opened, parquet.ParquetFile(opened) as file:
             yield from _parquet_records(path, request, file, size, arrow.types)
     except arrow.ArrowException as error:
         raise BadInput(f"{path}: {_first_line(error)}") from error
@@ -52,38 +57,32 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
 
 
 def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -> Iterator[Records]:
-    # The limit is the whole process's, and is raised here but never lowered; the default is 128 KiB, less than many
-    # texts.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
-    with open_stream(path, request.on_bytes) as stream:
-        lines = Lines(stream)
-        decoded = (line.decode("utf-8", "replace") for line in lines)
-        table = csv.reader(decoded, delimiter=delimiter, quoting=quoting, strict=True)
+    with open_stream(path, request.on_bytes, is_text=True) as stream:
         group = Group(stream.name, "line", request)
         columns: tuple[int, int | None] | None = None
-        while True:
-            place, start = lines.number + 1, lines.bytes_read
-            try:
-                row = next(table)
-            except StopIteration:
-                break
-            except csv.Error as error:
-                group.refuse(place, f"a broken record ({error})", f"fields separated by {delimiter!r}")
+        for row in rows_of(Lines(stream), delimiter, quoting):
+            if isinstance(row, LongLine):
+                group.meet(row)
                 continue
-            if not row:
+            if isinstance(row, BadRow):
+                group.refuse(row.place, row.found, f"fields separated by {delimiter!r}")
                 continue
+            cells = row.cells
             if columns is None:
-                columns, is_header = _columns(row, f"{stream.name}, line {place}", request)
+                columns, is_header = _columns(cells, f"{stream.name}, line {row.place}", request)
                 if is_header:
                     continue
             value, ids = columns
             last = value if ids is None else max(value, ids)
-            if len(row) <= last:
-                group.refuse(place, f"{len(row)} columns", f"at least {last + 1}")
+            if len(cells) <= last:
+                group.refuse(row.place, f"{len(cells)} columns", f"at least {last + 1}")
                 continue
-            id_cell = None if ids is None else row[ids].strip()
-            cell = row[value] if request.text_column is not None else row[value].strip()
-            group.add(place, cell, id_cell, lines.bytes_read - start)
+            id_cell = None if ids is None else cells[ids].strip()
+            cell = cells[value] if request.text_column is not None else cells[value].strip()
+            if not cell.isascii() and _NOT_UTF8.search(cell):
+                group.refuse(row.place, "bytes that are no UTF-8", EXPECTED_TEXT)
+                continue
+            group.add(row.place, cell, id_cell, row.size)
             if group.is_full:
                 yield group.take()
         yield group.take()
@@ -122,6 +121,15 @@ def _index(wanted: str | int, names: list[str], where: str) -> int:
 def _is_name(cells: list[str], characters: frozenset[str]) -> bool:
     """Whether the cell, if there is one, begins like a name and holds none but the characters of a value."""
     return any((cell[:1].isalpha() or cell[:1] == "_") and not characters.issuperset(cell) for cell in cells)
+
+
+def _openable(path: str) -> Any:
+    """What Arrow opens: the path, or the file where the path is no UTF-8, which Arrow does not take."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return open(path, "rb")
+    return contextlib.nullcontext(path)
 
 
 def _parquet_records(path: str, request: Request, file: Any, size: int, types: Any) -> Iterator[Records]:

@@ -70,7 +70,8 @@ def cluster(
                     members.write(_members(fingerprints, found).tobytes())
                     members.sync()
                     tally.documents += len(found)
-                    tally.results, tally.bad = leaders.next_id, batch.bad
+                    tally.results = leaders.next_id
+                    tally.skipped, tally.notes = batch.skipped, batch.notes
                     job.commit({"tally": asdict(tally), "place": astuple(batch.end)})
                     if progress:
                         progress("clustering (bytes)", corpus.bytes_read, corpus.total_bytes)

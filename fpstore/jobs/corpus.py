@@ -3,9 +3,10 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from fpstore.disk import expect_outside_stores
 from fpstore.inputs import Documents, documents
+from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
 from fpstore.text.short import Lengths
@@ -23,23 +25,25 @@ from fpstore.types import Keys
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 16 << 20
 
-STANDARD_INPUT = "-"
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Between two documents: how many sources are done, how many documents of the next; bad: those in the former."""
+    """Between two documents: how many sources are done, how many documents of the next.
+
+    skipped: what was passed over in the former, how many by reason. notes: what was read in spite of some damage.
+    """
 
     source: int = 0
     document: int = 0
-    bad: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Documents that follow each other, as columns; lines: the JSON lines they were read from, or None.
 
-    end: the place behind them. bad: how many bad lines and rows there were so far, from the first source on.
+    end: the place behind them. skipped, notes: as in Place, from the first source on.
     """
 
     names: list[str]
@@ -47,7 +51,8 @@ class Batch:
     lines: list[bytes | None]
     text_bytes: int
     end: Place
-    bad: int
+    skipped: Mapping[str, int]
+    notes: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Corpus:
         """
         if not isinstance(sources, Sources):
             sources = Sources(sources)
-        self.sources = [os.fspath(path) for path in sources.paths]
+        self.sources = expand(sources.paths)
         self.bytes_read = self.text_bytes = 0
         self._options: dict[str, Any] = {
             "format": sources.format,
@@ -115,8 +120,8 @@ class Corpus:
 
     @property
     def files(self) -> list[str]:
-        """The sources that can be read again: all but standard input."""
-        return [source for source in self.sources if source != STANDARD_INPUT]
+        """The sources that can be read again: all but standard input and pipes."""
+        return [source for source in self.sources if not is_stream(source)]
 
     def look(self) -> list[list[Any]]:
         """What each source looks like from outside; changes with its content."""
@@ -130,25 +135,28 @@ class Corpus:
         names: list[str] = []
         texts: list[str] = []
         lines: list[bytes | None] = []
-        size, bad = 0, start.bad
+        size, skipped, notes = 0, Counter(start.skipped), Counter(start.notes)
         self.bytes_read = 0
         for number in range(start.source, len(self.sources)):
-            finished_bad = bad
+            before = dict(skipped), dict(notes)
             with closing(self._documents([self.sources[number]])) as found:
-                skipped = start.document if number == start.source else 0
+                first = start.document if number == start.source else 0
                 for index, (name, text, line) in enumerate(found.with_lines()):
-                    if index < skipped:
+                    if index < first:
                         continue
                     names.append(name)
                     texts.append(text)
                     lines.append(line)
                     size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                     if len(names) == BATCH_DOCUMENTS or size >= BATCH_BYTES:
-                        end = Place(number, index + 1, finished_bad)
-                        yield Batch(names, texts, lines, size, end, finished_bad + found.skipped)
+                        end = Place(number, index + 1, *before)
+                        so_far = dict(skipped + Counter(found.skipped)), dict(notes + Counter(found.notes))
+                        yield Batch(names, texts, lines, size, end, *so_far)
                         names, texts, lines, size = [], [], [], 0
-                bad = finished_bad + found.skipped
-        yield Batch(names, texts, lines, size, Place(len(self.sources), 0, bad), bad)
+                skipped += Counter(found.skipped)
+                notes += Counter(found.notes)
+        so_far = dict(skipped), dict(notes)
+        yield Batch(names, texts, lines, size, Place(len(self.sources), 0, *so_far), *so_far)
 
     def _count(self, count: int) -> None:
         self.bytes_read += count
@@ -198,18 +206,15 @@ def json_line(record: dict[str, Any]) -> bytes:
 
 
 def _look(source: str) -> tuple[Any, ...]:
-    if source == STANDARD_INPUT:
+    if is_stream(source):
         return (None,)
     if not os.path.isdir(source):
         status = os.stat(source)
         return status.st_size, status.st_mtime_ns
     digest = hashlib.blake2b(digest_size=16)
     count = 0
-    for parent, children, files in os.walk(source):
-        children.sort()
-        for name in sorted(files):
-            path = os.path.join(parent, name)
-            status = os.lstat(path)
-            count += 1
-            digest.update(os.fsencode(path) + f"\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    for path in walk(source):
+        status = os.lstat(path)
+        count += 1
+        digest.update(os.fsencode(path) + f"\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
     return count, digest.hexdigest()

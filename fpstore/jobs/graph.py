@@ -172,7 +172,7 @@ def _collect(corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Sp
         keys.sync()
         names.sync()
         tally.documents += len(batch.names)
-        tally.bad = batch.bad
+        tally.skipped, tally.notes = batch.skipped, batch.notes
         job.commit({"tally": asdict(tally), "place": astuple(batch.end)})
         if progress:
             progress("reading (bytes)", corpus.bytes_read, corpus.total_bytes)

@@ -74,7 +74,7 @@ class FirstRun:
     def _batches(self, phase: str) -> Iterator[Batch]:
         for batch in self._corpus.batches(self._place):
             self._place = batch.end
-            self._tally.bad = batch.bad
+            self._tally.skipped, self._tally.notes = batch.skipped, batch.notes
             yield batch
             self._show(phase, self._corpus.bytes_read, self._corpus.total_bytes)
 

@@ -127,6 +127,49 @@ MUTANTS = (
         "an input that keeps the limit is refused",
         ("tests/test_inputs_compressed.py::test_a_line_as_long_as_the_limit_is_read",),
     ),
+    Mutant(
+        "a record of CSV that does not end takes all lines with it",
+        "fpstore/inputs/delimited.py",
+        "self._again.extendleft(reversed(self.held[1:]))",
+        "",
+        "a quotation mark that is missing costs the rest of the file",
+        ("tests/test_inputs_delimited.py::test_an_unclosed_quote_costs_its_line_only",),
+    ),
+    Mutant(
+        "a quotation mark pairs with one of any later record",
+        "fpstore/inputs/delimited.py",
+        "if len(feed.held) > 1 and width and len(cells) != width:",
+        "if False:",
+        "rows between two damaged lines are lost",
+        (
+            "tests/test_inputs_delimited.py::"
+            "test_a_quote_that_pairs_with_one_of_a_later_record_is_told_by_the_number_of_fields",
+        ),
+    ),
+    Mutant(
+        "a packed body may end anywhere",
+        "fpstore/inputs/bodies.py",
+        "if not stream.eof:",
+        "if False:",
+        "a page that was cut is a shorter page",
+        ("tests/test_inputs_warc.py::test_a_packed_body_that_is_cut_anywhere_is_an_error",),
+    ),
+    Mutant(
+        "a text may hold a NUL",
+        "fpstore/inputs/decoding.py",
+        "if nul >= 0:",
+        "if False:",
+        "UTF-16 without a mark is read as UTF-8",
+        ("tests/test_inputs_sources.py::test_what_is_no_text_is_refused_or_counted",),
+    ),
+    Mutant(
+        "a folder may have files of unknown suffixes",
+        "fpstore/inputs/sources.py",
+        "if unknown:",
+        "if False:",
+        "what is read of a folder is not what was asked for",
+        ("tests/test_inputs_sources.py::test_a_folder_that_cannot_be_meant_in_one_way_is_refused",),
+    ),
     # --- jobs ---
     Mutant(
         "what was written after the journal stays",
@@ -155,8 +198,8 @@ MUTANTS = (
     Mutant(
         "a place is a document too early",
         "fpstore/jobs/corpus.py",
-        "end = Place(number, index + 1, finished_bad)",
-        "end = Place(number, index, finished_bad)",
+        "end = Place(number, index + 1, *before)",
+        "end = Place(number, index, *before)",
         "a document comes twice after an interruption",
         ("tests/test_jobs_resume.py::test_finished_input_is_not_worked_on_again",),
     ),
@@ -476,8 +519,8 @@ MUTANTS = (
     Mutant(
         "bad lines of earlier inputs are forgotten",
         "fpstore/jobs/corpus.py",
-        "bad = finished_bad + found.skipped\n        yield",
-        "bad = found.skipped\n        yield",
+        "skipped += Counter(found.skipped)",
+        "skipped = Counter(found.skipped)",
         "a summary tells fewer bad lines than there are",
         ("tests/test_jobs_resume.py::test_bad_lines_of_all_inputs_are_counted_also_after_an_interruption",),
     ),
