@@ -342,6 +342,9 @@ def test_a_named_pipe_has_no_size_and_is_no_plain_file(tmp_path: Path) -> None:
     feeder.start()
     assert [text for _, text in found] == TEXTS
     feeder.join()
+    os.mkfifo(tmp_path / "b")
+    with pytest.raises(ValueError, match=r"/b: found no suffix to tell its format, expected one of npy, u64,"):
+        read([tmp_path / "b"])
     os.mkfifo(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="found a stream, expected a plain file for format parquet"):
         read([tmp_path / "a.parquet"])

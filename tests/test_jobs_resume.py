@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,69 @@ def test_refused_matches_are_counted_also_after_an_interruption(
     assert expected.refused >= 3
     interrupt(monkeypatch, lambda: work(tmp_path / "out"), 1)
     assert without_run(work(tmp_path / "out")) == without_run(expected)
+
+
+def shards(folder: Path) -> Path:
+    """A folder of documents in files of two formats, and a hidden one."""
+    (folder / "b").mkdir(parents=True)
+    write_jsonl(folder / "a.jsonl", DOCUMENTS[:3])
+    write_jsonl(folder / "b" / "c.jsonl", DOCUMENTS[3:])
+    (folder / "z.txt").write_text("the last of all documents, as a text of its own")
+    (folder / ".hidden").touch()
+    return folder
+
+
+def test_a_job_over_a_folder_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = shards(tmp_path / "in")
+    whole = dedup([folder], tmp_path / "whole")
+    assert whole.documents == len(DOCUMENTS) + 1
+    assert whole.skipped == {"hidden file": 1}
+    for after in (1, 2, 3):
+        out = tmp_path / f"out{after}"
+        interrupt(monkeypatch, lambda out=out: dedup([folder], out), after)  # type: ignore[misc]
+        assert without_run(dedup([folder], out)) == without_run(whole)
+        assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+    interrupt(monkeypatch, lambda: dedup([tmp_path / "in*"], tmp_path / "globbed"), 2)
+    assert without_run(dedup([tmp_path / "in*"], tmp_path / "globbed")) == without_run(whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "has_changed"),
+    [
+        (lambda folder: (folder / ".hidden2").write_text("x"), False),
+        (lambda folder: (folder / "_SUCCESS").touch(), False),
+        (lambda folder: (folder / "d.txt").write_text("x"), True),
+        (lambda folder: (folder / "z.txt").write_text("x"), True),
+        (lambda folder: (folder / "z.txt").unlink(), True),
+    ],
+)
+def test_a_folder_has_changed_when_what_is_read_of_it_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: Any, has_changed: bool
+) -> None:
+    folder = shards(tmp_path / "in")
+    interrupt(monkeypatch, lambda: dedup([folder], tmp_path / "out"), 2)
+    change(folder)
+    if has_changed:
+        with pytest.raises(JobError, match="in has changed"):
+            dedup([folder], tmp_path / "out")
+    else:
+        dedup([folder], tmp_path / "out")
+
+
+def test_a_pipe_is_not_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+
+    def work() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(pipe.write_bytes, source.read_bytes())
+            dedup([pipe], tmp_path / "out")
+
+    interrupt(monkeypatch, work, 2)
+    with pytest.raises(JobError, match="cannot be read again"):
+        dedup([pipe], tmp_path / "out")
+    with pytest.raises(ValueError, match="found keep longest, which reads the inputs twice; expected files"):
+        dedup([pipe], tmp_path / "other", keep="longest")
 
 
 @pytest.mark.slow

@@ -32,7 +32,8 @@ Examples:
   fpstore build web.fps fingerprints.npy
   fpstore build web.fps part-*.csv.gz --column simhash --ids doc_id
   zcat hashes.txt.gz | fpstore build web.fps - --format hex --plan size
-  fpstore build docs.fps documents/                   (texts, by the recipe web-en)
+  fpstore build docs.fps documents/ --format text     (a text each, by the recipe web-en)
+  fpstore build docs.fps crawl/ 'more/part-*.jsonl'    (every file by its own suffix)
   fpstore build web.fps crawl.warc.gz --recipe web-en
   fpstore build docs.fps crawl.jsonl.zst --text-column body --memory 8GiB
 """
@@ -90,7 +91,8 @@ def command(
 ) -> None:
     """Build STORE from every INPUT, one after the other.
 
-    An INPUT is a file, a directory of text files, or - for standard input; .gz and .zst are read as they are.
+    An INPUT is a file, a folder or a pattern, of which every file is read by its own suffix, or - for standard input;
+    .gz, .zst, .bz2 and .xz are read as they are.
     Texts become fingerprints by a recipe, which the store records; of fingerprints that come ready, --recipe says
     how they were made. An interrupted build leaves nothing behind.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   fpstore fingerprint draft.txt
-  fpstore fingerprint documents/ > fingerprints.tsv
+  fpstore fingerprint documents/ --format text > fingerprints.tsv
   fpstore fingerprint crawl.warc.gz --recipe web-en --threads 4
   fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fps - --format hex
 """

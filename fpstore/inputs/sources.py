@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES
+from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, display_name
 from fpstore.inputs.errors import Faults
 
 FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "json", "text", "html", "warc")
@@ -98,7 +98,7 @@ def expand(paths: Sequence[str | Path]) -> list[str]:
 
 def is_stream(path: str) -> bool:
     """Whether what is at path can be read only once: standard input, a pipe, a device."""
-    return path == STANDARD_INPUT or not (os.path.isfile(path) or os.path.isdir(path))
+    return path == STANDARD_INPUT or (os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)))
 
 
 def format_of(path: str | Path) -> str:
@@ -115,10 +115,10 @@ def format_of(path: str | Path) -> str:
 
 def format_of_name(path: str) -> str:
     """The format of a file by its suffix. Raises ValueError for one that no format has, and for standard input."""
-    if path == STANDARD_INPUT:
-        raise ValueError(f"standard input: found no suffix to tell its format, expected one of {_known()}")
     suffix = _suffix(path)
     format = _FORMAT_OF_SUFFIX.get(suffix)
+    if format is None and is_stream(path):
+        raise ValueError(f"{display_name(path)}: found no suffix to tell its format, expected one of {_known()}")
     if format is None:
         expected = f"{', '.join(_FORMAT_OF_SUFFIX)} or a format, one of {_known()}"
         raise ValueError(f"{path}: found suffix {suffix or 'none'}, expected {expected}")
