@@ -91,20 +91,27 @@ class Lines:
         return self
 
     def __next__(self) -> bytes:
+        if self._is_inside:
+            self._leave()
+        if self._first:
+            line, self._first = self._first, b""
+        else:
+            try:
+                line = self._stream.line(self.number + 1)
+            except LongLine:
+                self._is_inside = True
+                self.number += 1
+                raise
+            if not line:
+                raise StopIteration
+        self.number += 1
+        return line.removeprefix(codecs.BOM_UTF8) if self.number == 1 else line
+
+    def _leave(self) -> None:
+        """Pass what is left of a line that is too long."""
         while self._is_inside:
             rest = self._stream.reader.readline(_BUFFER_BYTES)
             self._is_inside = bool(rest) and not rest.endswith(b"\n")
-        line, self._first = self._first, b""
-        self.number += 1
-        try:
-            line = line or self._stream.line(self.number)
-        except LongLine:
-            self._is_inside = True
-            raise
-        if not line:
-            self.number -= 1
-            raise StopIteration
-        return line.removeprefix(codecs.BOM_UTF8) if self.number == 1 else line
 
 
 def display_name(path: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
-from fpstore.inputs.delimited import BadRow, rows_of
+from fpstore.inputs.delimited import rows_of
 from fpstore.inputs.errors import BadInput
 from fpstore.inputs.records import Group, Records, Request
 from fpstore.text import need
@@ -60,29 +60,28 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
     with open_stream(path, request.on_bytes, is_text=True) as stream:
         group = Group(stream.name, "line", request)
         columns: tuple[int, int | None] | None = None
-        for row in rows_of(Lines(stream), delimiter, quoting):
-            if isinstance(row, LongLine):
-                group.meet(row)
+        for place, cells, size in rows_of(Lines(stream), delimiter, quoting):
+            if isinstance(cells, LongLine):
+                group.meet(cells)
                 continue
-            if isinstance(row, BadRow):
-                group.refuse(row.place, row.found, f"fields separated by {delimiter!r}")
+            if isinstance(cells, str):
+                group.refuse(place, cells, f"fields separated by {delimiter!r}")
                 continue
-            cells = row.cells
             if columns is None:
-                columns, is_header = _columns(cells, f"{stream.name}, line {row.place}", request)
+                columns, is_header = _columns(cells, f"{stream.name}, line {place}", request)
                 if is_header:
                     continue
             value, ids = columns
             last = value if ids is None else max(value, ids)
             if len(cells) <= last:
-                group.refuse(row.place, f"{len(cells)} columns", f"at least {last + 1}")
+                group.refuse(place, f"{len(cells)} columns", f"at least {last + 1}")
                 continue
             id_cell = None if ids is None else cells[ids].strip()
             cell = cells[value] if request.text_column is not None else cells[value].strip()
             if not cell.isascii() and _NOT_UTF8.search(cell):
-                group.refuse(row.place, "bytes that are no UTF-8", EXPECTED_TEXT)
+                group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
                 continue
-            group.add(row.place, cell, id_cell, row.size)
+            group.add(place, cell, id_cell, size)
             if group.is_full:
                 yield group.take()
         yield group.take()
