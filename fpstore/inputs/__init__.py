@@ -3,7 +3,7 @@
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
 from fpstore.inputs.reader import DEFAULT_BATCH, FORMATS, Documents, Reader, documents, format_of, read
-from fpstore.inputs.records import Batch
+from fpstore.inputs.records import Batch, Layout, Row
 
 __all__ = [
     "DEFAULT_BATCH",
@@ -11,7 +11,9 @@ __all__ = [
     "BadInput",
     "Batch",
     "Documents",
+    "Layout",
     "Reader",
+    "Row",
     "documents",
     "format_of",
     "parse_fingerprint",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,17 @@ from fpstore.inputs.cells import FingerprintColumn
 from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, OnBytes, display_name
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
-from fpstore.inputs.records import Batch, Piece, Records, Request, piece_of_fingerprints, piece_of_texts
+from fpstore.inputs.records import (
+    DOCUMENTS,
+    Batch,
+    Layout,
+    Piece,
+    Records,
+    Request,
+    Row,
+    piece_of_fingerprints,
+    piece_of_texts,
+)
 from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
 from fpstore.inputs.text import read_html, read_jsonl, read_text
 from fpstore.inputs.warc import read_warc
@@ -45,6 +55,7 @@ _FORMAT_OF_SUFFIX = {f".{name}": name for name in FORMATS[1:] if name != "text"}
     ".wet": "warc",
 }
 _OF_TREES = ("text", "html")  # a directory of files can be one of these
+_TABLES = ("csv", "tsv", "parquet")
 _OF_DOCUMENTS = (*_OF_TREES, "warc")  # these hold nothing but texts
 
 
@@ -90,6 +101,7 @@ class Documents(Iterator[tuple[str, str]]):
     def __init__(self, sources: list[_Source], request: Request) -> None:
         self.total_bytes = _total_bytes(sources)
         self._faults = request.faults
+        self._sources, self._request = sources, request
         self._documents = _documents(sources, request)
 
     @property
@@ -101,9 +113,21 @@ class Documents(Iterator[tuple[str, str]]):
         name, text, _ = next(self._documents)
         return name, text
 
-    def with_lines(self) -> Iterator[tuple[str, str, bytes | None]]:
-        """The same with the JSON line that each document was read from, as it stands; None for other formats."""
+    def with_rows(self) -> Iterator[tuple[str, str, Row]]:
+        """The same with all that the source has of each document, if all_columns was asked for."""
         return self._documents
+
+    def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
+        """Of each source what messages call it, its format and its layout; None of tables that only reading tells.
+
+        Reads the beginning of each table.
+        """
+        request = replace(self._request, faults=Faults(True), on_bytes=None)
+        for source in self._sources:
+            layout: Layout | None = Layout("jsonl") if source.format == "jsonl" else DOCUMENTS
+            if source.format in _TABLES:
+                layout = None if source.path == STANDARD_INPUT else _layout_of(source, request)
+            yield display_name(source.path), source.format, layout
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
@@ -167,11 +191,13 @@ def documents(
     html: bool = False,
     recipe: Recipe | None = None,
     skip_bad: bool = False,
+    all_columns: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> Documents:
     """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
 
     A file's name is its path, that of a line or row is path:number, that of an archive's record path:number:URI.
+    all_columns: read all that tables have of a document, for Documents.with_rows.
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
@@ -183,6 +209,7 @@ def documents(
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
         html=html,
+        all_columns=all_columns,
     )
     resolved = _resolve(sources, format, request)
     for source in resolved:
@@ -284,12 +311,19 @@ def _total_bytes(sources: list[_Source]) -> int | None:
     return sum(os.path.getsize(source.path) for source in sources)
 
 
-def _documents(sources: list[_Source], request: Request) -> Generator[tuple[str, str, bytes | None]]:
+def _documents(sources: list[_Source], request: Request) -> Generator[tuple[str, str, Row]]:
     for source in sources:
         for records in _RECORD_READERS[source.format](source.path, request):
             texts, kept = records.texts(request)
             for text, index in zip(texts, kept, strict=True):
-                yield records.name(index), text, None if records.lines is None else records.lines[index]
+                yield records.name(index), text, records.row(index)
+
+
+def _layout_of(source: _Source, request: Request) -> Layout | None:
+    """That of a table; None of an empty one."""
+    for records in _RECORD_READERS[source.format](source.path, request):
+        return None if records.layout is DOCUMENTS else records.layout
+    return None
 
 
 def _pieces(source: _Source, request: Request) -> Iterator[Piece]:

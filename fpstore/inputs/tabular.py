@@ -13,7 +13,7 @@ from typing import Any
 
 from fpstore.inputs.compressed import MAX_LINE_BYTES, Lines, open_stream
 from fpstore.inputs.errors import BadInput
-from fpstore.inputs.records import Group, Records, Request
+from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text import need
 
 DEFAULT_COLUMN = "fingerprint"  # of a table that has it; else the first column
@@ -57,12 +57,14 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     with open_stream(path, request.on_bytes) as stream:
         lines = Lines(stream)
-        decoded = (line.decode("utf-8", "replace") for line in lines)
+        taken: list[bytes] = []  # the lines of the record that is read
+        decoded = (taken.append(line) or line.decode("utf-8", "replace") for line in lines)  # type: ignore[func-returns-value]
         table = csv.reader(decoded, delimiter=delimiter, quoting=quoting, strict=True)
         group = Group(stream.name, "line", request)
         columns: tuple[int, int | None] | None = None
         while True:
             place, start = lines.number + 1, lines.bytes_read
+            taken.clear()
             try:
                 row = next(table)
             except StopIteration:
@@ -74,6 +76,7 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
                 continue
             if columns is None:
                 columns, is_header = _columns(row, f"{stream.name}, line {place}", request)
+                group.layout = _layout(row, delimiter, b"".join(taken) if is_header else b"")
                 if is_header:
                     continue
             value, ids = columns
@@ -83,7 +86,8 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
                 continue
             id_cell = None if ids is None else row[ids].strip()
             cell = row[value] if request.text_column is not None else row[value].strip()
-            group.add(place, cell, id_cell, lines.bytes_read - start)
+            line = b"".join(taken) if request.all_columns else None
+            group.add(place, cell, id_cell, lines.bytes_read - start, line)
             if group.is_full:
                 yield group.take()
         yield group.take()
@@ -108,6 +112,12 @@ def _columns(first: list[str], where: str, request: Request) -> tuple[tuple[int,
         or (ids is not None and _is_name(names[ids : ids + 1], _ID_CHARACTERS))
     )
     return (value, ids), is_header
+
+
+def _layout(first: list[str], delimiter: str, header: bytes) -> Layout:
+    """That of a table with this first row; header: the line it was read from, b"" where it is no header."""
+    names = tuple(cell.strip() for cell in first) if header else tuple(map(str, range(len(first))))
+    return Layout("csv" if delimiter == "," else "tsv", names, header)
 
 
 def _index(wanted: str | int, names: list[str], where: str) -> int:
@@ -136,11 +146,17 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
         _check_type(path, ids, schema.field(ids).type, types, True)
     row, told = 0, 0
     names = [value] if ids is None else list(dict.fromkeys([value, ids]))
-    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=names):
+    layout = Layout("parquet", tuple(schema.names), schema=schema)
+    if file.metadata.num_rows == 0:
+        yield Records(path, "row", (), (), (), None, 0, layout=layout)
+    wanted_names = None if request.all_columns else names
+    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=wanted_names):
         end = row + batch.num_rows
         id_column = None if ids is None else _parquet_column(batch.column(ids), types)
         rows = range(row, end)
-        yield Records(path, "row", rows, rows, _parquet_column(batch.column(value), types), id_column, end)
+        values = _parquet_column(batch.column(value), types)
+        whole = batch if request.all_columns else None
+        yield Records(path, "row", rows, rows, values, id_column, end, arrow=whole, layout=layout)
         row = end
         if request.on_bytes is not None:
             # Arrow does not say which bytes it reads; the share of the rows stands for them.

@@ -14,11 +14,12 @@ from typing import Any, NoReturn
 
 from fpstore.inputs.compressed import Lines, display_name, open_stream
 from fpstore.inputs.errors import BadInput, shown
-from fpstore.inputs.records import Group, Page, Records, Request
+from fpstore.inputs.records import Group, Layout, Page, Records, Request
 
 DEFAULT_FIELD = "text"
 MAX_DOCUMENT_BYTES = 256 << 20
 _MISSING = object()
+_JSON_LINES = Layout("jsonl")
 
 
 def read_jsonl(path: str, request: Request) -> Iterator[Records]:
@@ -28,6 +29,7 @@ def read_jsonl(path: str, request: Request) -> Iterator[Records]:
     fields = [field] if request.ids_column is None else [field, request.ids_column]
     with open_stream(path, request.on_bytes) as stream:
         group = Group(stream.name, "line", request)
+        group.layout = _JSON_LINES
         for place, line in enumerate(Lines(stream), start=1):
             if not line.strip():
                 continue
