@@ -240,9 +240,9 @@ class _Digest:
             content = repr(self._values[data[1]]).encode("utf-8", "surrogatepass")
         else:
             content = text.encode("utf-8", "surrogatepass") if data is None else data
-        own = hashlib.blake2b(name.encode("utf-8", "surrogatepass") + b"\0", digest_size=_DIGEST_BYTES)
-        own.update(content)
-        found = own.digest()
+        found = hashlib.blake2b(
+            name.encode("utf-8", "surrogatepass") + b"\0" + content, digest_size=_DIGEST_BYTES
+        ).digest()
         self._digest.update(found)
         return found
 
