@@ -35,9 +35,9 @@ def test_json_is_read_in_each_of_its_forms(tmp_path: Path, written: str, codec: 
     batch = next(read([tmp_path / "a.json"], ids="id"))
     assert batch.ids is not None
     assert (batch.fingerprints.tolist(), batch.ids.tolist()) == (list(map(fingerprint, map(str, TEXTS))), [7, 8, 9])
-    lines = [line for _, _, line in documents([tmp_path / "a.json"]).with_lines()]
-    assert [json.loads(line or b"") for line in lines] == RECORDS
-    assert not any(b"\n" in (line or b"").rstrip() for line in lines)
+    lines = [row.data for _, _, row in documents([tmp_path / "a.json"]).with_rows()]
+    assert [json.loads(line) for line in lines if isinstance(line, bytes)] == RECORDS
+    assert not any(b"\n" in line.rstrip() for line in lines if isinstance(line, bytes))
 
 
 @pytest.mark.parametrize("indent", [None, 2])

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -343,3 +344,11 @@ def test_names_alone_cannot_be_confirmed(tmp_path: Path) -> None:
     dedup([source], tmp_path / "1", store=tmp_path / "s.fps")
     with pytest.raises(JobError, match="found 2 documents without their texts"):
         dedup([source], tmp_path / "2", store=tmp_path / "s.fps", confirm="jaccard>=0.8")
+
+
+def test_threads_are_the_processors_where_no_affinity_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
+    source = write_jsonl(tmp_path / "in.jsonl", ["a b c"])
+    assert dedup([source], tmp_path / "kept").documents == 1
+    with pytest.raises(ValueError, match="threads: found 0, expected a positive integer or None"):
+        dedup([source], tmp_path / "other", threads=0)

@@ -77,7 +77,7 @@ def command(
         summary = jobs.document_pairs(
             sources, path, k=distance, recipe=recipe, force=force, threads=threads, memory=memory, progress=bar
         )
-    tell(output or "fpstore", summary, f"pairs {summary.results}")
+    tell(output, summary, f"pairs {summary.results}")
 
 
 def _expect_only(context: click.Context, others: tuple[str, ...], of_texts: bool) -> None:

@@ -16,10 +16,10 @@ from fpstore.inputs.compressed import MAX_LINE_BYTES, Lines, LongLine
 MAX_RECORD_BYTES = MAX_LINE_BYTES
 
 
-# The number of the first line of a record, its cells, and how many bytes of input it took: a plain tuple, as there is
-# one for each line. Bytes that are no UTF-8 are halves of surrogate pairs, U+DC80 to U+DCFF. In place of the cells
-# stands what is wrong with a line that is none: what was found, or that it is too long.
-Row = tuple[int, list[str] | str | LongLine, int]
+# The number of the first line of a record, its cells, the lines themselves, and how many bytes of input they took: a
+# plain tuple, as there is one for each line. Bytes that are no UTF-8 are halves of surrogate pairs, U+DC80 to U+DCFF.
+# In place of the cells stands what is wrong with a line that is none: what was found, or that it is too long.
+Row = tuple[int, list[str] | str | LongLine, str, int]
 
 # The number of a line, its characters, its size in bytes.
 _Line = tuple[int, str, int]
@@ -41,23 +41,24 @@ def rows_of(lines: Lines, delimiter: str, quoting: Any) -> Iterator[Row]:
         table = csv.reader(feed.texts(), delimiter=delimiter, quoting=quoting, strict=True)
         try:
             for cells in table:
-                place, _, size = held[0]
+                place, text, size = held[0]
                 if len(held) > 1:
                     # A quotation mark that is missing can pair with one of a later record.
                     if width and len(cells) != width:
                         raise _EndlessError(f"{len(cells)} fields over {len(held)} lines, {width} in the first record")
                     size = sum(size for _, _, size in held)
+                    text = "".join(text for _, text, _ in held)
                 held.clear()
                 if cells:
                     width = width or len(cells)
-                    yield place, cells, size
+                    yield place, cells, text, size
             return
         except LongLine as error:
-            yield 0, error, 0
+            yield 0, error, "", 0
         except (csv.Error, _EndlessError) as error:
             place = held[0][0]
             feed.go_back()
-            yield place, f"a broken record ({error})", 0
+            yield place, f"a broken record ({error})", "", 0
 
 
 class _Feed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -13,7 +14,19 @@ from fpstore.inputs.cells import FingerprintColumn
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
-from fpstore.inputs.records import Batch, Piece, Records, Request, piece_of_fingerprints, piece_of_texts
+from fpstore.inputs.records import (
+    DOCUMENTS,
+    JSON_OBJECTS,
+    Batch,
+    Layout,
+    Piece,
+    Records,
+    Request,
+    Row,
+    Seen,
+    piece_of_fingerprints,
+    piece_of_texts,
+)
 from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream
 from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
 from fpstore.inputs.text import read_html, read_json, read_jsonl, read_text
@@ -38,6 +51,7 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
 }
 # A file is one document of these, so many are read together.
 _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] = {"text": read_text, "html": read_html}
+_TABLES = ("csv", "tsv", "parquet")
 _OF_DOCUMENTS = (*_FILE_READERS, "warc")  # these hold nothing but texts, and have no columns
 _OF_FIELDS = ("jsonl", "json")
 
@@ -79,15 +93,28 @@ class Documents(Iterator[tuple[str, str]]):
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
+        self._sources, self._request = sources, request
         self._documents = _documents(sources, request)
 
     def __next__(self) -> tuple[str, str]:
         name, text, _ = next(self._documents)
         return name, text
 
-    def with_lines(self) -> Iterator[tuple[str, str, bytes | None]]:
-        """The same with the JSON line that each document was read from, as it stands; None for other formats."""
+    def with_rows(self) -> Iterator[tuple[str, str, Row]]:
+        """The same with all that the source has of each document, if all_columns was asked for."""
         return self._documents
+
+    def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
+        """Of each source what messages call it, its format and its layout; None of tables that only reading tells.
+
+        Reads the beginning of each table.
+        """
+        request = replace(self._request, faults=Faults(True), on_bytes=None, seen=Seen())
+        for source in _sources(self._sources, request):
+            layout: Layout | None = JSON_OBJECTS if source.format in _OF_FIELDS else DOCUMENTS
+            if source.format in _TABLES:
+                layout = None if is_stream(source.path) else _layout_of(source, request)
+            yield display_name(source.path), source.format, layout
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
@@ -154,11 +181,13 @@ def documents(
     html: bool = False,
     recipe: Recipe | None = None,
     skip_bad: bool = False,
+    all_columns: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> Documents:
     """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
 
     A file's name is its path, that of a line or row is path:number, that of an archive's record path:number:URI.
+    all_columns: read all that tables have of a document, for Documents.with_rows.
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
@@ -170,6 +199,7 @@ def documents(
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
         html=html,
+        all_columns=all_columns,
     )
     resolved = _resolve(sources, format, request)
     for kind in _kinds(resolved):
@@ -273,15 +303,22 @@ def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Re
     return _RECORD_READERS[format](path, request)
 
 
-def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, bytes | None]]:
+def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, Row]]:
     base = 0
     for format, paths in _runs(inputs, request):
         for records in _records(format, paths, request):
             request.seen.rows = base + records.end
             texts, kept = records.texts(request)
             for text, index in zip(texts, kept, strict=True):
-                yield records.name(index), text, None if records.lines is None else records.lines[index]
+                yield records.name(index), text, records.row(index)
         base = request.seen.rows
+
+
+def _layout_of(source: Source, request: Request) -> Layout | None:
+    """That of a table; None of an empty one."""
+    for records in _records(source.format, [source.path], request):
+        return None if records.layout is DOCUMENTS else records.layout
+    return None
 
 
 def _pieces(format: str, paths: Iterable[str], request: Request) -> Iterator[Piece]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,32 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of what documents are read from.
+
+    format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `parquet`, or `documents` with name and text.
+    columns: their names in order; numbers where a table names none. header: the line with the names, b"" without one.
+    schema: that of Arrow, of `parquet`.
+    """
+
+    format: str
+    columns: tuple[str, ...] = ()
+    header: bytes = b""
+    schema: Any = None
+
+
+DOCUMENTS = Layout("documents", ("name", "text"))
+JSON_OBJECTS = Layout("jsonl")
+
+
+class Row(NamedTuple):
+    """All that an input has of a document. data: the lines it was read from, or a batch of Arrow and the row in it."""
+
+    layout: Layout
+    data: bytes | tuple[Any, int] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What the caller asked for, checked; the same for every source of a read."""
 
@@ -56,6 +82,7 @@ class Request:
     html: bool = False
     threads: int = 1
     on_lengths: Callable[[npt.NDArray[np.uint32]], object] | None = None
+    all_columns: bool = False  # of tables, for Records.rows_of
 
     @property
     def value_column(self) -> str | int | None:
@@ -86,8 +113,8 @@ class Records:
     """Rows as a format reader finds them, before anything is made of their values.
 
     places: what a message calls each: a line or row number, or (unit "") the name of a document.
-    rows: which row of the source each is, counted from 0. end: as in Piece. lines: those that they were
-    read from, where a line is a document's own.
+    rows: which row of the source each is, counted from 0. end: as in Piece. lines: those that they were read from,
+    where these are a document's own; arrow: the batch of all columns. layout: of the source, where it has one.
     """
 
     source: str
@@ -98,6 +125,14 @@ class Records:
     ids: Column | None
     end: int
     lines: list[bytes] | None = None
+    arrow: Any = None
+    layout: Layout = DOCUMENTS
+
+    def row(self, index: int) -> Row:
+        """All that the source has of one of the records."""
+        if self.arrow is not None:
+            return Row(self.layout, (self.arrow, index))
+        return Row(self.layout, None if self.lines is None else self.lines[index])
 
     def where(self, index: int) -> str:
         """Where one of the records stands, for messages."""
@@ -144,13 +179,17 @@ def characters_of(page: Page, faults: Faults) -> str:
 
 
 class Group:
-    """Records of one source in the making: full when there are enough of them, or enough bytes in them."""
+    """Records of one source in the making: full when there are enough of them, or enough bytes in them.
+
+    layout: of the source, from when it is known.
+    """
 
     def __init__(self, source: str, unit: str, request: Request) -> None:
         self._source = source
         self._unit = unit
         self._request = request
         self._row = 0
+        self.layout = DOCUMENTS
         self._start()
 
     def _start(self) -> None:
@@ -193,7 +232,7 @@ class Group:
         taken = (self._places, self._rows, self._values)
         lines = self._lines or None
         self._start()
-        return Records(self._source, self._unit, *taken, ids, self._row, lines)
+        return Records(self._source, self._unit, *taken, ids, self._row, lines, None, self.layout)
 
 
 def piece_of_texts(records: Records, request: Request) -> Piece:

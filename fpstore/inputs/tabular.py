@@ -17,7 +17,7 @@ from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
 from fpstore.inputs.delimited import rows_of
 from fpstore.inputs.errors import BadInput
-from fpstore.inputs.records import Group, Records, Request
+from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text import need
 
 DEFAULT_COLUMN = "fingerprint"  # of a table that has it; else the first column
@@ -60,7 +60,7 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
     with open_stream(path, request.on_bytes, is_text=True) as stream:
         group = Group(stream.name, "line", request)
         columns: tuple[int, int | None] | None = None
-        for place, cells, size in rows_of(Lines(stream), delimiter, quoting):
+        for place, cells, text, size in rows_of(Lines(stream), delimiter, quoting):
             if isinstance(cells, LongLine):
                 group.meet(cells)
                 continue
@@ -69,6 +69,7 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
                 continue
             if columns is None:
                 columns, is_header = _columns(cells, f"{stream.name}, line {place}", request)
+                group.layout = _layout(cells, delimiter, text.encode("utf-8", "surrogateescape") if is_header else b"")
                 if is_header:
                     continue
             value, ids = columns
@@ -81,7 +82,8 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
             if not cell.isascii() and _NOT_UTF8.search(cell):
                 group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
                 continue
-            group.add(place, cell, id_cell, size)
+            line = text.encode("utf-8", "surrogateescape") if request.all_columns else None
+            group.add(place, cell, id_cell, size, line)
             if group.is_full:
                 yield group.take()
         yield group.take()
@@ -106,6 +108,12 @@ def _columns(first: list[str], where: str, request: Request) -> tuple[tuple[int,
         or (ids is not None and _is_name(names[ids : ids + 1], _ID_CHARACTERS))
     )
     return (value, ids), is_header
+
+
+def _layout(first: list[str], delimiter: str, header: bytes) -> Layout:
+    """That of a table with this first row; header: the line it was read from, b"" where it is no header."""
+    names = tuple(cell.strip() for cell in first) if header else tuple(map(str, range(len(first))))
+    return Layout("csv" if delimiter == "," else "tsv", names, header)
 
 
 def _index(wanted: str | int, names: list[str], where: str) -> int:
@@ -143,11 +151,17 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
         _check_type(path, ids, schema.field(ids).type, types, True)
     row, told = 0, 0
     names = [value] if ids is None else list(dict.fromkeys([value, ids]))
-    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=names):
+    layout = Layout("parquet", tuple(schema.names), schema=schema)
+    if file.metadata.num_rows == 0:
+        yield Records(path, "row", (), (), (), None, 0, layout=layout)
+    wanted_names = None if request.all_columns else names
+    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=wanted_names):
         end = row + batch.num_rows
         id_column = None if ids is None else _parquet_column(batch.column(ids), types)
         rows = range(row, end)
-        yield Records(path, "row", rows, rows, _parquet_column(batch.column(value), types), id_column, end)
+        values = _parquet_column(batch.column(value), types)
+        whole = batch if request.all_columns else None
+        yield Records(path, "row", rows, rows, values, id_column, end, arrow=whole, layout=layout)
         row = end
         if request.on_bytes is not None:
             # Arrow does not say which bytes it reads; the share of the rows stands for them.

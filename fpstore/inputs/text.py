@@ -13,7 +13,7 @@ from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, ope
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BadInput, cut, shown
 from fpstore.inputs.items import first_of, items_of
-from fpstore.inputs.records import Group, Page, Records, Request
+from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
 
 DEFAULT_FIELD = "text"
 MAX_DOCUMENT_BYTES = 256 << 20
@@ -64,6 +64,7 @@ def _read_objects(
     field = DEFAULT_FIELD if request.value_column is None else request.value_column
     fields = [field] if request.ids_column is None else [field, request.ids_column]
     group = Group(stream.name, unit, request)
+    group.layout = JSON_OBJECTS
     for place, line in objects:
         if isinstance(line, LongLine):
             group.meet(line)
