@@ -177,22 +177,22 @@ def _kinds(path: str) -> dict[str, str]:
     if path == STANDARD_INPUT or not os.path.isdir(path):
         return {format_of_name(path): path}
     kinds: dict[str, str] = {}
-    unknown: list[str] = []
+    unknown, first_unknown = 0, ""
     for file in walk(path):
         format = _FORMAT_OF_SUFFIX.get(_suffix(file))
         if format is None:
-            unknown.append(file)
+            unknown, first_unknown = unknown + 1, first_unknown or file
         else:
             kinds.setdefault(format, file)
     if unknown:
-        _refuse_unknown(path, unknown, kinds)
+        _refuse_unknown(path, unknown, first_unknown, kinds)
     return kinds
 
 
-def _refuse_unknown(folder: str, unknown: list[str], kinds: dict[str, str]) -> NoReturn:
-    of_files = "1 file" if len(unknown) == 1 else f"{len(unknown)} files"
+def _refuse_unknown(folder: str, unknown: int, first: str, kinds: dict[str, str]) -> NoReturn:
+    of_files = "1 file" if unknown == 1 else f"{unknown} files"
     beside = "".join(f", beside {file} ({format})" for format, file in list(kinds.items())[:1])
-    found = f"{of_files} of a suffix that no format has, such as {unknown[0]}{beside}"
+    found = f"{of_files} of a suffix that no format has, such as {first}{beside}"
     expected = "one format for all files of the folder (--format text: each is a text), or a pattern for some of them"
     raise ValueError(f"{folder}: found {found}; expected {expected}")
 
