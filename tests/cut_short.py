@@ -231,6 +231,6 @@ def sent_signal_ignored(folder: Path) -> Iterator[str]:
 if __name__ == "__main__":
     warnings.simplefilter("ignore", StoreWarning)  # pairs may read what was cut from other tables
     home = Path(sys.argv[2])
-    failures = list(globals()[sys.argv[1]](home / "store.fps"))
+    failures = list(globals()[sys.argv[1]](home / "store.fpstore"))
     print(*failures, sep="\n")
     sys.exit(bool(failures))

@@ -72,8 +72,8 @@ def test_a_wrong_command_line_is_one_line_and_status_2(command: Command, argumen
         (errors.PlanError("plan x: misses y"), 2, "plan x: misses y"),
         (BadInput("a, line 2: found b, expected c"), 1, "a, line 2: found b, expected c"),
         (ValueError("k: found 65"), 2, "k: found 65"),
-        (FileExistsError(17, "already there", "s.fps"), 2, "s.fps: already there"),
-        (PermissionError(13, "Permission denied", "s.fps"), 1, "s.fps: Permission denied"),
+        (FileExistsError(17, "already there", "s.fpstore"), 2, "s.fpstore: already there"),
+        (PermissionError(13, "Permission denied", "s.fpstore"), 1, "s.fpstore: Permission denied"),
         (OSError(28, "No space left on device"), 1, "No space left on device"),
         (OSError("odd"), 1, "odd"),
         (ImportError("reading .zst needs zstandard"), 1, "reading .zst needs zstandard"),
@@ -93,7 +93,7 @@ def test_every_error_has_a_status_and_a_message(error: Exception, status: int, m
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["export", "{folder}/s.fps", "{missing}"],
+        ["export", "{folder}/s.fpstore", "{missing}"],
         ["idf", "{folder}/a.txt", "-o", "{missing}"],
         ["dedup", "{folder}/a.txt", "-o", "{missing}"],
         ["dedup", "{folder}/a.txt", "-o", "{folder}/kept", "--dropped", "{missing}"],
@@ -106,12 +106,12 @@ def test_every_error_has_a_status_and_a_message(error: Exception, status: int, m
 def test_a_result_in_a_folder_that_is_not_there_is_named_as_it_was_typed(
     command: Command, tmp_path: Path, arguments: list[str]
 ) -> None:
-    fpstore.build(tmp_path / "s.fps", [1, 2, 3]).close()
+    fpstore.build(tmp_path / "s.fpstore", [1, 2, 3]).close()
     (tmp_path / "a.txt").write_text("a text of a few words")
     missing = tmp_path / "nowhere" / "out.csv"
     outcome = command(*[each.format(folder=tmp_path, missing=missing) for each in arguments])
     assert outcome == Outcome(1, "", f"fpstore: {missing}: the file would lie in a folder that is not there\n")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "s.fps"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "s.fpstore"]
 
 
 def test_what_would_start_another_line_is_escaped() -> None:

@@ -33,15 +33,15 @@ def rows_of(path: Path) -> set[tuple[int, int | None]]:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """BASE with the ids 10 and 11."""
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     fpstore.build(path, np.array([BASE, BASE], dtype=np.uint64), [10, 11]).close()
     return path
 
 
 @pytest.fixture
 def bare(command: Command, tmp_path: Path) -> Path:
-    assert command("create", tmp_path / "bare.fps", "--no-ids") == Outcome(0, "", "")
-    return tmp_path / "bare.fps"
+    assert command("create", tmp_path / "bare.fpstore", "--no-ids") == Outcome(0, "", "")
+    return tmp_path / "bare.fpstore"
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_an_empty_store_has_what_was_asked_for(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--no-ids", "--recipe", "web-en")
     assert command("create", path, *arguments) == Outcome(0, "", "")
     with fpstore.open(path) as store:
@@ -65,8 +65,8 @@ def test_an_empty_store_has_what_was_asked_for(command: Command, tmp_path: Path)
 
 
 def test_an_empty_store_has_ids_and_no_recipe_by_default(command: Command, tmp_path: Path) -> None:
-    assert command("create", tmp_path / "s.fps").status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("create", tmp_path / "s.fpstore").status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.has_ids
         assert store.recipe is None
 
@@ -77,7 +77,7 @@ def test_the_recipes_offered_are_those_there_are() -> None:
 
 @pytest.mark.parametrize("arguments", [["--k", "99"], ["--plan", "none-5"], ["--recipe", "words-5"], ["--ids", "x"]])
 def test_a_store_that_cannot_be_is_not_made(command: Command, tmp_path: Path, arguments: list[str]) -> None:
-    outcome = command("create", tmp_path / "s.fps", *arguments)
+    outcome = command("create", tmp_path / "s.fpstore", *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert os.listdir(tmp_path) == []
 
@@ -169,7 +169,7 @@ def test_the_ids_of_a_store_without_ids_are_dashes(command: Command, bare: Path,
 
 
 def test_texts_are_added_by_the_recipe_of_the_store(command: Command, tmp_path: Path) -> None:
-    path, lines = tmp_path / "docs.fps", tmp_path / "new.jsonl"
+    path, lines = tmp_path / "docs.fpstore", tmp_path / "new.jsonl"
     lines.write_text('{"doc": 5, "body": "four words or more"}\n{"doc": 6, "body": "Four words, or MORE"}\n')
     assert command("create", path, "--recipe", "web-en").status == 0
     outcome = command("add", path, lines, "--text-column", "body", "--ids", "doc", "--if-new")
@@ -248,7 +248,7 @@ def test_ids_for_a_store_without_ids_are_refused(command: Command, bare: Path, t
 
 
 def test_what_is_not_there_is_named(command: Command, store: Path, table: Path, tmp_path: Path) -> None:
-    for arguments in ((tmp_path / "none.fps", table), (store, tmp_path / "none.csv")):
+    for arguments in ((tmp_path / "none.fpstore", table), (store, tmp_path / "none.csv")):
         outcome = command("add", *arguments, "--ids", "doc")
         assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
         assert f"{tmp_path / 'none'}" in outcome.err

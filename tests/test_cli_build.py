@@ -33,23 +33,23 @@ def npy(tmp_path: Path) -> Path:
 def test_a_store_of_an_npy_file_holds_its_fingerprints_and_row_numbers(
     command: Command, npy: Path, tmp_path: Path
 ) -> None:
-    assert command("build", tmp_path / "s.fps", npy) == Outcome(0, "", "")
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", npy) == Outcome(0, "", "")
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert len(store) == 4
         assert store.probe(7, 0).id.tolist() == [1, 4]
 
 
 def test_several_inputs_are_numbered_as_one(command: Command, npy: Path, tmp_path: Path) -> None:
-    assert command("build", tmp_path / "s.fps", npy, npy).status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", npy, npy).status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(0, 0).id.tolist() == [0, 5]
 
 
 def test_ids_come_from_the_column_that_is_named(command: Command, tmp_path: Path) -> None:
     table = tmp_path / "some.csv"
     table.write_text("doc,hash\n90,00000000000000ff\n18446744073709551615,0x1\n")
-    assert command("build", tmp_path / "s.fps", table, "--column", "hash", "--ids", "doc").status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", table, "--column", "hash", "--ids", "doc").status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(255, 0).id.tolist() == [90]
         assert store.probe(1, 0).id.tolist() == [2**64 - 1]
 
@@ -57,42 +57,42 @@ def test_ids_come_from_the_column_that_is_named(command: Command, tmp_path: Path
 def test_a_column_can_be_named_by_its_number(command: Command, tmp_path: Path) -> None:
     table = tmp_path / "some.tsv"
     table.write_text("00000000000000ff\t5\n")
-    assert command("build", tmp_path / "s.fps", table, "--column", "0", "--ids", "1").status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", table, "--column", "0", "--ids", "1").status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(255, 0).id.tolist() == [5]
 
 
 def test_ids_none_builds_a_store_without_ids(command: Command, npy: Path, tmp_path: Path) -> None:
-    assert command("build", tmp_path / "s.fps", npy, "--ids", "none").status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", npy, "--ids", "none").status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert not store.has_ids
         assert store.probe(7, 0).id is None
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_codec_is_the_one_asked_for(command: Command, npy: Path, tmp_path: Path, codec: str) -> None:
-    assert command("build", tmp_path / "s.fps", npy, "--codec", codec).status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", npy, "--codec", codec).status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.codec == codec
 
 
 @pytest.mark.parametrize("plan", ["paper-4", "paper-16", "flips-2:1,1", "choose-5"])
 def test_a_plan_can_be_named(command: Command, npy: Path, tmp_path: Path, plan: str) -> None:
-    assert command("build", tmp_path / "s.fps", npy, "--plan", plan).status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", npy, "--plan", plan).status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.plan.name == plan
 
 
 def test_a_number_for_the_plan_is_a_limit_on_bytes(command: Command, npy: Path, tmp_path: Path) -> None:
-    assert command("build", tmp_path / "s.fps", npy, "--plan", "0.001").status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", npy, "--plan", "0.001").status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         # So few keys are within any limit, and the fastest plan then wins.
         assert store.plan.k == 3
 
 
 def test_k_is_the_distance_that_the_store_answers(command: Command, npy: Path, tmp_path: Path) -> None:
-    assert command("build", tmp_path / "s.fps", npy, "--k", "6").status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", npy, "--k", "6").status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.k == 6
         assert store.probe(63).fingerprint.tolist() == [7, 7, 0]
 
@@ -101,12 +101,12 @@ def test_texts_record_the_recipe_and_fingerprints_do_not(command: Command, npy: 
     folder = tmp_path / "documents"
     folder.mkdir()
     (folder / "a.txt").write_text("four words or more")
-    assert command("build", tmp_path / "t.fps", folder).status == 0
-    assert command("build", tmp_path / "n.fps", npy).status == 0
-    with fpstore.open(tmp_path / "t.fps") as store:
+    assert command("build", tmp_path / "t.fpstore", folder).status == 0
+    assert command("build", tmp_path / "n.fpstore", npy).status == 0
+    with fpstore.open(tmp_path / "t.fpstore") as store:
         assert store.recipe is not None
         assert store.recipe["name"] == "web-en"
-    with fpstore.open(tmp_path / "n.fps") as store:
+    with fpstore.open(tmp_path / "n.fpstore") as store:
         assert store.recipe is None
 
 
@@ -114,47 +114,47 @@ def test_json_lines_give_texts_and_ids(command: Command, tmp_path: Path) -> None
     lines = tmp_path / "some.jsonl.gz"
     records = [{"doc": 17, "body": "four words or more"}, {"doc": 4, "body": "something else"}]
     lines.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
-    assert command("build", tmp_path / "s.fps", lines, "--text-column", "body", "--ids", "doc").status == 0
-    found = command("probe", tmp_path / "s.fps", "--text", "Four words, or MORE")
+    assert command("build", tmp_path / "s.fpstore", lines, "--text-column", "body", "--ids", "doc").status == 0
+    found = command("probe", tmp_path / "s.fpstore", "--text", "Four words, or MORE")
     assert found.lines[0].split("\t")[2:] == ["0", "17"]
 
 
 def test_standard_input_is_read_for_a_dash(tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "fpstore", "build", tmp_path / "s.fps", "-", "--format", "hex"],
+        [sys.executable, "-m", "fpstore", "build", tmp_path / "s.fpstore", "-", "--format", "hex"],
         input=b"00000000000000ff\n",
         capture_output=True,
         check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
-    with fpstore.open(tmp_path / "s.fps") as store:
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(255, 0).id.tolist() == [0]
 
 
 def test_skip_bad_says_how_many_lines_it_passed_over(command: Command, tmp_path: Path) -> None:
     lines = tmp_path / "some.hex"
     lines.write_text("00000000000000ff\nnone\n12 34\n00000000000000fe\n")
-    outcome = command("build", tmp_path / "s.fps", lines, "--skip-bad")
+    outcome = command("build", tmp_path / "s.fpstore", lines, "--skip-bad")
     assert outcome == Outcome(0, "", "fpstore: passed over: 2 bad lines\n")
-    with fpstore.open(tmp_path / "s.fps") as store:
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(254, 0).id.tolist() == [3]
 
 
 def test_force_replaces_a_store(command: Command, npy: Path, tmp_path: Path) -> None:
     lines = tmp_path / "one.hex"
     lines.write_text("00000000000000ff\n")
-    assert command("build", tmp_path / "s.fps", npy).status == 0
-    assert command("build", tmp_path / "s.fps", lines, "--force").status == 0
-    with fpstore.open(tmp_path / "s.fps") as store:
+    assert command("build", tmp_path / "s.fpstore", npy).status == 0
+    assert command("build", tmp_path / "s.fpstore", lines, "--force").status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert len(store) == 1
 
 
 def test_a_store_that_is_there_stays_without_force(command: Command, npy: Path, tmp_path: Path) -> None:
-    assert command("build", tmp_path / "s.fps", npy).status == 0
-    outcome = command("build", tmp_path / "s.fps", npy)
+    assert command("build", tmp_path / "s.fpstore", npy).status == 0
+    outcome = command("build", tmp_path / "s.fpstore", npy)
     assert outcome.status == 2
     assert "--force" in outcome.err
-    with fpstore.open(tmp_path / "s.fps") as store:
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         assert len(store) == 4
 
 
@@ -179,7 +179,7 @@ def test_a_store_that_is_there_stays_without_force(command: Command, npy: Path, 
 def test_what_the_command_line_gets_wrong_is_told_apart_from_bad_data(
     command: Command, npy: Path, tmp_path: Path, arguments: list[str], status: int, said: str
 ) -> None:
-    outcome = command("build", tmp_path / "s.fps", npy, *arguments)
+    outcome = command("build", tmp_path / "s.fpstore", npy, *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (status, "", 1)
     assert outcome.err.startswith("fpstore: ")
     assert said in outcome.err
@@ -201,7 +201,7 @@ def test_an_array_that_holds_no_fingerprints_is_bad_data(
 ) -> None:
     path = tmp_path / "bad.npy"
     np.save(path, array)
-    outcome = command("build", tmp_path / "s.fps", path)
+    outcome = command("build", tmp_path / "s.fpstore", path)
     assert (outcome.status, outcome.err.count("\n")) == (1, 1)
     assert outcome.err.startswith(f"fpstore: {path}")
     assert said in outcome.err
@@ -211,19 +211,19 @@ def test_an_array_that_holds_no_fingerprints_is_bad_data(
 def test_a_bad_line_is_named_by_file_and_number(command: Command, tmp_path: Path) -> None:
     lines = tmp_path / "some.hex"
     lines.write_text("00000000000000ff\nnot hex\n")
-    outcome = command("build", tmp_path / "s.fps", lines)
+    outcome = command("build", tmp_path / "s.fpstore", lines)
     assert outcome.status == 1
     assert outcome.err.startswith(f"fpstore: {lines}, line 2: found 'not hex', expected ")
     assert os.listdir(tmp_path) == ["some.hex"]
 
 
 def test_an_input_that_is_not_there_is_named(command: Command, tmp_path: Path) -> None:
-    outcome = command("build", tmp_path / "s.fps", tmp_path / "none.npy")
+    outcome = command("build", tmp_path / "s.fpstore", tmp_path / "none.npy")
     assert outcome == Outcome(1, "", f"fpstore: {tmp_path / 'none.npy'}: No such file or directory\n")
 
 
 def test_a_parent_folder_that_is_not_there_is_named(command: Command, npy: Path, tmp_path: Path) -> None:
-    outcome = command("build", tmp_path / "none" / "s.fps", npy)
+    outcome = command("build", tmp_path / "none" / "s.fpstore", npy)
     assert (outcome.status, outcome.err.count("\n")) == (1, 1)
     assert str(tmp_path / "none") in outcome.err
 
@@ -235,7 +235,7 @@ def test_the_formats_and_codecs_offered_are_those_there_are() -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_build_says_so_and_leaves_nothing(tmp_path: Path) -> None:
-    command = (sys.executable, "-m", "fpstore", "build", tmp_path / "s.fps", "-", "--format", "u64")
+    command = (sys.executable, "-m", "fpstore", "build", tmp_path / "s.fpstore", "-", "--format", "u64")
     with running(*command, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stderr is not None
@@ -254,14 +254,14 @@ def test_an_interrupted_build_says_so_and_leaves_nothing(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("seed", ["5", "random"])
 def test_a_seed_shuffles_the_plan(command: Command, npy: Path, tmp_path: Path, seed: str) -> None:
-    assert command("build", tmp_path / "s.fps", npy, "--seed", seed, "--plan", "paper-4").status == 0
-    assert command("create", tmp_path / "t.fps", "--seed", seed, "--plan", "paper-4").status == 0
-    with fpstore.open(tmp_path / "s.fps") as built, fpstore.open(tmp_path / "t.fps") as created:
+    assert command("build", tmp_path / "s.fpstore", npy, "--seed", seed, "--plan", "paper-4").status == 0
+    assert command("create", tmp_path / "t.fpstore", "--seed", seed, "--plan", "paper-4").status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as built, fpstore.open(tmp_path / "t.fpstore") as created:
         assert built.plan.name == created.plan.name == "paper-4 shuffled"
         assert (built.plan == created.plan) == (seed == "5")
 
 
 def test_a_seed_that_is_no_number_is_refused(command: Command, npy: Path, tmp_path: Path) -> None:
-    outcome = command("build", tmp_path / "s.fps", npy, "--seed", "x")
+    outcome = command("build", tmp_path / "s.fpstore", npy, "--seed", "x")
     assert outcome.status == 2
     assert "found 'x', expected a whole number or random" in outcome.err

@@ -20,7 +20,7 @@ IDLE = "nothing to merge, and nothing was read"
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """SOME: 1,000 in each of two segments, 1,000 pending, 10 of the first removed; nothing is merged meanwhile."""
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     fpstore.build(path, SOME[:1000], plan="paper-4").close()
     with monkeypatch.context() as unmerged, fpstore.open(path, "w") as opened:
         unmerged.setattr(Writer, "_start_merge", lambda *_: None)
@@ -89,7 +89,7 @@ def test_a_damaged_segment_is_merged_from_its_other_tables_and_the_store_is_soun
 
 
 def test_an_empty_store_can_be_compacted_and_looked_at(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     command("create", path)
     assert command("compact", path) == Outcome(0, f"{path}: 0 segments, 0 B; {IDLE}\n", "")
     for name in ("verify", "stats", "report"):
@@ -101,9 +101,9 @@ def test_an_empty_store_can_be_compacted_and_looked_at(command: Command, tmp_pat
 
 
 def test_a_store_that_is_not_there_is_named(command: Command, tmp_path: Path) -> None:
-    outcome = command("compact", tmp_path / "none.fps")
+    outcome = command("compact", tmp_path / "none.fpstore")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
-    assert str(tmp_path / "none.fps") in outcome.err
+    assert str(tmp_path / "none.fpstore") in outcome.err
 
 
 def test_verify_counts_what_it_checked_in_every_segment(command: Command, store: Path) -> None:

@@ -18,7 +18,7 @@ SOME = uniform(1000, np.random.default_rng(1))
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """SOME with row numbers: half in a segment, half pending."""
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     fpstore.build(path, SOME[:500]).close()
     with fpstore.open(path, "w") as opened:
         opened.add(SOME[500:], np.arange(500, 1000, dtype=np.uint64))
@@ -29,18 +29,18 @@ def test_the_copy_holds_what_the_store_holds_while_another_writes(
     command: Command, store: Path, tmp_path: Path
 ) -> None:
     with fpstore.open(store, "w") as writer:
-        assert command("copy", store, tmp_path / "t.fps") == Outcome(0, "", "")
+        assert command("copy", store, tmp_path / "t.fpstore") == Outcome(0, "", "")
         writer.remove(fingerprints=SOME)
-    with fpstore.open(tmp_path / "t.fps") as copied:
+    with fpstore.open(tmp_path / "t.fpstore") as copied:
         copied.verify()
         assert copied.probe_many(SOME, 0).id.tolist() == list(range(1000))
 
 
 def test_nothing_is_copied_to_where_something_is(command: Command, store: Path, tmp_path: Path) -> None:
-    (tmp_path / "t.fps").write_text("something")
-    outcome = command("copy", store, tmp_path / "t.fps")
-    assert outcome == Outcome(2, "", f"fpstore: {tmp_path / 't.fps'}: already there\n")
-    assert (tmp_path / "t.fps").read_text() == "something"
+    (tmp_path / "t.fpstore").write_text("something")
+    outcome = command("copy", store, tmp_path / "t.fpstore")
+    assert outcome == Outcome(2, "", f"fpstore: {tmp_path / 't.fpstore'}: already there\n")
+    assert (tmp_path / "t.fpstore").read_text() == "something"
 
 
 def test_a_damaged_store_is_copied_from_its_other_tables_and_a_warning_names_the_segment(
@@ -50,10 +50,10 @@ def test_a_damaged_store_is_copied_from_its_other_tables_and_a_warning_names_the
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
     segment.write_bytes(data)
-    outcome = command("copy", store, tmp_path / "t.fps")
+    outcome = command("copy", store, tmp_path / "t.fpstore")
     assert (outcome.status, outcome.err.count("\n")) == (0, 1)
     assert outcome.err.startswith(f"fpstore: warning: {segment}: ")
-    with fpstore.open(tmp_path / "t.fps") as copy:
+    with fpstore.open(tmp_path / "t.fpstore") as copy:
         copy.verify()
         assert len(copy) == 1000
 
@@ -66,15 +66,15 @@ def test_a_store_with_damage_in_all_tables_is_not_copied(command: Command, store
     for region in regions:
         data[region.offset + 5] ^= 1
     segment.write_bytes(data)
-    outcome = command("copy", store, tmp_path / "t.fps")
+    outcome = command("copy", store, tmp_path / "t.fpstore")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
     assert str(segment) in outcome.err
-    assert os.listdir(tmp_path) == ["s.fps"]
+    assert os.listdir(tmp_path) == ["s.fpstore"]
 
 
 def test_a_folder_that_is_not_there_is_named(command: Command, store: Path, tmp_path: Path) -> None:
-    for arguments in ((tmp_path / "none", tmp_path / "t.fps"), (store, tmp_path / "none" / "t.fps")):
+    for arguments in ((tmp_path / "none", tmp_path / "t.fpstore"), (store, tmp_path / "none" / "t.fpstore")):
         outcome = command("copy", *arguments)
         assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
         assert str(tmp_path / "none") in outcome.err
-    assert os.listdir(tmp_path) == ["s.fps"]
+    assert os.listdir(tmp_path) == ["s.fpstore"]

@@ -37,7 +37,7 @@ def rows_of(path: Path) -> list[tuple[int, int | None]]:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """KEYS with IDS: in a segment, pending, and one that was removed."""
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     fpstore.build(path, KEYS[:1000], IDS[:1000], plan="general-1000:3").close()
     with fpstore.open(path, "w") as opened:
         opened.add([77], [77])
@@ -49,8 +49,8 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    fpstore.build(tmp_path / "bare.fps", KEYS, None).close()
-    return tmp_path / "bare.fps"
+    fpstore.build(tmp_path / "bare.fpstore", KEYS, None).close()
+    return tmp_path / "bare.fpstore"
 
 
 @pytest.mark.parametrize("format", IDS_OPTION)
@@ -59,9 +59,9 @@ def test_build_makes_an_equal_store_of_what_was_exported(
 ) -> None:
     out = tmp_path / f"out.{format}"
     assert command("export", store, out) == Outcome(0, "", "")
-    assert command("build", tmp_path / "t.fps", out, "--ids", IDS_OPTION[format]).status == 0
+    assert command("build", tmp_path / "t.fpstore", out, "--ids", IDS_OPTION[format]).status == 0
     expected = sorted(zip(KEYS.tolist(), IDS.tolist(), strict=True))
-    assert sorted(rows_of(store)) == sorted(rows_of(tmp_path / "t.fps")) == expected
+    assert sorted(rows_of(store)) == sorted(rows_of(tmp_path / "t.fpstore")) == expected
 
 
 @pytest.mark.parametrize("name", ["store", "bare"])
@@ -72,8 +72,8 @@ def test_without_ids_each_fingerprint_is_written_once(
     out = tmp_path / f"out.{format}"
     arguments = ["--no-ids"] if name == "store" else []
     assert command("export", request.getfixturevalue(name), out, *arguments) == Outcome(0, "", "")
-    assert command("build", tmp_path / "t.fps", out, "--ids", "none").status == 0
-    assert rows_of(tmp_path / "t.fps") == [(key, None) for key in distinct(KEYS).tolist()]
+    assert command("build", tmp_path / "t.fpstore", out, "--ids", "none").status == 0
+    assert rows_of(tmp_path / "t.fpstore") == [(key, None) for key in distinct(KEYS).tolist()]
     if format == "npy":
         assert len(np.load(out)) == len(distinct(KEYS))
     if format == "u64":
@@ -95,20 +95,20 @@ def test_a_fingerprint_whose_ids_come_in_two_batches_is_written_once(
 def test_an_empty_store_is_exported_and_built_again(command: Command, tmp_path: Path, format: str, option: str) -> None:
     if option == "--ids" and format not in IDS_OPTION:
         return
-    command("create", tmp_path / "s.fps", option)
-    assert command("export", tmp_path / "s.fps", tmp_path / f"out.{format}").status == 0
+    command("create", tmp_path / "s.fpstore", option)
+    assert command("export", tmp_path / "s.fpstore", tmp_path / f"out.{format}").status == 0
     ids = IDS_OPTION[format] if option == "--ids" else "none"
-    assert command("build", tmp_path / "t.fps", tmp_path / f"out.{format}", "--ids", ids).status == 0
-    assert rows_of(tmp_path / "t.fps") == []
+    assert command("build", tmp_path / "t.fpstore", tmp_path / f"out.{format}", "--ids", ids).status == 0
+    assert rows_of(tmp_path / "t.fpstore") == []
 
 
 def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path) -> None:
-    fpstore.build(tmp_path / "s.fps", np.array([255, 5, 255], dtype=np.uint64), [7, 9, 8]).close()
+    fpstore.build(tmp_path / "s.fpstore", np.array([255, 5, 255], dtype=np.uint64), [7, 9, 8]).close()
     hex_lines = f"{5:016x}\t9\n{255:016x}\t7\n{255:016x}\t8\n"
-    assert command("export", tmp_path / "s.fps", "-", "--format", "hex") == Outcome(0, hex_lines, "")
+    assert command("export", tmp_path / "s.fpstore", "-", "--format", "hex") == Outcome(0, hex_lines, "")
     csv_lines = "fingerprint,id\n" + hex_lines.replace("\t", ",")
-    assert command("export", tmp_path / "s.fps", "-", "--format", "csv") == Outcome(0, csv_lines, "")
-    assert command("export", tmp_path / "s.fps", tmp_path / "out.parquet").status == 0
+    assert command("export", tmp_path / "s.fpstore", "-", "--format", "csv") == Outcome(0, csv_lines, "")
+    assert command("export", tmp_path / "s.fpstore", tmp_path / "out.parquet").status == 0
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
     assert table.to_pydict() == {"fingerprint": [5, 255, 255], "id": [9, 7, 8]}
     assert [str(field.type) for field in table.schema] == ["uint64", "uint64"]
@@ -142,7 +142,7 @@ def test_a_command_line_that_cannot_be_writes_nothing(
     outcome = command("export", store, *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert said in outcome.err
-    assert sorted(os.listdir(tmp_path)) == ["folder.csv", "s.fps", "there.csv"]
+    assert sorted(os.listdir(tmp_path)) == ["folder.csv", "s.fpstore", "there.csv"]
     assert (tmp_path / "there.csv").read_text() == "something"
 
 
@@ -157,7 +157,7 @@ def test_force_replaces_a_file_when_the_new_one_is_complete(
     assert out.read_text() == "something"
     assert command("export", store, out, "--force") == Outcome(0, "", "")
     assert len(out.read_text().splitlines()) == len(KEYS) + 1
-    assert sorted(os.listdir(tmp_path)) == ["out.csv", "s.fps"]
+    assert sorted(os.listdir(tmp_path)) == ["out.csv", "s.fpstore"]
 
 
 def test_parquet_without_pyarrow_says_what_to_install(
@@ -166,7 +166,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     outcome = command("export", store, tmp_path / "out.parquet")
     assert outcome == Outcome(1, "", "fpstore: writing Parquet needs pyarrow: pip install 'fpstore[arrow]'\n")
-    assert os.listdir(tmp_path) == ["s.fps"]
+    assert os.listdir(tmp_path) == ["s.fpstore"]
 
 
 def test_what_is_not_there_is_named(command: Command, store: Path, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_damage_leaves_no_file(command: Command, store: Path, tmp_path: Path) ->
     outcome = command("export", store, tmp_path / "out.csv")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
     assert str(segment) in outcome.err
-    assert os.listdir(tmp_path) == ["s.fps"]
+    assert os.listdir(tmp_path) == ["s.fpstore"]
 
 
 def test_an_interrupted_export_says_so_and_leaves_nothing(store: Path, tmp_path: Path) -> None:
@@ -216,4 +216,4 @@ def test_an_interrupted_export_says_so_and_leaves_nothing(store: Path, tmp_path:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert process.stderr.read() == b"fpstore: interrupted\n"
-    assert os.listdir(tmp_path) == ["s.fps"]
+    assert os.listdir(tmp_path) == ["s.fpstore"]

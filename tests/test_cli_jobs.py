@@ -45,7 +45,7 @@ def test_dedup_confirms_and_counts_what_it_refused(command: Command, tmp_path: P
 
 
 def test_dedup_against_a_store_drops_everything_the_second_time(command: Command, tmp_path: Path, source: Path) -> None:
-    store = tmp_path / "seen.fps"
+    store = tmp_path / "seen.fpstore"
     arguments = ("--store", store, "--recipe", "characters-3", "--k", "6")
     assert command("dedup", source, "-o", tmp_path / "1", *arguments).status == 0
     with fpstore.open(store) as opened:
@@ -145,7 +145,7 @@ def test_pairs_of_texts_have_names(command: Command, tmp_path: Path, source: Pat
         (("--text", "--json"), "--json goes without --text"),
         (("--recipe", "zh"), "--recipe goes with --text"),
         (("-o", "out"), "--output goes with --text"),
-        (("another.fps",), "found several stores"),
+        (("another.fpstore",), "found several stores"),
     ],
 )
 def test_options_of_stores_and_of_texts_are_not_mixed(

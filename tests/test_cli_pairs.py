@@ -12,7 +12,7 @@ import fpstore
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     # 5, 7 and 4 are 1 or 2 apart, the last is near nothing.
     fpstore.build(path, np.array([5, 7, 4, 5, (1 << 64) - 1], dtype=np.uint64)).close()
     return path

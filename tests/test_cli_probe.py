@@ -18,7 +18,7 @@ TEXT = "a text of more than four words, for a store with a recipe"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     fingerprints = np.array([BASE, BASE ^ 0b11, BASE ^ 0b1000, BASE ^ 0b11, 5], dtype=np.uint64)
     fpstore.build(path, fingerprints, np.array([10, 9, 8, 7, 2**64 - 1], dtype=np.uint64)).close()
     return path
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bare_store(tmp_path: Path) -> Path:
-    path = tmp_path / "bare.fps"
+    path = tmp_path / "bare.fpstore"
     fpstore.build(path, np.array([BASE], dtype=np.uint64), None).close()
     return path
 
@@ -34,8 +34,8 @@ def bare_store(tmp_path: Path) -> Path:
 @pytest.fixture
 def text_store(command: Command, tmp_path: Path) -> Path:
     (tmp_path / "a.txt").write_text(TEXT)
-    assert command("build", tmp_path / "text.fps", tmp_path / "a.txt").status == 0
-    return tmp_path / "text.fps"
+    assert command("build", tmp_path / "text.fpstore", tmp_path / "a.txt").status == 0
+    return tmp_path / "text.fpstore"
 
 
 def test_matches_are_lines_of_query_fingerprint_distance_and_id(command: Command, store: Path) -> None:
@@ -165,9 +165,9 @@ def test_a_wrong_command_line_is_status_2(command: Command, store: Path, argumen
 
 
 def test_a_store_that_is_not_there_is_named(command: Command, tmp_path: Path) -> None:
-    outcome = command("probe", tmp_path / "none.fps", "5")
+    outcome = command("probe", tmp_path / "none.fpstore", "5")
     assert (outcome.status, outcome.err.count("\n")) == (1, 1)
-    assert str(tmp_path / "none.fps") in outcome.err
+    assert str(tmp_path / "none.fpstore") in outcome.err
 
 
 def test_a_reader_of_the_output_that_leaves_ends_the_probe_quietly(store: Path, tmp_path: Path) -> None:

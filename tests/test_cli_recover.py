@@ -13,8 +13,8 @@ from fpstore.format import PAGE_BYTES
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     fingerprints = np.random.default_rng(1).integers(0, 1 << 64, 5000, dtype=np.uint64)
-    fpstore.build(tmp_path / "s.fps", fingerprints).close()
-    return tmp_path / "s.fps"
+    fpstore.build(tmp_path / "s.fpstore", fingerprints).close()
+    return tmp_path / "s.fpstore"
 
 
 def damage(store: Path, name: str) -> Path:
@@ -30,7 +30,7 @@ def damage(store: Path, name: str) -> Path:
 
 def test_a_damaged_table_costs_nothing_and_the_damage_is_told(command: Command, store: Path, tmp_path: Path) -> None:
     path = damage(store, "payload")
-    new = tmp_path / "new.fps"
+    new = tmp_path / "new.fpstore"
     outcome = command("recover", store, new)
     assert (outcome.status, outcome.out) == (0, "")
     damaged, made, lost = outcome.err.splitlines()
@@ -42,8 +42,8 @@ def test_a_damaged_table_costs_nothing_and_the_damage_is_told(command: Command, 
 
 def test_what_is_lost_is_named_and_is_status_1(command: Command, store: Path, tmp_path: Path) -> None:
     damage(store, "id values")
-    outcome = command("recover", store, tmp_path / "new.fps")
-    found = fpstore.recover(store, tmp_path / "other.fps")
+    outcome = command("recover", store, tmp_path / "new.fpstore")
+    found = fpstore.recover(store, tmp_path / "other.fpstore")
     assert outcome.status == 1
     assert outcome.lines == [f"{fingerprint:016x}\tlost" for fingerprint in found.without_ids]
     lost = len(found.without_ids)
@@ -53,7 +53,7 @@ def test_what_is_lost_is_named_and_is_status_1(command: Command, store: Path, tm
 
 def test_what_cannot_be_known_is_said(command: Command, store: Path, tmp_path: Path) -> None:
     (store / "catalog.mdb").unlink()
-    outcome = command("recover", store, tmp_path / "new.fps")
+    outcome = command("recover", store, tmp_path / "new.fpstore")
     assert outcome.status == 1
     assert "fpstore: not known: the catalog is gone: " in outcome.err
     assert outcome.err.splitlines()[-1] == "fpstore: lost: what is not known"

@@ -26,7 +26,7 @@ def rows_of(path: Path) -> set[tuple[int, int | None]]:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A store of ROWS."""
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     keys, ids = (np.array(column, dtype=np.uint64) for column in zip(*sorted(ROWS), strict=True))
     fpstore.build(path, keys, ids).close()
     return path
@@ -34,8 +34,8 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    fpstore.build(tmp_path / "bare.fps", np.array([5, 255], dtype=np.uint64), None).close()
-    return tmp_path / "bare.fps"
+    fpstore.build(tmp_path / "bare.fpstore", np.array([5, 255], dtype=np.uint64), None).close()
+    return tmp_path / "bare.fpstore"
 
 
 def test_a_fingerprint_goes_with_all_its_ids(command: Command, store: Path) -> None:
@@ -88,12 +88,13 @@ def test_every_id_of_a_file_goes(
 
 def test_an_id_of_16_digits_is_decimal(command: Command, tmp_path: Path) -> None:
     number = 1234567890123456
-    fpstore.build(tmp_path / "s.fps", np.array([5, 6], dtype=np.uint64), [number, int(str(number), 16)]).close()
+    fpstore.build(tmp_path / "s.fpstore", np.array([5, 6], dtype=np.uint64), [number, int(str(number), 16)]).close()
     (tmp_path / "gone.csv").write_text(f"doc\n{number}\n")
     assert (
-        command("remove", tmp_path / "s.fps", "--by-id", "--input", tmp_path / "gone.csv", "--column", "doc").out == ""
+        command("remove", tmp_path / "s.fpstore", "--by-id", "--input", tmp_path / "gone.csv", "--column", "doc").out
+        == ""
     )
-    assert rows_of(tmp_path / "s.fps") == {(6, int(str(number), 16))}
+    assert rows_of(tmp_path / "s.fpstore") == {(6, int(str(number), 16))}
 
 
 def test_texts_take_their_fingerprints_out(command: Command, tmp_path: Path) -> None:
@@ -101,9 +102,9 @@ def test_texts_take_their_fingerprints_out(command: Command, tmp_path: Path) -> 
     folder.mkdir()
     (folder / "a").write_text("four words or more")
     (folder / "b").write_text("and something else here")
-    assert command("build", tmp_path / "s.fps", folder, "--format", "text").status == 0
-    assert command("remove", tmp_path / "s.fps", "--input", folder / "a", "--format", "text").status == 0
-    assert {number for _, number in rows_of(tmp_path / "s.fps")} == {1}
+    assert command("build", tmp_path / "s.fpstore", folder, "--format", "text").status == 0
+    assert command("remove", tmp_path / "s.fpstore", "--input", folder / "a", "--format", "text").status == 0
+    assert {number for _, number in rows_of(tmp_path / "s.fpstore")} == {1}
 
 
 def test_standard_input_is_read_for_a_dash(store: Path) -> None:
@@ -171,6 +172,6 @@ def test_ids_of_a_store_without_ids_are_refused(command: Command, bare: Path) ->
 
 
 def test_a_store_that_is_not_there_is_named(command: Command, tmp_path: Path) -> None:
-    outcome = command("remove", tmp_path / "none.fps", "5")
+    outcome = command("remove", tmp_path / "none.fpstore", "5")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
-    assert str(tmp_path / "none.fps") in outcome.err
+    assert str(tmp_path / "none.fpstore") in outcome.err

@@ -40,7 +40,7 @@ def test_recipe_prints_names_and_records(command: Command) -> None:
 def test_a_store_keeps_the_recipe_that_it_was_built_by(
     command: Command, corpus: Path, tmp_path: Path, name: str
 ) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     assert command("build", store, corpus, "--recipe", name, "--k", "0").status == 0
     assert recipe_in(store) == PRESETS[name]
     outcome = command("probe", store, "--text", TEXTS[1])
@@ -52,8 +52,8 @@ def test_a_store_keeps_the_recipe_that_it_was_built_by(
 def test_a_recipe_can_be_a_file(command: Command, corpus: Path, tmp_path: Path) -> None:
     mine = Recipe("mine", shingle=2, weights="capped", hash="sha256")
     (tmp_path / "mine.json").write_text(json.dumps(mine.to_json()))
-    assert command("create", tmp_path / "s.fps", "--recipe", tmp_path / "mine.json", "--no-ids").status == 0
-    assert recipe_in(tmp_path / "s.fps") == mine
+    assert command("create", tmp_path / "s.fpstore", "--recipe", tmp_path / "mine.json", "--no-ids").status == 0
+    assert recipe_in(tmp_path / "s.fpstore") == mine
     outcome = command("fingerprint", corpus, "--recipe", tmp_path / "mine.json", "--threads", "2")
     assert [line.split("\t")[0] for line in outcome.lines] == [f"{mine.fingerprint(text):016x}" for text in TEXTS]
 
@@ -85,14 +85,14 @@ def test_a_file_that_is_no_recipe_is_refused(
 def test_fingerprints_that_come_ready_can_have_a_recipe(command: Command, corpus: Path, tmp_path: Path) -> None:
     lines = command("fingerprint", corpus).lines
     (tmp_path / "a.hex").write_text("".join(f"{line.partition(chr(9))[0]}\n" for line in lines))
-    assert command("build", tmp_path / "s.fps", tmp_path / "a.hex", "--recipe", "web-en").status == 0
-    assert recipe_in(tmp_path / "s.fps") == DEFAULT
+    assert command("build", tmp_path / "s.fpstore", tmp_path / "a.hex", "--recipe", "web-en").status == 0
+    assert recipe_in(tmp_path / "s.fpstore") == DEFAULT
     equal = [line for line in lines if line[:16] == lines[0][:16]]
-    assert len(command("probe", tmp_path / "s.fps", "--text", TEXTS[0], "--k", "0").lines) == len(equal)
+    assert len(command("probe", tmp_path / "s.fpstore", "--text", TEXTS[0], "--k", "0").lines) == len(equal)
 
 
 def test_idf_learns_a_model_that_a_recipe_pins(command: Command, corpus: Path, tmp_path: Path) -> None:
-    model_path, store = tmp_path / "m.idf", tmp_path / "s.fps"
+    model_path, store = tmp_path / "m.idf", tmp_path / "s.fpstore"
     outcome = command("idf", corpus, "-o", model_path, "--recipe", "web-en")
     model = read_model(model_path)
     assert outcome.status == 0
@@ -114,7 +114,7 @@ def test_idf_learns_a_model_that_a_recipe_pins(command: Command, corpus: Path, t
 def test_a_recipe_with_a_model_is_refused_without_it_or_with_another(
     command: Command, corpus: Path, tmp_path: Path
 ) -> None:
-    model_path, other, store = tmp_path / "m.idf", tmp_path / "other.idf", tmp_path / "s.fps"
+    model_path, other, store = tmp_path / "m.idf", tmp_path / "other.idf", tmp_path / "s.fpstore"
     command("idf", corpus, "-o", model_path)
     command("idf", corpus, corpus, "-o", other)
     command("create", store, "--recipe", "web-en", "--idf", model_path, "--no-ids")
@@ -133,7 +133,7 @@ def test_a_recipe_with_a_model_is_refused_without_it_or_with_another(
     outcome = command("fingerprint", corpus, "--recipe", tmp_path / "bare.json")
     assert "recipe web-en: its weights are idf, expected --idf and a model" in outcome.err
     assert command("fingerprint", corpus, "--idf", corpus).status == 1
-    assert "--idf goes with --recipe" in command("create", tmp_path / "t.fps", "--idf", model_path).err
+    assert "--idf goes with --recipe" in command("create", tmp_path / "t.fpstore", "--idf", model_path).err
 
 
 def test_a_model_replaces_no_file_without_force_and_is_whole_or_not_there(
@@ -160,7 +160,7 @@ def test_pages_are_read_as_their_text(command: Command, tmp_path: Path) -> None:
     options = ("--text-column", "page.body", "--html")
     assert command("fingerprint", tmp_path / "a.jsonl", *options).out == f"{expected}\t{tmp_path / 'a.jsonl'}:1\n"
     assert command("fingerprint", tmp_path / "b.html").out == f"{expected}\t{tmp_path / 'b.html'}\n"
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     assert command("build", store, tmp_path / "a.jsonl", "--ids", "id", *options) == Outcome(0, "", "")
     assert command("probe", store, "--input", tmp_path / "b.html").out == f"{expected}\t{expected}\t0\t5\n"
 
@@ -169,7 +169,7 @@ def test_short_texts_are_warned_of_and_long_ones_are_not(command: Command, corpu
     short = tmp_path / "short.jsonl"
     short.write_text('{"id": 1, "text": "one two three"}\n{"id": 2, "text": "four words of text"}\n')
     warning = "fpstore: warning: 2 of 2 texts have fewer than 93 tokens, too few for recipe web-en and k = 3"
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     assert command("fingerprint", corpus).err == ""
     assert command("fingerprint", short).err.startswith(warning)
     assert "characters-3" in command("fingerprint", short).err
@@ -186,7 +186,7 @@ def test_the_name_of_a_file_cannot_write_lines_of_its_own(command: Command, tmp_
     (folder / "a\tb\\c\x85.txt").write_text(LONG)
     (line,) = command("fingerprint", folder).lines
     assert line.split("\t")[1:] == [f"{tmp_path}/docs\\n\\x1b[31m/a\\tb\\\\c\\x85.txt"]
-    store = folder / "s.fps"
+    store = folder / "s.fpstore"
     for arguments in (("build", store, folder), ("verify", store), ("compact", store), ("stats", store)):
         outcome = command(*arguments)
         assert outcome.status == 0
@@ -205,7 +205,7 @@ def test_what_was_passed_over_is_said_once_at_the_end(command: Command, tmp_path
     passed_over = "fpstore: passed over: 1 hidden file, 1 marker of Spark, 2 bad lines, 1 file without text"
     again = "fpstore: read all the same: 1 page with damaged characters"
     for arguments in (
-        ("build", tmp_path / "s.fps", folder, "--skip-bad"),
+        ("build", tmp_path / "s.fpstore", folder, "--skip-bad"),
         ("fingerprint", folder, "--skip-bad"),
         ("dedup", folder, "-o", tmp_path / "kept.jsonl", "--skip-bad"),
         ("idf", folder, "-o", tmp_path / "model", "--skip-bad"),
@@ -218,7 +218,7 @@ def test_what_was_passed_over_is_said_once_at_the_end(command: Command, tmp_path
 def test_a_folder_that_cannot_be_read_in_one_way_is_the_command_lines_fault(command: Command, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.md").write_text("one")
-    outcome = command("build", tmp_path / "s.fps", tmp_path / "in")
+    outcome = command("build", tmp_path / "s.fpstore", tmp_path / "in")
     assert (outcome.status, outcome.out) == (2, "")
     assert "--format text" in outcome.err
-    assert command("build", tmp_path / "s.fps", tmp_path / "in", "--format", "text").status == 0
+    assert command("build", tmp_path / "s.fpstore", tmp_path / "in", "--format", "text").status == 0

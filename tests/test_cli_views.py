@@ -18,7 +18,7 @@ COUNT = 5000
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    path = tmp_path / "s.fps"
+    path = tmp_path / "s.fpstore"
     fingerprints = np.random.default_rng(1).integers(0, 1 << 64, COUNT, dtype=np.uint64)
     fpstore.build(path, fingerprints, plan="paper-4").close()
     return path
@@ -48,7 +48,7 @@ def test_verify_names_the_file_of_the_first_fault(command: Command, store: Path)
 
 
 def test_verify_lists_every_damaged_region_of_every_store(command: Command, store: Path, tmp_path: Path) -> None:
-    fpstore.build(tmp_path / "sound.fps", [1, 2, 3], plan="paper-4").close()
+    fpstore.build(tmp_path / "sound.fpstore", [1, 2, 3], plan="paper-4").close()
     path = segment_file(store)
     with fpstore.open(store) as opened:
         payloads = [table.payload_offset + 5000 for table in opened.segments[0].tables]
@@ -56,16 +56,16 @@ def test_verify_lists_every_damaged_region_of_every_store(command: Command, stor
     for offset in payloads:
         data[offset] ^= 1
     path.write_bytes(data)
-    outcome = command("verify", store, tmp_path / "none.fps", tmp_path / "sound.fps")
+    outcome = command("verify", store, tmp_path / "none.fpstore", tmp_path / "sound.fpstore")
     assert outcome.status == 1
-    assert [line.partition(": sound;")[0] for line in outcome.lines] == [str(tmp_path / "sound.fps")]
+    assert [line.partition(": sound;")[0] for line in outcome.lines] == [str(tmp_path / "sound.fpstore")]
     lines = outcome.err.splitlines()
     assert len(lines) == len(payloads) + 1 == 5
     for table, line in enumerate(lines[:-1]):
         assert line.startswith(f"fpstore: {path}: table {table} payload, page at byte ")
-    assert str(tmp_path / "none.fps") in lines[-1]
+    assert str(tmp_path / "none.fpstore") in lines[-1]
 
-    outcome = command("verify", store, tmp_path / "sound.fps", "--json")
+    outcome = command("verify", store, tmp_path / "sound.fpstore", "--json")
     damaged, sound = map(json.loads, outcome.lines)
     assert (outcome.status, damaged["sound"], sound["sound"]) == (1, False, True)
     assert [each["region"].split(",")[0] for each in damaged["damage"]] == [f"table {i} payload" for i in range(4)]
@@ -106,8 +106,10 @@ def test_stats_as_json_is_what_the_library_says(command: Command, store: Path) -
 def test_stats_names_the_largest_slots_of_each_table(command: Command, tmp_path: Path) -> None:
     crowd = np.arange(5000, dtype=np.uint64) + np.uint64(0xABCD << 48)
     others = np.random.default_rng(1).integers(0, 1 << 64, COUNT, dtype=np.uint64)
-    fpstore.build(tmp_path / "s.fps", np.concatenate([crowd, others]), plan="paper-4").close()
-    slots = [line.split(" with x & ") for line in command("stats", tmp_path / "s.fps").lines if " with x & " in line]
+    fpstore.build(tmp_path / "s.fpstore", np.concatenate([crowd, others]), plan="paper-4").close()
+    slots = [
+        line.split(" with x & ") for line in command("stats", tmp_path / "s.fpstore").lines if " with x & " in line
+    ]
     assert len(slots) == 4 * 3
     keys, found = slots[0]
     mask, value = (int(part, 16) for part in found.split(" == "))

@@ -33,9 +33,9 @@ def rows_of(store: Store) -> set[tuple[int, int | None]]:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fpstore.Store]:
     """SOME in two segments and pending, with removals of each; a row that was removed and came again in each, too."""
-    fpstore.build(tmp_path / "s.fps", SOME[:300], IDS[:300]).close()
+    fpstore.build(tmp_path / "s.fpstore", SOME[:300], IDS[:300]).close()
     monkeypatch.setattr(Writer, "_start_merge", lambda *_: None)
-    with fpstore.open(tmp_path / "s.fps", "w") as opened:
+    with fpstore.open(tmp_path / "s.fpstore", "w") as opened:
         for first in (300, 600):
             opened.add(SOME[first : first + 300], IDS[first : first + 300])
             opened.remove(fingerprints=SOME[first - 300 : first + 300 : 100])
@@ -46,8 +46,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fpstore.S
 
 
 def test_a_copy_holds_what_the_store_holds(store: Store, tmp_path: Path) -> None:
-    store.copy(tmp_path / "t.fps")
-    with fpstore.open(tmp_path / "t.fps") as copied:
+    store.copy(tmp_path / "t.fpstore")
+    with fpstore.open(tmp_path / "t.fpstore") as copied:
         copied.verify()
         assert rows_of(copied) == rows_of(store)
         assert copied.settings == store.settings
@@ -58,9 +58,9 @@ def test_a_copy_holds_what_the_store_holds(store: Store, tmp_path: Path) -> None
 
 
 def test_a_copy_is_a_store_that_goes_on_by_itself(store: Store, tmp_path: Path) -> None:
-    store.copy(tmp_path / "t.fps")
+    store.copy(tmp_path / "t.fpstore")
     expected = before = rows_of(store)
-    with fpstore.open(tmp_path / "t.fps", "w") as copied:
+    with fpstore.open(tmp_path / "t.fpstore", "w") as copied:
         copied.remove(fingerprints=SOME[:10])
         copied.add(SOME[:5], IDS[:5])
         copied.flush()
@@ -70,45 +70,45 @@ def test_a_copy_is_a_store_that_goes_on_by_itself(store: Store, tmp_path: Path) 
         assert rows_of(copied) == expected
         copied.compact()
         assert rows_of(copied) == expected
-        copied.copy(tmp_path / "u.fps")
+        copied.copy(tmp_path / "u.fpstore")
     assert rows_of(store) == before
-    with fpstore.open(tmp_path / "u.fps") as again:
+    with fpstore.open(tmp_path / "u.fpstore") as again:
         assert rows_of(again) == expected
 
 
 def test_what_waits_for_a_sync_is_copied_too(tmp_path: Path) -> None:
-    fpstore.create(tmp_path / "s.fps", ids=False).close()
-    with fpstore.open(tmp_path / "s.fps", "w", durability="batch") as opened:
+    fpstore.create(tmp_path / "s.fpstore", ids=False).close()
+    with fpstore.open(tmp_path / "s.fpstore", "w", durability="batch") as opened:
         opened.add(SOME)
-        opened.copy(tmp_path / "t.fps")
-    with fpstore.open(tmp_path / "t.fps") as copied:
+        opened.copy(tmp_path / "t.fpstore")
+    with fpstore.open(tmp_path / "t.fpstore") as copied:
         assert {key for key, _ in rows_of(copied)} == set(SOME.tolist())
 
 
 def test_an_empty_store_is_copied(tmp_path: Path) -> None:
-    with fpstore.create(tmp_path / "s.fps", k=2) as opened:
-        opened.copy(tmp_path / "t.fps")
-    with fpstore.open(tmp_path / "t.fps") as copied:
+    with fpstore.create(tmp_path / "s.fpstore", k=2) as opened:
+        opened.copy(tmp_path / "t.fpstore")
+    with fpstore.open(tmp_path / "t.fpstore") as copied:
         assert (len(copied), copied.k) == (0, 2)
 
 
 def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fpstore.build(tmp_path / "s.fps", SOME, IDS).close()
+    fpstore.build(tmp_path / "s.fpstore", SOME, IDS).close()
     real = creation._copied
 
     def compact_first(*arguments: object) -> Iterator[Any]:
-        with fpstore.open(tmp_path / "s.fps", "w") as writer:
+        with fpstore.open(tmp_path / "s.fpstore", "w") as writer:
             writer.remove(fingerprints=SOME[:300])
             writer.compact()
         return real(*arguments)
 
     monkeypatch.setattr(creation, "_copied", compact_first)
-    with fpstore.open(tmp_path / "s.fps") as opened:
-        opened.copy(tmp_path / "t.fps")
+    with fpstore.open(tmp_path / "s.fpstore") as opened:
+        opened.copy(tmp_path / "t.fpstore")
         assert len(opened) == 600
-    with fpstore.open(tmp_path / "t.fps") as copied:
+    with fpstore.open(tmp_path / "t.fpstore") as copied:
         copied.verify()
         assert len(copied) == 900
 
@@ -116,7 +116,7 @@ def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
 def test_progress_counts_the_bytes(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(creation, "PIECE_BYTES", 1000)
     told: list[tuple[str, int, int | None]] = []
-    store.copy(tmp_path / "t.fps", lambda *progress: told.append(progress))
+    store.copy(tmp_path / "t.fpstore", lambda *progress: told.append(progress))
     total = sum(segment.file_bytes for segment in store.segments)
     assert told[-1] == ("copying", total, total)
     assert {(phase, of) for phase, _, of in told} == {("copying", total)}
@@ -125,7 +125,7 @@ def test_progress_counts_the_bytes(store: Store, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("kind", ["store", "file", "link to nothing"])
 def test_nothing_is_copied_to_where_something_is(store: Store, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "t.fps"
+    path = tmp_path / "t.fpstore"
     if kind == "store":
         path = store.path
     elif kind == "file":
@@ -140,7 +140,7 @@ def test_nothing_is_copied_to_where_something_is(store: Store, tmp_path: Path, k
 
 def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="none"):
-        store.copy(tmp_path / "none" / "t.fps")
+        store.copy(tmp_path / "none" / "t.fpstore")
 
 
 @pytest.mark.slow
@@ -155,10 +155,10 @@ def test_a_copy_that_fails_leaves_nothing(
     with monkeypatch.context() as failing:
         failing.setattr(f"fpstore.creation.{name}", fail)
         with pytest.raises(type(error)):
-            store.copy(tmp_path / "t.fps")
-    assert os.listdir(tmp_path) == ["s.fps"]
-    store.copy(tmp_path / "t.fps")
-    assert sorted(os.listdir(tmp_path)) == ["s.fps", "t.fps"]
+            store.copy(tmp_path / "t.fpstore")
+    assert os.listdir(tmp_path) == ["s.fpstore"]
+    store.copy(tmp_path / "t.fpstore")
+    assert sorted(os.listdir(tmp_path)) == ["s.fpstore", "t.fpstore"]
 
 
 def damage(store: Store, region: str) -> Path:
@@ -181,12 +181,12 @@ def test_what_a_damaged_segment_lacks_is_copied_from_its_other_tables(store: Sto
     with pytest.warns(
         fpstore.StoreWarning, match=f"^{path}: its copy is damaged, so it may be too: .*; read from its other"
     ):
-        store.copy(tmp_path / "t.fps")
-    assert (tmp_path / "t.fps" / "segments" / path.name).read_bytes() == whole
-    assert sorted(each.name for each in (tmp_path / "t.fps" / "segments").iterdir()) == sorted(
+        store.copy(tmp_path / "t.fpstore")
+    assert (tmp_path / "t.fpstore" / "segments" / path.name).read_bytes() == whole
+    assert sorted(each.name for each in (tmp_path / "t.fpstore" / "segments").iterdir()) == sorted(
         each.path.name for each in store.segments
     )
-    with fpstore.open(tmp_path / "t.fps") as copied:
+    with fpstore.open(tmp_path / "t.fpstore") as copied:
         copied.verify()
         assert rows_of(copied) == rows_of(store)
 
@@ -194,8 +194,8 @@ def test_what_a_damaged_segment_lacks_is_copied_from_its_other_tables(store: Sto
 def test_a_segment_that_has_lost_something_is_named_and_not_copied(store: Store, tmp_path: Path) -> None:
     path = damage(store, "id values")
     with pytest.raises(fpstore.CorruptStore, match=f"^{path}: its copy is damaged, so it may be too: the page at byte"):
-        store.copy(tmp_path / "t.fps")
-    assert os.listdir(tmp_path) == ["s.fps"]
+        store.copy(tmp_path / "t.fpstore")
+    assert os.listdir(tmp_path) == ["s.fpstore"]
 
 
 def test_a_copy_that_is_made_again_is_the_segment_or_an_error(
@@ -205,8 +205,8 @@ def test_a_copy_that_is_made_again_is_the_segment_or_an_error(
     other = store.segments[0].path
     monkeypatch.setattr(creation, "make_again", lambda segment, copied, *_: shutil.copy(other, copied.path))
     with pytest.raises(fpstore.CorruptStore, match=f"^{path}: its copy is damaged, so it may be too: "):
-        store.copy(tmp_path / "t.fps")
-    assert os.listdir(tmp_path) == ["s.fps"]
+        store.copy(tmp_path / "t.fpstore")
+    assert os.listdir(tmp_path) == ["s.fpstore"]
 
 
 @pytest.mark.parametrize("inside", ["in", "segments/in"])

@@ -54,7 +54,7 @@ def test_fingerprints_join_as_in_the_model(
     tmp_path_factory: TempFactory, keys: list[int], k: int, update_center: bool, slice_size: int, looks_on: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("cluster")
-    with pytest.MonkeyPatch.context() as patch, fpstore.create(folder / "s.fps", k=6) as store:
+    with pytest.MonkeyPatch.context() as patch, fpstore.create(folder / "s.fpstore", k=6) as store:
         patch.setattr(centers, "SLICE", slice_size)
         patch.setattr(leaders, "PIECE_ROWS", slice_size)
         patch.setattr(leaders, "MOST_MATCHES", 2)

@@ -91,7 +91,7 @@ def test_a_standing_store_is_compared_with_and_extended(
     tmp_path_factory: TempFactory, earlier: list[str], documents: list[str], keep: str
 ) -> None:
     folder = tmp_path_factory.mktemp("dedup")
-    store = folder / "s.fps"
+    store = folder / "s.fpstore"
     before = write_jsonl(folder / "before.jsonl", earlier)
     dedup([before], folder / "earlier", store=store, k=6)
     keys = fingerprints(earlier)
@@ -136,7 +136,7 @@ def test_only_what_is_confirmed_is_dropped(
             k=16,
             recipe=recipe,
             confirm=f"{name}>={least}",
-            store=folder / "s.fps" if in_store else None,
+            store=folder / "s.fpstore" if in_store else None,
         )
     verdicts = first_come(range(len(documents)), fingerprints(documents, recipe), 16, alike=alike)
     expect_results(folder, source, verdicts)
@@ -160,7 +160,7 @@ def test_refused_matches_are_counted_each(tmp_path: Path) -> None:
 
 
 def test_a_later_job_confirms_against_what_an_earlier_one_kept(tmp_path: Path) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     dedup([write_jsonl(tmp_path / "1.jsonl", ["a b c d e f"])], tmp_path / "1", store=store, k=16, confirm="jaccard>=1")
     source = write_jsonl(tmp_path / "2.jsonl", ["a b c d e f", "a b c d e g"])
     found = dedup([source], tmp_path / "2", store=store, confirm="jaccard>=1")
@@ -251,7 +251,7 @@ def test_dropped_are_json_lines_where_the_file_says_so(tmp_path: Path) -> None:
 
 
 def test_a_document_of_another_way_into_the_store_goes_by_its_id(tmp_path: Path) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     keys = np.array(fingerprints(["a b c d"]), dtype=np.uint64)
     fpstore.build(store, keys, [17], recipe=dict(DEFAULT.to_json())).close()
     source = write_jsonl(tmp_path / "in.jsonl", ["a b c d", "x"])
@@ -302,14 +302,14 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for store in ("kept", "kept.job", "kept.job/store"):
         with pytest.raises(ValueError, match="another place that the job writes to"):
             dedup([source], tmp_path / "kept", store=tmp_path / store)
-    dedup([source], tmp_path / "first", store=tmp_path / "s.fps")
+    dedup([source], tmp_path / "first", store=tmp_path / "s.fpstore")
     with pytest.raises(ValueError, match="another place that the job writes to"):
-        dedup([source], tmp_path / "s.fps" / "names" / "texts", store=tmp_path / "s.fps", force=True)
+        dedup([source], tmp_path / "s.fpstore" / "names" / "texts", store=tmp_path / "s.fpstore", force=True)
     for place in (source, tmp_path / "docs" / "kept"):
         with pytest.raises(ValueError, match="also an input, or in one"):
             dedup([source, tmp_path / "docs"], place, force=True)
     with pytest.raises(ValueError, match="also an input, or in one"):
-        dedup([tmp_path / "docs"], tmp_path / "kept", store=tmp_path / "docs" / "s.fps")
+        dedup([tmp_path / "docs"], tmp_path / "kept", store=tmp_path / "docs" / "s.fpstore")
     (tmp_path / "kept.job").mkdir()
     (tmp_path / "kept.job" / "mine.txt").write_text("text")
     with pytest.raises(ValueError, match="also an input, or in one"):
@@ -320,30 +320,30 @@ def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a"])
     record: dict[str, object] = dict(DEFAULT.to_json())
     keys = np.array([1], dtype=np.uint64)
-    fpstore.build(tmp_path / "bare.fps", keys, None, recipe=record).close()
-    fpstore.build(tmp_path / "norecipe.fps", keys).close()
-    fpstore.build(tmp_path / "k3.fps", keys, recipe=record).close()
+    fpstore.build(tmp_path / "bare.fpstore", keys, None, recipe=record).close()
+    fpstore.build(tmp_path / "norecipe.fpstore", keys).close()
+    fpstore.build(tmp_path / "k3.fpstore", keys, recipe=record).close()
     for store, options, match in (
-        ("bare.fps", {}, "without ids"),
-        ("norecipe.fps", {}, "no recipe"),
-        ("k3.fps", {"k": 4}, r"expected 0\.\.3"),
-        ("k3.fps", {"k": -1}, r"expected 0\.\.3"),
-        ("k3.fps", {"recipe": PRESETS["code"]}, "recipe web-en"),
+        ("bare.fpstore", {}, "without ids"),
+        ("norecipe.fpstore", {}, "no recipe"),
+        ("k3.fpstore", {"k": 4}, r"expected 0\.\.3"),
+        ("k3.fpstore", {"k": -1}, r"expected 0\.\.3"),
+        ("k3.fpstore", {"recipe": PRESETS["code"]}, "recipe web-en"),
     ):
         with pytest.raises(ValueError, match=match):
             dedup([source], tmp_path / "kept", store=tmp_path / store, **options)
     with pytest.raises(JobError, match="found 1 documents without their texts"):
-        dedup([source], tmp_path / "kept", store=tmp_path / "k3.fps", confirm="jaccard>=0.8")
-    fpstore.build(tmp_path / "full.fps", keys, [(1 << 64) - 1], recipe=record).close()
+        dedup([source], tmp_path / "kept", store=tmp_path / "k3.fpstore", confirm="jaccard>=0.8")
+    fpstore.build(tmp_path / "full.fpstore", keys, [(1 << 64) - 1], recipe=record).close()
     with pytest.raises(ValueError, match="largest id"):
-        dedup([source], tmp_path / "kept", store=tmp_path / "full.fps")
+        dedup([source], tmp_path / "kept", store=tmp_path / "full.fpstore")
 
 
 def test_names_alone_cannot_be_confirmed(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a", "b b b"])
-    dedup([source], tmp_path / "1", store=tmp_path / "s.fps")
+    dedup([source], tmp_path / "1", store=tmp_path / "s.fpstore")
     with pytest.raises(JobError, match="found 2 documents without their texts"):
-        dedup([source], tmp_path / "2", store=tmp_path / "s.fps", confirm="jaccard>=0.8")
+        dedup([source], tmp_path / "2", store=tmp_path / "s.fpstore", confirm="jaccard>=0.8")
 
 
 def test_threads_are_the_processors_where_no_affinity_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

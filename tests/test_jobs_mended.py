@@ -22,7 +22,7 @@ Work = Callable[..., Any]
 JOBS: dict[str, Work] = {
     "first": dedup,
     "longest": lambda sources, out: dedup(sources, out, keep="longest"),
-    "store": lambda sources, out: dedup(sources, out, store=f"{out}.fps"),
+    "store": lambda sources, out: dedup(sources, out, store=f"{out}.fpstore"),
     "cluster": cluster,
     "components": components,
     "pairs": document_pairs,

@@ -402,7 +402,7 @@ def test_standard_output_gets_the_kept_documents(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-o", "-", "--store", "s.fps"), "found both, expected a file"),
+        (("-o", "-", "--store", "s.fpstore"), "found both, expected a file"),
         (("-o", "kept.jsonl", "--dropped", "-"), "expected a file; only KEPT can be standard output"),
     ],
 )

@@ -34,7 +34,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def left_in(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} - {"in.jsonl", "other.jsonl", "s.fps"}
+    return {path.name for path in folder.iterdir()} - {"in.jsonl", "other.jsonl", "s.fpstore"}
 
 
 def stop_before(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, work: Any) -> None:
@@ -168,7 +168,7 @@ def test_a_link_in_the_folder_of_a_job_is_not_followed(
 def test_a_link_among_what_a_job_needs_is_not_followed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, name: str
 ) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     dedup([source], tmp_path / "0", store=store)
     with fpstore.open(store) as opened:
         before = [keys.tolist() for keys, _ in opened.rows()]
@@ -355,7 +355,7 @@ def test_a_folder_that_goes_while_it_is_waited_for_is_made_again(
 def test_a_job_that_was_done_says_so_and_does_nothing(tmp_path: Path, source: Path) -> None:
     works: dict[str, Callable[[], Any]] = {
         "dedup": lambda: dedup([source], tmp_path / "1", dropped=tmp_path / "1d"),
-        "store": lambda: dedup([source], tmp_path / "2", store=tmp_path / "s.fps"),
+        "store": lambda: dedup([source], tmp_path / "2", store=tmp_path / "s.fpstore"),
         "longest": lambda: dedup([source], tmp_path / "3", keep="longest"),
         "cluster": lambda: cluster([source], tmp_path / "4"),
         "components": lambda: components([source], tmp_path / "5"),
@@ -421,7 +421,7 @@ def test_what_was_read_from_standard_input_is_never_known_as_done(tmp_path: Path
 
 
 def test_force_does_not_empty_what_a_finished_job_kept(tmp_path: Path, source: Path) -> None:
-    kept, store = tmp_path / "kept", tmp_path / "s.fps"
+    kept, store = tmp_path / "kept", tmp_path / "s.fpstore"
     dedup([source], kept, store=store)
     before = kept.read_bytes()
     told = "a job that is finished wrote it, and its documents are in the store: begun again it would drop all of them"
@@ -440,7 +440,7 @@ def test_force_does_not_empty_what_a_finished_job_kept(tmp_path: Path, source: P
     # Other inputs, another store, or no store: that is what --force is for.
     other = write_jsonl(tmp_path / "other.jsonl", ["something new"])
     assert dedup([other], kept, store=store, force=True).results == 1
-    assert dedup([source], kept, store=tmp_path / "t.fps", force=True).results == 6
+    assert dedup([source], kept, store=tmp_path / "t.fpstore", force=True).results == 6
     assert dedup([source], kept, force=True).results == 6
     kept.unlink()
     assert dedup([source], kept, store=store, force=True).results == 0
@@ -449,7 +449,7 @@ def test_force_does_not_empty_what_a_finished_job_kept(tmp_path: Path, source: P
 def test_force_does_not_empty_what_is_done_but_for_its_last_step(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
-    kept, store = tmp_path / "kept", tmp_path / "s.fps"
+    kept, store = tmp_path / "kept", tmp_path / "s.fpstore"
     stop_before(monkeypatch, Job, "finish", lambda: dedup([source], kept, store=store))
     with pytest.raises(JobError, match=r"kept\.job: this job is done but for its last step; run it without --force"):
         dedup([source], kept, store=store, force=True)
@@ -468,7 +468,7 @@ def test_a_job_killed_in_its_last_moments_is_done(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, step: str
 ) -> None:
     def work() -> Any:
-        return dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", store=tmp_path / "s.fps")
+        return dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", store=tmp_path / "s.fpstore")
 
     stop_before(monkeypatch, record if step == "write_record" else Claim, step, work)
     assert (work().results, len(lines_of(tmp_path / "kept")), len(lines_of(tmp_path / "dropped"))) == (6, 6, 4)

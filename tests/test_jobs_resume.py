@@ -67,7 +67,7 @@ def test_an_interrupted_job_goes_on_to_the_same_end(
     works: dict[str, Callable[[Path], Any]] = {
         "first": lambda out: dedup([source], out, dropped=f"{out}.tsv", confirm="cosine>=0.9"),
         "longest": lambda out: dedup([source], out, dropped=f"{out}.tsv", keep="longest", confirm="jaccard>=0.9"),
-        "store": lambda out: dedup([source], out, dropped=f"{out}.tsv", store=f"{out}.fps"),
+        "store": lambda out: dedup([source], out, dropped=f"{out}.tsv", store=f"{out}.fpstore"),
         "cluster": lambda out: cluster([source], out),
         "centers": lambda out: cluster([source], out, update_center=True),
         "components": lambda out: components([source], out),
@@ -258,7 +258,7 @@ def test_what_was_read_from_standard_input_cannot_be_read_again(tmp_path: Path, 
 
 
 def test_force_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
-    out, store = tmp_path / "out", tmp_path / "s.fps"
+    out, store = tmp_path / "out", tmp_path / "s.fpstore"
     interrupt(monkeypatch, lambda: dedup([source], out, store=store), 4)
     # What the first attempt had put into the store does not count as seen.
     assert dedup([source], out, store=store, k=2, force=True).results == 6
@@ -268,7 +268,7 @@ def test_force_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sou
 def test_a_job_that_never_ended_is_undone_when_its_folder_is_gone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     dedup([write_jsonl(tmp_path / "0.jsonl", ["x"])], tmp_path / "0", store=store)
     interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store), 4)
     other = write_jsonl(tmp_path / "other.jsonl", ["y z", "x"])
@@ -293,7 +293,7 @@ def put_out_of_sight(monkeypatch: pytest.MonkeyPatch, source: Path, store: Path,
 def test_a_store_that_another_job_has_used_since_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
-    store, out = tmp_path / "s.fps", tmp_path / "out"
+    store, out = tmp_path / "s.fpstore", tmp_path / "out"
     aside = put_out_of_sight(monkeypatch, source, store, out)
     with pytest.warns(UserWarning, match="which did not end and cannot go on, was undone"):
         dedup([source], tmp_path / "other", store=store)
@@ -305,7 +305,7 @@ def test_a_store_that_another_job_has_used_since_is_refused(
 def test_a_store_that_another_job_is_using_now_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
-    store, out = tmp_path / "s.fps", tmp_path / "out"
+    store, out = tmp_path / "s.fpstore", tmp_path / "out"
     aside = put_out_of_sight(monkeypatch, source, store, out)
     with pytest.warns(UserWarning, match="which did not end and cannot go on, was undone"):
         interrupt(monkeypatch, lambda: dedup([source], tmp_path / "other", store=store), 2)
@@ -361,8 +361,8 @@ def test_a_spool_finds_ids_with_gaps_between_them(tmp_path: Path) -> None:
 def test_a_text_that_is_lost_is_no_refusal(tmp_path: Path) -> None:
     keys = np.array(fingerprints(["a b"]), dtype=np.uint64)
     spool = spool_at(tmp_path / "documents", texts=True)
-    fpstore.build(tmp_path / "s.fps", keys, [7]).close()
-    with fpstore.open(tmp_path / "s.fps", "w") as store:
+    fpstore.build(tmp_path / "s.fpstore", keys, [7]).close()
+    with fpstore.open(tmp_path / "s.fpstore", "w") as store:
         kept = Kept(Workplace(store, spool, 8), Settings(DEFAULT, 3).recipe, 3, Confirm("jaccard", 0.5))
         with pytest.raises(JobError, match="found no text of document 7"):
             kept.decide_all(keys, ["name"], ["a b"])
@@ -473,7 +473,7 @@ NOT_KEPT = {"store", "votes"}
 def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, name: str
 ) -> None:
-    out, store = tmp_path / "out", tmp_path / "seen.fps"
+    out, store = tmp_path / "out", tmp_path / "seen.fpstore"
     works: dict[str, Callable[[], Any]] = {
         "first": lambda: dedup([source], out, dropped=f"{out}.tsv", confirm="cosine>=0.9"),
         "longest": lambda: dedup([source], out, keep="longest"),
@@ -530,7 +530,7 @@ def test_the_spool_names_no_document_whose_name_is_not_on_the_disk(
 
 
 def test_the_id_of_a_document_that_was_removed_is_not_given_again(tmp_path: Path) -> None:
-    store = tmp_path / "seen.fps"
+    store = tmp_path / "seen.fpstore"
     first = write_jsonl(tmp_path / "first.jsonl", ["a b c d e", "one that goes again"])
     dedup([first], tmp_path / "one", store=store)
     with fpstore.open(store, "w") as opened:
@@ -544,7 +544,7 @@ def test_the_id_of_a_document_that_was_removed_is_not_given_again(tmp_path: Path
 
 
 def test_a_standing_store_made_without_texts_is_refused_though_it_is_empty(tmp_path: Path) -> None:
-    store, empty = tmp_path / "seen.fps", write_jsonl(tmp_path / "in.jsonl", [])
+    store, empty = tmp_path / "seen.fpstore", write_jsonl(tmp_path / "in.jsonl", [])
     dedup([empty], tmp_path / "one", store=store)
     with pytest.raises(JobError, match="found 0 documents without their texts, which --confirm cannot check"):
         dedup([empty], tmp_path / "two", store=store, confirm="cosine>=0.9")

@@ -55,7 +55,7 @@ def rows_of(path: Path) -> set[tuple[int, int]]:
 
 def unfinished(monkeypatch: pytest.MonkeyPatch, folder: Path, source: Path, after: int = 4) -> tuple[Path, Path]:
     """A store, and the result of a job that adds to it and was interrupted."""
-    store, out = folder / "s.fps", folder / "out"
+    store, out = folder / "s.fpstore", folder / "out"
     interrupt(monkeypatch, lambda: dedup([source], out, store=store), after)
     return store, out
 
@@ -96,7 +96,7 @@ def test_what_others_stored_before_and_after_a_job_stays_when_it_is_undone(
 ) -> None:
     # Some of it under the very fingerprints, and the very ids, that the job uses.
     keys = fingerprints(DOCUMENTS)
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     fpstore.create(store, recipe=dict(DEFAULT.to_json())).close()
     theirs = {(7, 1), (9, 2)}
     with fpstore.open(store, "w") as opened:
@@ -125,7 +125,7 @@ def test_what_others_stored_before_and_after_a_job_stays_when_it_is_undone(
 def test_what_others_stored_stays_when_a_job_goes_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, after: int
 ) -> None:
-    store, out = tmp_path / "s.fps", tmp_path / "out"
+    store, out = tmp_path / "s.fpstore", tmp_path / "out"
 
     def killed_after_the_store(run: runs.FirstRun) -> None:  # before the commit of this batch
         if run._job.state is not None and run._tally.documents > 3 * after:
@@ -204,7 +204,7 @@ def test_what_is_no_note_is_refused_by_its_name(
 def test_names_that_a_job_needs_to_be_undone_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store)
     unfinished(monkeypatch, tmp_path, source)
     before = rows_of(store)
@@ -321,7 +321,7 @@ def test_a_note_whose_folder_no_job_can_have_is_of_a_job_that_never_goes_on(
 def test_a_store_that_went_or_was_replaced_is_no_new_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, there: str, finished: bool
 ) -> None:
-    store, out = tmp_path / "s.fps", tmp_path / "out"
+    store, out = tmp_path / "s.fpstore", tmp_path / "out"
     if finished:
         with monkeypatch.context() as patch:
             patch.setattr(dedup_job, "release", lambda *_: 1 / 0)
@@ -329,7 +329,7 @@ def test_a_store_that_went_or_was_replaced_is_no_new_one(
                 dedup([source], out, store=store, k=2)
     else:
         interrupt(monkeypatch, lambda: dedup([source], out, store=store, k=2), 4)
-    store.rename(tmp_path / "old.fps")
+    store.rename(tmp_path / "old.fpstore")
     if there == "another store":
         fpstore.create(store, k=2, recipe=dict(DEFAULT.to_json())).close()
     elif there == "a file":
@@ -350,7 +350,7 @@ def test_a_store_that_goes_or_is_replaced_while_the_job_opens_it_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store, out = unfinished(monkeypatch, tmp_path, source)
-    moved, workplace = tmp_path / "moved.fps", standing_workplace
+    moved, workplace = tmp_path / "moved.fpstore", standing_workplace
     for replace, told in ((False, "found no store"), (True, "found store [0-9a-f]{32}, expected store [0-9a-f]{32}")):
 
         def late(path: Path, *rest: Any, replace: bool = replace, **options: Any) -> Any:
@@ -399,7 +399,7 @@ def test_build_force_takes_names_and_notes_of_the_old_content_away(
 def test_a_job_that_fails_in_its_first_batch_leaves_the_store_as_it_was(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    store, bad = tmp_path / "s.fps", tmp_path / "bad.jsonl"
+    store, bad = tmp_path / "s.fpstore", tmp_path / "bad.jsonl"
     dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store)
     before, names = rows_of(store), (store / notes.NAMES / notes.INDEX).read_bytes()
     bad.write_text('{"text": "a"}\n{"text": "b b b b"}\n')
@@ -418,7 +418,7 @@ def test_a_job_that_fails_in_its_first_batch_leaves_the_store_as_it_was(
 def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     fpstore.create(store, recipe=dict(DEFAULT.to_json())).close()
     sync, synced = os.fsync, [0]
     index = store / notes.NAMES / notes.INDEX
@@ -452,7 +452,7 @@ def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
 def test_a_copy_has_the_names_and_the_texts_but_no_note(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
-    store, copy = tmp_path / "s.fps", tmp_path / "copy.fps"
+    store, copy = tmp_path / "s.fpstore", tmp_path / "copy.fpstore"
     dedup([source], tmp_path / "1", store=store, k=10, confirm="jaccard>=1")
     more = write_jsonl(tmp_path / "more.jsonl", ["more of it", "and more"])
     interrupt(monkeypatch, lambda: dedup([more], tmp_path / "2", store=store, confirm="jaccard>=1"), 1)
@@ -468,22 +468,22 @@ def test_a_copy_has_the_names_and_the_texts_but_no_note(
 
 
 def test_what_is_recovered_has_its_names_or_tells_that_they_are_lost(tmp_path: Path, source: Path) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     dedup([source], tmp_path / "1", store=store)
-    assert fpstore.recover(store, tmp_path / "new.fps").complete
-    assert dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=tmp_path / "new.fps").results == 0
+    assert fpstore.recover(store, tmp_path / "new.fpstore").complete
+    assert dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=tmp_path / "new.fpstore").results == 0
     assert {line.split("\t")[1] for line in lines_of(tmp_path / "2d")} == {f"{source}:{n}" for n in (1, 2, 4, 5, 6, 10)}
     (store / notes.NAMES / notes.SETTINGS).write_text(DEEP)
-    found = fpstore.recover(store, tmp_path / "other.fps")
+    found = fpstore.recover(store, tmp_path / "other.fpstore")
     assert not found.complete
     (why,) = found.unknown
     assert re.match(r"names of documents are lost: .*json: found no settings", why)
-    assert rows_of(tmp_path / "other.fps") == rows_of(store)
-    assert not (tmp_path / "other.fps" / notes.NAMES).exists()
+    assert rows_of(tmp_path / "other.fpstore") == rows_of(store)
+    assert not (tmp_path / "other.fpstore" / notes.NAMES).exists()
 
 
 def test_names_that_claim_a_size_take_no_room_in_a_copy(tmp_path: Path, source: Path) -> None:
-    store, copy = tmp_path / "s.fps", tmp_path / "copy.fps"
+    store, copy = tmp_path / "s.fpstore", tmp_path / "copy.fpstore"
     dedup([source], tmp_path / "1", store=store)
     names = store / notes.NAMES / "names"
     data = names.read_bytes()
@@ -500,7 +500,7 @@ def test_names_that_claim_a_size_take_no_room_in_a_copy(tmp_path: Path, source: 
 def test_a_copy_of_names_goes_with_its_index_whatever_a_job_does_meanwhile(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store)
     names, index = store / notes.NAMES / "names", store / notes.NAMES / notes.INDEX
     whole = names.read_bytes(), index.read_bytes()
@@ -519,16 +519,18 @@ def test_a_copy_of_names_goes_with_its_index_whatever_a_job_does_meanwhile(
 
     monkeypatch.setattr(notes, "_copy_file", copied)
     with fpstore.open(store) as opened:
-        opened.copy(tmp_path / "copy.fps")
+        opened.copy(tmp_path / "copy.fpstore")
     for name in ("names", notes.INDEX):
-        assert (tmp_path / "copy.fps" / notes.NAMES / name).read_bytes() == (store / notes.NAMES / name).read_bytes()
+        assert (tmp_path / "copy.fpstore" / notes.NAMES / name).read_bytes() == (
+            store / notes.NAMES / name
+        ).read_bytes()
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750, 0o755])
 def test_nothing_of_a_job_is_for_more_than_the_store_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, mode: int
 ) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     fpstore.create(store, recipe=dict(DEFAULT.to_json()), mode=mode).close()
     before = os.umask(0)
     try:
@@ -544,7 +546,7 @@ def test_nothing_of_a_job_is_for_more_than_the_store_is(
 
 @pytest.mark.parametrize("name", ["names", "texts", "index", "settings.json"])
 def test_a_link_among_the_names_is_not_followed(tmp_path: Path, source: Path, name: str) -> None:
-    store, mine = tmp_path / "s.fps", tmp_path / "mine"
+    store, mine = tmp_path / "s.fpstore", tmp_path / "mine"
     mine.write_text("mine")
     dedup([source], tmp_path / "1", store=store)
     (store / notes.NAMES / name).unlink()
@@ -556,7 +558,7 @@ def test_a_link_among_the_names_is_not_followed(tmp_path: Path, source: Path, na
 
 @pytest.mark.parametrize("name", [notes.NAMES, notes.JOBS])
 def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, source: Path, name: str) -> None:
-    store, mine = tmp_path / "s.fps", tmp_path / "mine"
+    store, mine = tmp_path / "s.fpstore", tmp_path / "mine"
     mine.mkdir()
     dedup([source], tmp_path / "1", store=store)
     shutil.rmtree(store / name)
@@ -567,7 +569,7 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, source: Path, n
 
 
 def test_what_the_format_page_says_of_names(tmp_path: Path) -> None:
-    store, source = tmp_path / "s.fps", write_jsonl(tmp_path / "in.jsonl", ["caf\u00e9 noir", "x"])
+    store, source = tmp_path / "s.fpstore", write_jsonl(tmp_path / "in.jsonl", ["caf\u00e9 noir", "x"])
     dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
     names = store / notes.NAMES
     assert sorted(os.listdir(names)) == ["index", "names", "settings.json", "texts"]
@@ -647,7 +649,7 @@ def test_the_end_of_a_note_is_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_store_whose_ids_come_to_their_end_says_so(tmp_path: Path, source: Path) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     dedup([source], tmp_path / "1", store=store)
     with fpstore.open(store, "w") as opened:
         opened.add([2**64 - 1], [2**64 - 3])
@@ -659,7 +661,7 @@ def test_a_store_whose_ids_come_to_their_end_says_so(tmp_path: Path, source: Pat
 def test_a_store_that_is_replaced_forgets_its_names_and_leaves_what_a_user_put_there(
     tmp_path: Path, source: Path
 ) -> None:
-    store = tmp_path / "s.fps"
+    store = tmp_path / "s.fpstore"
     dedup([source], tmp_path / "1", store=store)
     (store / notes.NAMES / "mine.txt").write_text("mine")
     (store / notes.NAMES / "index.new").write_text("of a process that died")

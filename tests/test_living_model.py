@@ -71,7 +71,7 @@ class LivingStore(RuleBasedStateMachine):
 
     @property
     def path(self) -> Path:
-        return self.folder / "model.fps"
+        return self.folder / "model.fpstore"
 
     def rows_of(self, given: Any) -> Any:
         return {(key, number if self.ids else None) for key, number in given}
@@ -189,15 +189,15 @@ class LivingStore(RuleBasedStateMachine):
 
     @rule()
     def copy(self) -> None:
-        self.writer.copy(self.folder / "copy.fps")
-        with fpstore.open(self.folder / "copy.fps") as copied:
+        self.writer.copy(self.folder / "copy.fpstore")
+        with fpstore.open(self.folder / "copy.fpstore") as copied:
             copied.verify()
             assert {
                 row
                 for keys, ids in copied.rows()
                 for row in zip(keys.tolist(), ids.tolist() if ids is not None else [None] * len(keys), strict=True)
             } == self.model
-        shutil.rmtree(self.folder / "copy.fps")
+        shutil.rmtree(self.folder / "copy.fpstore")
 
     @rule()
     def verify(self) -> None:

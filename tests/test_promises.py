@@ -22,10 +22,10 @@ SOME = uniform(2_000, np.random.default_rng(1))
 
 
 def test_a_page_that_changes_after_its_first_use_is_found_by_verify_and_by_opening_anew(tmp_path: Path) -> None:
-    with fpstore.build(tmp_path / "s.fps", SOME, codec="raw") as store:
+    with fpstore.build(tmp_path / "s.fpstore", SOME, codec="raw") as store:
         before = store.probe_many(SOME, 0)
         assert len(before) == len(SOME)
-        (path,) = (tmp_path / "s.fps" / "segments").iterdir()
+        (path,) = (tmp_path / "s.fpstore" / "segments").iterdir()
         with path.open("r+b") as file:
             file.seek(4096)
             byte = file.read(1)[0]
@@ -33,13 +33,13 @@ def test_a_page_that_changes_after_its_first_use_is_found_by_verify_and_by_openi
             file.write(bytes([byte ^ 1]))
         with pytest.raises(CorruptStore, match="checksum"):
             store.verify()
-    with fpstore.open(tmp_path / "s.fps") as store, pytest.raises(CorruptStore, match="byte 4096"):
+    with fpstore.open(tmp_path / "s.fpstore") as store, pytest.raises(CorruptStore, match="byte 4096"):
         store.probe_many(SOME, 0)
 
 
 def test_a_segment_is_never_written_to_again(tmp_path: Path) -> None:
     first: dict[str, bytes] = {}
-    with fpstore.create(tmp_path / "s.fps") as store:
+    with fpstore.create(tmp_path / "s.fpstore") as store:
         steps: list[Callable[[], object]] = [
             lambda: store.add(SOME[:1000], np.arange(1000)),
             store.flush,
@@ -60,7 +60,7 @@ def test_a_segment_is_never_written_to_again(tmp_path: Path) -> None:
 
 
 def test_threads_that_test_and_add_store_one_of_what_is_near(tmp_path: Path) -> None:
-    with fpstore.create(tmp_path / "s.fps", ids=False) as store:
+    with fpstore.create(tmp_path / "s.fpstore", ids=False) as store:
 
         def work(bit: int) -> None:
             near = SOME[:600] ^ np.uint64(1 << bit)
@@ -95,8 +95,8 @@ def test_started_bits_of_the_groups_have_a_sample(tmp_path: Path, bits: int) -> 
 
 
 def test_an_unused_writer_lock_is_empty(tmp_path: Path) -> None:
-    lock = tmp_path / "s.fps" / "writer.lock"
-    with fpstore.create(tmp_path / "s.fps"):
+    lock = tmp_path / "s.fpstore" / "writer.lock"
+    with fpstore.create(tmp_path / "s.fpstore"):
         assert lock.read_text().strip() == str(os.getpid())
     assert lock.read_text() == ""
 

@@ -64,12 +64,12 @@ def test_the_commands_for_fingerprints_do_what_they_say(folder: Path) -> None:
     (addition,) = [line for line in lines if line.startswith("fpstore add ")]
     run(folder, lines[: lines.index(addition) + 1])
     added = [line.split(",") for line in (folder / "new.csv").read_text().splitlines()[1:]]
-    with fpstore.open(folder / "web.fps") as store:
+    with fpstore.open(folder / "web.fpstore") as store:
         for doc, simhash in added:
             assert [match.id for match in store.probe(int(simhash, 16), 0)] == [int(doc)]
         assert store.contains_near(KNOWN, 0)
     run(folder, lines[lines.index(addition) + 1 :])
-    with fpstore.open(folder / "backup.fps") as store:
+    with fpstore.open(folder / "backup.fpstore") as store:
         assert len(store) == 20_000 + len(added)
         assert not store.contains_near(KNOWN, 0)
 
@@ -77,7 +77,7 @@ def test_the_commands_for_fingerprints_do_what_they_say(folder: Path) -> None:
 @pytest.mark.slow
 def test_the_commands_for_texts_do_what_they_say(folder: Path) -> None:
     run(folder, lines_of(1))
-    for name in ("docs.fps", "pages.fps"):
+    for name in ("docs.fpstore", "pages.fpstore"):
         with fpstore.open(folder / name) as store:
             assert store.contains_near(fingerprint(TEXT), 0)
 

@@ -27,7 +27,7 @@ def test_a_streamed_batch_answers_as_a_probed_one(
     rng = np.random.default_rng(3)
     stored = KINDS["clustered"](20_000, rng)
     queries = queries_near(stored, 3, 3000, rng)
-    with fpstore.build(tmp_path / "s.fps", stored, ids) as store:
+    with fpstore.build(tmp_path / "s.fpstore", stored, ids) as store:
         monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: float("inf"))
         probed = store.probe_many(queries, threads=threads)
         monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: 0.0)
@@ -40,20 +40,20 @@ def test_a_streamed_batch_answers_as_a_probed_one(
 def test_small_batches_are_probed_and_huge_ones_streamed(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     stored = KINDS["uniform"](50_000, rng)
-    with fpstore.build(tmp_path / "s.fps", stored, None) as store:
+    with fpstore.build(tmp_path / "s.fpstore", stored, None) as store:
         assert store.probe_many(stored[:10]).method == "probe"
         assert store.probe_many(np.tile(stored, 10)).method == "stream"
 
 
 def test_damage_is_named_by_a_streamed_batch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = KINDS["uniform"](20_000, np.random.default_rng(5))
-    fpstore.build(tmp_path / "s.fps", stored, None).close()
-    (path,) = (tmp_path / "s.fps" / "segments").iterdir()
+    fpstore.build(tmp_path / "s.fpstore", stored, None).close()
+    (path,) = (tmp_path / "s.fpstore" / "segments").iterdir()
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: 0.0)
-    with fpstore.open(tmp_path / "s.fps") as store:
+    with fpstore.open(tmp_path / "s.fpstore") as store:
         for threads in (1, 2):
             with pytest.raises(fpstore.CorruptStore, match=path.name):
                 store.probe_many(stored, threads=threads)
@@ -62,7 +62,7 @@ def test_damage_is_named_by_a_streamed_batch_too(tmp_path: Path, monkeypatch: py
 def test_batches_share_the_stores_threads_and_close_ends_them(tmp_path: Path) -> None:
     stored = KINDS["uniform"](5000, np.random.default_rng(6))
     before = threading.active_count()
-    with fpstore.build(tmp_path / "s.fps", stored, None) as store:
+    with fpstore.build(tmp_path / "s.fpstore", stored, None) as store:
         for _ in range(5):
             assert len(store.probe_many(stored, 0, threads=2)) == len(stored)
         assert threading.active_count() <= before + 1
@@ -74,7 +74,7 @@ def test_batches_share_the_stores_threads_and_close_ends_them(tmp_path: Path) ->
 
 def test_a_batch_after_close_says_so(tmp_path: Path) -> None:
     stored = KINDS["uniform"](5000, np.random.default_rng(7))
-    store = fpstore.build(tmp_path / "s.fps", stored, None)
+    store = fpstore.build(tmp_path / "s.fpstore", stored, None)
     store.probe_many(stored, threads=2)
     store.close()
     with pytest.raises(fpstore.StoreClosed):
@@ -83,7 +83,7 @@ def test_a_batch_after_close_says_so(tmp_path: Path) -> None:
 
 def test_a_batch_that_close_overtakes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = KINDS["uniform"](5000, np.random.default_rng(8))
-    store = fpstore.build(tmp_path / "s.fps", stored, None)
+    store = fpstore.build(tmp_path / "s.fpstore", stored, None)
     team = store._team(2)
 
     def overtaken(count: int) -> Threads:
@@ -119,7 +119,7 @@ def test_more_rows_than_an_answer_may_have_are_an_error_that_says_so(
 ) -> None:
     monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: 0.0 if streamed else float("inf"))
     queries = np.full(2000, 0 if not ids else 7, dtype=np.uint64)
-    with crowded(tmp_path / "s.fps", ids) as store:
+    with crowded(tmp_path / "s.fpstore", ids) as store:
         store.max_matches = 100_000
         found = store.probe_many(queries, threads=threads)
         assert (len(found), found.method) == (100_000, "stream" if streamed else "probe")
@@ -133,7 +133,7 @@ def test_more_rows_than_an_answer_may_have_are_an_error_that_says_so(
 
 
 def test_too_many_rows_are_refused_before_there_is_room_for_them(tmp_path: Path) -> None:
-    with crowded(tmp_path / "s.fps", ids=True) as store:
+    with crowded(tmp_path / "s.fpstore", ids=True) as store:
         (segment,) = store.segments
         asked: list[int] = []
 

@@ -188,7 +188,7 @@ def test_bench_scale_builds_probes_and_verifies() -> None:
 def test_bench_scale_leaves_the_store_where_it_is_told_and_uses_it_again(tmp_path: Path) -> None:
     arguments = ("--queries", 100, "--keep", "--dir", tmp_path)
     assert any("phases" in title for title in titles(result_of("bench_scale", *arguments)))
-    assert (tmp_path / "scale.fps").is_dir()
+    assert (tmp_path / "scale.fpstore").is_dir()
     assert not any("phases" in title for title in titles(result_of("bench_scale", *arguments)))
 
 

@@ -60,7 +60,7 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
     expected = [int((np.bitwise_count(keys ^ query) <= DISTANCE).sum()) for query in queries]
     rows: list[dict[str, Any]] = []
     for plan in arguments.plans:
-        path = folder / f"{kind}.fps"
+        path = folder / f"{kind}.fpstore"
 
         def build_once(path: Path = path, plan: str = plan) -> None:
             fpstore.build(path, keys, None, plan=plan, memory=arguments.memory, threads=1, force=True).close()
@@ -86,7 +86,7 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
     results.table(f"{name}: building in memory, one thread", rows)
     rows = []
     for plan in arguments.plans:
-        rows.append({"plan": plan, **phases(folder / f"{kind}-phases.fps", keys, plan, arguments.memory)})
+        rows.append({"plan": plan, **phases(folder / f"{kind}-phases.fpstore", keys, plan, arguments.memory)})
     results.table(f"{name}: seconds of the clock in each phase of a build; table 1 needs no permutation", rows)
 
 
@@ -113,7 +113,7 @@ def bench_whole(arguments: Namespace, folder: Path, results: Results) -> None:
     """Builds in children: time, disk and memory, and whether every key that was streamed is there."""
     rows: list[dict[str, Any]] = []
     for plan in arguments.plans:
-        path = str(folder / f"whole-{plan}.fps")
+        path = str(folder / f"whole-{plan}.fpstore")
         task = {"path": path, "n": arguments.n, "plan": plan, "memory": arguments.memory, "ids": arguments.ids}
         found = run_child(__file__, task)
         rows.append({"plan": plan, **found})

@@ -170,7 +170,7 @@ def probe_seconds(stores: Sequence[fpstore.Store], queries: Sequence[int]) -> li
 
 
 def bench_pending(path: Path, stored: Keys, new: Keys, results: Results) -> None:
-    compacted = path.with_name("compacted.fps")
+    compacted = path.with_name("compacted.fpstore")
     with fpstore.open(path) as store:
         store.copy(compacted)
     with fpstore.open(compacted, "w") as store:
@@ -240,9 +240,9 @@ def main() -> int:
     rng = np.random.default_rng(SEED)
     stored, new = uniform(arguments.n, rng), uniform(arguments.rows, rng)
     with scratch_folder(arguments) as folder, closing(BareCommit(folder)) as bare:
-        path = folder / "base.fps"
+        path = folder / "base.fpstore"
         fpstore.build(path, stored, threads=1).close()
-        changed = folder / "changed.fps"
+        changed = folder / "changed.fpstore"
         if {"tested", "single"} & set(arguments.parts):
             with fpstore.open(path) as store:
                 store.copy(changed)

@@ -154,7 +154,7 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
     rows: list[dict[str, Any]] = []
     baseline: Callable[[], Any] = partial(count_numpy, keys)
     for plan in arguments.plans:
-        with fpstore.build(folder / f"{kind}-{plan}.fps", keys, None, plan=plan) as store:
+        with fpstore.build(folder / f"{kind}-{plan}.fpstore", keys, None, plan=plan) as store:
             said = f"{name}, plan {plan}"
             results.expect(store_answer(store, results, said) == expected, f"{said}: other pairs than numpy's")
             results.expect(store.count_pairs(DISTANCE) == expected[0], f"{said}: counts other pairs than numpy's")

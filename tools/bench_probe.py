@@ -140,7 +140,7 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
     name = f"{SET_NAMES[kind]} {len(keys):,}"
     sample = queries[:BRUTE_QUERIES]
     faiss = make_faiss(keys)
-    stores = {plan: fpstore.build(folder / f"{kind}-{plan}.fps", keys, None, plan=plan) for plan in arguments.plans}
+    stores = {plan: fpstore.build(folder / f"{kind}-{plan}.fpstore", keys, None, plan=plan) for plan in arguments.plans}
     try:
         expected = stores[arguments.plans[0]].probe_many(queries)
         sampled = expected.query < len(sample)
@@ -301,7 +301,7 @@ def bench_simhash(arguments: Namespace, folder: Path, results: Results) -> None:
     expected = brute_force(keys, queries)
     found = sorted((query, int(hit, 16)) for query, hits in enumerate(answers) for hit in hits)
     same = found == sorted(zip(expected[0].tolist(), expected[1].tolist(), strict=True))
-    with fpstore.build(folder / "simhash.fps", keys, None, plan="speed") as store:
+    with fpstore.build(folder / "simhash.fpstore", keys, None, plan="speed") as store:
         own = single_calls([store.probe], queries)[0]
     row = {
         "keys": len(keys),

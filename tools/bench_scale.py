@@ -277,10 +277,10 @@ def main() -> int:
         parser.error("--keep needs --dir")
     results = Results("bench_scale", arguments, only_keys=REAL_KEYS)
     if arguments.keep:
-        run(arguments.dir / "scale.fps", arguments, results)
+        run(arguments.dir / "scale.fpstore", arguments, results)
     else:
         with scratch_folder(arguments) as folder:
-            run(folder / "scale.fps", arguments, results)
+            run(folder / "scale.fpstore", arguments, results)
     return results.finish()
 
 

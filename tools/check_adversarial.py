@@ -105,10 +105,10 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     with scratch_folder(arguments) as folder:
         for plan in arguments.plans:
-            with fpstore.build(folder / "even.fps", even_keys, None, plan=plan, force=True) as store:
+            with fpstore.build(folder / "even.fpstore", even_keys, None, plan=plan, force=True) as store:
                 even = float(np.median(probe_micros(store.probe, even_queries)))
             for seed in (None, SECRET):
-                with fpstore.build(folder / "s.fps", keys, None, plan=plan, seed=seed, force=True) as store:
+                with fpstore.build(folder / "s.fpstore", keys, None, plan=plan, seed=seed, force=True) as store:
                     found = store.probe_many(queries[:CHECKED_QUERIES])
                     answer = in_order(found.query, found.fingerprint, found.distance)
                     results.expect(same_answer(answer, expected), f"{store.plan.name}: other answers than brute force")
@@ -134,7 +134,7 @@ def main() -> int:
         query = int(uniform(1, rng)[0])
         choice_bits = ARRANGED_BITS if arguments.n >= ATTACKED_KEYS else FEWER_ARRANGED_BITS
         arranged = arranged_around(query, choice_bits, rng)
-        with fpstore.build(folder / "s.fps", arranged, None, plan=ARRANGED_PLAN, force=True) as store:
+        with fpstore.build(folder / "s.fpstore", arranged, None, plan=ARRANGED_PLAN, force=True) as store:
             asked = np.full(CHECKED_QUERIES, query, dtype=np.uint64)
             found = store.probe_many(asked[:1])
             answer = in_order(found.query, found.fingerprint, found.distance)

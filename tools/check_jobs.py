@@ -44,26 +44,26 @@ def first(folder: Path) -> jobs.Summary:
 
 def first_into_store(folder: Path) -> jobs.Summary:
     sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
-    return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", store=folder / "s.fps")
+    return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore")
 
 
 def confirmed(folder: Path) -> jobs.Summary:
-    options: dict[str, Any] = {"store": folder / "s.fps", "confirm": "jaccard>=0.5", "k": 10, "keep": "first"}
+    options: dict[str, Any] = {"store": folder / "s.fpstore", "confirm": "jaccard>=0.5", "k": 10, "keep": "first"}
     return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", **options)
 
 
 def longest(folder: Path) -> jobs.Summary:
-    options: dict[str, Any] = {"dropped": folder / "dropped", "store": folder / "s.fps", "keep": "longest"}
+    options: dict[str, Any] = {"dropped": folder / "dropped", "store": folder / "s.fpstore", "keep": "longest"}
     return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", **options)
 
 
 def again_into_store(folder: Path) -> jobs.Summary:
     """Another corpus, against a store that has one; set up by `before`."""
-    return jobs.dedup([folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", store=folder / "s.fps")
+    return jobs.dedup([folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore")
 
 
 def before(folder: Path) -> None:
-    jobs.dedup([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fps")
+    jobs.dedup([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fpstore")
 
 
 def leaders(folder: Path) -> jobs.Summary:
@@ -166,33 +166,33 @@ def outcome(folder: Path, others: Set[tuple[int, int]] = frozenset()) -> dict[st
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if not name.startswith("s.fps/"):
+        if not name.startswith("s.fpstore/"):
             found[name] = path.read_bytes() if path.is_file() and not name.endswith(".done") else None
-    if (folder / "s.fps").exists():
+    if (folder / "s.fpstore").exists():
         rows = rows_of(folder)
         found["rows"] = [key for document, key in sorted((document, key) for key, document in rows - others)]
         found["rows of others that are gone"] = others - rows
-        names = folder / "s.fps" / notes.NAMES
+        names = folder / "s.fpstore" / notes.NAMES
         found |= {name: (names / name).read_bytes() for name in ("names", "texts") if (names / name).exists()}
         entries = np.frombuffer((names / notes.INDEX).read_bytes(), dtype=notes.ENTRY)
         found["index"] = [entries[column].tolist() for column in ("fingerprint", "name_end", "text_end")]
-        found["note"] = (folder / "s.fps" / notes.JOBS / notes.NOTE).exists()
+        found["note"] = (folder / "s.fpstore" / notes.JOBS / notes.NOTE).exists()
     return found
 
 
 def rows_of(folder: Path) -> set[tuple[int, int]]:
     """The fingerprints and ids in the store of a folder."""
-    with fpstore.open(folder / "s.fps") as store:
+    with fpstore.open(folder / "s.fpstore") as store:
         columns = [(keys.tolist(), ids.tolist()) for keys, ids in store.rows() if ids is not None]
     return {row for keys, ids in columns for row in zip(keys, ids, strict=True)}
 
 
 def add_another(folder: Path, rng: random.Random) -> tuple[int, int] | None:
     """Add a row to the store of a folder, under the next id; None where there is no store, or a job has it."""
-    if not (folder / "s.fps").exists():
+    if not (folder / "s.fpstore").exists():
         return None
     try:
-        with fpstore.open(folder / "s.fps", "w") as store:
+        with fpstore.open(folder / "s.fpstore", "w") as store:
             last = max((int(ids.max()) for _, ids in store.rows() if ids is not None), default=-1)
             row = (rng.getrandbits(64), last + 1)
             store.add([row[0]], [row[1]])

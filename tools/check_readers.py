@@ -375,7 +375,7 @@ def disk_bytes(folder: Path) -> int:
 
 
 def run(arguments: argparse.Namespace, folder: Path) -> int:
-    path, history = folder / "store.fps", folder / "history"
+    path, history = folder / "store.fpstore", folder / "history"
     fpstore.create(path, plan="flips-3:1,0,0").close()
     history.touch()
     tasks = [["write"], *(["read", str(number)] for number in range(arguments.readers))]
@@ -433,7 +433,7 @@ def main() -> int:
     if arguments.task is None:
         with tempfile.TemporaryDirectory(prefix="fpstore-readers-", dir=arguments.dir) as folder:
             return run(arguments, Path(folder))
-    path, history = arguments.dir / "store.fps", arguments.dir / "history"
+    path, history = arguments.dir / "store.fpstore", arguments.dir / "history"
     if arguments.task == ["write"]:
         found = write(path, history, arguments.seed, arguments.seconds)
     else:

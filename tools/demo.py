@@ -32,7 +32,7 @@ def main() -> int:
     started = perf_counter()
     with TemporaryDirectory(prefix="fpstore-demo-") as folder:
         scratch = Path(folder)
-        files, store = scratch / "files", scratch / "library.fps"
+        files, store = scratch / "files", scratch / "library.fpstore"
         count = copy_library(Path(sysconfig.get_path("stdlib")), files / "library")
         edited = edit_copies(files / "library", files / "edited")
         say(

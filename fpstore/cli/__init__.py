@@ -42,11 +42,11 @@ SUBCOMMANDS = (
 
 EPILOG = """\b
 Examples:
-  fpstore build web.fps fingerprints.npy
-  fpstore probe web.fps 9f3a5c0012ab44de
-  fpstore add web.fps today.csv --ids doc_id --if-new
-  fpstore build docs.fps documents/ --format text
-  fpstore probe docs.fps --text "$(cat draft.txt)"
+  fpstore build web.fpstore fingerprints.npy
+  fpstore probe web.fpstore 9f3a5c0012ab44de
+  fpstore add web.fpstore today.csv --ids doc_id --if-new
+  fpstore build docs.fpstore documents/ --format text
+  fpstore probe docs.fpstore --text "$(cat draft.txt)"
   fpstore dedup crawl.jsonl.zst -o kept.jsonl --dropped dropped.tsv
   fpstore plan --n 8e9 --k 3
 

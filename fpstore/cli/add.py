@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  fpstore add web.fps today.csv --column simhash --ids doc_id
-  fpstore add docs.fps today.jsonl.zst --ids id --if-new > duplicates.tsv
-  fpstore add web.fps more.npy --first-id 1000000     (numbered 1000000, 1000001, ...)
-  fpstore add bare.fps today.npy                      (a store without ids)
+  fpstore add web.fpstore today.csv --column simhash --ids doc_id
+  fpstore add docs.fpstore today.jsonl.zst --ids id --if-new > duplicates.tsv
+  fpstore add web.fpstore more.npy --first-id 1000000     (numbered 1000000, 1000001, ...)
+  fpstore add bare.fpstore today.npy                      (a store without ids)
 """
 
 # Rows of one addition: it is stored as a whole, durably, before the next is read.

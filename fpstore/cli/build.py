@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  fpstore build web.fps fingerprints.npy
-  fpstore build web.fps part-*.csv.gz --column simhash --ids doc_id
-  zcat hashes.txt.gz | fpstore build web.fps - --format hex --plan size
-  fpstore build docs.fps documents/ --format text     (a text each, by the recipe web-en)
-  fpstore build docs.fps crawl/ 'more/part-*.jsonl'    (every file by its own suffix)
-  fpstore build web.fps crawl.warc.gz --recipe web-en
-  fpstore build docs.fps crawl.jsonl.zst --text-column body --memory 8GiB
+  fpstore build web.fpstore fingerprints.npy
+  fpstore build web.fpstore part-*.csv.gz --column simhash --ids doc_id
+  zcat hashes.txt.gz | fpstore build web.fpstore - --format hex --plan size
+  fpstore build docs.fpstore documents/ --format text     (a text each, by the recipe web-en)
+  fpstore build docs.fpstore crawl/ 'more/part-*.jsonl'    (every file by its own suffix)
+  fpstore build web.fpstore crawl.warc.gz --recipe web-en
+  fpstore build docs.fpstore crawl.jsonl.zst --text-column body --memory 8GiB
 """
 
 

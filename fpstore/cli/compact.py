@@ -9,7 +9,7 @@ from fpstore.cli.values import counted, decimal_size, store_argument
 
 @click.command(
     short_help="Merge a store's segments into one.",
-    epilog="\b\nExample:\n  fpstore compact web.fps\n",
+    epilog="\b\nExample:\n  fpstore compact web.fpstore\n",
 )
 @store_argument
 def command(store: str) -> None:

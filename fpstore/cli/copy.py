@@ -8,7 +8,7 @@ from fpstore.cli.values import FILE_PATH, mode_option, store_argument
 
 @click.command(
     short_help="Copy a store as it is now.",
-    epilog="\b\nExample:\n  fpstore copy web.fps /backup/web-monday.fps\n",
+    epilog="\b\nExample:\n  fpstore copy web.fpstore /backup/web-monday.fpstore\n",
 )
 @store_argument
 @click.argument("destination", metavar="DEST", type=FILE_PATH)

@@ -7,9 +7,9 @@ from fpstore.cli.values import codec_option, k_option, mode_option, plan_option,
 
 EPILOG = """\b
 Examples:
-  fpstore create web.fps
-  fpstore create bare.fps --no-ids --k 2
-  fpstore create docs.fps --recipe web-en             (for texts)
+  fpstore create web.fpstore
+  fpstore create bare.fpstore --no-ids --k 2
+  fpstore create docs.fpstore --recipe web-en             (for texts)
 """
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  fpstore export web.fps web.csv                      (build: --ids id)
-  fpstore export web.fps web.parquet                  (build: --ids id)
-  fpstore export web.fps - --format hex | gzip > web.hex.gz    (build: --ids 1)
-  fpstore export web.fps fingerprints.npy --no-ids    (build: --ids none)
+  fpstore export web.fpstore web.csv                      (build: --ids id)
+  fpstore export web.fpstore web.parquet                  (build: --ids id)
+  fpstore export web.fpstore - --format hex | gzip > web.hex.gz    (build: --ids 1)
+  fpstore export web.fpstore fingerprints.npy --no-ids    (build: --ids none)
 """
 
 STANDARD_OUTPUT = "-"

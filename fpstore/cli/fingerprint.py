@@ -19,7 +19,7 @@ Examples:
   fpstore fingerprint draft.txt
   fpstore fingerprint documents/ --format text > fingerprints.tsv
   fpstore fingerprint crawl.warc.gz --recipe web-en --threads 4
-  fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fps - --format hex
+  fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fpstore - --format hex
 """
 
 # About this many characters of texts are turned into fingerprints together.

@@ -11,8 +11,8 @@ from fpstore.cli.values import FILE_PATH
 
 EPILOG = """\b
 Examples:
-  fpstore pairs web.fps > pairs.tsv
-  fpstore pairs web.fps --k 1 --count
+  fpstore pairs web.fpstore > pairs.tsv
+  fpstore pairs web.fpstore --k 1 --count
   fpstore pairs --text crawl.jsonl.zst --k 3 > pairs.tsv
 """
 

@@ -14,7 +14,7 @@ EPILOG = """\b
 Examples:
   fpstore plan --n 8e9 --k 3
   fpstore plan --n 1000000 --k 6 --json
-  fpstore plan --like web.fps
+  fpstore plan --like web.fpstore
 """
 
 HEADINGS = (

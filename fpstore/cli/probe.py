@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  fpstore probe web.fps 9f3a5c0012ab44de 0x12ff 1234567
-  fpstore probe web.fps --input new.csv --column simhash --k 2 > matches.tsv
-  cut -f 1 hashes.tsv | fpstore probe web.fps --input - --format hex
-  fpstore probe docs.fps --text "four words or more of it" --json
+  fpstore probe web.fpstore 9f3a5c0012ab44de 0x12ff 1234567
+  fpstore probe web.fpstore --input new.csv --column simhash --k 2 > matches.tsv
+  cut -f 1 hashes.tsv | fpstore probe web.fpstore --input - --format hex
+  fpstore probe docs.fpstore --text "four words or more of it" --json
 """
 
 # Fewer than build reads at a time: a query can have many matches, and all of a batch are held.

@@ -8,7 +8,7 @@ EPILOG = """\b
 Examples:
   fpstore recipe                                      (their names)
   fpstore recipe web-en > mine.json                   (change a step in an editor)
-  fpstore build docs.fps crawl.warc.gz --recipe mine.json
+  fpstore build docs.fpstore crawl.warc.gz --recipe mine.json
 """
 
 

@@ -9,7 +9,7 @@ from fpstore.cli.values import FILE_PATH, counted, store_argument
 
 @click.command(
     short_help="Make a store of what is sound in a damaged one.",
-    epilog="\b\nExample:\n  fpstore recover web.fps mended.fps\n",
+    epilog="\b\nExample:\n  fpstore recover web.fpstore mended.fpstore\n",
 )
 @store_argument
 @click.argument("new", metavar="NEW", type=FILE_PATH)

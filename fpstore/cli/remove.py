@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  fpstore remove web.fps 9f3a5c0012ab44de
-  fpstore remove web.fps --by-id 17 18 19
-  fpstore remove web.fps --input gone.csv --column simhash
-  fpstore remove web.fps --by-id --input gone.csv --column doc_id
-  cut -f 1 gone.tsv | fpstore remove web.fps --by-id --input - --format csv --column 0
+  fpstore remove web.fpstore 9f3a5c0012ab44de
+  fpstore remove web.fpstore --by-id 17 18 19
+  fpstore remove web.fpstore --input gone.csv --column simhash
+  fpstore remove web.fpstore --by-id --input gone.csv --column doc_id
+  cut -f 1 gone.tsv | fpstore remove web.fpstore --by-id --input - --format csv --column 0
 """
 
 # Values of one removal: it is stored as a whole, durably, before the next is read.

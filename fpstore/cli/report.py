@@ -10,7 +10,7 @@ from fpstore.cli.values import json_option, store_argument
 
 @click.command(
     short_help="Print where a store's bytes go.",
-    epilog="\b\nExamples:\n  fpstore report web.fps\n  fpstore report web.fps --json | jq .ratio_to_raw\n",
+    epilog="\b\nExamples:\n  fpstore report web.fpstore\n  fpstore report web.fpstore --json | jq .ratio_to_raw\n",
 )
 @store_argument
 @json_option

@@ -11,7 +11,7 @@ from fpstore.cli.values import json_option, store_argument
 LARGEST_SLOTS = 3
 
 
-@click.command(short_help="Print what a store holds.", epilog="\b\nExample:\n  fpstore stats web.fps\n")
+@click.command(short_help="Print what a store holds.", epilog="\b\nExample:\n  fpstore stats web.fpstore\n")
 @store_argument
 @json_option
 def command(store: str, as_json: bool) -> None:

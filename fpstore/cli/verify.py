@@ -15,7 +15,7 @@ FORMAT = "fpstore.verify/1"
 
 @click.command(
     short_help="Read everything in stores and check it.",
-    epilog="\b\nExample:\n  fpstore verify web.fps && rsync -a web.fps backup:\n",
+    epilog="\b\nExample:\n  fpstore verify web.fpstore && rsync -a web.fpstore backup:\n",
 )
 @click.argument("stores", metavar="STORE...", type=FILE_PATH, nargs=-1, required=True)
 @json_option
