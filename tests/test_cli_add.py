@@ -204,7 +204,7 @@ def test_an_input_without_rows_adds_none(command: Command, bare: Path, tmp_path:
 def test_skip_bad_says_how_many_lines_it_passed_over(command: Command, bare: Path, tmp_path: Path) -> None:
     (tmp_path / "new.hex").write_text("00000000000000ff\nnone\n")
     outcome = command("add", bare, tmp_path / "new.hex", "--skip-bad")
-    assert outcome == Outcome(0, "", f"fpstore: bad lines and rows skipped: 1\n{bare}: added 1 row\n")
+    assert outcome == Outcome(0, "", f"fpstore: passed over: 1 bad line\n{bare}: added 1 row\n")
 
 
 def test_a_bad_line_ends_it_and_says_how_much_was_added_before(

@@ -135,7 +135,7 @@ def test_skip_bad_says_how_many_lines_it_passed_over(command: Command, tmp_path:
     lines = tmp_path / "some.hex"
     lines.write_text("00000000000000ff\nnone\n12 34\n00000000000000fe\n")
     outcome = command("build", tmp_path / "s.fpstore", lines, "--skip-bad")
-    assert outcome == Outcome(0, "", "fpstore: bad lines and rows skipped: 2\n")
+    assert outcome == Outcome(0, "", "fpstore: passed over: 2 bad lines\n")
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(254, max_distance=0).id.tolist() == [3]
 

@@ -25,7 +25,7 @@ def test_dedup_keeps_one_and_says_how_many(command: Command, tmp_path: Path, sou
     kept, dropped = tmp_path / "kept.jsonl", tmp_path / "dropped.tsv"
     outcome = command("dedup", source, "-o", kept, "--dropped", dropped)
     assert (outcome.status, outcome.out) == (0, "")
-    assert outcome.err.startswith(f"{kept}: 4 documents, kept 2, dropped 2 (")
+    assert outcome.err.startswith(f"{kept}: 4 documents, kept 2, dropped 2, passed over 0 (")
     assert outcome.err.endswith(" MB/s)\n")
     assert lines_of(kept) == lines_of(source)[:2]
     assert [line.split("\t")[:2] for line in lines_of(dropped)] == [[f"{source}:{i}", f"{source}:1"] for i in (3, 4)]
@@ -39,7 +39,9 @@ def test_dedup_keeps_the_longest(command: Command, tmp_path: Path) -> None:
 
 def test_dedup_confirms_and_counts_what_it_refused(command: Command, tmp_path: Path, source: Path) -> None:
     outcome = command("dedup", source, "-o", tmp_path / "kept", "--k", "8", "--confirm", "jaccard>=0.999")
-    assert outcome.err.startswith(f"{tmp_path / 'kept'}: 4 documents, kept 3, dropped 1, refused matches 1 (")
+    assert outcome.err.startswith(
+        f"{tmp_path / 'kept'}: 4 documents, kept 3, dropped 1, refused matches 1, passed over 0 ("
+    )
 
 
 def test_dedup_against_a_store_drops_everything_the_second_time(command: Command, tmp_path: Path, source: Path) -> None:
@@ -62,9 +64,9 @@ def test_dedup_warns_of_short_texts_and_counts_bad_lines(command: Command, tmp_p
     outcome = command("dedup", source, "-o", tmp_path / "kept", "--skip-bad")
     assert outcome.status == 0
     said = outcome.err.splitlines()
-    assert said[0] == "fpstore: bad lines and rows skipped: 1"
+    assert said[0] == "fpstore: passed over: 1 bad line"
     assert said[1].startswith("fpstore: warning: 1 of 1 texts have fewer than ")
-    assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0")
+    assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0, passed over 1 (")
 
 
 def test_dedup_reads_html_by_the_recipe(command: Command, tmp_path: Path) -> None:
@@ -111,11 +113,13 @@ def test_clusters_go_to_standard_output_or_to_a_file(
     from fpstore.cli import main
 
     assert main(["cluster", str(source), "-o", str(tmp_path / "out"), *method]) == 0
-    assert capfdbinary.readouterr().err.startswith(f"{tmp_path / 'out'}: 4 documents, clusters 2 (".encode())
+    assert capfdbinary.readouterr().err.startswith(
+        f"{tmp_path / 'out'}: 4 documents, clusters 2, passed over 0 (".encode()
+    )
     assert main(["cluster", str(source), *method]) == 0
     printed = capfdbinary.readouterr()
     assert printed.out == (tmp_path / "out").read_bytes()
-    assert printed.err.startswith(b"fpstore: 4 documents, clusters 2 (")
+    assert printed.err.startswith(b"fpstore: 4 documents, clusters 2, passed over 0 (")
     rows = [line.split("\t") for line in lines_of(tmp_path / "out")]
     assert [row[0] for row in rows] == ["0", "1", "0", "0"]
     assert [row[1] for row in rows] == [f"{source}:{i}" for i in (1, 2, 3, 4)]
@@ -128,7 +132,7 @@ def test_cluster_takes_one_method(command: Command, source: Path) -> None:
 def test_pairs_of_texts_have_names(command: Command, tmp_path: Path, source: Path) -> None:
     outcome = command("pairs", "--text", source, "-o", tmp_path / "out")
     assert (outcome.status, outcome.out) == (0, "")
-    assert outcome.err.startswith(f"{tmp_path / 'out'}: 4 documents, pairs 3 (")
+    assert outcome.err.startswith(f"{tmp_path / 'out'}: 4 documents, pairs 3, passed over 0 (")
     rows = sorted(line.split("\t") for line in lines_of(tmp_path / "out"))
     assert [row[:2] for row in rows] == [[f"{source}:{i}", f"{source}:{j}"] for i, j in ((1, 3), (1, 4), (3, 4))]
     assert rows[1][2] == "0"

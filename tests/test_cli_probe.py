@@ -123,7 +123,7 @@ def test_a_bad_line_of_an_input_is_bad_data(command: Command, store: Path, tmp_p
     assert outcome.err.startswith(f"fpstore: {lines}, line 2: ")
     outcome = command("probe", store, "--input", lines, "--skip-bad")
     assert (outcome.status, len(outcome.lines)) == (0, 1)
-    assert outcome.err == "fpstore: bad lines and rows skipped: 1\n"
+    assert outcome.err == "fpstore: passed over: 1 bad line\n"
 
 
 def test_a_text_is_probed_by_the_recipe_of_the_store(command: Command, text_store: Path) -> None:

@@ -102,7 +102,7 @@ def test_texts_take_their_fingerprints_out(command: Command, tmp_path: Path) -> 
     folder.mkdir()
     (folder / "a").write_text("four words or more")
     (folder / "b").write_text("and something else here")
-    assert command("build", tmp_path / "s.fpstore", folder).status == 0
+    assert command("build", tmp_path / "s.fpstore", folder, "--format", "text").status == 0
     assert command("remove", tmp_path / "s.fpstore", "--input", folder / "a", "--format", "text").status == 0
     assert {number for _, number in rows_of(tmp_path / "s.fpstore")} == {1}
 
@@ -126,7 +126,7 @@ def test_skip_bad_passes_over_what_is_no_id(command: Command, store: Path, tmp_p
     assert outcome.err.startswith(f"fpstore: {tmp_path / 'gone.csv'}, line 4: ")
     assert rows_of(store) == ROWS
     outcome = command("remove", store, *arguments, "--skip-bad")
-    assert outcome.err.splitlines()[0] == "fpstore: bad lines and rows skipped: 2"
+    assert outcome.err.splitlines()[0] == "fpstore: passed over: 2 bad lines"
     assert rows_of(store) == {row for row in ROWS if row[1] != 1}
 
 

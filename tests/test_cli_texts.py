@@ -149,7 +149,7 @@ def test_a_model_replaces_no_file_without_force_and_is_whole_or_not_there(
     assert command("idf", corpus, "-o", tmp_path / "n.idf").status == 1
     assert sorted(each.name for each in tmp_path.iterdir()) == ["corpus.jsonl", "m.idf"]
     outcome = command("idf", corpus, "-o", tmp_path / "n.idf", "--skip-bad")
-    assert outcome.err.startswith("fpstore: bad lines and rows skipped: 1\n")
+    assert outcome.err.startswith("fpstore: passed over: 1 bad line\n")
 
 
 def test_pages_are_read_as_their_text(command: Command, tmp_path: Path) -> None:
@@ -192,3 +192,33 @@ def test_the_name_of_a_file_cannot_write_lines_of_its_own(command: Command, tmp_
         assert outcome.status == 0
         assert "\x1b" not in outcome.out + outcome.err
         assert arguments[0] == "build" or "docs\\n\\x1b[31m" in outcome.out
+
+
+def test_what_was_passed_over_is_said_once_at_the_end(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text('{"text": "one"}\nwrong\n{"text": 5}\n')
+    (folder / "b.html").write_bytes(b"<meta charset=utf-8><p>" + b"word " * 100 + b"\xff")
+    (folder / ".hidden").touch()
+    (folder / "_SUCCESS").touch()
+    (folder / "c.txt").write_bytes(b"\0")
+    passed_over = "fpstore: passed over: 1 hidden file, 1 marker of Spark, 2 bad lines, 1 file without text"
+    again = "fpstore: read all the same: 1 page with damaged characters"
+    for arguments in (
+        ("build", tmp_path / "s.fpstore", folder, "--skip-bad"),
+        ("fingerprint", folder, "--skip-bad"),
+        ("dedup", folder, "-o", tmp_path / "kept.jsonl", "--skip-bad"),
+        ("idf", folder, "-o", tmp_path / "model", "--skip-bad"),
+    ):
+        outcome = command(*arguments)
+        assert outcome.status == 0
+        assert outcome.err.splitlines()[:2] == [passed_over, again], arguments
+
+
+def test_a_folder_that_cannot_be_read_in_one_way_is_the_command_lines_fault(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.md").write_text("one")
+    outcome = command("build", tmp_path / "s.fpstore", tmp_path / "in")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "--format text" in outcome.err
+    assert command("build", tmp_path / "s.fpstore", tmp_path / "in", "--format", "text").status == 0

@@ -136,7 +136,7 @@ def test_fingerprint_prints_hex_and_name_in_the_order_of_the_rows(command: Comma
     texts = {"b.txt": "the second text of these", "a.txt": "the first text of these", "c": ""}
     for name, text in texts.items():
         (folder / name).write_text(text)
-    outcome = command("fingerprint", folder)
+    outcome = command("fingerprint", folder, "--format", "text")
     assert outcome.lines == [f"{fingerprint(texts[name]):016x}\t{folder / name}" for name in sorted(texts)]
     assert outcome.lines[2].startswith("0" * 16)
 
@@ -146,7 +146,7 @@ def test_fingerprint_of_json_lines_names_the_line(command: Command, tmp_path: Pa
     lines.write_text('{"text": "one"}\n{"body": "two"}\n{"text": "three"}\n')
     outcome = command("fingerprint", lines, "--skip-bad")
     assert [line.split("\t")[1] for line in outcome.lines] == [f"{lines}:1", f"{lines}:3"]
-    assert outcome.err.startswith("fpstore: bad lines and rows skipped: 1\n")
+    assert outcome.err.startswith("fpstore: passed over: 1 bad line\n")
     assert command("fingerprint", lines).status == 1
 
 

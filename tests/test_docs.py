@@ -214,6 +214,7 @@ NUMBERS = (
     ("README.md", "A line of input has at most {} MiB", compressed.MAX_LINE_BYTES >> 20),
     ("README.md", "a document {} MiB", documents.MAX_DOCUMENT_BYTES >> 20),
     ("README.md", "a page {} MiB", cleaning.MAX_HTML_BYTES >> 20),
+    ("README.md", "at most one character in {}", cleaning.MAX_DAMAGED),
     ("README.md", "nested deeper than {} elements", cleaning.MAX_DEPTH),
     (FORMAT, "a slot of at most {} keys", layout.MAX_BLOCK_KEYS),
     (FORMAT, "whose code is at most {:,} bits", layout.MAX_BLOCK_BITS),

@@ -1,7 +1,9 @@
 """Compressed input: read as it is, streamed, and an error wherever it is damaged or cut short."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import random
 import sys
@@ -14,8 +16,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from fpstore.inputs import BadInput, compressed, read
-from fpstore.inputs.compressed import Lines, open_stream
+from fpstore.inputs import BadInput, compressed, documents, read
+from fpstore.inputs.compressed import Lines, LongLine, open_stream
 
 DATA = b"".join(b"%016x\n" % random.Random(line).getrandbits(64) for line in range(5000))
 
@@ -30,6 +32,10 @@ PACKED = {
     "one zstd frame": (".zst", zstandard.compress(DATA)),
     "two zstd frames": (".zst", zstandard.compress(DATA[:999]) + zstandard.compress(DATA[999:])),
     "zstd after a skippable frame": (".zst", skippable(b"x" * 3000) + zstandard.compress(DATA)),
+    "one bzip2 stream": (".bz2", bz2.compress(DATA)),
+    "two bzip2 streams": (".bz2", bz2.compress(DATA[:999]) + bz2.compress(DATA[999:])),
+    "one xz stream": (".xz", lzma.compress(DATA)),
+    "two xz streams": (".xz", lzma.compress(DATA[:999]) + bytes(8) + lzma.compress(DATA[999:]) + bytes(4)),
 }
 
 
@@ -52,14 +58,20 @@ def test_compressed_data_is_read_as_it_is_by_suffix_and_by_first_bytes(
 @pytest.mark.parametrize(("suffix", "packed"), PACKED.values(), ids=PACKED)
 def test_compressed_data_that_is_cut_anywhere_is_an_error(tmp_path: Path, suffix: Any, packed: Any) -> None:
     path = tmp_path / f"a{suffix}"
-    members = {len(gzip.compress(DATA[:999])), len(zstandard.compress(DATA[:999])), len(skippable(b"x" * 3000))}
+    members = {len(pack(DATA[:999])) for pack in (gzip.compress, zstandard.compress, bz2.compress, lzma.compress)}
+    members.add(len(skippable(b"x" * 3000)))
+    first_xz = lzma.compress(DATA[:999])
     near = {cut + step for cut in members for step in range(-20, 20)}
     for size in sorted({*range(64), *range(64, len(packed), 997), *range(len(packed) - 64, len(packed)), *near}):
         if size >= len(packed):
             continue
         path.write_bytes(packed[:size])
-        if suffix == ".gz" and size in members and packed[size : size + 2] == b"\x1f\x8b":
+        if size in members and packed[size : size + 2] in (b"\x1f\x8b", b"BZ"):
             assert whole(path) == DATA[:999]  # a whole file in its own right
+        elif suffix == ".xz" and not packed[size:].strip(b"\0"):
+            assert whole(path) == DATA  # only the padding is cut
+        elif packed.startswith(first_xz) and size - len(first_xz) in range(9):
+            assert whole(path) == DATA[:999]
         elif suffix == ".zst" and size in members and packed[size : size + 2] == b"\x28\xb5":
             assert whole(path) in (DATA[:999], b"")
         else:
@@ -72,8 +84,8 @@ def test_damaged_compressed_data_never_reads_as_something_else(tmp_path: Path, s
     source = random.Random(9)
     path = tmp_path / f"a{suffix}"
     # zstandard.compress writes no checksum, so of zstd only the header is damaged here.
-    where = range(10, len(packed)) if suffix == ".gz" else range(4)
-    for offset in (source.choice(where) for _ in range(50)):
+    where = range(10, len(packed)) if suffix != ".zst" else range(4)
+    for offset in (source.choice(where) for _ in range(10 if suffix == ".bz2" else 50)):
         damaged = bytearray(packed)
         damaged[offset] ^= 1 << source.randrange(8)
         path.write_bytes(damaged)
@@ -84,6 +96,10 @@ def test_damaged_compressed_data_never_reads_as_something_else(tmp_path: Path, s
 
 
 def test_garbage_after_compressed_data_is_an_error(tmp_path: Path) -> None:
+    for kind, suffix, data in (("bzip2", "bz2", bz2.compress(DATA)), ("xz", "xz", lzma.compress(DATA))):
+        (tmp_path / f"a.{suffix}").write_bytes(data + b"garbage" * 4)
+        with pytest.raises(BadInput, match=f"damaged {kind} data"):
+            whole(tmp_path / f"a.{suffix}")
     (tmp_path / "a.gz").write_bytes(gzip.compress(DATA) + b"garbage")
     with pytest.raises(BadInput, match="damaged gzip data"):
         whole(tmp_path / "a.gz")
@@ -105,6 +121,32 @@ def test_first_bytes_are_not_asked_where_they_can_be_anything(tmp_path: Path) ->
     assert whole(tmp_path / "a.u64", by_magic=False) == packed
     (tmp_path / "a.u64.gz").write_bytes(packed)
     assert whole(tmp_path / "a.u64.gz", by_magic=False) == DATA
+
+
+def test_a_text_that_begins_as_bzip2_does_is_a_text(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"BZh9 is how it begins")
+    assert whole(tmp_path / "a") == b"BZh9 is how it begins"
+    (tmp_path / "a").write_bytes(bz2.compress(b""))
+    assert whole(tmp_path / "a") == b""
+
+
+def test_the_windows_of_public_dumps_are_read(tmp_path: Path) -> None:
+    # As `zstd --long=31` writes it: no size, a window of 2 GiB (exponent 21 above 10), and here one raw block.
+    frame = b"\x28\xb5\x2f\xfd" + b"\x00" + bytes([21 << 3]) + ((5 << 3) | 1).to_bytes(3, "little") + b"hello"
+    (tmp_path / "a.zst").write_bytes(frame)
+    assert whole(tmp_path / "a.zst") == b"hello"
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_text_with_a_mark_of_utf_16_or_32_becomes_utf_8(tmp_path: Path, codec: str, pack: Any) -> None:
+    data = "\ufeffone\n日本 \U0001f600\n".encode(codec)
+    (tmp_path / "a").write_bytes(pack(data))
+    assert whole(tmp_path / "a", is_text=True) == "one\n日本 \U0001f600\n".encode()
+    assert whole(tmp_path / "a") == data
+    (tmp_path / "a").write_bytes(pack(data[:-1]))
+    with pytest.raises(BadInput, match=r"a: found bytes that are no UTF-(16|32), expected UTF-(16|32), as the first"):
+        whole(tmp_path / "a", is_text=True)
 
 
 @pytest.mark.parametrize("size", range(6))
@@ -156,14 +198,40 @@ def test_lines_are_counted_and_lose_a_byte_order_mark(tmp_path: Path) -> None:
         assert lines.number == 3
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b'\n{"text": "the last"}\n'])
 @pytest.mark.parametrize("suffix", ["hex", "csv", "tsv", "jsonl"])
-def test_a_line_longer_than_the_limit_is_an_error_even_where_bad_lines_are_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+def test_a_line_longer_than_the_limit_is_an_error_or_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, end: bytes
 ) -> None:
     monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 1000)
-    (tmp_path / f"a.{suffix}.gz").write_bytes(gzip.compress(b"\n" + b"1" * 1_000_000))
+    path = tmp_path / f"a.{suffix}.gz"
+    path.write_bytes(gzip.compress(b"\n" + b"1" * 1_000_000 + end))
+    column: Any = {} if suffix == "hex" else {"text_column": "text" if suffix == "jsonl" else 0}
     with pytest.raises(BadInput, match=r"line 2: found more than 1000 bytes, expected the end of the line"):
-        list(read([tmp_path / f"a.{suffix}.gz"], skip_bad=True, batch=1))
+        list(read([path], batch=1, **column))
+    if suffix == "hex":
+        return
+    found = documents([path], skip_bad=True, **column)
+    last = {"jsonl": ["the last"], "csv": ['{"text": "the last"}'], "tsv": ['{"text": "the last"}']}[suffix]
+    assert [text for _, text in found] == (last if len(end) > 1 else [])
+    assert found.skipped == {"line over the limit": 1}
+    assert found.seen.rows == 1 + (len(end) > 1)
+
+
+def test_the_line_after_one_that_is_too_long_has_its_own_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 1 << 20)
+    (tmp_path / "a").write_bytes(b"one\n" + b"x" * 5_000_000 + b"\nthree\n")
+    with open_stream(str(tmp_path / "a"), None) as stream:
+        lines = Lines(stream)
+        assert (next(lines), lines.number) == (b"one\n", 1)
+        with pytest.raises(LongLine):
+            next(lines)
+        assert lines.number == 2
+        assert (next(lines), lines.number) == (b"three\n", 3)
+        assert list(lines) == []
+        assert lines.number == 3
 
 
 def test_a_line_as_long_as_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

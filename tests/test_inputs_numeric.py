@@ -24,7 +24,7 @@ def rows(*sources: str | Path, **options: Any) -> tuple[list[int], list[int], in
     for batch in reader:
         fingerprints += batch.fingerprints.tolist()
         ids += batch.ids.tolist()
-    return fingerprints, ids, reader.skipped
+    return fingerprints, ids, sum(reader.skipped.values())
 
 
 def npy(array: Any, **options: Any) -> bytes:
@@ -100,7 +100,7 @@ def test_npy_that_is_shorter_than_its_header_says_is_refused_before_anything_is_
     told: list[Any] = []
     with pytest.raises(BadInput, match=r"a\.npy: found 8000120 bytes, expected 8000128 by its header"):
         rows(tmp_path / "a.npy", on_bytes=told.append)
-    assert sum(told) <= 1 << 20
+    assert sum(told) <= (1 << 20) + 10  # what is looked at to tell compression
     (tmp_path / "a.npy.gz").write_bytes(gzip.compress(data))
     with pytest.raises(BadInput, match="found 999999 items, expected 1000000 by its header"):
         rows(tmp_path / "a.npy.gz")

@@ -29,7 +29,7 @@ def rows(*sources: str | Path, **options: Any) -> tuple[list[int], list[int], in
     for batch in reader:
         fingerprints += batch.fingerprints.tolist()
         ids += batch.ids.tolist()
-    return fingerprints, ids, reader.skipped
+    return fingerprints, ids, sum(reader.skipped.values())
 
 
 @pytest.fixture(params=["csv", "tsv"])

@@ -7,7 +7,9 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import brotli
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,7 +123,7 @@ def test_a_damaged_response_is_named_or_counted_and_harms_no_other(tmp_path: Pat
         texts(path)
     found = documents([path], skip_bad=True)
     assert [each for _, each in found] == ["one", "two"]
-    assert found.skipped == 1
+    assert sum(found.skipped.values()) == 1
     reader = read([path], skip_bad=True)
     batch = next(reader)
     assert batch.ids is not None
@@ -141,7 +143,7 @@ def test_a_document_that_is_too_large_is_a_bad_row(tmp_path: Path, monkeypatch: 
         texts(path)
     found = documents([path], skip_bad=True)
     assert [len(each) for _, each in found] == [1000]
-    assert found.skipped == 2
+    assert sum(found.skipped.values()) == 2
     path = write(tmp_path / "b.warc", record("response", bomb))
     with pytest.raises(BadInput, match=r"record 1:http://a\.example/: found damaged content \(more than 1000 bytes\)"):
         texts(path)
@@ -222,3 +224,185 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
 
 def test_the_limit_is_that_of_other_documents() -> None:
     assert vars(warc)["MAX_DOCUMENT_BYTES"] == text.MAX_DOCUMENT_BYTES
+
+
+def skipped_of(path: Path, **options: Any) -> tuple[list[str], dict[str, int]]:
+    found = documents([path], **options)
+    return [text for _, text in found], dict(found.skipped)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "Text/HTML",
+        "TEXT/HTML; Charset=UTF-8",
+        "text/html;charset=utf-8",
+        " text/html ; x=y",
+        '"text/html"',
+        "text/html, text/html",
+        "text/html charset=utf-8",
+        "Application/XHTML+XML",
+        "application/xhtml",
+        "text/html;",
+    ],
+)
+def test_a_media_type_is_read_in_every_spelling(tmp_path: Path, content_type: str) -> None:
+    path = write(
+        tmp_path / "a.warc",
+        page("<p>one", content_type=content_type),
+        record("resource", b"<p>two", content_type),
+    )
+    assert skipped_of(path) == (["one", "two"], {})
+
+
+def test_the_name_of_a_header_is_read_in_every_case(tmp_path: Path) -> None:
+    for name in ("content-type", "CONTENT-TYPE"):
+        block = f"HTTP/1.1 200 OK\r\n{name}: text/html\r\n\r\n<p>one".encode()
+        assert skipped_of(write(tmp_path / "a.warc", record("response", block))) == (["one"], {})
+
+
+def test_what_is_passed_over_is_counted_by_its_reason(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.warc",
+        record("warcinfo", b"software: x\r\n", "application/warc-fields", None),
+        record("request", b"GET / HTTP/1.1\r\n\r\n", "application/http; msgtype=request"),
+        record("response", b"no http at all"),
+        page("<p>moved", status="301 Moved Permanently"),
+        page("<p>gone", status="404 Not Found"),
+        page("picture", content_type="image/png"),
+        record("response", b"HTTP/1.1 200 OK\r\n\r\n<p>of no type"),
+        page(" \r\n"),
+        record("response", response(b"\x89PNG\r\n" + bytes(range(256)))),
+        record("resource", b"plain", "text/plain"),
+        record("conversion", b"caf\xe9", "text/plain"),
+        record("conversion", b"", "text/plain"),
+        page("<p>one"),
+    )
+    assert skipped_of(path) == (
+        ["one"],
+        {
+            "record of another kind": 3,
+            "response of another status": 2,
+            "response of another media type": 1,
+            "response without media type": 1,
+            "response without content": 1,
+            "page without text": 1,
+            "record of another media type": 1,
+            "record without text": 1,
+            "record without content": 1,
+        },
+    )
+
+
+def test_a_page_with_little_damage_is_read_and_noted(tmp_path: Path) -> None:
+    body = b"<p>" + b"some words " * 100 + b"\xff"
+    path = write(tmp_path / "a.warc", record("response", response(body)), page("<p>two"))
+    found = documents([path])
+    assert [len(each) for _, each in found] == [1101, 3]
+    assert (found.skipped, found.notes) == ({}, {"page with damaged characters": 1})
+    (tmp_path / "a.html").write_bytes(b"<meta charset=utf-8>" + body)
+    reader = read([tmp_path / "a.html"])
+    assert len(list(reader)) == 1
+    assert reader.notes == {"page with damaged characters": 1}
+
+
+PAGE = b"<p>" + b"some words of a page " * 50
+PACKED = {
+    "gzip": gzip.compress(PAGE, mtime=0),
+    "x-gzip": gzip.compress(PAGE, mtime=0),
+    "deflate": zlib.compress(PAGE),
+    "br": brotli.compress(PAGE),
+    "zstd": zstandard.compress(PAGE),
+}
+
+
+@pytest.mark.parametrize(("coding", "body"), PACKED.items(), ids=PACKED)
+def test_a_packed_body_that_is_cut_anywhere_is_an_error(tmp_path: Path, coding: str, body: bytes) -> None:
+    for spelling in (coding, coding.upper(), f" {coding} "):
+        headers = f"Content-Encoding: {spelling}\r\n"
+        path = write(tmp_path / "a.warc", record("response", response(body, headers=headers)))
+        assert texts(path)[0][1] == PAGE[3:].decode().strip()
+    for size in range(1, len(body)):
+        path = write(tmp_path / "a.warc", record("response", response(body[:size], headers=headers)), page("<p>two"))
+        with pytest.raises(BadInput, match=r"record 1:http://a\.example/: found damaged content \(.*\), expected what"):
+            texts(path)
+        assert skipped_of(path, skip_bad=True) == (["two"], {"bad record": 1})
+
+
+def test_a_bare_deflate_body_is_read(tmp_path: Path) -> None:
+    body = zlib.compress(PAGE, wbits=-15)
+    path = write(tmp_path / "a.warc", record("response", response(body, headers="Content-Encoding: deflate\r\n")))
+    assert len(texts(path)) == 1
+
+
+def test_two_encodings_are_undone_in_their_order(tmp_path: Path) -> None:
+    packed = gzip.compress(PAGE, mtime=0) + bytes(3)
+    body = b"%x;name=value\r\n" % len(packed) + packed + b"\r\n0\r\n\r\n"
+    headers = "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"
+    path = write(tmp_path / "a.warc", record("response", response(body, headers=headers)))
+    assert len(texts(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ("Transfer-Encoding: chunked\r\n", b"9\r\n<p>packed\r\n"),
+        ("Transfer-Encoding: chunked\r\n", b"9\r\n<p>pac"),
+        ("Transfer-Encoding: chunked\r\n", b"9"),
+        ("Transfer-Encoding: chunked\r\n", b"-9\r\n<p>packed\r\n0\r\n\r\n"),
+        ("Content-Encoding: gzip\r\n", gzip.compress(PAGE) + b"garbage"),
+        ("Content-Encoding: gzip\r\n", b"plain"),
+        ("Content-Encoding: deflate\r\n", b"plain"),
+        ("Content-Encoding: br\r\n", b"plain"),
+        ("Content-Encoding: zstd\r\n", b"plain"),
+        ("Content-Length: 100\r\n", b"<p>one"),
+    ],
+)
+def test_a_body_that_is_not_what_its_headers_say_is_damaged(tmp_path: Path, headers: str, body: bytes) -> None:
+    path = write(tmp_path / "a.warc", record("response", response(body, headers=headers)))
+    with pytest.raises(BadInput, match=r"record 1:http://a\.example/: found damaged content \(.*\), expected what its"):
+        texts(path)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ("Content-Encoding: gzip\r\n", b" <p>one"),
+        ("Content-Encoding: deflate\r\n", b"<p>one"),
+        ("Transfer-Encoding: chunked\r\n", b"<p>one"),
+        ("Content-Encoding: identity\r\n", b"<p>one"),
+        ("Content-Encoding: utf-8\r\n", b"<p>one"),
+        ("Content-Length: 6\r\n", b"<p>one"),
+        ("Content-Length: 3\r\n", b"<p>one"),
+        ("Content-Length: many\r\n", b"<p>one"),
+    ],
+)
+def test_a_body_that_the_crawler_had_unpacked_is_taken_as_it_stands(tmp_path: Path, headers: str, body: bytes) -> None:
+    path = write(tmp_path / "a.warc", record("response", response(body, headers=headers)))
+    assert [each for _, each in texts(path)] == ["one"]
+
+
+def test_a_record_that_says_that_it_is_a_part_is_read(tmp_path: Path) -> None:
+    block = record("response", response(b"<p>one", headers="Content-Length: 100\r\n"))
+    path = write(tmp_path / "a.warc", block.replace(b"WARC-Type", b"WARC-Truncated: length\r\nWARC-Type"))
+    assert [each for _, each in texts(path)] == ["one"]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd", "deflate"])
+def test_a_body_that_unpacks_to_more_than_the_limit_is_a_bad_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, coding: str
+) -> None:
+    monkeypatch.setattr(warc, "MAX_DOCUMENT_BYTES", 1000)
+    body = PACKED[coding]
+    path = write(tmp_path / "a.warc", record("response", response(body, headers=f"Content-Encoding: {coding}\r\n")))
+    with pytest.raises(BadInput, match=r"damaged content \(more than 1000 bytes\)"):
+        texts(path)
+
+
+def test_a_message_cuts_a_long_name(tmp_path: Path) -> None:
+    bad = record(
+        "response", response(b"\x1f\x8b\x08", headers="Content-Encoding: gzip\r\n"), uri="http://a/" + "x" * 30_000
+    )
+    with pytest.raises(BadInput) as caught:
+        texts(write(tmp_path / "a.warc", bad))
+    assert len(str(caught.value)) < 1000

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
     verdicts = first_come(range(len(documents)), fingerprints(documents), k)
     expect_results(folder, source, verdicts)
     assert (found.documents, found.results) == (len(documents), verdicts.count(None))
-    assert (found.bad, found.refused) == (0, 0)
+    assert (found.skipped, found.refused) == ({}, 0)
     assert sorted(path.name for path in folder.iterdir()) == [".kept.done", "dropped", "in.jsonl", "kept"]
 
 
@@ -205,7 +206,7 @@ def test_bad_lines_are_counted(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{\n{"text": 1}\n{"text": "b b"}\n')
     for keep in ("first", "longest"):
         found = dedup(Sources([tmp_path / "in.jsonl"], skip_bad=True), tmp_path / keep, keep=keep)
-        assert (found.documents, found.bad) == (2, 2)
+        assert (found.documents, found.skipped) == (2, {"bad line": 2})
 
 
 def test_a_bad_line_ends_a_job_that_leaves_nothing(tmp_path: Path) -> None:
@@ -348,3 +349,11 @@ def test_names_alone_cannot_be_confirmed(tmp_path: Path) -> None:
     dedup([source], tmp_path / "1", store=tmp_path / "s.fpstore")
     with pytest.raises(JobError, match="found 2 documents without their texts"):
         dedup([source], tmp_path / "2", store=tmp_path / "s.fpstore", confirm="jaccard>=0.8")
+
+
+def test_threads_are_the_processors_where_no_affinity_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
+    source = write_jsonl(tmp_path / "in.jsonl", ["a b c"])
+    assert dedup([source], tmp_path / "kept").documents == 1
+    with pytest.raises(ValueError, match="threads: found 0, expected a positive integer or None"):
+        dedup([source], tmp_path / "other", threads=0)

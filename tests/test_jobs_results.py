@@ -102,9 +102,9 @@ def test_results_may_lie_in_different_folders(monkeypatch: pytest.MonkeyPatch, t
     assert os.listdir(tmp_path / "d") == ["dropped"]
 
 
-def test_a_result_called_as_parts_were_once_is_one_like_any_other(tmp_path: Path, source: Path) -> None:
-    dedup([source], tmp_path / "x.part", dropped=tmp_path / "x")
-    assert (len(lines_of(tmp_path / "x.part")), len(lines_of(tmp_path / "x"))) == (6, 4)
+def test_a_result_called_as_a_part_is_one_like_any_other(tmp_path: Path, source: Path) -> None:
+    dedup([source], tmp_path / "part", dropped=tmp_path / "packed")
+    assert (len(lines_of(tmp_path / "part")), len(lines_of(tmp_path / "packed"))) == (6, 4)
 
 
 # --- Nothing of a user ---
@@ -458,7 +458,7 @@ def test_force_does_not_empty_what_is_done_but_for_its_last_step(
 
 
 def test_a_result_cannot_have_the_name_of_the_record(tmp_path: Path, source: Path) -> None:
-    with pytest.raises(ValueError, match=r"\.kept\.done: found the name of the job's own record as a result's"):
+    with pytest.raises(ValueError, match=r"\.kept\.done: found suffix \.done, expected one of"):
         dedup([source], tmp_path / "kept", dropped=tmp_path / ".kept.done")
     assert left_in(tmp_path) == set()
 

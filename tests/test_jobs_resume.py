@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,8 @@ def source(tmp_path: Path) -> Path:
     return write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
 
 
-def without_run(summary: Any) -> tuple[int, ...]:
-    return summary.documents, summary.results, summary.bad, summary.refused
+def without_run(summary: Any) -> tuple[Any, ...]:
+    return summary.documents, summary.results, summary.skipped, summary.refused
 
 
 @pytest.mark.slow
@@ -113,8 +114,6 @@ def test_a_job_goes_on_only_with_the_same_arguments(
             dedup([source], out, **options)
     with pytest.raises(ValueError, match="found job 'clusters by leaders'"):
         cluster([source], out)
-    with pytest.raises(ValueError, match="found skip_bad True"):
-        dedup(Sources([source], skip_bad=True), out)
     # The number of threads changes nothing.
     assert dedup([source], out, threads=2).documents == len(DOCUMENTS)
 
@@ -126,8 +125,8 @@ def test_a_job_does_not_go_on_with_other_inputs(monkeypatch: pytest.MonkeyPatch,
         (folder / "inner" / f"{number}.txt").write_text(f"text {number}")
     out = tmp_path / "out"
     interrupt(monkeypatch, lambda: dedup([folder], out), 1)
-    (folder / "inner" / "4.txt").write_text("text 44")
-    with pytest.raises(JobError, match="docs has changed"):
+    (folder / "inner" / "2.txt").write_text("text 22")
+    with pytest.raises(JobError, match=r"docs: has changed before the place where the interrupted job goes on"):
         dedup([folder], out)
     assert dedup([folder], out, force=True).documents == 5
     assert len(lines_of(out)) == 5
@@ -139,11 +138,13 @@ def test_an_input_of_the_same_size_and_another_time_has_changed(
 ) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
-    source = write_jsonl(folder / "in.jsonl", DOCUMENTS)
-    given = Sources([folder if in_folder else source])
-    interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out"), 1)
+    source = write_jsonl(folder / "in.jsonl", ["a b", "c d", "e f"])
+    second = write_jsonl(tmp_path / "second.jsonl", DOCUMENTS)
+    given = Sources([folder if in_folder else source, second], format="jsonl" if not in_folder else "auto")
+    interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out"), 2)
+    source.write_text(source.read_text().replace("c d", "c x"))
     os.utime(source, ns=(0, 0))
-    with pytest.raises(JobError, match=f"{given.paths[0]} has changed"):
+    with pytest.raises(JobError, match=f"{given.paths[0]}: has changed before the place"):
         dedup(given, tmp_path / "out")
 
 
@@ -156,9 +157,9 @@ def test_bad_lines_of_all_inputs_are_counted_also_after_an_interruption(
         path.write_text("no JSON\n" * bad + path.read_text())
         sources.append(path)
     given = Sources(sources, skip_bad=True)
-    assert dedup(given, tmp_path / "whole").bad == 3
+    assert dedup(given, tmp_path / "whole").skipped == {"bad line": 3}
     interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out"), 2)
-    assert dedup(given, tmp_path / "out").bad == 3
+    assert dedup(given, tmp_path / "out").skipped == {"bad line": 3}
 
 
 def test_refused_matches_are_counted_also_after_an_interruption(
@@ -175,6 +176,71 @@ def test_refused_matches_are_counted_also_after_an_interruption(
     assert expected.refused >= 3
     interrupt(monkeypatch, lambda: work(tmp_path / "out"), 1)
     assert without_run(work(tmp_path / "out")) == without_run(expected)
+
+
+def shards(folder: Path) -> Path:
+    """A folder of documents in files of two formats, and a hidden one."""
+    (folder / "b").mkdir(parents=True)
+    write_jsonl(folder / "a.jsonl", DOCUMENTS[:3])
+    write_jsonl(folder / "b" / "c.jsonl", DOCUMENTS[3:])
+    (folder / "z.txt").write_text("the last of all documents, as a text of its own")
+    (folder / ".hidden").touch()
+    return folder
+
+
+def test_a_job_over_a_folder_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = shards(tmp_path / "in")
+    whole = dedup([folder], tmp_path / "whole")
+    assert whole.documents == len(DOCUMENTS) + 1
+    assert whole.skipped == {"hidden file": 1}
+    for after in (1, 2, 3):
+        out = tmp_path / f"out{after}"
+        interrupt(monkeypatch, lambda out=out: dedup([folder], out), after)  # type: ignore[misc]
+        assert without_run(dedup([folder], out)) == without_run(whole)
+        assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+    interrupt(monkeypatch, lambda: dedup([tmp_path / "in*"], tmp_path / "globbed"), 2)
+    assert without_run(dedup([tmp_path / "in*"], tmp_path / "globbed")) == without_run(whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "has_changed"),
+    [
+        (lambda folder: (folder / ".hidden2").write_text("x"), False),
+        (lambda folder: (folder / "_SUCCESS").touch(), False),
+        (lambda folder: (folder / "z.txt").write_text("x"), False),
+        (lambda folder: (folder / "zz.txt").write_text("x"), False),
+        (lambda folder: (folder / "A.txt").write_text("x"), True),
+        (lambda folder: (folder / "a.jsonl").write_text('{"text": "x"}\n'), True),
+        (lambda folder: (folder / "a.jsonl").unlink(), True),
+    ],
+)
+def test_a_folder_has_changed_when_what_was_read_of_it_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: Any, has_changed: bool
+) -> None:
+    folder = shards(tmp_path / "in")
+    interrupt(monkeypatch, lambda: dedup([folder], tmp_path / "out"), 2)
+    change(folder)
+    if has_changed:
+        with pytest.raises(JobError, match="has changed before the place where the interrupted job goes on"):
+            dedup([folder], tmp_path / "out")
+    else:
+        dedup([folder], tmp_path / "out")
+
+
+def test_a_pipe_is_not_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+
+    def work() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(pipe.write_bytes, source.read_bytes())
+            dedup([pipe], tmp_path / "out")
+
+    interrupt(monkeypatch, work, 2)
+    with pytest.raises(JobError, match="cannot be read again"):
+        dedup([pipe], tmp_path / "out")
+    with pytest.raises(ValueError, match="found keep longest, which reads the inputs twice; expected files"):
+        dedup([pipe], tmp_path / "other", keep="longest")
 
 
 @pytest.mark.slow

@@ -141,7 +141,7 @@ def test_the_version_is_that_of_the_project() -> None:
 
 
 def test_stores_in_examples_are_called_fpstore() -> None:
-    # .fpstore is what chemfp's files of chemical fingerprints are called.
-    other = re.compile(r"\w\.fpstore\b")
+    # .fps is what chemfp's files of chemical fingerprints are called.
+    other = re.compile(r"\w\.fps\b")
     read = [path for path in map(ROOT.joinpath, files_of_git()) if path.suffix != ".bin"]
     assert [str(path) for path in read if other.search(path.read_text())] == []

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from fpstore.text import PRESETS, Recipe, cleaning, packages
-from fpstore.text.cleaning import MAX_DEPTH, decode, text_of_html
+from fpstore.text.cleaning import MAX_DEPTH, characters, text_of_html
 
 MAIN, ALL = Recipe("main"), Recipe("all", html="all")
 PAGE = "<html><body><nav>Menu Home</nav><article><p>Hello <b>bold</b> world</p></article><script>x()</script>"
@@ -29,19 +29,46 @@ def test_main_leaves_boilerplate_out_and_all_keeps_it() -> None:
         ("<meta charset=gbk><p>中文".encode("gbk"), None, "<meta charset=gbk><p>中文"),
         ("<meta charset=gbk><p>中文".encode("gbk"), "no-such-charset", "<meta charset=gbk><p>中文"),
         (b"<p>caf\xe9", "iso-8859-1", "<p>café"),
-        (b"<meta charset=utf-8>\xff\xfe!", None, "<meta charset=utf-8>\ufffd\ufffd!"),
+        ("\ufeff<p>日本".encode("utf-32-le"), "latin1", "<p>日本"),
+        ("\ufeff<p>日本".encode("utf-32-be"), None, "<p>日本"),
+        ("<p>one".encode("utf-16-le"), "UTF-16LE", "<p>one"),
+        (b"<p>one", "utf-16", "<p>one"),
         (b"", None, ""),
     ],
 )
 def test_bytes_are_decoded_by_what_says_their_charset(html: bytes, charset: str | None, text: str) -> None:
-    assert decode(html, charset) == text
+    assert characters(html, charset) == (text, 0)
+
+
+def test_a_page_with_little_damage_is_read_and_the_damage_counted() -> None:
+    page = b"<meta charset=utf-8>" + b"x" * 377 + b"\xff\xfe\0"
+    assert characters(page) == (page[:-3].decode() + "\ufffd\ufffd\0", 3)
+    assert characters(page, "utf-8")[1] == 3
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<meta charset=utf-8>" + b"x" * 200 + b"\xff\xfe\0",
+        b"\0",
+        bytes(range(256)) * 10,
+        b"\x89PNG\r\n\x1a\n" + bytes(100),
+        "<p>one".encode("utf-16-le"),
+    ],
+)
+def test_what_is_no_text_is_no_page(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"html: found \d+ of \d+ characters damaged, expected a page of text"):
+        characters(data)
+    with pytest.raises(ValueError, match="characters damaged"):
+        text_of_html(data, "main")
 
 
 @pytest.mark.parametrize("html", ["", " ", "\0", "no tags at all", "<", "<!--", "<script>", "<html", "&#0;&#xD800;"])
 @pytest.mark.parametrize("recipe", [MAIN, ALL], ids=["main", "all"])
 def test_whatever_is_no_page_has_some_text(recipe: Recipe, html: str) -> None:
     assert isinstance(recipe.text_of(html), str)
-    assert recipe.text_of(html.encode()) == recipe.text_of(html)
+    if html != "\0":
+        assert recipe.text_of(html.encode()) == recipe.text_of(html)
 
 
 @pytest.mark.parametrize("recipe", [MAIN, ALL], ids=["main", "all"])

@@ -91,7 +91,7 @@ from fpstore.inputs import documents, text
 text.MAX_DOCUMENT_BYTES = 16 << 20
 limit()
 found = documents([{str(path)!r}], format="text", skip_bad=True)
-print(len(list(found)), found.skipped)
+print(len(list(found)), sum(found.skipped.values()))
 """
     run = run_bounded(script, 96 << 20)
     assert run.stdout == "0 1\n", run.stderr[-2000:]
@@ -124,7 +124,7 @@ def test_deep_json_is_a_bad_line(tmp_path: Path) -> None:
     path.write_text('{"text":' * 50_000 + "1" + "}" * 50_000 + '\n{"text": "one two three four"}\n')
     reader = read([path], text_column=".".join(["text"] * 50), skip_bad=True)
     assert [batch.fingerprints.tolist() for batch in reader] == []
-    assert reader.skipped == 2
+    assert reader.skipped == {"bad line": 2}
 
 
 @EVERY

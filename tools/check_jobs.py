@@ -79,6 +79,12 @@ def centers(folder: Path) -> jobs.Summary:
     return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", max_distance=8, update_center=True)
 
 
+def packed(folder: Path) -> jobs.Summary:
+    """Results that are made of their parts in the end."""
+    sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
+    return jobs.dedup(sources, folder / "kept.parquet", dropped=folder / "dropped.csv.gz")
+
+
 def components(folder: Path) -> jobs.Summary:
     return jobs.components([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", max_distance=8)
 
@@ -89,6 +95,7 @@ SCENARIOS: dict[str, tuple[Work, Callable[[Path], None] | None]] = {
     "dedup --store, a second corpus": (again_into_store, before),
     "dedup --confirm": (confirmed, None),
     "dedup --keep longest": (longest, None),
+    "dedup to Parquet and .gz": (packed, None),
     "cluster": (leaders, None),
     "cluster --update-center": (centers, None),
     "cluster --components": (components, None),

@@ -15,6 +15,7 @@ import click
 
 from fpstore import __version__
 from fpstore.cli.failures import INTERRUPTED, PIPE_CLOSED, Failure, failure_of, one_line
+from fpstore.cli.streams import mend_standard_streams
 from fpstore.errors import StoreWarning
 
 SUBCOMMANDS = (
@@ -102,6 +103,7 @@ def _fpstore(ctx: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (that of the process where None) and return its exit status."""
+    mend_standard_streams()
     with warnings.catch_warnings():
         warnings.simplefilter("always", StoreWarning)
         warnings.showwarning = _telling(warnings.showwarning)
@@ -109,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = _fpstore.main(arguments, prog_name="fpstore", standalone_mode=False)
         except click.Abort:
             failure = Failure("interrupted", INTERRUPTED)
-        except click.ClickException as error:
+        except (click.ClickException, OSError) as error:  # OSError: help that cannot be written
             failure = failure_of(error)
         else:
             return status if isinstance(status, int) else 0

@@ -127,7 +127,7 @@ def command(
             if done:
                 _tell(store, added, done)
             raise
-        tell_skipped(reader.skipped)
+        tell_skipped(reader.skipped, reader.notes)
         tell_short(reader.lengths)
         _tell(store, added, done)
         opened.wait()

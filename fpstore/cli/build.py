@@ -33,7 +33,8 @@ Examples:
   fpstore build web.fpstore fingerprints.npy
   fpstore build web.fpstore part-*.csv.gz --column simhash --ids doc_id
   zcat hashes.txt.gz | fpstore build web.fpstore - --format hex --plan size
-  fpstore build docs.fpstore documents/                   (texts, by the recipe web-en)
+  fpstore build docs.fpstore documents/ --format text     (a text each, by the recipe web-en)
+  fpstore build docs.fpstore crawl/ 'more/part-*.jsonl'    (every file by its own suffix)
   fpstore build web.fpstore crawl.warc.gz --recipe web-en
   fpstore build docs.fpstore crawl.jsonl.zst --text-column body --memory 8GiB
 """
@@ -93,7 +94,8 @@ def command(
 ) -> None:
     """Build STORE from every INPUT, one after the other.
 
-    An INPUT is a file, a directory of text files, or - for standard input; .gz and .zst are read as they are.
+    An INPUT is a file, a folder or a pattern, of which every file is read by its own suffix, or - for standard input;
+    .gz, .zst, .bz2 and .xz are read as they are.
     Texts become fingerprints by a recipe, which the store records; of fingerprints that come ready, --recipe says
     how they were made. An interrupted build leaves nothing behind.
     """
@@ -148,7 +150,7 @@ def command(
                 shuffle=shuffle,
                 mode=mode,
             ).close()
-    tell_skipped(reader.skipped)
+    tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
 
 

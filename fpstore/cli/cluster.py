@@ -55,8 +55,9 @@ def command(
     The distance is that to the first document of the cluster, and can be more than k. This holds 40 bytes for each
     document, and finds the pairs in files.
 
-    With -o, what is interrupted goes on when the same command is given again; until it is done, all of it is
-    in the folder FILE.job. When it is done .FILE.done remains: the same command again does nothing.
+    FILE has these columns by name in .csv (with a header), .jsonl and .parquet. With -o, what is interrupted goes on
+    when the same command is given again; until it is done, all of it is in the folder FILE.job. When it is done
+    .FILE.done remains: the same command again does nothing.
     """
     from fpstore import jobs
 
@@ -80,4 +81,4 @@ def command(
                 threads=threads,
                 progress=bar,
             )
-    tell(output or "fpstore", summary, f"clusters {summary.results}")
+    tell(output, summary, f"clusters {summary.results}")

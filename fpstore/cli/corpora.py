@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fpstore.cli.failures import say
+from fpstore.cli.streams import expect_output
 from fpstore.cli.texts import idf_option, reading_options, recipe_option
 from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
 
@@ -35,21 +36,26 @@ def corpus_options(command: _Command) -> _Command:
     return command
 
 
+FORMS = ".jsonl, .csv or .tsv, each also before .gz or .zst, or .parquet"
+
 output_option = click.option(
     "-o",
     "--output",
     metavar="FILE",
     type=FILE_PATH,
-    help="Write to FILE, and go on there after an interruption.  [default: standard output]",
+    help=f"Write to FILE, and go on there after an interruption. Its suffix says how: {FORMS}; none is .tsv.  "
+    "[default: standard output, which - is too]",
 )
+STANDARD_OUTPUT = "-"
 
 
 @contextmanager
 def output_file(output: str | None) -> Iterator[Path]:
     """The file that a job writes; where none is asked for, one that is copied to standard output in the end."""
-    if output is not None:
-        yield Path(output)
+    if output not in (None, STANDARD_OUTPUT):
+        yield Path(str(output))
         return
+    expect_output()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lines"
         yield path
@@ -58,11 +64,13 @@ def output_file(output: str | None) -> Iterator[Path]:
             shutil.copyfileobj(lines, sys.stdout.buffer)
 
 
-def tell(what: str, summary: "Summary", results: str) -> None:
+def tell(output: str | None, summary: "Summary", results: str) -> None:
     """Say on standard error what a job has done; results: what became of its documents."""
-    tell_skipped(summary.bad)
+    tell_skipped(summary.skipped, summary.notes)
     if summary.warning is not None:
         say(f"fpstore: warning: {summary.warning}")
     rate = f" ({summary.rate / 1e6:.1f} MB/s)" if summary.run_bytes else ""
     rate = " (an earlier run had done it; nothing was changed)" if summary.was_done else rate
-    say(f"{what}: {counted(summary.documents, 'document')}, {results}{rate}")
+    what = "fpstore" if output in (None, STANDARD_OUTPUT) else output
+    passed_over = sum(summary.skipped.values())
+    say(f"{what}: {counted(summary.documents, 'document')}, {results}, passed over {passed_over}{rate}")

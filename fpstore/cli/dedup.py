@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.corpora import corpus_options, tell
+from fpstore.cli.corpora import FORMS, STANDARD_OUTPUT, corpus_options, output_file, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import recipe_of
 from fpstore.cli.texts import recipe_asked
@@ -27,13 +27,19 @@ Examples:
 @click.command(short_help="Keep one of each group of near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @click.option(
-    "-o", "--output", "kept", metavar="KEPT", required=True, type=FILE_PATH, help="The kept documents, JSON lines."
+    "-o",
+    "--output",
+    "kept",
+    metavar="KEPT",
+    required=True,
+    type=FILE_PATH,
+    help=f"The kept documents. The suffix says how: {FORMS}; none is .jsonl. - is standard output, JSON lines.",
 )
 @click.option(
     "--dropped",
     metavar="FILE",
     type=FILE_PATH,
-    help="The others, and for which kept one: lines of tabs, or of JSON if FILE ends in .jsonl.",
+    help=f"The others, and for which kept one. The suffix says how: {FORMS}; none is .tsv.",
 )
 @click.option(
     "--keep",
@@ -75,15 +81,18 @@ def command(
     """Write to KEPT the documents of every INPUT that are near none kept before them.
 
     A document is dropped if its fingerprint is within distance k of that of a kept one; with --keep longest, as if
-    the longest came first. KEPT has a JSON line for each kept document, in the order of the input: the line it was
-    read from, as it stands, or else an object with "name" and "text". The name is the path of the file, path:line,
-    or path:record:URI. --dropped has a line for each of the others: its name, the name of the nearest kept document,
-    the distance, and with --confirm how alike they are. A document without a single token is a duplicate of equal
-    ones only.
+    the longest came first. KEPT has every kept document with all its columns, in the order of the input: JSON lines
+    stand as they were read, and so do CSV in CSV and TSV in TSV; Parquet in Parquet has the same schema. Otherwise the
+    columns are those of KEPT, or the fields of its objects; files and pages have "name" and "text". Inputs whose
+    columns differ need JSON lines. --dropped has a line for each of the others: its name, the name of the nearest kept
+    document, the distance, and with --confirm how alike they are. A name is the path of the file, path:line, or
+    path:record:URI. A document without a single token is a duplicate of equal ones only.
 
     What is interrupted, by Ctrl-C, kill -9 or a power cut, goes on when the same command is given again, and the
     results are the same as without an interruption. Until then all of it is in the folder KEPT.job (and FILE.job).
-    When it is done .KEPT.done remains: the same command again does nothing. KEPT and FILE are regular files.
+    --skip-bad may be added then: the job goes on behind the bad line; or mend that. When it is done .KEPT.done remains:
+    the same command again does nothing. KEPT and FILE are regular files. What goes to standard output is held in a
+    temporary file until all is done, and begins again when it is interrupted.
 
     With --store the kept documents are numbered on from the largest id in STORE. Their names are kept in it, and with
     --confirm their texts too: a later job with --confirm needs them. The same INPUT a second time is dropped as a
@@ -91,12 +100,16 @@ def command(
     """
     from fpstore import jobs
 
+    if dropped == STANDARD_OUTPUT:
+        raise click.UsageError("--dropped -: found standard output, expected a file; only KEPT can be standard output")
+    if kept == STANDARD_OUTPUT and store is not None:
+        raise click.UsageError("-o - and --store: found both, expected a file: what adds to a store has to go on there")
     recipe = _recipe(store, recipe_name, idf_path)
     sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
-    with progress_bar() as bar:
+    with output_file(kept) as path, progress_bar() as bar:
         summary = jobs.dedup(
             sources,
-            kept,
+            path,
             dropped=dropped,
             keep=keep,
             store=store,

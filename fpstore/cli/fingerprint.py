@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   fpstore fingerprint draft.txt
-  fpstore fingerprint documents/ > fingerprints.tsv
+  fpstore fingerprint documents/ --format text > fingerprints.tsv
   fpstore fingerprint crawl.warc.gz --recipe web-en --threads 4
   fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fpstore - --format hex
 """
@@ -79,7 +79,7 @@ def command(
             sys.stdout.write("".join(map("{:016x}\t{}\n".format, fingerprints.tolist(), map(field, names))))
             if bar is not None:
                 bar("reading (bytes)", bytes_read, named_texts.total_bytes)
-    tell_skipped(named_texts.skipped)
+    tell_skipped(named_texts.skipped, named_texts.notes)
     tell_short(lengths)
 
 

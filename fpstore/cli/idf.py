@@ -57,6 +57,6 @@ def command(
                     bar("documents", done, None)
         model = learner.model()
         file.write(model.to_bytes())
-    tell_skipped(texts.skipped)
+    tell_skipped(texts.skipped, texts.notes)
     say(f"{output}: {counted(model.documents, 'document')}, {counted(len(model.hashes), 'shingle')}")
     say(f"{output}: checksum {model.checksum}")

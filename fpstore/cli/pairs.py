@@ -82,7 +82,7 @@ def command(
             memory=memory,
             progress=bar,
         )
-    tell(output or "fpstore", summary, f"pairs {summary.results}")
+    tell(output, summary, f"pairs {summary.results}")
 
 
 def _expect_only(context: click.Context, others: tuple[str, ...], of_texts: bool) -> None:

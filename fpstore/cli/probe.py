@@ -107,7 +107,7 @@ def command(
         with closing(reader), _counted(reader) as batches:
             for queries in batches:
                 _print_matches(opened, queries, max_distance, as_json)
-        tell_skipped(reader.skipped)
+        tell_skipped(reader.skipped, reader.notes)
         tell_short(reader.lengths)
 
 

@@ -111,7 +111,7 @@ def command(
                     done += len(removed)
                     if bar is not None:
                         bar(f"{noun}s", done, None)
-            tell_skipped(reader.skipped)
+            tell_skipped(reader.skipped, reader.notes)
         say(f"{store}: removed {counted(done, noun)}, as far as they were there")
         opened.wait()
 

@@ -1,15 +1,16 @@
 """How values are typed on the command line, and the options that several subcommands share."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
 
 # Those of fpstore.inputs, fpstore.format and fpstore.text, written again because importing these takes longer than
 # --help may; a test holds them equal.
-FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "text", "html", "warc")
+FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "json", "text", "html", "warc")
 CODECS = ("gap", "xor", "rice", "raw")
 RECIPES = ("web-en", "zh", "multilingual", "code", "words-4", "characters-3", "exact", "pypi-simhash")
 
@@ -78,10 +79,13 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default="auto",
     show_default=True,
-    help="What the input holds. auto goes by the suffix, before .gz or .zst; a directory is text, one document a file.",
+    help="What each file holds, in a folder too. auto goes by its suffix, before .gz, .zst, .bz2 or .xz; a folder "
+    "with other suffixes takes --format text: each of its files is a text.",
 )
 skip_bad_option = click.option(
-    "--skip-bad", is_flag=True, help="Pass over bad lines and rows, and say how many, instead of stopping at the first."
+    "--skip-bad",
+    is_flag=True,
+    help="Pass over bad lines, rows and texts, and say how many, instead of stopping at the first.",
 )
 plan_option = click.option(
     "--plan",
@@ -144,10 +148,14 @@ def column_option(command: _Command) -> _Command:
     return click.option("--column", metavar="COLUMN", type=column, help=text)(command)
 
 
-def tell_skipped(count: int) -> None:
-    """Say on standard error how many bad lines and rows were passed over, if any were."""
-    if count:
-        click.echo(f"fpstore: bad lines and rows skipped: {count}", err=True)
+def tell_skipped(skipped: Mapping[str, int], notes: Mapping[str, int] = MappingProxyType({})) -> None:
+    """Say on standard error what was passed over, if anything was, and what was read in spite of some damage."""
+    from fpstore.inputs.errors import told
+
+    if skipped:
+        click.echo(f"fpstore: passed over: {told(skipped)}", err=True)
+    if notes:
+        click.echo(f"fpstore: read all the same: {told(notes)}", err=True)
 
 
 def counted(count: int, noun: str) -> str:

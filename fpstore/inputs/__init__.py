@@ -2,8 +2,9 @@
 
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
-from fpstore.inputs.reader import DEFAULT_BATCH, FORMATS, Documents, Reader, documents, format_of, read
-from fpstore.inputs.records import Batch
+from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, read
+from fpstore.inputs.records import Batch, Layout, Row
+from fpstore.inputs.sources import FORMATS, format_of
 
 __all__ = [
     "DEFAULT_BATCH",
@@ -11,7 +12,9 @@ __all__ = [
     "BadInput",
     "Batch",
     "Documents",
+    "Layout",
     "Reader",
+    "Row",
     "documents",
     "format_of",
     "parse_fingerprint",

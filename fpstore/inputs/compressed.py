@@ -1,14 +1,16 @@
-"""Owns the way from a path to its bytes: standard input, gzip and Zstandard, lines of bounded length.
+"""Owns the way from a path to its bytes: standard input, what is compressed, UTF-16, lines of bounded length.
 
 Everything is streamed, and a stream that is cut short is an error, never a shorter input.
 """
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import contextlib
 import gzip
 import io
+import lzma
 import os
 import stat
 import sys
@@ -17,15 +19,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from fpstore.inputs.errors import BadInput
+from fpstore.inputs.decoding import MARK_BYTES, marked
+from fpstore.inputs.errors import BadInput, cut
 from fpstore.text import need
 
 STANDARD_INPUT = "-"
-SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
+SUFFIXES = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
 MAX_LINE_BYTES = 64 << 20
 _BUFFER_BYTES = 1 << 20
 # Of compressed input at a time. A Zstandard block of 4 bytes can stand for 128 KiB, so this for 32 MiB.
-_ZSTD_STEP_BYTES = 1 << 10
+_STEP_BYTES = 1 << 10
+# Public dumps are packed with `zstd --long=31`. Of the window only what is used takes memory.
+_MAX_WINDOW_BYTES = 1 << 31
+_HEAD_BYTES = 10  # bzip2 is told by its first ten: four are letters and a digit, which a text can begin with
 
 OnBytes = Callable[[int], object]
 
@@ -44,12 +50,13 @@ class Stream:
     def line(self, number: int) -> bytes:
         """The next line, with its end; empty at the end of the input. number: its own, for messages.
 
-        Raises BadInput for one longer than MAX_LINE_BYTES.
+        Raises LongLine for one longer than MAX_LINE_BYTES.
         """
         line = self.reader.readline(MAX_LINE_BYTES + 1)
         if len(line) > MAX_LINE_BYTES:
             where = f"{self.name}, line {number}"
-            raise BadInput(f"{where}: found more than {MAX_LINE_BYTES} bytes, expected the end of the line")
+            found = f"more than {MAX_LINE_BYTES} bytes"
+            raise LongLine(f"{where}: found {found}, expected the end of the line", "line over the limit")
         return line
 
     def whole(self, limit: int) -> bytes:
@@ -58,28 +65,53 @@ class Stream:
         while chunk := self.reader.read(_BUFFER_BYTES):
             data += chunk
             if len(data) > limit:
-                raise BadInput(f"{self.name}: found more than {limit} bytes, expected a smaller document")
+                found = f"more than {limit} bytes"
+                raise BadInput(f"{self.name}: found {found}, expected a smaller document", "file over the limit")
         return bytes(data)
 
 
-class Lines:
-    """The lines of a stream that are left, counted from 1; a byte order mark before the first is dropped."""
+class LongLine(BadInput):
+    """A line of more than MAX_LINE_BYTES; the one after it can be read."""
 
-    def __init__(self, stream: Stream) -> None:
+
+class Lines:
+    """The lines of a stream that are left, counted from 1; a byte order mark before the first is dropped.
+
+    Raises LongLine for one that is too long, and gives the one after it when asked again.
+    """
+
+    def __init__(self, stream: Stream, first: bytes = b"", number: int = 0) -> None:
+        """first: a line that was read already; number: how many lines there were before it."""
         self._stream = stream
-        self.number = 0
-        self.bytes_read = 0
+        self._first = first
+        self._is_inside = False
+        self.number = number
 
     def __iter__(self) -> Lines:
         return self
 
     def __next__(self) -> bytes:
-        line = self._stream.line(self.number + 1)
-        if not line:
-            raise StopIteration
+        if self._is_inside:
+            self._leave()
+        if self._first:
+            line, self._first = self._first, b""
+        else:
+            try:
+                line = self._stream.line(self.number + 1)
+            except LongLine:
+                self._is_inside = True
+                self.number += 1
+                raise
+            if not line:
+                raise StopIteration
         self.number += 1
-        self.bytes_read += len(line)
         return line.removeprefix(codecs.BOM_UTF8) if self.number == 1 else line
+
+    def _leave(self) -> None:
+        """Pass what is left of a line that is too long."""
+        while self._is_inside:
+            rest = self._stream.reader.readline(_BUFFER_BYTES)
+            self._is_inside = bool(rest) and not rest.endswith(b"\n")
 
 
 def display_name(path: str) -> str:
@@ -88,12 +120,13 @@ def display_name(path: str) -> str:
 
 
 @contextlib.contextmanager
-def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True) -> Iterator[Stream]:
+def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True, is_text: bool = False) -> Iterator[Stream]:
     """The decompressed bytes of the file at path, or of standard input for `-`.
 
     on_bytes: called with the count of bytes as they are read, still compressed. by_magic: whether the first
-    bytes tell that it is compressed, else only the suffix does. Raises BadInput where the first bytes
-    contradict the suffix and, while reading, for damaged or cut compressed data.
+    bytes tell that it is compressed, else only the suffix does. is_text: by a byte order mark UTF-16 and UTF-32
+    become UTF-8. Raises BadInput where the first bytes contradict the suffix and, while reading, for damaged or cut
+    compressed data.
     """
     name = display_name(path)
     with contextlib.ExitStack() as stack:
@@ -102,33 +135,40 @@ def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True) -> I
         else:
             file = stack.enter_context(open(path, "rb", buffering=0))
         raw = _Raw(file, on_bytes)
-        head = raw.peek_head()
+        head = raw.peek(_HEAD_BYTES)
         said = SUFFIXES.get(os.path.splitext(path)[1].lower())
         found = _kind(head)
         if said is not None and said != found:
-            raise BadInput(f"{name}: found first bytes {head.hex(' ') or 'none'}, expected {said} data")
+            raise BadInput(f"{name}: found first bytes {head[:4].hex(' ') or 'none'}, expected {said} data")
         kind = found if by_magic else said
-        if kind is None:
-            status = None if path == STANDARD_INPUT else os.fstat(file.fileno())
-            size = status.st_size if status is not None and stat.S_ISREG(status.st_mode) else None
-            yield Stream(name, io.BufferedReader(raw, _BUFFER_BYTES), size)
-        else:
-            unpacked = _Unpacked(name, _UNPACK[kind](raw))
-            yield Stream(name, io.BufferedReader(unpacked, _BUFFER_BYTES), None)
+        bare: _Raw | _Unpacked = raw
+        size = None
+        if kind is not None:
+            bare = _Unpacked(name, _UNPACK[kind](raw))
+        elif path != STANDARD_INPUT:
+            status = os.fstat(file.fileno())
+            size = status.st_size if stat.S_ISREG(status.st_mode) else None
+        codec = marked(bare.peek(MARK_BYTES)) if is_text else None
+        if codec is not None and codec != "utf-8-sig":
+            bare, size = _Unpacked(name, _as_utf8(bare, codec)), None
+        yield Stream(name, io.BufferedReader(bare, _BUFFER_BYTES), size)
 
 
 def _kind(head: bytes) -> str | None:
-    """Which compression the first four bytes are the mark of."""
+    """Which compression the first bytes are the mark of."""
     if head.startswith(b"\x1f\x8b\x08"):
         return "gzip"
     # A Zstandard frame, or one of the skippable frames that parallel compressors write first.
-    if head == b"\x28\xb5\x2f\xfd" or (head[1:] == b"\x2a\x4d\x18" and head[0] >> 4 == 5):
+    if head.startswith(b"\x28\xb5\x2f\xfd") or (head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5):
         return "zstd"
-    return None
+    # Behind the digit comes the mark of a block, or of the end where there is none.
+    if head.startswith(b"BZh") and head[4:] in (b"\x31\x41\x59\x26\x53\x59", b"\x17\x72\x45\x38\x50\x90"):
+        return "bzip2"
+    return "xz" if head.startswith(b"\xfd7zXZ\x00") else None
 
 
 class _Raw(io.RawIOBase):
-    """Bytes as they are stored: shows the first four ahead, and counts them. It does not own the file."""
+    """Bytes as they are stored: shows the first ahead, and counts them. It does not own the file."""
 
     def __init__(self, file: BinaryIO, on_bytes: OnBytes | None) -> None:
         # readinto1 asks a buffered file (standard input) for what is there, instead of waiting for all.
@@ -139,17 +179,17 @@ class _Raw(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def peek_head(self) -> bytes:
-        """The first four bytes, fewer where there are no more; read gives them again."""
-        head = bytearray()
-        while len(head) < 4:
-            rest = bytearray(4 - len(head))
-            count = self._fill(rest)
-            if not count:
+    def peek(self, count: int) -> bytes:
+        """The first bytes, fewer where there are no more; read gives them again."""
+        head = bytearray(self._head)
+        while len(head) < count:
+            rest = bytearray(count - len(head))
+            size = self._fill(rest)
+            if not size:
                 break
-            head += rest[:count]
+            head += rest[:size]
         self._head = bytes(head)
-        return self._head
+        return self._head[:count]
 
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer).cast("B")
@@ -175,15 +215,25 @@ class _Unpacked(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def peek(self, count: int) -> bytes:
+        """The first bytes, fewer where there are no more; read gives them again."""
+        head = bytearray()
+        while len(head) < count and (chunk := self._next()):
+            head += chunk
+        self._chunk = memoryview(bytes(head))
+        return bytes(head[:count])
+
+    def _next(self) -> bytes:
+        """The next chunk that has any bytes; empty at the end."""
+        try:
+            return next(filter(None, self._chunks), b"")
+        except _DamagedError as error:
+            raise BadInput(f"{self._name}: {error}", "damaged file") from error
+
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer).cast("B")
-        while not self._chunk:
-            try:
-                self._chunk = memoryview(next(self._chunks))
-            except StopIteration:
-                return 0
-            except _DamagedError as error:
-                raise BadInput(f"{self._name}: {error}") from error
+        if not self._chunk:
+            self._chunk = memoryview(self._next())
         count = min(len(view), len(self._chunk))
         view[:count] = self._chunk[:count]
         self._chunk = self._chunk[count:]
@@ -200,7 +250,7 @@ def _unpack_gzip(raw: _Raw) -> Iterator[bytes]:
             try:
                 chunk = file.read(_BUFFER_BYTES)
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise _DamagedError(f"found damaged gzip data ({error}), expected a whole gzip file") from error
+                raise _DamagedError(f"found damaged gzip data ({cut(error)}), expected a whole gzip file") from error
             if not chunk:
                 return
             yield chunk
@@ -209,22 +259,64 @@ def _unpack_gzip(raw: _Raw) -> Iterator[bytes]:
 def _unpack_zstd(raw: _Raw) -> Iterator[bytes]:
     zstandard = need("zstandard", "zstd", "reading .zst")
     # Frame by frame: the package's own stream reader takes a frame that is cut short for the end of the data.
-    decompressor = zstandard.ZstdDecompressor()
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+    yield from _unpack_frames(raw, "zstd", decompressor.decompressobj, zstandard.ZstdError)
+
+
+def _unpack_bzip2(raw: _Raw) -> Iterator[bytes]:
+    yield from _unpack_frames(raw, "bzip2", bz2.BZ2Decompressor, OSError)
+
+
+def _unpack_xz(raw: _Raw) -> Iterator[bytes]:
+    def make() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, _MAX_WINDOW_BYTES)
+
+    # Between streams there may be zeros, in fours.
+    yield from _unpack_frames(raw, "xz", make, lzma.LZMAError, padding=b"\0")
+
+
+def _unpack_frames(
+    raw: _Raw, kind: str, make: Callable[[], Any], failure: type[Exception], padding: bytes = b""
+) -> Iterator[bytes]:
+    """What several frames hold, one after the other; make: what decompresses one, and raises failure for damage."""
     packed = io.BufferedReader(raw, _BUFFER_BYTES)
     frame = None
-    while step := packed.read(_ZSTD_STEP_BYTES):
+    while step := packed.read(_STEP_BYTES):
         while step:
-            frame = frame or decompressor.decompressobj()
+            if frame is None:
+                step = step.lstrip(padding) if padding else step
+                if not step:
+                    break
+                frame = make()
             try:
                 chunk = frame.decompress(step)
-            except zstandard.ZstdError as error:
-                raise _DamagedError(f"found damaged zstd data ({error}), expected whole zstd frames") from error
+            except failure as error:
+                told = f"found damaged {kind} data ({cut(error)}), expected whole {kind} frames"
+                raise _DamagedError(told) from error
             step = b""
             if frame.eof:
                 step, frame = frame.unused_data, None
             yield chunk
     if frame is not None:
-        raise _DamagedError("found the end of the file inside a zstd frame, expected whole zstd frames")
+        raise _DamagedError(f"found the end of the file inside a {kind} frame, expected whole {kind} frames")
 
 
-_UNPACK: dict[str, Callable[[_Raw], Iterator[bytes]]] = {"gzip": _unpack_gzip, "zstd": _unpack_zstd}
+_UNPACK: dict[str, Callable[[_Raw], Iterator[bytes]]] = {
+    "gzip": _unpack_gzip,
+    "zstd": _unpack_zstd,
+    "bzip2": _unpack_bzip2,
+    "xz": _unpack_xz,
+}
+
+
+def _as_utf8(raw: io.RawIOBase, codec: str) -> Iterator[bytes]:
+    """The bytes of raw, a text in codec, as UTF-8."""
+    decoder = codecs.getincrementaldecoder(codec)()
+    chunk: bytes | None = b"-"
+    while chunk:
+        chunk = raw.read(_BUFFER_BYTES)
+        try:
+            yield decoder.decode(chunk or b"", not chunk).encode()
+        except UnicodeDecodeError as error:
+            name = codec.upper()
+            raise _DamagedError(f"found bytes that are no {name}, expected {name}, as the first of them say") from error

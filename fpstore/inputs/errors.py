@@ -1,31 +1,72 @@
-"""Owns how a fault in an input is told, or counted and passed over."""
+"""Owns how a fault in an input is told, or counted by its reason and passed over."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
 
 SHOWN_CHARACTERS = 40  # of what was found; a line of an input can be long
+TOLD_CHARACTERS = 200  # of what a package says of it, or of a name that an input holds
+_MAX_MESSAGE_CHARACTERS = 10_000  # more than any path has
+
+BAD_ROW = "bad row"
+
+# In a reason the noun stands first: `record of another kind`, `file not in UTF-8`.
+_NOUN = re.compile(r"^.*?(?= (?:of|with|without|in|not|over) |$)")
 
 
 class BadInput(ValueError):
     """An input does not hold what its format says: where, what was found, what was expected."""
 
+    def __init__(self, message: str, reason: str = BAD_ROW) -> None:
+        """reason: what it is counted as where it is passed over."""
+        super().__init__(cut(message, _MAX_MESSAGE_CHARACTERS))
+        self.reason = reason
+
 
 class Faults:
-    """What to do with a bad line or row: raise BadInput, or count it and go on."""
+    """What to do with a bad line or row: raise BadInput, or count it and go on.
+
+    counts: all that was passed over so far, by reason; what is no fault too, such as the pictures of an archive.
+    notes: what was read all the same though something was wrong with it.
+    """
 
     def __init__(self, skip: bool) -> None:
         self.skip = skip
-        self.count = 0
+        self.counts: Counter[str] = Counter()
+        self.notes: Counter[str] = Counter()
 
-    def refuse(self, where: str, found: str, expected: str) -> None:
+    def refuse(self, where: str, found: str, expected: str, reason: str = BAD_ROW) -> None:
         """Raise BadInput, or count one more where faults are skipped."""
-        self.meet(BadInput(f"{where}: found {found}, expected {expected}"))
+        self.meet(BadInput(f"{where}: found {found}, expected {expected}", reason))
 
     def meet(self, error: BadInput) -> None:
         """Raise error, or count one more where faults are skipped."""
         if not self.skip:
             raise error
-        self.count += 1
+        self.counts[error.reason] += 1
+
+    def pass_over(self, reason: str) -> None:
+        """Count what is no fault, and is not read."""
+        self.counts[reason] += 1
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """Counts by reason as words, in the order in which they came: `3 bad lines, 1 hidden file`."""
+    return ", ".join(f"{count} {reason if count == 1 else _plural(reason)}" for reason, count in counts.items())
 
 
 def shown(value: object) -> str:
     """Value as an error message shows it: quoted, on one line, cut where it is long."""
-    text = repr(value[: SHOWN_CHARACTERS + 1] if isinstance(value, str | bytes) else value)
-    return text if len(text) <= SHOWN_CHARACTERS + 2 else f"{text[:SHOWN_CHARACTERS]}..."
+    return cut(repr(value[: SHOWN_CHARACTERS + 1] if isinstance(value, str | bytes) else value), SHOWN_CHARACTERS + 2)
+
+
+def cut(text: object, limit: int = TOLD_CHARACTERS) -> str:
+    """What an error or an input says, as a message repeats it: no more than limit characters of it."""
+    whole = str(text)
+    return whole if len(whole) <= limit else f"{whole[: limit - 2]}..."
+
+
+def _plural(reason: str) -> str:
+    return _NOUN.sub(lambda noun: f"{noun[0]}s", reason, count=1)

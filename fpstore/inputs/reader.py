@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from fpstore.inputs.cells import FingerprintColumn
-from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, OnBytes, display_name
+from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
-from fpstore.inputs.records import Batch, Piece, Records, Request, piece_of_fingerprints, piece_of_texts
+from fpstore.inputs.records import (
+    DOCUMENTS,
+    JSON_OBJECTS,
+    Batch,
+    Layout,
+    Piece,
+    Records,
+    Request,
+    Row,
+    Seen,
+    piece_of_fingerprints,
+    piece_of_texts,
+)
+from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream
 from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
-from fpstore.inputs.text import read_html, read_jsonl, read_text
+from fpstore.inputs.text import read_html, read_json, read_jsonl, read_text
 from fpstore.inputs.warc import read_warc
 from fpstore.text import DEFAULT, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
@@ -32,28 +46,14 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
     "tsv": read_tsv,
     "parquet": read_parquet,
     "jsonl": read_jsonl,
-    "text": read_text,
-    "html": read_html,
+    "json": read_json,
     "warc": read_warc,
 }
-FORMATS = ("auto", *_PIECE_READERS, *_RECORD_READERS)
-_FORMAT_OF_SUFFIX = {f".{name}": name for name in FORMATS[1:] if name != "text"} | {
-    ".ndjson": "jsonl",
-    ".txt": "text",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".wet": "warc",
-}
-_OF_TREES = ("text", "html")  # a directory of files can be one of these
-_OF_DOCUMENTS = (*_OF_TREES, "warc")  # these hold nothing but texts
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """One input: its path (`-` is standard input) and its format."""
-
-    path: str
-    format: str
+# A file is one document of these, so many are read together.
+_FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] = {"text": read_text, "html": read_html}
+_TABLES = ("csv", "tsv", "parquet")
+_OF_DOCUMENTS = (*_FILE_READERS, "warc")  # these hold nothing but texts, and have no columns
+_OF_FIELDS = ("jsonl", "json")
 
 
 class Reader(Iterator[Batch]):
@@ -61,20 +61,18 @@ class Reader(Iterator[Batch]):
 
     recipe: by which texts among the sources become fingerprints, None where there are none.
     total_bytes: the sizes of all sources, None where that is not known before they are read. lengths: of the texts
-    that were read so far.
+    that were read so far. seen: how many files and rows were read so far. skipped: what was passed over so far, how
+    many by reason (`bad line`, `hidden file`). notes: what was read in spite of some damage, in the same way.
     """
 
-    def __init__(self, sources: list[_Source], request: Request, lengths: Lengths) -> None:
+    def __init__(self, sources: list[Input], request: Request, lengths: Lengths) -> None:
         self.lengths = lengths
-        self.recipe = request.recipe if any(_holds_texts(source, request) for source in sources) else None
+        self.recipe = request.recipe if any(_holds_texts(kind, request) for kind in _kinds(sources)) else None
         self.total_bytes = _total_bytes(sources)
-        self._faults = request.faults
+        self.seen = request.seen
+        self.skipped: Mapping[str, int] = request.faults.counts
+        self.notes: Mapping[str, int] = request.faults.notes
         self._batches = _batches(sources, request)
-
-    @property
-    def skipped(self) -> int:
-        """How many bad lines and rows were passed over so far."""
-        return self._faults.count
 
     def __next__(self) -> Batch:
         return next(self._batches)
@@ -85,25 +83,38 @@ class Reader(Iterator[Batch]):
 
 
 class Documents(Iterator[tuple[str, str]]):
-    """The name and the text of every document of several sources, in the order of read; made by documents."""
+    """The name and the text of every document of several sources, in the order of read; made by documents.
 
-    def __init__(self, sources: list[_Source], request: Request) -> None:
+    total_bytes, seen, skipped, notes: as a Reader has them.
+    """
+
+    def __init__(self, sources: list[Input], request: Request) -> None:
         self.total_bytes = _total_bytes(sources)
-        self._faults = request.faults
+        self.seen = request.seen
+        self.skipped: Mapping[str, int] = request.faults.counts
+        self.notes: Mapping[str, int] = request.faults.notes
+        self._sources, self._request = sources, request
         self._documents = _documents(sources, request)
-
-    @property
-    def skipped(self) -> int:
-        """How many bad lines and rows were passed over so far."""
-        return self._faults.count
 
     def __next__(self) -> tuple[str, str]:
         name, text, _ = next(self._documents)
         return name, text
 
-    def with_lines(self) -> Iterator[tuple[str, str, bytes | None]]:
-        """The same with the JSON line that each document was read from, as it stands; None for other formats."""
+    def with_rows(self) -> Iterator[tuple[str, str, Row]]:
+        """The same with all that the source has of each document, if all_columns was asked for."""
         return self._documents
+
+    def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
+        """Of each source what messages call it, its format and its layout; None of tables that only reading tells.
+
+        Reads the beginning of each table.
+        """
+        request = replace(self._request, faults=Faults(True), on_bytes=None, seen=Seen())
+        for source in _sources(self._sources, request):
+            layout: Layout | None = JSON_OBJECTS if source.format in _OF_FIELDS else DOCUMENTS
+            if source.format in _TABLES:
+                layout = None if is_stream(source.path) else _layout_of(source, request)
+            yield display_name(source.path), source.format, layout
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
@@ -127,14 +138,17 @@ def read(
 ) -> Reader:
     """Stream the fingerprints of sources, one after the other, as batches of at most `batch`.
 
-    sources: paths, `-` for standard input; .gz and .zst are read as they are. format: one of FORMATS; `auto`
-    goes by the suffix, and takes a directory as text. ids: "row" numbers the rows of all sources from 0, bad
+    sources: paths, `-` for standard input; .gz, .zst, .bz2 and .xz are read as they are. A folder stands for all files
+    under it, in sorted order, a pattern such as `part-*.csv` for what it matches. format: of all files, one of FORMATS;
+    `auto` goes by the suffix of each, and refuses a folder that has files of unknown suffixes.
+    ids: "row" numbers the rows of all sources from 0, bad
     ones included; a column (name, or number from 0) or JSON field holds them; None leaves them out.
     column: holds the fingerprints. text_column: holds texts, which become fingerprints by recipe (DEFAULT
     where None). With neither, a table's column is `fingerprint` or its first, a JSON object's field the text
     in `text`; a field may be a path, its parts joined by dots. html: the texts are HTML (those of formats html and
-    warc are anyhow). max_distance: the one that they will be compared by, for Reader.lengths. threads: make the
-    fingerprints. skip_bad: count bad lines and rows instead of raising. on_bytes: told of bytes as they are read.
+    warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: make the
+    fingerprints. skip_bad: count bad lines, rows and files instead of raising. on_bytes: told of bytes as they are
+    read.
 
     Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
     ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
@@ -167,11 +181,13 @@ def documents(
     html: bool = False,
     recipe: Recipe | None = None,
     skip_bad: bool = False,
+    all_columns: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> Documents:
     """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
 
     A file's name is its path, that of a line or row is path:number, that of an archive's record path:number:URI.
+    all_columns: read all that tables have of a document, for Documents.with_rows.
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
@@ -183,39 +199,16 @@ def documents(
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
         html=html,
+        all_columns=all_columns,
     )
     resolved = _resolve(sources, format, request)
-    for source in resolved:
-        if not _holds_texts(source, request):
-            name = display_name(source.path)
-            raise ValueError(f"{name}: found fingerprints by format {source.format}, expected texts")
+    for kind in _kinds(resolved):
+        if not _holds_texts(kind, request):
+            raise ValueError(f"{display_name(kind.path)}: found fingerprints by format {kind.format}, expected texts")
     return Documents(resolved, request)
 
 
-def format_of(path: str | Path) -> str:
-    """The format that `auto` takes path for: `text` for a directory, else by its suffix before .gz or .zst.
-
-    Raises ValueError for a suffix that no format has, and for standard input.
-    """
-    if str(path) == STANDARD_INPUT:
-        raise ValueError(f"standard input: found no suffix to tell its format, expected one of {_known()}")
-    if os.path.isdir(path):
-        return "text"
-    stem, suffix = os.path.splitext(str(path))
-    if suffix.lower() in SUFFIXES:
-        suffix = os.path.splitext(stem)[1]
-    format = _FORMAT_OF_SUFFIX.get(suffix.lower())
-    if format is None:
-        expected = f"{', '.join(_FORMAT_OF_SUFFIX)} or a format, one of {_known()}"
-        raise ValueError(f"{path}: found suffix {suffix or 'none'}, expected {expected}")
-    return format
-
-
-def _known() -> str:
-    return ", ".join(FORMATS[1:])
-
-
-def _resolve(sources: Sequence[str | Path], format: str, request: Request) -> list[_Source]:
+def _resolve(sources: Sequence[str | Path], format: str, request: Request) -> list[Input]:
     """The sources with their formats; every mistake that can be told without reading is told here."""
     if isinstance(sources, str | Path):
         raise TypeError(f"sources: found one {type(sources).__name__}, expected a list of paths")
@@ -228,98 +221,134 @@ def _resolve(sources: Sequence[str | Path], format: str, request: Request) -> li
     for name, value in (("ids", request.ids), ("column", request.value_column)):
         if isinstance(value, int) and value < 0:
             raise ValueError(f"{name}: found {value}, expected a name or a number from 0")
-    paths = [os.fspath(source) for source in sources]
-    if paths.count(STANDARD_INPUT) > 1:
-        raise ValueError("standard input: found it more than once among the sources, expected it once")
-    resolved = []
-    for path in paths:
-        if path != STANDARD_INPUT:
-            os.stat(path)  # so that a missing last file is known before the first is read
-        source = _Source(path, format_of(path) if format == "auto" else format)
-        _check(source, request)
-        resolved.append(source)
+    resolved = inputs_of(sources, format)
+    kinds = _kinds(resolved)
+    # Documents have no columns: the one of the texts is for the tables beside them.
+    is_beside = request.text_column is not None and any(kind.format not in _OF_DOCUMENTS for kind in kinds)
+    for kind in kinds:
+        _check(kind, request, takes_column=is_beside)
     return resolved
 
 
-def _check(source: _Source, request: Request) -> None:
+def _kinds(inputs: list[Input]) -> list[Source]:
+    """A file of each format that an input has: what is said of it holds for the others."""
+    return [Source(path, format) for one in inputs for format, path in one.kinds.items()]
+
+
+def _check(source: Source, request: Request, *, takes_column: bool) -> None:
     """Refuse what the format of a source cannot give."""
     name, format = display_name(source.path), source.format
     stem_suffix = os.path.splitext(source.path)[1].lower()
-    if format not in _OF_TREES and source.path != STANDARD_INPUT and os.path.isdir(source.path):
-        raise ValueError(f"{name}: found a directory, expected a file for format {format}")
-    if format == "parquet" and (source.path == STANDARD_INPUT or stem_suffix in SUFFIXES):
+    if format == "parquet" and (is_stream(source.path) or stem_suffix in SUFFIXES):
         raise ValueError(f"{name}: found a stream, expected a plain file for format parquet")
-    if format in (*_PIECE_READERS, *_OF_DOCUMENTS) and request.value_column is not None:
+    no_columns = _PIECE_READERS if takes_column else (*_PIECE_READERS, *_OF_DOCUMENTS)
+    if format in no_columns and request.value_column is not None:
         raise ValueError(f"{name}: found column {request.value_column!r}, expected none for format {format}")
     ids = request.ids_column
     if (format in ("npy", "u64", *_OF_DOCUMENTS) and ids is not None) or (format == "hex" and ids not in (None, 1)):
         expected = "1, 'row' or None" if format == "hex" else "'row' or None"
         raise ValueError(f"{name}: found ids {ids!r}, expected {expected} for format {format}")
-    if format == "jsonl" and (isinstance(request.value_column, int) or isinstance(ids, int)):
-        raise ValueError(f"{name}: found a column number, expected the name of a field for format jsonl")
+    if format in _OF_FIELDS and (isinstance(request.value_column, int) or isinstance(ids, int)):
+        raise ValueError(f"{name}: found a column number, expected the name of a field for format {format}")
     if request.html and not _holds_texts(source, request):
         raise ValueError(f"{name}: found html for fingerprints of format {format}, expected texts")
 
 
-def _holds_texts(source: _Source, request: Request) -> bool:
+def _holds_texts(source: Source, request: Request) -> bool:
     """Whether the values of a source are texts rather than fingerprints."""
-    if source.format == "jsonl":
+    if source.format in _OF_FIELDS:
         return request.column is None
     return source.format in _OF_DOCUMENTS or request.text_column is not None
 
 
-def _expect_one_kind(sources: list[_Source], request: Request) -> None:
+def _expect_one_kind(inputs: list[Input], request: Request) -> None:
     """Refuse texts beside ready-made fingerprints: nobody knows whether these were made by the same recipe."""
-    texts = [source for source in sources if _holds_texts(source, request)]
-    others = [source for source in sources if source not in texts]
+    kinds = _kinds(inputs)
+    texts = [kind for kind in kinds if _holds_texts(kind, request)]
+    others = [kind for kind in kinds if not _holds_texts(kind, request)]
     if texts and others:
         text, other = display_name(texts[0].path), display_name(others[0].path)
         found = f"found texts (format {texts[0].format}), and fingerprints in {other} (format {others[0].format})"
-        raise ValueError(f"{text}: {found}, expected only one of the two in all sources")
+        expected = "only one of the two in all sources, or text_column (--text-column) for texts in columns"
+        raise ValueError(f"{text}: {found}; expected {expected}")
 
 
-def _total_bytes(sources: list[_Source]) -> int | None:
-    if any(source.path == STANDARD_INPUT or not os.path.isfile(source.path) for source in sources):
-        return None
-    return sum(os.path.getsize(source.path) for source in sources)
+def _total_bytes(inputs: list[Input]) -> int | None:
+    sizes = [one.total_bytes for one in inputs]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
-def _documents(sources: list[_Source], request: Request) -> Generator[tuple[str, str, bytes | None]]:
-    for source in sources:
-        for records in _RECORD_READERS[source.format](source.path, request):
+def _sources(inputs: list[Input], request: Request) -> Iterator[Source]:
+    """Every file of all inputs, as it is read."""
+    for one in inputs:
+        for source in one.files(request.faults):
+            request.seen.files += 1
+            yield source
+
+
+def _runs(inputs: list[Input], request: Request) -> Iterator[tuple[str, Iterable[str]]]:
+    """The format and the paths of what is read together: a file, or several that are one document each."""
+    for format, sources in groupby(_sources(inputs, request), key=lambda source: source.format):
+        paths = (source.path for source in sources)
+        if format in _FILE_READERS:
+            yield format, paths
+        else:
+            yield from ((format, [path]) for path in paths)
+
+
+def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Records]:
+    if format in _FILE_READERS:
+        return _FILE_READERS[format](paths, request)
+    (path,) = paths
+    return _RECORD_READERS[format](path, request)
+
+
+def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, Row]]:
+    base = 0
+    for format, paths in _runs(inputs, request):
+        for records in _records(format, paths, request):
+            request.seen.rows = base + records.end
             texts, kept = records.texts(request)
             for text, index in zip(texts, kept, strict=True):
-                yield records.name(index), text, None if records.lines is None else records.lines[index]
+                yield records.name(index), text, records.row(index)
+        base = request.seen.rows
 
 
-def _pieces(source: _Source, request: Request) -> Iterator[Piece]:
-    if source.format in _PIECE_READERS:
-        yield from _PIECE_READERS[source.format](source.path, request)
+def _layout_of(source: Source, request: Request) -> Layout | None:
+    """That of a table; None of an empty one."""
+    for records in _records(source.format, [source.path], request):
+        return None if records.layout is DOCUMENTS else records.layout
+    return None
+
+
+def _pieces(format: str, paths: Iterable[str], request: Request) -> Iterator[Piece]:
+    if format in _PIECE_READERS:
+        (path,) = paths
+        yield from _PIECE_READERS[format](path, request)
         return
     column = FingerprintColumn()
-    texts = _holds_texts(source, request)
-    for records in _RECORD_READERS[source.format](source.path, request):
+    texts = _holds_texts(Source("", format), request)
+    for records in _records(format, paths, request):
         yield piece_of_texts(records, request) if texts else piece_of_fingerprints(records, request, column)
 
 
-def _numbered(sources: list[_Source], request: Request) -> Iterator[Batch]:
-    """The pieces of all sources as batches of whatever size, rows numbered from the first source on."""
+def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
+    """The pieces of all inputs as batches of whatever size, rows numbered from the first file on."""
     base = 0
-    for source in sources:
-        end = 0
-        for piece in _pieces(source, request):
-            end = piece.end
+    for format, paths in _runs(inputs, request):
+        for piece in _pieces(format, paths, request):
+            request.seen.rows = base + piece.end
             if len(piece.fingerprints):
                 ids = piece.rows + np.uint64(base) if request.ids == "row" else piece.ids
                 yield Batch(piece.fingerprints, ids)
-        base += end
+        base = request.seen.rows
 
 
-def _batches(sources: list[_Source], request: Request) -> Generator[Batch]:
+def _batches(inputs: list[Input], request: Request) -> Generator[Batch]:
     """The same rows in batches of request.rows; only the last is smaller."""
     held: list[Batch] = []
     count = 0
-    for part in _numbered(sources, request):
+    for part in _numbered(inputs, request):
         held.append(part)
         count += len(part.fingerprints)
         if count < request.rows:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fpstore.inputs.cells import Column, FingerprintColumn, parse_ids
-from fpstore.inputs.errors import BadInput, Faults, shown
+from fpstore.inputs.errors import BadInput, Faults, cut, shown
 from fpstore.text import Recipe
+from fpstore.text.cleaning import characters
 
 # A group of records is full at this size, so that long texts do not fill the memory.
 GROUP_BYTES = 4 << 20
@@ -25,11 +26,45 @@ class Batch:
     ids: npt.NDArray[np.uint64] | None
 
 
+@dataclass(slots=True)
+class Seen:
+    """How much was read so far: files and streams, and rows in them, bad ones included."""
+
+    files: int = 0
+    rows: int = 0
+
+
 class Page(NamedTuple):
     """An HTML document as an input holds it; charset: the one that its server named."""
 
     markup: str | bytes
     charset: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of what documents are read from.
+
+    format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `parquet`, or `documents` with name and text.
+    columns: their names in order; numbers where a table names none. header: the line with the names, b"" without one.
+    schema: that of Arrow, of `parquet`.
+    """
+
+    format: str
+    columns: tuple[str, ...] = ()
+    header: bytes = b""
+    schema: Any = None
+
+
+DOCUMENTS = Layout("documents", ("name", "text"))
+JSON_OBJECTS = Layout("jsonl")
+
+
+class Row(NamedTuple):
+    """All that an input has of a document. data: the lines it was read from, or a batch of Arrow and the row in it."""
+
+    layout: Layout
+    data: bytes | tuple[Any, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +78,11 @@ class Request:
     rows: int
     faults: Faults
     on_bytes: Callable[[int], object] | None
+    seen: Seen = field(default_factory=Seen)
     html: bool = False
     threads: int = 1
     on_lengths: Callable[[npt.NDArray[np.uint32]], object] | None = None
+    all_columns: bool = False  # of tables, for Records.rows_of
 
     @property
     def value_column(self) -> str | int | None:
@@ -76,8 +113,8 @@ class Records:
     """Rows as a format reader finds them, before anything is made of their values.
 
     places: what a message calls each: a line or row number, or (unit "") the name of a document.
-    rows: which row of the source each is, counted from 0. end: as in Piece. lines: those that they were
-    read from, where a line is a document's own.
+    rows: which row of the source each is, counted from 0. end: as in Piece. lines: those that they were read from,
+    where these are a document's own; arrow: the batch of all columns. layout: of the source, where it has one.
     """
 
     source: str
@@ -88,16 +125,29 @@ class Records:
     ids: Column | None
     end: int
     lines: list[bytes] | None = None
+    arrow: Any = None
+    layout: Layout = DOCUMENTS
+
+    def row(self, index: int) -> Row:
+        """All that the source has of one of the records."""
+        if self.arrow is not None:
+            return Row(self.layout, (self.arrow, index))
+        return Row(self.layout, None if self.lines is None else self.lines[index])
 
     def where(self, index: int) -> str:
         """Where one of the records stands, for messages."""
         place = self.places[index]
-        return f"{self.source}, {self.unit} {place}" if self.unit else str(place)
+        return f"{self.source}, {self.unit} {cut(place)}" if self.unit else str(place)
 
     def name(self, index: int) -> str:
         """The name that one of the records has in a list of documents."""
         place = self.places[index]
         return f"{self.source}:{place}" if self.unit else str(place)
+
+    @property
+    def bad(self) -> str:
+        """What one of the records is counted as where it is passed over."""
+        return f"bad {self.unit or 'file'}"
 
     def texts(self, request: Request) -> tuple[list[str], list[int]]:
         """The texts among the values, those of HTML by the recipe, and their indexes; faults hear of the rest."""
@@ -109,23 +159,37 @@ class Records:
             elif isinstance(value, str | Page):
                 page = value if isinstance(value, Page) else Page(value, None)
                 try:
-                    texts.append(request.recipe.text_of(*page))
+                    texts.append(request.recipe.text_of(characters_of(page, request.faults)))
                     kept.append(index)
                 except ValueError as error:
-                    request.faults.meet(BadInput(f"{self.where(index)}: {error}"))
+                    request.faults.meet(BadInput(f"{self.where(index)}: {error}", self.bad))
             else:
-                request.faults.refuse(self.where(index), shown(value), "a text")
+                request.faults.refuse(self.where(index), shown(value), "a text", self.bad)
         return texts, kept
 
 
+def characters_of(page: Page, faults: Faults) -> str:
+    """The characters of a page; faults hear of one that is read in spite of some damage. ValueError for no text."""
+    if isinstance(page.markup, str):
+        return page.markup
+    text, damaged = characters(page.markup, page.charset)
+    if damaged:
+        faults.notes["page with damaged characters"] += 1
+    return text
+
+
 class Group:
-    """Records of one source in the making: full when there are enough of them, or enough bytes in them."""
+    """Records of one source in the making: full when there are enough of them, or enough bytes in them.
+
+    layout: of the source, from when it is known.
+    """
 
     def __init__(self, source: str, unit: str, request: Request) -> None:
         self._source = source
         self._unit = unit
         self._request = request
         self._row = 0
+        self.layout = DOCUMENTS
         self._start()
 
     def _start(self) -> None:
@@ -149,8 +213,8 @@ class Group:
 
     def refuse(self, place: int | str, found: str, expected: str) -> None:
         """A row that cannot be added; where faults are skipped it keeps its number."""
-        where = f"{self._source}, {self._unit} {place}"
-        self.meet(BadInput(f"{where}: found {found}, expected {expected}"))
+        where = f"{self._source}, {self._unit} {cut(place)}"
+        self.meet(BadInput(f"{where}: found {found}, expected {expected}", f"bad {self._unit}"))
 
     def meet(self, error: BadInput) -> None:
         """A row that cannot be added because of error."""
@@ -168,7 +232,7 @@ class Group:
         taken = (self._places, self._rows, self._values)
         lines = self._lines or None
         self._start()
-        return Records(self._source, self._unit, *taken, ids, self._row, lines)
+        return Records(self._source, self._unit, *taken, ids, self._row, lines, None, self.layout)
 
 
 def piece_of_texts(records: Records, request: Request) -> Piece:
@@ -186,7 +250,7 @@ def piece_of_fingerprints(records: Records, request: Request, column: Fingerprin
     if not bad:
         return _piece(records, request, fingerprints, range(len(fingerprints)))
     for index, expected in bad.items():
-        request.faults.refuse(records.where(index), shown(_plain(records.values[index])), expected)
+        request.faults.refuse(records.where(index), shown(_plain(records.values[index])), expected, records.bad)
     kept = [index for index in range(len(fingerprints)) if index not in bad]
     return _piece(records, request, fingerprints[kept], kept)
 
@@ -206,7 +270,7 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
     for position, index in enumerate(kept):
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
-            request.faults.refuse(records.where(index), found, bad[index])
+            request.faults.refuse(records.where(index), found, bad[index], records.bad)
         else:
             good.append(position)
     ids = ids[np.asarray(kept, dtype=np.intp)]

@@ -6,14 +6,18 @@ the values mean, fingerprints or texts, is not known here.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from fpstore.inputs.compressed import MAX_LINE_BYTES, Lines, open_stream
+from fpstore.inputs.compressed import Lines, LongLine, open_stream
+from fpstore.inputs.decoding import EXPECTED_TEXT
+from fpstore.inputs.delimited import rows_of
 from fpstore.inputs.errors import BadInput
-from fpstore.inputs.records import Group, Records, Request
+from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text import need
 
 DEFAULT_COLUMN = "fingerprint"  # of a table that has it; else the first column
@@ -21,6 +25,7 @@ DEFAULT_COLUMN = "fingerprint"  # of a table that has it; else the first column
 # A cell of a first row that begins with a letter is a name, unless it holds only these.
 _FINGERPRINT_CHARACTERS = frozenset("0123456789abcdefABCDEF")
 _ID_CHARACTERS = frozenset("0123456789")
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
 _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
 
 
@@ -40,7 +45,7 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
     arrow = need("pyarrow", "arrow", "reading Parquet")
     size = os.path.getsize(path)
     try:
-        with parquet.ParquetFile(path) as file:
+        with _openable(path) as opened, parquet.ParquetFile(opened) as file:
             yield from _parquet_records(path, request, file, size, arrow.types)
     except arrow.ArrowException as error:
         raise BadInput(f"{path}: {_first_line(error)}") from error
@@ -52,38 +57,33 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
 
 
 def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -> Iterator[Records]:
-    # The limit is the whole process's, and is raised here but never lowered; the default is 128 KiB, less than many
-    # texts.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
-    with open_stream(path, request.on_bytes) as stream:
-        lines = Lines(stream)
-        decoded = (line.decode("utf-8", "replace") for line in lines)
-        table = csv.reader(decoded, delimiter=delimiter, quoting=quoting, strict=True)
+    with open_stream(path, request.on_bytes, is_text=True) as stream:
         group = Group(stream.name, "line", request)
         columns: tuple[int, int | None] | None = None
-        while True:
-            place, start = lines.number + 1, lines.bytes_read
-            try:
-                row = next(table)
-            except StopIteration:
-                break
-            except csv.Error as error:
-                group.refuse(place, f"a broken record ({error})", f"fields separated by {delimiter!r}")
+        for place, cells, text, size in rows_of(Lines(stream), delimiter, quoting):
+            if isinstance(cells, LongLine):
+                group.meet(cells)
                 continue
-            if not row:
+            if isinstance(cells, str):
+                group.refuse(place, cells, f"fields separated by {delimiter!r}")
                 continue
             if columns is None:
-                columns, is_header = _columns(row, f"{stream.name}, line {place}", request)
+                columns, is_header = _columns(cells, f"{stream.name}, line {place}", request)
+                group.layout = _layout(cells, delimiter, text.encode("utf-8", "surrogateescape") if is_header else b"")
                 if is_header:
                     continue
             value, ids = columns
             last = value if ids is None else max(value, ids)
-            if len(row) <= last:
-                group.refuse(place, f"{len(row)} columns", f"at least {last + 1}")
+            if len(cells) <= last:
+                group.refuse(place, f"{len(cells)} columns", f"at least {last + 1}")
                 continue
-            id_cell = None if ids is None else row[ids].strip()
-            cell = row[value] if request.text_column is not None else row[value].strip()
-            group.add(place, cell, id_cell, lines.bytes_read - start)
+            id_cell = None if ids is None else cells[ids].strip()
+            cell = cells[value] if request.text_column is not None else cells[value].strip()
+            if not cell.isascii() and _NOT_UTF8.search(cell):
+                group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
+                continue
+            line = text.encode("utf-8", "surrogateescape") if request.all_columns else None
+            group.add(place, cell, id_cell, size, line)
             if group.is_full:
                 yield group.take()
         yield group.take()
@@ -110,6 +110,12 @@ def _columns(first: list[str], where: str, request: Request) -> tuple[tuple[int,
     return (value, ids), is_header
 
 
+def _layout(first: list[str], delimiter: str, header: bytes) -> Layout:
+    """That of a table with this first row; header: the line it was read from, b"" where it is no header."""
+    names = tuple(cell.strip() for cell in first) if header else tuple(map(str, range(len(first))))
+    return Layout("csv" if delimiter == "," else "tsv", names, header)
+
+
 def _index(wanted: str | int, names: list[str], where: str) -> int:
     if isinstance(wanted, int):
         return wanted
@@ -124,6 +130,15 @@ def _is_name(cells: list[str], characters: frozenset[str]) -> bool:
     return any((cell[:1].isalpha() or cell[:1] == "_") and not characters.issuperset(cell) for cell in cells)
 
 
+def _openable(path: str) -> Any:
+    """What Arrow opens: the path, or the file where the path is no UTF-8, which Arrow does not take."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return open(path, "rb")
+    return contextlib.nullcontext(path)
+
+
 def _parquet_records(path: str, request: Request, file: Any, size: int, types: Any) -> Iterator[Records]:
     schema = file.schema_arrow
     wanted = request.value_column
@@ -136,11 +151,17 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
         _check_type(path, ids, schema.field(ids).type, types, True)
     row, told = 0, 0
     names = [value] if ids is None else list(dict.fromkeys([value, ids]))
-    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=names):
+    layout = Layout("parquet", tuple(schema.names), schema=schema)
+    if file.metadata.num_rows == 0:
+        yield Records(path, "row", (), (), (), None, 0, layout=layout)
+    wanted_names = None if request.all_columns else names
+    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=wanted_names):
         end = row + batch.num_rows
         id_column = None if ids is None else _parquet_column(batch.column(ids), types)
         rows = range(row, end)
-        yield Records(path, "row", rows, rows, _parquet_column(batch.column(value), types), id_column, end)
+        values = _parquet_column(batch.column(value), types)
+        whole = batch if request.all_columns else None
+        yield Records(path, "row", rows, rows, values, id_column, end, arrow=whole, layout=layout)
         row = end
         if request.on_bytes is not None:
             # Arrow does not say which bytes it reads; the share of the rows stands for them.

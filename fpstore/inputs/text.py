@@ -1,20 +1,19 @@
-"""Owns the formats that hold documents: `jsonl`, one object a line, `text` and `html`, one document a file.
-
-Text is UTF-8; what is not becomes the replacement character, except in JSON, where it is a bad line.
-"""
+"""Owns the formats that hold documents: `jsonl` and `json`, objects with a text, `text` and `html`, one a file."""
 
 from __future__ import annotations
 
-import codecs
 import importlib
+import io
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NoReturn
 
-from fpstore.inputs.compressed import Lines, display_name, open_stream
-from fpstore.inputs.errors import BadInput, shown
-from fpstore.inputs.records import Group, Page, Records, Request
+from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream
+from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
+from fpstore.inputs.errors import BadInput, cut, shown
+from fpstore.inputs.items import first_of, items_of
+from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
 
 DEFAULT_FIELD = "text"
 MAX_DOCUMENT_BYTES = 256 << 20
@@ -23,59 +22,120 @@ _MISSING = object()
 
 def read_jsonl(path: str, request: Request) -> Iterator[Records]:
     """One JSON object a line; the value is one of its fields, and so is the id where it is asked for."""
+    with open_stream(path, request.on_bytes, is_text=True) as stream:
+        yield from _read_objects(stream, "line", _numbered(Lines(stream)), request)
+
+
+def read_json(path: str, request: Request) -> Iterator[Records]:
+    """An array of such objects; or objects, each in a line of its own; or one object over several lines."""
+    with open_stream(path, request.on_bytes, is_text=True) as stream:
+        first, blank_lines = first_of(stream)
+        if first == b"[":
+            yield from _read_objects(stream, "item", enumerate(items_of(stream, first), 1), request)
+            return
+        line = first + stream.line(blank_lines + 1)
+        if not _is_whole(line):
+            rest = stream.whole(MAX_DOCUMENT_BYTES)
+            if rest and _is_whole(line + rest):
+                yield from _read_objects(stream, "item", [(1, line + rest)], request)
+                return
+            stream = replace(stream, reader=io.BufferedReader(io.BytesIO(rest)))
+        yield from _read_objects(stream, "line", _numbered(Lines(stream, line, blank_lines)), request)
+
+
+def read_text(paths: Iterable[str], request: Request) -> Iterator[Records]:
+    """Each file as one document.
+
+    One of more than MAX_DOCUMENT_BYTES, whose compressed data is damaged, or that is no text, is a bad row.
+    """
+    return _read_files(paths, request, request.html)
+
+
+def read_html(paths: Iterable[str], request: Request) -> Iterator[Records]:
+    """As read_text, for pages."""
+    return _read_files(paths, request, True)
+
+
+def _read_objects(
+    stream: Stream, unit: str, objects: Iterable[tuple[int, bytes | LongLine]], request: Request
+) -> Iterator[Records]:
+    """What objects of JSON hold, each with its number; unit: what that counts."""
     load = _json_loader()
     field = DEFAULT_FIELD if request.value_column is None else request.value_column
     fields = [field] if request.ids_column is None else [field, request.ids_column]
-    with open_stream(path, request.on_bytes) as stream:
-        group = Group(stream.name, "line", request)
-        for place, line in enumerate(Lines(stream), start=1):
-            if not line.strip():
-                continue
-            try:
-                record = load(line)
-            except (ValueError, RecursionError) as error:
-                found = f"{shown(line.strip().decode('utf-8', 'replace'))} ({str(error).partition(chr(10))[0]})"
-                group.refuse(place, found, "a JSON object")
-                continue
-            if not isinstance(record, dict):
-                group.refuse(place, shown(line.strip().decode()), "a JSON object")
-                continue
-            values = [_field(record, name) for name in fields]
-            if any(value is _MISSING for value in values):
-                found = f"fields {', '.join(record)[:200] or 'none'}"
-                group.refuse(place, found, f"one named {fields[values.index(_MISSING)]}")
-                continue
-            group.add(place, values[0], values[-1], len(line), line)
-            if group.is_full:
-                yield group.take()
-        yield group.take()
-
-
-def read_text(path: str, request: Request) -> Iterator[Records]:
-    """A file as one document; a directory as one for each file under it, in sorted order.
-
-    Links under a directory are not followed. A document of more than MAX_DOCUMENT_BYTES, or
-    whose compressed data is damaged, is a bad row.
-    """
-    return _read_files(path, request, request.html)
-
-
-def read_html(path: str, request: Request) -> Iterator[Records]:
-    """As read_text, for pages."""
-    return _read_files(path, request, True)
-
-
-def _read_files(path: str, request: Request, html: bool) -> Iterator[Records]:
-    group = Group(display_name(path), "", request)
-    for file in _walk(path) if os.path.isdir(path) else [path]:
+    group = Group(stream.name, unit, request)
+    group.layout = JSON_OBJECTS
+    for place, line in objects:
+        if isinstance(line, LongLine):
+            group.meet(line)
+            continue
+        if not line.strip() and unit == "line":
+            continue
         try:
-            with open_stream(file, request.on_bytes) as stream:
+            record = load(line)
+        except (ValueError, RecursionError) as error:
+            why = cut(str(error).partition("\n")[0])
+            group.refuse(place, f"{_shown(line)} ({why})", "a JSON object")
+            continue
+        if not isinstance(record, dict):
+            group.refuse(place, _shown(line), "a JSON object")
+            continue
+        values = [_field(record, name) for name in fields]
+        if any(value is _MISSING for value in values):
+            found = f"fields {cut(', '.join(record)) or 'none'}"
+            group.refuse(place, found, f"one named {fields[values.index(_MISSING)]}")
+            continue
+        group.add(place, values[0], values[-1], len(line), line if unit == "line" else _on_one_line(line))
+        if group.is_full:
+            yield group.take()
+    yield group.take()
+
+
+def _numbered(lines: Lines) -> Iterator[tuple[int, bytes | LongLine]]:
+    while True:
+        try:
+            line: bytes | LongLine = next(lines)
+        except StopIteration:
+            return
+        except LongLine as error:
+            line = error
+        yield lines.number, line
+
+
+def _shown(line: bytes) -> str:
+    return shown(line[:1000].strip().decode("utf-8", "replace"))
+
+
+def _on_one_line(item: bytes) -> bytes:
+    """A value of JSON without the ends of lines, which are only between its parts."""
+    return item.replace(b"\n", b" ").replace(b"\r", b" ")
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line, or several, are a value of JSON."""
+    try:
+        _load_json(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[Records]:
+    group = Group("", "", request)
+    for path in paths:
+        try:
+            with open_stream(path, request.on_bytes) as stream:
                 data = stream.whole(MAX_DOCUMENT_BYTES)
         except BadInput as error:
             group.meet(error)
             continue
-        document = Page(data, None) if html else data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
-        group.add(file, document, None, len(data))
+        try:
+            document = Page(data, None) if html else text_of(data)
+        except ValueError as error:
+            told = f"{display_name(path)}: found {error}, expected {EXPECTED_TEXT}"
+            group.meet(BadInput(told, "file without text"))
+            continue
+        group.add(display_name(path), document, None, len(data))
         if group.is_full:
             yield group.take()
     yield group.take()
@@ -91,21 +151,6 @@ def _field(record: dict[str, Any], name: str | int) -> Any:
             return _MISSING
         value = value[part]
     return value
-
-
-def _walk(directory: str) -> Iterator[str]:
-    """Every regular file under directory, in the order of its path, names compared by code point."""
-
-    def fail(error: OSError) -> NoReturn:
-        # To pass over a directory that cannot be listed would be a shorter answer.
-        raise error
-
-    for parent, children, files in os.walk(directory, onerror=fail):
-        children.sort()
-        for name in sorted(files):
-            path = os.path.join(parent, name)
-            if os.path.isfile(path) and not os.path.islink(path):
-                yield path
 
 
 def _json_loader() -> Callable[[bytes], object]:

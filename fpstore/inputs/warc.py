@@ -1,8 +1,9 @@
 """Owns the format `warc`: archived pages, and texts that were made of archived pages (WET).
 
 A document is a response of status 200 whose content is HTML, a resource that is HTML, or a conversion. FastWARC
-(extra `warc`) reads the records and undoes the encodings of HTTP; a response that it cannot undo, or a document of
-more than MAX_DOCUMENT_BYTES before or after that, is a bad row. An archive that ends inside a record is damaged.
+(extra `warc`) reads the records. A response whose encodings cannot be undone, or a document of more than
+MAX_DOCUMENT_BYTES before or after that, is a bad record. What is no document is passed over and counted by its reason.
+An archive that ends inside a record is damaged.
 """
 
 from __future__ import annotations
@@ -11,19 +12,29 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
+from fpstore.inputs.bodies import body_of, charset, header, media_type
 from fpstore.inputs.compressed import open_stream
-from fpstore.inputs.errors import BadInput
-from fpstore.inputs.records import Group, Page, Records, Request
+from fpstore.inputs.decoding import text_of
+from fpstore.inputs.errors import BadInput, cut
+from fpstore.inputs.records import Group, Page, Records, Request, characters_of
 from fpstore.inputs.text import MAX_DOCUMENT_BYTES
 from fpstore.text import need
+from fpstore.text.cleaning import MAX_HTML_BYTES
 
-_HTML_TYPES = ("text/html", "application/xhtml+xml")
+# Servers and crawlers spell XHTML in several ways.
+_HTML_TYPES = frozenset(
+    ("text/html", "application/xhtml+xml", "application/xhtml", "text/xhtml", "text/xhtml+xml", "application/html")
+)
 _OK = 200
 _END_OF_RECORD = b"\r\n\r\n"
 # Each response has a reader of its own, so that what is wrong in it cannot harm the next.
 _HEAD = (
     b"WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\n"
 )
+
+
+class _PassedOverError(Exception):
+    """A record holds no document; its message is the reason."""
 
 
 def read_warc(path: str, request: Request) -> Iterator[Records]:
@@ -37,6 +48,7 @@ def read_warc(path: str, request: Request) -> Iterator[Records]:
         try:
             for number, record in enumerate(warc.ArchiveIterator(tail, parse_http=False), start=1):
                 if record.record_type not in wanted:
+                    request.faults.pass_over("record of another kind")
                     continue
                 place = f"{number}:{''.join(record.headers.get('WARC-Target-URI', '').split())}".rstrip(":")
                 size = record.content_length
@@ -46,53 +58,76 @@ def read_warc(path: str, request: Request) -> Iterator[Records]:
                 record.freeze()
                 if record.content_length != size:
                     raise BadInput(
-                        f"{stream.name}, record {place}: found {record.content_length} bytes, expected {size}"
+                        f"{stream.name}, record {cut(place)}: found {record.content_length} bytes, expected {size}"
                     )
                 try:
-                    document = _document(warc, record, kinds)
-                except (OSError, RuntimeError, ValueError) as error:
-                    group.refuse(place, f"damaged content ({error})", "what its HTTP headers say")
+                    document = _document(warc, record, request)
+                except _PassedOverError as reason:
+                    request.faults.pass_over(str(reason))
                     continue
-                if document is not None:
-                    group.add(place, document, None, size)
-                    if group.is_full:
-                        yield group.take()
+                except (OSError, RuntimeError, ValueError) as error:
+                    group.refuse(place, f"damaged content ({cut(error)})", "what its HTTP headers say")
+                    continue
+                group.add(place, document, None, size)
+                if group.is_full:
+                    yield group.take()
         except OSError as error:
             if tail.error is not None:
                 raise tail.error from None
             if error.errno is not None:
                 raise
-            raise BadInput(f"{stream.name}: found a damaged archive ({error}), expected WARC records") from error
+            raise BadInput(f"{stream.name}: found a damaged archive ({cut(error)}), expected WARC records") from error
         if tail.last not in (b"", _END_OF_RECORD):
             raise BadInput(f"{stream.name}: found the end of the file inside a record, expected whole WARC records")
         yield group.take()
 
 
-def _document(warc: Any, record: Any, kinds: Any) -> Page | str | None:
-    """The document of a record, None where it holds none."""
+def _document(warc: Any, record: Any, request: Request) -> Page | str:
+    """The document of a record. Raises _PassedOverError for one that holds none, ValueError for damage."""
     block = record.reader.read()
-    if record.record_type == kinds.response:
-        return _page(warc, block)
-    content_type = record.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if content_type in _HTML_TYPES:
-        return Page(block, None)
-    return block.decode("utf-8", "replace") if record.record_type == kinds.conversion else None
+    if record.record_type == warc.WarcRecordType.response:
+        return _page(warc, block, "WARC-Truncated" in record.headers, request)
+    content_type = record.headers.get("Content-Type", "")
+    is_html = media_type(content_type) in _HTML_TYPES
+    if not is_html and record.record_type != warc.WarcRecordType.conversion:
+        raise _PassedOverError("record of another media type")
+    if not block.strip():
+        raise _PassedOverError("record without content")
+    if is_html:
+        return _characters(block, charset(content_type), request)
+    try:
+        return text_of(block)
+    except ValueError as error:
+        raise _PassedOverError("record without text") from error
 
 
-def _page(warc: Any, block: bytes) -> Page | None:
-    """The page of a response, None where it is something else. Raises OSError where its encoding is damaged."""
-    alone = _HEAD % len(block) + block + _END_OF_RECORD
-    response = warc.WarcRecord.from_reader(io.BytesIO(alone))
+def _page(warc: Any, block: bytes, is_cut: bool, request: Request) -> Page:
+    """The page of a response; raises as _document does."""
+    response = warc.WarcRecord.from_reader(io.BytesIO(_HEAD % len(block) + block + _END_OF_RECORD))
     response.parse_http(auto_decode="none")
-    headers = response.http_headers
-    if headers is None or headers.status_code != _OK or response.http_content_type not in _HTML_TYPES:
-        return None
-    response = warc.WarcRecord.from_reader(io.BytesIO(alone))
-    response.parse_http(auto_decode="all")
-    markup = response.reader.read(MAX_DOCUMENT_BYTES + 1)
-    if len(markup) > MAX_DOCUMENT_BYTES:
-        raise ValueError(f"more than {MAX_DOCUMENT_BYTES} bytes")
-    return Page(markup, response.http_charset)
+    if response.http_headers is None or response.http_headers.status_code is None:
+        raise _PassedOverError("record of another kind")
+    if response.http_headers.status_code != _OK:
+        raise _PassedOverError("response of another status")
+    headers = response.http_headers.astuples()
+    content_type = header(headers, "content-type")
+    if media_type(content_type) not in _HTML_TYPES:
+        raise _PassedOverError("response of another media type" if content_type else "response without media type")
+    body = body_of(headers, response.reader.read(), MAX_DOCUMENT_BYTES, is_cut=is_cut)
+    if not body.strip():
+        raise _PassedOverError("response without content")
+    return _characters(body, charset(content_type), request)
+
+
+def _characters(markup: bytes, charset: str | None, request: Request) -> Page:
+    """A page with its characters; raises as _document does. One that is too large is left as it is, for the recipe."""
+    page = Page(markup, charset)
+    if len(markup) > MAX_HTML_BYTES:
+        return page
+    try:
+        return Page(characters_of(page, request.faults), None)
+    except ValueError as error:
+        raise _PassedOverError("page without text") from error
 
 
 class _Tail:

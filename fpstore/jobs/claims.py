@@ -6,6 +6,7 @@ result is to be lies in it, on the result's own file system, until all is done.
 
 import errno
 import fcntl
+import io
 import json
 import os
 import secrets
@@ -17,7 +18,9 @@ from typing import Any
 
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, write_all
 from fpstore.errors import JobError
-from fpstore.jobs.files import files_of_jobs, read_json, write_json
+from fpstore.inputs import BadInput
+from fpstore.jobs.files import AppendFile, files_of_jobs, read_json, write_json
+from fpstore.jobs.forms import Pack
 from fpstore.notes import JOURNAL, can_go_on, parse_json
 
 SUFFIX = ".job"
@@ -25,9 +28,11 @@ SUFFIX = ".job"
 MARK = "job.json"
 OWNER = "owner.json"
 PART = "part"
+PACKED = "packed"  # what is made of the part in the end, of a result that is compressed or Parquet
 WORK = "work"
 RECORD = ("record.json", "record.json" + NEW_SUFFIX)  # of a finished job, before it gets its name
 _PRIVATE = 0o700
+_PACK_BYTES = 1 << 20
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFCHR: "a device",
@@ -168,7 +173,7 @@ class Claim:
 
     def forget(self) -> None:
         """Remove what jobs wrote here, the journal first: without a journal there is no job."""
-        for name in (JOURNAL, JOURNAL + NEW_SUFFIX, OWNER, OWNER + NEW_SUFFIX, PART, *RECORD):
+        for name in (JOURNAL, JOURNAL + NEW_SUFFIX, OWNER, OWNER + NEW_SUFFIX, PART, PACKED, *RECORD):
             self.folder.unlink(name, missing_ok=True)
         self.remove_work()
 
@@ -176,18 +181,35 @@ class Claim:
         """Remove what was needed until the end."""
         shutil.rmtree(WORK, ignore_errors=True, dir_fd=self.folder.fd)
 
-    def publish(self, length: int, *, replaces: bool) -> None:
-        """Give the part, of this length, the name of the result, unless a run before this one did.
+    def pack(self, pack: Pack) -> AppendFile:
+        """Make the file of the part, which is whole. What pack says is wrong with it is a BadInput with its path."""
+        self.folder.unlink(PACKED, missing_ok=True)
+        packed = AppendFile(self.folder, PACKED, 0, by_umask=True)
+        try:
+            with os.fdopen(self.folder.open_file(PART), "rb") as part, naming(self.path / PACKED):
+                out = io.BufferedWriter(packed.writer(), _PACK_BYTES)
+                pack(part, out)
+                out.flush()
+        except BadInput as error:
+            packed.close()
+            raise BadInput(f"{self.result}: {error}") from None
+        except BaseException:
+            packed.close()
+            raise
+        return packed
+
+    def publish(self, part: str, length: int, *, replaces: bool) -> None:
+        """Give the file `part`, of this length, the name of the result, unless a run before this one did.
 
         replaces: whatever file is there. Raises FileExistsError, JobError, and ValueError as expect_result does.
         """
         name = self.result.name
-        if self.folder.identity_of(PART) is not None:
+        if self.folder.identity_of(part) is not None:
             expect_result(self.result)
             if not replaces and self.parent.identity_of(name) is not None:
                 told = "appeared while the job was at work; move it away and run the job again"
                 raise FileExistsError(errno.EEXIST, told, str(self.result))
-            self.folder.rename(PART, name, to=self.parent)
+            self.folder.rename(part, name, to=self.parent)
             self.parent.sync()
             return
         found = os.lstat(self.result).st_size if self.parent.identity_of(name) is not None else "nothing"

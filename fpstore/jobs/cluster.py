@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,12 @@ import numpy as np
 import fpstore
 from fpstore import Store
 from fpstore.jobs.centers import Centers, Votes
-from fpstore.jobs.corpus import Corpus, Place, Sources, expect_other_files
+from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
 from fpstore.jobs.files import AppendFile
+from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.leaders import Leaders
-from fpstore.jobs.rows import row
+from fpstore.jobs.rows import Lines
 from fpstore.jobs.summary import Summary, Tally, summarise
 from fpstore.text import DEFAULT, Recipe
 from fpstore.types import Array, Progress
@@ -24,6 +25,8 @@ from fpstore.types import Array, Progress
 # What is remembered of a document, to make the leaders again when the job goes on.
 _MEMBER = np.dtype([("fingerprint", "<u8"), ("cluster", "<u8")])
 _MEMBERS_AT_ONCE = 1 << 16
+# What is written of a document.
+COLUMNS = {"cluster": "uint64", "name": "string", "distance": "uint16"}
 
 
 def cluster(
@@ -39,6 +42,7 @@ def cluster(
 ) -> Summary:
     """Write for each document of sources, in their order, a line of the number of its cluster, its name, a distance.
 
+    output: as its suffix says, .tsv, .csv or .jsonl, each also before .gz or .zst, or .parquet; lines of tabs without.
     A document joins the cluster of the nearest leader within max_distance, of several at one distance that with the
     least fingerprint, then the oldest, or leads the next cluster. The distance is that to the leader. update_center:
     compare with the bits that most of a cluster's members so far have, in place of the leader; fpstore.jobs.centers
@@ -54,10 +58,11 @@ def cluster(
         "results": [str(result)],
         "max_distance": max_distance,
     }
-    with Job([result], identity, corpus.look(), force=force) as job:
+    lines = Lines(form_of(result, TSV), COLUMNS)
+    with Job([result], identity, corpus.look(), force=force, forms=[lines], expect_same=corpus.expect_same) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:
-            place = Place(*(job.state["place"] if job.state else ()))
+            place = corpus.go_on(job.state)
             with (
                 closing(AppendFile(job.work_folder, "members", tally.documents * _MEMBER.itemsize)) as members,
                 _scratch_store(job.work / "store", max_distance) as store,
@@ -68,12 +73,14 @@ def cluster(
                 for batch in corpus.batches(place):
                     fingerprints = corpus.fingerprints(batch)
                     found = leaders.decide(fingerprints)
-                    job.files[0].write(_lines(batch.names, found))
+                    columns = (found["id"].tolist(), batch.names, found["distance"].tolist())
+                    job.files[0].write(lines.encode(*columns))
                     members.write(_members(fingerprints, found).tobytes())
                     members.sync()
                     tally.documents += len(found)
-                    tally.results, tally.bad = leaders.next_id, batch.bad
-                    job.commit({"tally": asdict(tally), "place": astuple(batch.end)})
+                    tally.results = leaders.next_id
+                    tally.skipped, tally.notes = batch.skipped, batch.notes
+                    job.commit({"tally": asdict(tally), **corpus.state(batch.end)})
                     if progress:
                         progress("clustering (bytes)", corpus.bytes_read, corpus.total_bytes)
             job.commit_last(job.state or {})
@@ -120,8 +127,3 @@ def _members(fingerprints: Array, verdicts: Array) -> Array:
     found = np.empty(len(verdicts), dtype=_MEMBER)
     found["fingerprint"], found["cluster"] = fingerprints, verdicts["id"]
     return found
-
-
-def _lines(names: list[str], verdicts: Array) -> bytes:
-    columns = zip(verdicts["id"].tolist(), names, verdicts["distance"].tolist(), strict=True)
-    return b"".join(row(*values) for values in columns)

@@ -1,18 +1,21 @@
 """Owns the documents that a job reads: in batches, from any place between two of them, with their fingerprints."""
 
 import hashlib
-import json
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fpstore.disk import expect_outside_stores
-from fpstore.inputs import Documents, documents
+from fpstore.errors import JobError
+from fpstore.inputs import Documents, Layout, Row, documents
+from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
 from fpstore.text.short import Lengths
@@ -24,31 +27,39 @@ from fpstore.types import Keys
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 16 << 20
 
-STANDARD_INPUT = "-"
+_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Between two documents: how many sources are done, how many documents of the next; bad: those in the former."""
+    """Between two documents: how many sources are done, how many documents of the next.
+
+    skipped: what was passed over in the former, how many by reason. notes: what was read in spite of some damage.
+    digests: of the documents of each source that is done, and of those that were read of the next.
+    """
 
     source: int = 0
     document: int = 0
-    bad: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
+    digests: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Documents that follow each other, as columns; lines: the JSON lines they were read from, or None.
+    """Documents that follow each other, as columns; rows: all that the inputs have of each, and digests of that.
 
-    end: the place behind them. bad: how many bad lines and rows there were so far, from the first source on.
+    end: the place behind them. skipped, notes: as in Place, from the first source on.
     """
 
     names: list[str]
     texts: list[str]
-    lines: list[bytes | None]
+    rows: list[Row]
+    digests: list[bytes]
     text_bytes: int
     end: Place
-    bad: int
+    skipped: Mapping[str, int]
+    notes: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -69,24 +80,32 @@ class Corpus:
     """
 
     def __init__(
-        self, sources: Sources | Sequence[str | Path], recipe: Recipe, max_distance: int, threads: int | None
+        self,
+        sources: Sources | Sequence[str | Path],
+        recipe: Recipe,
+        max_distance: int,
+        threads: int | None,
+        *,
+        all_columns: bool = False,
     ) -> None:
-        """threads: that make fingerprints; all processors where None. max_distance: for the warning.
+        """threads: that make fingerprints; all processors where None. max_distance: for the warning. all_columns: for
+        Batch.rows.
 
         Raises what fpstore.inputs.documents does.
         """
         if not isinstance(sources, Sources):
             sources = Sources(sources)
-        self.sources = [os.fspath(path) for path in sources.paths]
+        self.sources = expand(sources.paths)
         self.bytes_read = self.text_bytes = 0
         self._options: dict[str, Any] = {
             "format": sources.format,
             "text_column": sources.text_column,
             "html": sources.html,
             "skip_bad": sources.skip_bad,
+            "all_columns": all_columns,
         }
         self._recipe = recipe
-        self._threads = thread_count(threads or None)
+        self._threads = thread_count(threads)
         self._lengths = Lengths(recipe, max_distance)
         with closing(self._documents(self.sources)) as found:
             self.total_bytes = found.total_bytes
@@ -96,8 +115,50 @@ class Corpus:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the documents and their fingerprints follow from, but for what the sources hold."""
-        return {"inputs": self.sources, **self._options, "recipe": self._recipe.to_json()}
+        """All that the documents and their fingerprints follow from, but for what the sources hold.
+
+        Not whether bad lines are passed over: a job that stopped at one may go on behind it.
+        """
+        options = {name: value for name, value in self._options.items() if name not in ("skip_bad", "all_columns")}
+        return {"inputs": self.sources, **options, "recipe": self._recipe.to_json()}
+
+    def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
+        """As fpstore.inputs.Documents.layouts."""
+        with closing(self._documents(self.sources)) as found:
+            yield from found.layouts()
+
+    # --- Going on ---
+
+    def state(self, place: Place) -> dict[str, Any]:
+        """What a journal has to hold of a corpus that was read up to a place."""
+        return {"place": astuple(place), "skip_bad": self._options["skip_bad"]}
+
+    def go_on(self, state: dict[str, Any] | None) -> Place:
+        """The place that a journal tells. Once bad lines were to be passed over, they are so to the job's end."""
+        if state is None:
+            return Place()
+        self._options["skip_bad"] |= bool(state.get("skip_bad"))
+        return Place(*state["place"])
+
+    def expect_same(self, state: dict[str, Any], changed: Sequence[int]) -> None:
+        """Raise JobError where sources with these numbers, which look other, are other up to where they were read."""
+        read = Place(*(state.get("reached") or state.get("place") or (len(self.sources),)))
+        self.go_on({"skip_bad": state.get("skip_bad"), "place": ()})
+        for number in changed:
+            if number > read.source or (number == read.source and not read.document):
+                continue
+            count = read.document if number == read.source else None
+            if number >= len(read.digests) or self._digest_of(number, count) != read.digests[number]:
+                raise _changed(self.sources[number])
+
+    def _digest_of(self, number: int, count: int | None) -> str | None:
+        """The digest of the first documents of a source, all where count is None; None where there are fewer."""
+        digest, added = _Digest(), 0
+        with closing(self._documents([self.sources[number]])) as found:
+            for document in islice(found.with_rows(), count):
+                digest.add(*document)
+                added += 1
+        return None if count is not None and added < count else digest.told()
 
     @property
     def warning(self) -> str | None:
@@ -118,8 +179,8 @@ class Corpus:
 
     @property
     def files(self) -> list[str]:
-        """The sources that can be read again: all but standard input."""
-        return [source for source in self.sources if source != STANDARD_INPUT]
+        """The sources that can be read again: all but standard input and pipes."""
+        return [source for source in self.sources if not is_stream(source)]
 
     def look(self) -> list[list[Any]]:
         """What each source looks like from outside; changes with its content."""
@@ -128,33 +189,80 @@ class Corpus:
     def batches(self, start: Place = Place()) -> Iterator[Batch]:
         """The documents from a place on; the last batch may be empty.
 
-        The source that the place is in is read from its beginning.
+        The source that the place is in is read from its beginning; JobError where its documents up to there are others.
         """
         names: list[str] = []
         texts: list[str] = []
-        lines: list[bytes | None] = []
-        size, bad = 0, start.bad
+        rows: list[Row] = []
+        document_digests: list[bytes] = []
+        size, skipped, notes = 0, Counter(start.skipped), Counter(start.notes)
+        digests = tuple(start.digests[: start.source])
         self.bytes_read = 0
         for number in range(start.source, len(self.sources)):
-            finished_bad = bad
+            before, digest, index = (dict(skipped), dict(notes)), _Digest(), -1
             with closing(self._documents([self.sources[number]])) as found:
-                skipped = start.document if number == start.source else 0
-                for index, (name, text, line) in enumerate(found.with_lines()):
-                    if index < skipped:
+                first = start.document if number == start.source else 0
+                for index, (name, text, row) in enumerate(found.with_rows()):
+                    own = digest.add(name, text, row)
+                    if index < first:
+                        if index == first - 1 and digest.told() != start.digests[number]:
+                            raise _changed(self.sources[number])
                         continue
                     names.append(name)
                     texts.append(text)
-                    lines.append(line)
+                    rows.append(row)
+                    document_digests.append(own)
                     size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                     if len(names) == BATCH_DOCUMENTS or size >= BATCH_BYTES:
-                        end = Place(number, index + 1, finished_bad)
-                        yield Batch(names, texts, lines, size, end, finished_bad + found.skipped)
-                        names, texts, lines, size = [], [], [], 0
-                bad = finished_bad + found.skipped
-        yield Batch(names, texts, lines, size, Place(len(self.sources), 0, bad), bad)
+                        end = Place(number, index + 1, *before, (*digests, digest.told()))
+                        so_far = dict(skipped + Counter(found.skipped)), dict(notes + Counter(found.notes))
+                        yield Batch(names, texts, rows, document_digests, size, end, *so_far)
+                        names, texts, rows, document_digests, size = [], [], [], [], 0
+                if index + 1 < first:
+                    raise _changed(self.sources[number])
+                skipped += Counter(found.skipped)
+                notes += Counter(found.notes)
+            digests = (*digests, digest.told())
+        so_far = dict(skipped), dict(notes)
+        end = Place(len(self.sources), 0, *so_far, digests)
+        yield Batch(names, texts, rows, document_digests, size, end, *so_far)
 
     def _count(self, count: int) -> None:
         self.bytes_read += count
+
+
+class _Digest:
+    """Tells the documents of a source, with all their columns, from other ones."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        # Of the batch of Arrow that the last document was in.
+        self._arrow: Any = None
+        self._values: list[Any] = []
+
+    def add(self, name: str, text: str, row: Row) -> bytes:
+        """One more; its own digest."""
+        data = row.data
+        if isinstance(data, tuple):
+            if data[0] is not self._arrow:
+                self._arrow, self._values = data[0], data[0].to_pylist()
+            content = repr(self._values[data[1]]).encode("utf-8", "surrogatepass")
+        else:
+            content = text.encode("utf-8", "surrogatepass") if data is None else data
+        found = hashlib.blake2b(
+            name.encode("utf-8", "surrogatepass") + b"\0" + content, digest_size=_DIGEST_BYTES
+        ).digest()
+        self._digest.update(found)
+        return found
+
+    def told(self) -> str:
+        """That of all so far."""
+        return self._digest.hexdigest()
+
+
+def _changed(source: str) -> JobError:
+    told = "has changed before the place where the interrupted job goes on"
+    return JobError(f"{told}, expected the same documents up to there; --force begins again", path=source)
 
 
 def hash_of(text: str) -> int:
@@ -185,34 +293,16 @@ def _settled(path: Path) -> Path:
     return path.parent.resolve() / path.name
 
 
-def document_line(name: str, text: str, line: bytes | None) -> bytes:
-    """A document as a JSON line: its own where it has one, else an object with name and text."""
-    if line is not None:
-        return line if line.endswith(b"\n") else line + b"\n"
-    return json_line({"name": name, "text": text})
-
-
-def json_line(record: dict[str, Any]) -> bytes:
-    """A record as a line of JSON in UTF-8."""
-    try:
-        return json.dumps(record, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:  # half of a surrogate pair, or a file's name that is no UTF-8
-        return json.dumps(record).encode() + b"\n"
-
-
 def _look(source: str) -> tuple[Any, ...]:
-    if source == STANDARD_INPUT:
+    if is_stream(source):
         return (None,)
     if not os.path.isdir(source):
         status = os.stat(source)
         return status.st_size, status.st_mtime_ns
     digest = hashlib.blake2b(digest_size=16)
     count = 0
-    for parent, children, files in os.walk(source):
-        children.sort()
-        for name in sorted(files):
-            path = os.path.join(parent, name)
-            status = os.lstat(path)
-            count += 1
-            digest.update(os.fsencode(path) + f"\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    for path in walk(source):
+        status = os.lstat(path)
+        count += 1
+        digest.update(os.fsencode(path) + f"\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
     return count, digest.hexdigest()

@@ -3,10 +3,14 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fpstore.jobs.confirm import Confirm
 from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
+from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
+from fpstore.jobs.keeping import Keeping
+from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, LongestRun
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
 from fpstore.jobs.summary import Summary, Tally, summarise
@@ -14,6 +18,8 @@ from fpstore.text import Recipe
 from fpstore.types import Progress
 
 _RUNS = {"first": FirstRun, "longest": LongestRun}
+_DROPPED = {"name": "string", "kept": "string", "distance": "uint16"}
+_MEASURE = {"measure": "float64"}
 
 
 def dedup(
@@ -32,9 +38,10 @@ def dedup(
 ) -> Summary:
     """Write the documents of sources that are near none kept before to kept, and to dropped the others and why.
 
-    kept: JSON lines, each as it was read
-    where it was read as one, else an object with name and text. dropped: lines of name, name of the kept document,
-    distance and, with confirm, how alike the two are, separated by tabs; or JSON lines where it ends in .jsonl.
+    Both are written as their suffixes say: .jsonl (or .ndjson, .json), .csv, .tsv, each also before .gz or .zst, or
+    .parquet. kept has all columns of its documents; JSON lines without a suffix, each as it was read where it was read
+    as one. Documents that are whole files or pages have a name and a text. dropped: name, name of the kept document,
+    distance and, with confirm, how alike the two are; without a suffix lines of tabs.
     keep: "first", or "longest": decided as if the longest came first. store: a standing store, with which the
     corpus is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of
     the store by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one
@@ -51,12 +58,15 @@ def dedup(
         raise ValueError(f"keep: found {keep!r:.40}, expected first or longest")
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, max_distance)
-    corpus = Corpus(sources, settings.recipe, settings.max_distance, threads)
+    corpus = Corpus(sources, settings.recipe, settings.max_distance, threads, all_columns=True)
     if keep == "longest" and len(corpus.files) < len(corpus.sources):
         raise ValueError("standard input: found keep longest, which reads the inputs twice; expected files")
     check = None if confirm is None else Confirm.parse(confirm)
     results = [Path(path).absolute() for path in (kept, dropped) if path is not None]
     expect_other_files(results, corpus, standing)
+    forms: list[Any] = [Keeping(results[0], corpus)]
+    if dropped is not None:
+        forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {})))
     identity = {
         "job": "dedup",
         **corpus.identity,
@@ -66,7 +76,16 @@ def dedup(
         "max_distance": settings.max_distance,
         "confirm": check and str(check),
     }
-    with Job(results, identity, corpus.look(), force=force, store=settings.store) as job:
+    job = Job(
+        results,
+        identity,
+        corpus.look(),
+        force=force,
+        store=settings.store,
+        forms=forms,
+        expect_same=corpus.expect_same,
+    )
+    with job:
         if not job.is_finished:
             texts = check is not None
             if standing is None:
@@ -74,7 +93,7 @@ def dedup(
             else:
                 opened = standing_workplace(standing, job, settings, texts=texts)
             with opened as workplace:
-                run = _RUNS[keep](job, corpus, workplace, settings, check, progress)
+                run = _RUNS[keep](job, corpus, workplace, settings, check, forms, progress)
                 run.to_the_end()
                 if standing is not None:
                     workplace.store.wait()

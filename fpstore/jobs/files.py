@@ -1,5 +1,6 @@
 """Owns the files that a job writes: those that grow, and those that are replaced as a whole; no link is followed."""
 
+import io
 import json
 import mmap
 import os
@@ -79,6 +80,10 @@ class AppendFile:
             write_all(self._fd, memoryview(data))
         self.length += len(data)
 
+    def writer(self) -> io.RawIOBase:
+        """What writes to it, for those who write to files. Whoever closes that does not close this."""
+        return _Writer(self)
+
     def view(self) -> memoryview:
         """All that was written before, read from the disk as it is looked at."""
         # An empty file cannot be mapped.
@@ -94,3 +99,16 @@ class AppendFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+class _Writer(io.RawIOBase):
+    def __init__(self, file: AppendFile) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        with memoryview(data) as view:
+            self._file.write(bytes(view))
+            return view.nbytes

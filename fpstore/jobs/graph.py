@@ -8,17 +8,19 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from itertools import combinations, islice, product
 from pathlib import Path
 
 import numpy as np
 
 import fpstore
-from fpstore.jobs.corpus import Corpus, Place, Sources, expect_other_files
+from fpstore.jobs.cluster import COLUMNS
+from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
 from fpstore.jobs.files import AppendFile
+from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
-from fpstore.jobs.rows import row
+from fpstore.jobs.rows import Lines
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import Summary, Tally, summarise
 from fpstore.notes import subfolder
@@ -26,6 +28,7 @@ from fpstore.text import DEFAULT, Recipe
 from fpstore.types import Array, Counts, Keys, Progress
 
 _NAMES_AT_ONCE = 1 << 13
+_PAIR_COLUMNS = {"first": "string", "second": "string", "distance": "uint16"}
 
 
 class Documents:
@@ -57,7 +60,7 @@ class Documents:
 
 
 # Writes the lines of a job, given the documents; returns how many pairs or components there were.
-_Work = Callable[[Documents, AppendFile], int]
+_Work = Callable[[Documents, AppendFile, Lines], int]
 
 
 def components(
@@ -78,7 +81,7 @@ def components(
     memory: the budget for finding pairs. The rest is as for cluster.
     """
 
-    def write(documents: Documents, out: AppendFile) -> int:
+    def write(documents: Documents, out: AppendFile, lines: Lines) -> int:
         labels = _components(len(documents.distinct), documents.near(max_distance, memory, progress))[documents.place]
         rows = np.arange(len(labels))
         first = np.empty(len(documents.distinct), dtype=np.int64)
@@ -90,14 +93,13 @@ def components(
         for start in range(0, len(documents), _NAMES_AT_ONCE):
             own = slice(start, start + _NAMES_AT_ONCE)
             ids = np.arange(start, min(own.stop, len(documents)), dtype=np.uint64)
-            columns = zip(numbers[own].tolist(), documents.names.names(ids), distances[own].tolist(), strict=True)
-            out.write(b"".join(row(*values) for values in columns))
+            out.write(lines.encode(numbers[own].tolist(), documents.names.names(ids), distances[own].tolist()))
         return int(np.count_nonzero(is_leader))
 
     return _run(
         Corpus(sources, recipe, max_distance, threads),
         Path(output).absolute(),
-        "components",
+        ("components", COLUMNS),
         max_distance,
         write,
         force,
@@ -122,20 +124,20 @@ def document_pairs(
     pairs. The rest is as for components.
     """
 
-    def write(documents: Documents, out: AppendFile) -> int:
+    def write(documents: Documents, out: AppendFile, lines: Lines) -> int:
         count = 0
         pairs = _pairs(documents, max_distance, memory, progress)
         while found := list(islice(pairs, _NAMES_AT_ONCE)):
             columns = np.array(found, dtype=np.uint64).T
             names = [documents.names.names(ids) for ids in (columns[:2].min(axis=0), columns[:2].max(axis=0))]
-            out.write(b"".join(map(row, *names, columns[2].tolist())))
+            out.write(lines.encode(*names, columns[2].tolist()))
             count += len(found)
         return count
 
     return _run(
         Corpus(sources, recipe, max_distance, threads),
         Path(output).absolute(),
-        "pairs",
+        ("pairs", _PAIR_COLUMNS),
         max_distance,
         write,
         force,
@@ -161,13 +163,21 @@ def _pairs(
 
 
 def _run(
-    corpus: Corpus, result: Path, name: str, max_distance: int, work: _Work, force: bool, progress: Progress | None
+    corpus: Corpus,
+    result: Path,
+    what: tuple[str, dict[str, str]],
+    max_distance: int,
+    work: _Work,
+    force: bool,
+    progress: Progress | None,
 ) -> Summary:
-    """Collect the documents, and do the work with them."""
+    """Collect the documents, and do the work with them; what: the name of the job, and the columns of its result."""
     started = time.monotonic()
     expect_other_files([result], corpus)
+    name, columns = what
+    lines = Lines(form_of(result, TSV), columns)
     identity = {"job": name, **corpus.identity, "results": [str(result)], "max_distance": max_distance}
-    with Job([result], identity, corpus.look(), force=force) as job:
+    with Job([result], identity, corpus.look(), force=force, forms=[lines], expect_same=corpus.expect_same) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:
             with (
@@ -176,15 +186,15 @@ def _run(
             ):
                 _collect(corpus, job, tally, keys, names, progress)
                 fingerprints = np.frombuffer(keys.view(), dtype="<u8").astype(np.uint64)
-                tally.results = work(Documents(fingerprints, names, job.work), job.files[0])
-            job.commit_last({"tally": asdict(tally)})
+                tally.results = work(Documents(fingerprints, names, job.work), job.files[0], lines)
+            job.commit_last({**(job.state or {}), "tally": asdict(tally)})
         job.finish()
     return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
 
 
 def _collect(corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Spool, progress: Progress | None) -> None:
     """Write down the documents that are not yet."""
-    for batch in corpus.batches(Place(*(job.state["place"] if job.state else ()))):
+    for batch in corpus.batches(corpus.go_on(job.state)):
         fingerprints = corpus.fingerprints(batch)
         keys.write(fingerprints.astype("<u8").tobytes())
         ids = range(tally.documents, tally.documents + len(batch.names))
@@ -192,8 +202,8 @@ def _collect(corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Sp
         keys.sync()
         names.sync()
         tally.documents += len(batch.names)
-        tally.bad = batch.bad
-        job.commit({"tally": asdict(tally), "place": astuple(batch.end)})
+        tally.skipped, tally.notes = batch.skipped, batch.notes
+        job.commit({"tally": asdict(tally), **corpus.state(batch.end)})
         if progress:
             progress("reading (bytes)", corpus.bytes_read, corpus.total_bytes)
 

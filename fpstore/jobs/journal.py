@@ -8,18 +8,35 @@ go on. Whatever was written after the last journal is cut off when the job goes 
 import errno
 import json
 import secrets
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.jobs import record as records
-from fpstore.jobs.claims import PART, WORK, Claim, expect_result, folder_of
+from fpstore.jobs.claims import PACKED, PART, WORK, Claim, expect_result, folder_of
 from fpstore.jobs.files import AppendFile, files_of_jobs, write_json
+from fpstore.jobs.forms import Pack
 from fpstore.notes import JOURNAL
 
 _FINISHED = "finished"
+
+# Given a state, and which inputs look other than when they were read.
+ExpectSame = Callable[[dict[str, Any], list[int]], None]
+
+
+class Form(Protocol):
+    """How a result begins, and what makes it of its part; None where the part is the result."""
+
+    @property
+    def head(self) -> bytes:
+        """What the part begins with."""
+
+    @property
+    def pack(self) -> Pack | None:
+        """What makes the result of the part."""
 
 
 class Job:
@@ -39,14 +56,18 @@ class Job:
         *,
         force: bool,
         store: str | None = None,
+        forms: Sequence[Form] = (),
+        expect_same: ExpectSame | None = None,
     ) -> None:
         """Begin, or go on with what the journal tells.
 
         results: the first names the job's folder. identity: all that the results follow from, for json; inputs: what
         the inputs look like from outside. force: begin again, and write over results that are there. store: the
-        identity of the standing store that it adds to, if that is there. Raises FileExistsError for results of another
-        job; ValueError for what can be no result, and where the journal is that of another command line; JobError where
-        inputs or store have changed, while another process is at it, and where a result is another job's.
+        identity of the standing store that it adds to, if that is there. forms: of each result; they are plain bytes
+        where there are none. expect_same: raises JobError where inputs that look other than when they were read are not
+        the same, as far as they were read. Raises FileExistsError for results of another job; ValueError for what can
+        be no result, and where the journal is that of another command line; JobError where inputs or store have
+        changed, while another process is at it, and where a result is another job's.
         """
         self.results = results
         self.folder = folder_of(results[0])
@@ -56,14 +77,14 @@ class Job:
         self.was_done = False
         self._header = {"identity": identity, "inputs": inputs}
         self._store = store
+        self._forms = forms
+        self._expect_same_inputs = expect_same
         self._replaces = force
         self._claims: list[Claim] = []
         self._files: list[AppendFile] = []
         self._lengths: list[int] = [0] * len(results)
         for path in results:
             expect_result(path)
-        if (record := records.record_of(results[0])) in results:
-            raise ValueError(f"{record}: found the name of the job's own record as a result's, expected another")
         try:
             for path in results:
                 self._claims.append(Claim(path))
@@ -104,6 +125,9 @@ class Job:
         if not self.is_finished:
             for claim, length in zip(self._claims, self._lengths, strict=True):
                 self._files.append(AppendFile(claim.folder, PART, length, by_umask=True))
+            for file, form in zip(self._files, self._forms, strict=False):
+                if file.length == 0 and form.head:
+                    file.write(form.head)
 
     def _look_for_results(self) -> None:
         """The record of this job, if it was done; else there may be no results."""
@@ -160,14 +184,16 @@ class Job:
                 raise ValueError(f"{self.folder}: a job was interrupted here: {found}; {advice}")
         if (len(journal["inputs"]), len(journal["lengths"])) != (len(wanted["inputs"]), len(self.results)):
             raise JobError(f"{self.folder / JOURNAL}: found no journal of this job, expected one; --force begins again")
-        for before, now in zip(journal["inputs"], wanted["inputs"], strict=True):
-            if before != now:
-                raise JobError(
-                    f"a job was interrupted, and {now[0]} has changed; --force begins again", path=self.folder
-                )
-            if now[1] is None:
-                found = "a job was interrupted that read standard input, which cannot be read again"
-                raise JobError(f"{found}; --force begins again", path=self.folder)
+        looks = list(zip(journal["inputs"], wanted["inputs"], strict=True))
+        if any(now[1] is None for _, now in looks):
+            found = "a job was interrupted that read standard input, which cannot be read again"
+            raise JobError(f"{found}; --force begins again", path=self.folder)
+        changed = [number for number, (before, now) in enumerate(looks) if before != now]
+        if changed and self._expect_same_inputs is None:
+            told = f"a job was interrupted, and {looks[changed[0]][1][0]} has changed"
+            raise JobError(f"{told}; --force begins again", path=self.folder)
+        if changed and self._expect_same_inputs is not None:
+            self._expect_same_inputs(journal["state"], changed)
 
     def __enter__(self) -> Self:
         return self
@@ -210,16 +236,26 @@ class Job:
         self.state = state
 
     def commit_last(self, state: dict[str, Any]) -> None:
-        """As commit; nothing is left to do but finish."""
+        """Pack the results, and commit; nothing is left to do but finish."""
+        for place, claim in enumerate(self._claims):
+            pack = self._pack(place)
+            if pack is not None:
+                self._files[place].close()
+                self._files[place] = claim.pack(pack)
         self.commit({**state, _FINISHED: True})
+
+    def _pack(self, place: int) -> Pack | None:
+        """What makes a result of its part, None where the part is the result."""
+        return self._forms[place].pack if self._forms else None
 
     def finish(self) -> None:
         """Put the results where they belong, and leave nothing of the job but its record."""
         if self.was_done:
             return
         state = self.state or {}
-        for claim, length in zip(self._claims, self._lengths, strict=True):
-            claim.publish(length, replaces=self._replaces)
+        for place, (claim, length) in enumerate(zip(self._claims, self._lengths, strict=True)):
+            name = PART if self._pack(place) is None else PACKED
+            claim.publish(name, length, replaces=self._replaces)
         records.write_record(self._claims[0], self.results, self._header, state.get("tally"), state.get("store"))
         self._claims[0].remove_work()  # while the journal still says that all is done
         for claim in reversed(self._claims):

@@ -1,4 +1,11 @@
-"""Owns the lines of tabs that jobs and commands write."""
+"""Owns the lines that jobs and commands write: of tabs, of CSV, of JSON."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fpstore.jobs.forms import CSV, PARQUET, TSV, Form, csv_row
+from fpstore.jobs.packing import parquet_of_json
 
 # What would end a line or a field, or speak to a terminal.
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]
@@ -16,3 +23,42 @@ def field(value: str) -> str:
     """A text as a field of a line: control characters and backslashes are escaped by a backslash."""
     # None of the escaped characters but the backslash is printable; looking is four times as fast as translating.
     return value if value.isprintable() and "\\" not in value else value.translate(_ESCAPES)
+
+
+def json_line(record: dict[str, Any]) -> bytes:
+    """A record as a line of JSON in UTF-8."""
+    try:
+        return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair, or a file's name that is no UTF-8
+        return json.dumps(record).encode() + b"\n"
+
+
+class Lines:
+    """The form of a result that has the same columns in each line.
+
+    head: what its part begins with. pack: what makes the result of the part, None where the part is the result.
+    """
+
+    def __init__(self, form: Form, columns: Mapping[str, str]) -> None:
+        """columns: the name of each, and its type in Arrow."""
+        self._kind = form.kind
+        self._names = list(columns)
+        self.head = csv_row(self._names) if form.kind == CSV else b""
+        self.pack = form.pack(parquet_of_json(columns) if form.kind == PARQUET else None)
+
+    def encode(self, *columns: Iterable[object]) -> bytes:
+        """The lines of rows, given by their columns; measures have four digits."""
+        rows = zip(*columns, strict=True)
+        if self._kind == TSV:
+            return b"".join(row(*map(_measured, values)) for values in rows)
+        if self._kind == CSV:
+            return b"".join(csv_row([str(_measured(value)) for value in values]) for values in rows)
+        return b"".join(json_line(dict(zip(self._names, map(_rounded, values), strict=True))) for values in rows)
+
+
+def _measured(value: object) -> object:
+    return f"{value:.4f}" if isinstance(value, float) else value
+
+
+def _rounded(value: object) -> object:
+    return round(value, 4) if isinstance(value, float) else value

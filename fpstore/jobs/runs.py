@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, astuple
-from hashlib import blake2b
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -17,23 +15,20 @@ from fpstore.jobs.corpus import (
     Batch,
     Corpus,
     Place,
-    document_line,
-    json_line,
 )
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
+from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.leaders import VERDICT
-from fpstore.jobs.rows import row
+from fpstore.jobs.rows import Lines
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace
 from fpstore.jobs.summary import Tally
 from fpstore.notes import subfolder
 from fpstore.types import Array, Counts, Keys, Progress
 
-JSON_SUFFIXES = (".jsonl", ".ndjson")
-
-# Enough that no two versions of a document have one digest by chance.
+# So many bytes of its digest are enough that no two versions of a document have one digest by chance.
 _DIGEST_BYTES = 8
 _MEASURES = np.dtype([("fingerprint", "<u8"), ("length", "<i8")])
 
@@ -48,6 +43,7 @@ class FirstRun:
         workplace: Workplace,
         settings: Settings,
         confirm: Confirm | None,
+        forms: tuple[Keeping, *tuple[Lines, ...]],
         progress: Progress | None,
     ) -> None:
         self._job = job
@@ -57,8 +53,9 @@ class FirstRun:
         self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
-        self._place = Place(*(job.state["place"] if job.state else ()))
-        self._drop_line = _dropped_json if job.results[-1].suffix in JSON_SUFFIXES else _dropped_row
+        self._place = corpus.go_on(job.state)
+        self._keeping, *self._dropping = forms
+        self._measures = confirm is not None
 
     def to_the_end(self) -> None:
         """Do what is left."""
@@ -74,7 +71,7 @@ class FirstRun:
     def _batches(self, phase: str) -> Iterator[Batch]:
         for batch in self._corpus.batches(self._place):
             self._place = batch.end
-            self._tally.bad = batch.bad
+            self._tally.skipped, self._tally.notes = batch.skipped, batch.notes
             yield batch
             self._show(phase, self._corpus.bytes_read, self._corpus.total_bytes)
 
@@ -89,13 +86,14 @@ class FirstRun:
         """The results of a batch, given the verdict on each of its documents."""
         kept_file, *dropped_files = self._job.files
         kept = np.flatnonzero(verdicts["leads"]).tolist()
-        kept_file.write(b"".join(document_line(batch.names[i], batch.texts[i], batch.lines[i]) for i in kept))
-        for file in dropped_files:
+        kept_file.write(self._keeping.lines(batch, kept, is_first=kept_file.length == 0))
+        for file, lines in zip(dropped_files, self._dropping, strict=True):
             indexes = np.flatnonzero(~verdicts["leads"])
             dropped = verdicts[indexes]
-            columns = (self._kept.names(dropped["id"]), dropped["distance"].tolist(), dropped["measure"].tolist())
-            names = [batch.names[i] for i in indexes.tolist()]
-            file.write(b"".join(map(self._drop_line, names, *columns)))
+            columns: list[list[Any]] = [self._kept.names(dropped["id"]), dropped["distance"].tolist()]
+            if self._measures:
+                columns.append(dropped["measure"].tolist())
+            file.write(lines.encode([batch.names[i] for i in indexes.tolist()], *columns))
 
     def _commit(self) -> None:
         self._job.commit(self._state())
@@ -103,7 +101,7 @@ class FirstRun:
     def _state(self) -> dict[str, Any]:
         return {
             "tally": asdict(self._tally),
-            "place": astuple(self._place),
+            **self._corpus.state(self._place),
             "next_id": self._kept.next_id,
             "spool": self._workplace.spool.count,
             "store": self._workplace.store.identity,
@@ -129,6 +127,8 @@ class LongestRun(FirstRun):
         self._decided: int = state["decided"]
         self._written: int = state["written"]
         self._measured: int = state["measured"]
+        # Where all was measured: from then on all has to stay as it is.
+        self._reached = Place(*state["reached"]) if state.get("reached") else None
 
     def to_the_end(self) -> None:
         """Do what is left."""
@@ -162,7 +162,7 @@ class LongestRun(FirstRun):
             rows["fingerprint"] = self._corpus.fingerprints(batch)
             rows["length"] = [len(text) for text in batch.texts]
             measures.write(rows.tobytes())
-            digests.write(b"".join(_digests(batch)))
+            digests.write(b"".join(_short(batch.digests)))
             ids = range(self._measured, self._measured + len(rows))
             documents.append(ids, rows["fingerprint"], batch.names, batch.texts)
             self._measured += len(rows)
@@ -170,7 +170,7 @@ class LongestRun(FirstRun):
             digests.sync()
             documents.sync()
             self._commit()
-        self._place = Place()
+        self._reached, self._place = self._place, Place()
 
     def _decide_in(self, order: Counts, found: Array, documents: Spool, verdicts: AppendFile) -> None:
         fingerprints, lengths = found["fingerprint"], found["length"]
@@ -191,7 +191,7 @@ class LongestRun(FirstRun):
         for batch in self._batches("writing (bytes)"):
             start, self._written = self._written, self._written + len(batch.names)
             is_last = batch.end.source == len(self._corpus.sources)
-            found = _digests(batch)
+            found = _short(batch.digests)
             known = measured[start * _DIGEST_BYTES : self._written * _DIGEST_BYTES]
             if b"".join(found) != known or (is_last and self._written < len(verdicts)):
                 other = (i for i, digest in enumerate(found) if digest != known[_DIGEST_BYTES * i :][:_DIGEST_BYTES])
@@ -203,24 +203,9 @@ class LongestRun(FirstRun):
 
     def _state(self) -> dict[str, Any]:
         passes = {"pass": self._pass, "measured": self._measured, "decided": self._decided, "written": self._written}
-        return super()._state() | passes
+        reached = None if self._reached is None else astuple(self._reached)
+        return super()._state() | passes | {"reached": reached}
 
 
-def _digests(batch: Batch) -> list[bytes]:
-    """Of what each document of a batch would be written as, and of its name."""
-    documents = zip(batch.names, batch.texts, batch.lines, strict=True)
-    return [
-        blake2b(
-            name.encode("utf-8", "surrogatepass") + b"\0" + document_line(name, text, line), digest_size=_DIGEST_BYTES
-        ).digest()
-        for name, text, line in documents
-    ]
-
-
-def _dropped_row(name: str, kept_name: str, distance: int, measure: float) -> bytes:
-    return row(name, kept_name, distance) if isnan(measure) else row(name, kept_name, distance, f"{measure:.4f}")
-
-
-def _dropped_json(name: str, kept_name: str, distance: int, measure: float) -> bytes:
-    record: dict[str, Any] = {"name": name, "kept": kept_name, "distance": distance}
-    return json_line(record if isnan(measure) else record | {"measure": round(measure, 4)})
+def _short(digests: list[bytes]) -> list[bytes]:
+    return [digest[:_DIGEST_BYTES] for digest in digests]

@@ -1,7 +1,8 @@
 """Owns what a job tells when it has ended."""
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 
@@ -9,13 +10,14 @@ from typing import Any, Self
 class Tally:
     """What a job has done, in all its runs.
 
-    results: kept documents, clusters, components or pairs. bad: lines and rows that were passed over. refused: matches
-    that were found not to be alike.
+    results: kept documents, clusters, components or pairs. skipped: what was passed over of the inputs, how many by
+    reason. notes: what was read in spite of some damage. refused: matches that were found not to be alike.
     """
 
     documents: int = 0
     results: int = 0
-    bad: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
     refused: int = 0
 
     @classmethod
@@ -34,7 +36,8 @@ class Summary:
 
     documents: int
     results: int
-    bad: int
+    skipped: Mapping[str, int]
+    notes: Mapping[str, int]
     refused: int
     run_bytes: int
     seconds: float

@@ -1,7 +1,8 @@
 """Owns the step from HTML to its text, which Resiliparse does (extra `html`), and the limits that keep it safe.
 
-- The bytes of a page are UTF-8 if they can be. Else their byte order mark tells, or the charset that the server named,
-  or that of the `meta` tag, or Resiliparse guesses; what does not decode becomes U+FFFD.
+- A byte order mark tells what the bytes of a page are. Else they are UTF-8 if they can be; else of the charset that
+  the server named, or that of the `meta` tag, or Resiliparse guesses. What does not decode becomes U+FFFD, as browsers
+  do it. A page is no text, and refused, where that is so of more than one character in MAX_DAMAGED.
 - `main` is the main content without navigation, boilerplate and comment forms; `all` is every visible text.
 - A page whose elements nest deeper than MAX_DEPTH has all of its text taken, as the search for the main content takes
   time in the square of the depth. 441 real pages stayed below 100.
@@ -20,9 +21,19 @@ from fpstore.text.packages import need_series
 HTML_CHOICES = ("main", "all")
 MAX_HTML_BYTES = 16 << 20
 MAX_DEPTH = 256
+MAX_DAMAGED = 100
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+# UTF-32 first: its little-endian mark begins with that of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Pages have none of these. What is packed, a picture say, has many, whatever charset it is taken for.
+_CONTROLS = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
 # Selectors of what lies this deep. Parsing one takes time in its length, and few pages need the second.
 _DEEP = " ".join(["*"] * 48)
 _DEEPER = " ".join(["*"] * MAX_DEPTH)
@@ -31,11 +42,10 @@ _DEEPER = " ".join(["*"] * MAX_DEPTH)
 def text_of_html(html: str | bytes, what: str, charset: str | None = None) -> str:
     """The text of a page; what: one of HTML_CHOICES. charset: the one that its server named.
 
-    Raises ValueError for more than MAX_HTML_BYTES bytes, or as many characters.
+    Raises ValueError for more than MAX_HTML_BYTES bytes, or as many characters, and for bytes that are no text.
     """
-    if len(html) > MAX_HTML_BYTES:
-        raise ValueError(f"html: found {len(html)} bytes, expected at most {MAX_HTML_BYTES}")
-    page = html if isinstance(html, str) else decode(html, charset)
+    _expect_size(html)
+    page = html if isinstance(html, str) else characters(html, charset)[0]
     parse, extract = _resiliparse()
     try:
         tree = parse(page)
@@ -51,17 +61,46 @@ def without_surrogates(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
-def decode(html: bytes, charset: str | None = None) -> str:
-    """The characters of a page, by the rule of the module."""
+def characters(html: bytes, charset: str | None = None) -> tuple[str, int]:
+    """The characters of a page, by the rule of the module, and how many of them are damaged.
+
+    Raises ValueError for more than MAX_HTML_BYTES bytes, and for what is no text.
+    """
+    _expect_size(html)
+    text, damaged = _decode(html, charset)
+    if "\0" in text:
+        damaged += len(_CONTROLS.findall(text))
+    if damaged * MAX_DAMAGED > len(text):
+        raise ValueError(f"html: found {damaged} of {len(text)} characters damaged, expected a page of text")
+    return text, damaged
+
+
+def _decode(html: bytes, charset: str | None) -> tuple[str, int]:
     encoding = need_series("resiliparse.parse.encoding", "resiliparse", "html", "reading HTML")
     for mark, codec in _MARKS:
         if html.startswith(mark):
-            return html[len(mark) :].decode(codec, "replace")
+            return _decode_by(codec, html[len(mark) :])
+    named = charset and encoding.map_encoding_to_html5(charset, fallback_utf8=False)
+    # UTF-16 without a mark can be read as UTF-8, with a NUL beside each letter.
+    if not named or b"\0" not in html:
+        try:
+            return html.decode("utf-8"), 0
+        except UnicodeDecodeError:
+            pass
+    return _decode_by(named or encoding.detect_encoding(html, from_html_meta=True), html)
+
+
+def _decode_by(codec: str, data: bytes) -> tuple[str, int]:
     try:
-        return html.decode("utf-8")
+        return data.decode(codec), 0
     except UnicodeDecodeError:
-        named = charset and encoding.map_encoding_to_html5(charset, fallback_utf8=False)
-        return html.decode(named or encoding.detect_encoding(html, from_html_meta=True), "replace")
+        text = data.decode(codec, "replace")
+        return text, text.count("\ufffd")
+
+
+def _expect_size(html: str | bytes) -> None:
+    if len(html) > MAX_HTML_BYTES:
+        raise ValueError(f"html: found {len(html)} bytes, expected at most {MAX_HTML_BYTES}")
 
 
 def _is_deep(tree: Any) -> bool:

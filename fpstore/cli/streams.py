@@ -1,0 +1,52 @@
+"""Owns the standard streams: a closed one is told of where it is needed, and no other file gets its number."""
+
+import errno
+import io
+import os
+import sys
+from typing import NoReturn
+
+_CLOSED = "closed, expected an open one"
+
+
+class _Closed(io.RawIOBase):
+    """A stream that is closed: whoever reads or writes is told which."""
+
+    def __init__(self, name: str, *, writes: bool) -> None:
+        self._name, self._writes = name, writes
+
+    def readable(self) -> bool:
+        return not self._writes
+
+    def writable(self) -> bool:
+        return self._writes
+
+    def _fail(self, *arguments: object) -> NoReturn:
+        raise OSError(errno.EBADF, _CLOSED, self._name)
+
+    readinto = write = _fail
+
+
+def mend_standard_streams() -> None:
+    """Put something in the place of standard streams that are closed, as after `>&-` in a shell.
+
+    What is written to standard error then goes nowhere. Reading standard input, and writing to standard output, is an
+    OSError with its name. Their numbers are taken, as a store's file with the number of an output would be written to.
+    """
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the least number that is free: this one
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(_Closed("standard input", writes=False))
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(_Closed("standard output", writes=True), write_through=True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - open until the process ends
+
+
+def expect_output() -> None:
+    """Raise OSError where standard output is closed: before the work whose results go there."""
+    if isinstance(getattr(sys.stdout, "buffer", None), _Closed):
+        raise OSError(errno.EBADF, _CLOSED, "standard output")

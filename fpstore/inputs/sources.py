@@ -1,0 +1,209 @@
+"""Owns the way from what a caller names to the files that are read, and the format of each.
+
+- `-`, and what leads to the same (`/dev/stdin`), is standard input.
+- A pattern such as `part-*.jsonl`, where no file has that very name, stands for the paths that match it, sorted.
+- A folder stands for the files under it, each as if it had been named: sorted, folder by folder. What is hidden, links,
+  pipes, and the files with which Spark marks a folder are passed over and counted.
+- The format is the one that was asked for, or goes by the suffix. In a folder too: a suffix that no format has is
+  refused there, as nobody can tell texts from something else by their names.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, display_name
+from fpstore.inputs.errors import Faults
+
+FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "json", "text", "html", "warc")
+_FORMAT_OF_SUFFIX = {f".{name}": name for name in FORMATS[1:] if name != "text"} | {
+    ".ndjson": "jsonl",
+    ".txt": "text",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".wet": "warc",
+}
+_STANDARD_INPUTS = frozenset((STANDARD_INPUT, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
+_PATTERN = re.compile(r"[*?[]")
+# With these Spark and Hadoop mark a folder of parts; they hold no rows.
+_MARKERS = re.compile(r"_SUCCESS|_(?:common_)?metadata|_(?:started|committed)_.*|_temporary|_delta_log|_spark_metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file or a stream (`-` is standard input) and its format."""
+
+    path: str
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What was named, looked through: a file, a stream or a folder.
+
+    format: of its files; `auto` where it goes by the suffix of each, in a folder only. kinds: the formats that there
+    are, each with the path of the first file of it. total_bytes: of all files, None where only reading tells.
+    """
+
+    path: str
+    format: str
+    kinds: dict[str, str]
+    total_bytes: int | None
+    is_folder: bool
+
+    def files(self, faults: Faults) -> Iterator[Source]:
+        """What is to be read, in order; faults hear of what is passed over."""
+        if not self.is_folder:
+            yield Source(self.path, self.format)
+            return
+        for path in walk(self.path, faults.pass_over):
+            yield Source(path, format_of_name(path) if self.format == "auto" else self.format)
+
+
+def inputs_of(paths: Sequence[str | Path], format: str) -> list[Input]:
+    """What paths stand for, with format where that is not `auto`. Looks at names and sizes, and reads nothing.
+
+    Raises ValueError where the format of a file cannot be told, and for standard input twice; FileNotFoundError for
+    what is not there, and for a pattern that nothing matches.
+    """
+    found = [_input_of(path, format) for path in expand(paths)]
+    if sum(one.path == STANDARD_INPUT for one in found) > 1:
+        raise ValueError("standard input: found it more than once among the sources, expected it once")
+    return found
+
+
+def expand(paths: Sequence[str | Path]) -> list[str]:
+    """The paths with patterns replaced by what matches them, and every name of standard input by `-`."""
+    expanded: list[str] = []
+    for each in paths:
+        path = os.fspath(each)
+        if path in _STANDARD_INPUTS:
+            expanded.append(STANDARD_INPUT)
+        elif _PATTERN.search(path) and not os.path.lexists(path):
+            matching = sorted(glob.glob(path, recursive=True))
+            if not matching:
+                raise FileNotFoundError(errno.ENOENT, "no file matches this pattern", path)
+            expanded += matching
+        else:
+            expanded.append(path)
+    return expanded
+
+
+def is_stream(path: str) -> bool:
+    """Whether what is at path can be read only once: standard input, a pipe, a device."""
+    return path == STANDARD_INPUT or (os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)))
+
+
+def format_of(path: str | Path) -> str:
+    """The format that `auto` takes path for, by the suffix before .gz and the like; of a folder, that of all files.
+
+    Raises ValueError for a suffix that no format has, for standard input, and for a folder whose files have none or
+    several; OSError for a folder that cannot be listed.
+    """
+    kinds = list(dict.fromkeys(format for one in expand([path]) for format in _kinds(one)))
+    if len(kinds) != 1:
+        raise ValueError(f"{path}: found files of formats {', '.join(kinds) or 'none'}, expected one format for all")
+    return kinds[0]
+
+
+def format_of_name(path: str) -> str:
+    """The format of a file by its suffix. Raises ValueError for one that no format has, and for standard input."""
+    suffix = _suffix(path)
+    format = _FORMAT_OF_SUFFIX.get(suffix)
+    if format is None and is_stream(path):
+        raise ValueError(f"{display_name(path)}: found no suffix to tell its format, expected one of {_known()}")
+    if format is None:
+        expected = f"{', '.join(_FORMAT_OF_SUFFIX)} or a format, one of {_known()}"
+        raise ValueError(f"{path}: found suffix {suffix or 'none'}, expected {expected}")
+    return format
+
+
+def walk(folder: str, pass_over: Callable[[str], object] | None = None) -> Iterator[str]:
+    """The path of every file under folder that is read, names compared by code point; pass_over hears of the rest."""
+    listings = [iter(_listing(folder))]
+    while listings:
+        entry = next(listings[-1], None)
+        if entry is None:
+            listings.pop()
+            continue
+        reason = _reason(entry)
+        if reason is not None:
+            if pass_over is not None:
+                pass_over(reason)
+        elif entry.is_dir(follow_symlinks=False):
+            listings.append(iter(_listing(entry.path)))
+        else:
+            yield entry.path
+
+
+def _listing(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def _reason(entry: os.DirEntry[str]) -> str | None:
+    """Why an entry of a folder is passed over, None where it is not."""
+    is_folder = entry.is_dir(follow_symlinks=False)
+    if entry.name.startswith("."):
+        return "hidden folder" if is_folder else "hidden file"
+    if entry.is_symlink():
+        return "link"
+    if not is_folder and not entry.is_file(follow_symlinks=False):
+        return "special file"
+    return "marker of Spark" if _MARKERS.fullmatch(entry.name) else None
+
+
+def _input_of(path: str, format: str) -> Input:
+    if path == STANDARD_INPUT:
+        format = format_of_name(path) if format == "auto" else format
+        return Input(path, format, {format: path}, None, False)
+    status = os.stat(path)  # so that a missing last file is known before the first is read
+    if not os.path.isdir(path):
+        format = format_of_name(path) if format == "auto" else format
+        return Input(path, format, {format: path}, status.st_size if os.path.isfile(path) else None, False)
+    kinds = _kinds(path) if format == "auto" else {format: next(walk(path), path)}
+    return Input(path, format, kinds, sum(os.path.getsize(file) for file in walk(path)), True)
+
+
+def _kinds(path: str) -> dict[str, str]:
+    """The formats of the files at path by their suffixes, each with the first file that has it."""
+    if path == STANDARD_INPUT or not os.path.isdir(path):
+        return {format_of_name(path): path}
+    kinds: dict[str, str] = {}
+    unknown, first_unknown = 0, ""
+    for file in walk(path):
+        format = _FORMAT_OF_SUFFIX.get(_suffix(file))
+        if format is None:
+            unknown, first_unknown = unknown + 1, first_unknown or file
+        else:
+            kinds.setdefault(format, file)
+    if unknown:
+        _refuse_unknown(path, unknown, first_unknown, kinds)
+    return kinds
+
+
+def _refuse_unknown(folder: str, unknown: int, first: str, kinds: dict[str, str]) -> NoReturn:
+    of_files = "1 file" if unknown == 1 else f"{unknown} files"
+    beside = "".join(f", beside {file} ({format})" for format, file in list(kinds.items())[:1])
+    found = f"{of_files} of a suffix that no format has, such as {first}{beside}"
+    expected = "one format for all files of the folder (--format text: each is a text), or a pattern for some of them"
+    raise ValueError(f"{folder}: found {found}; expected {expected}")
+
+
+def _suffix(path: str) -> str:
+    """The suffix of a name in lower case, that before .gz and the like."""
+    stem, suffix = os.path.splitext(path)
+    if suffix.lower() in SUFFIXES:
+        suffix = os.path.splitext(stem)[1]
+    return suffix.lower()
+
+
+def _known() -> str:
+    return ", ".join(FORMATS[1:])

@@ -1,0 +1,98 @@
+"""Owns what the name of a result says of it: the form of its lines, and how the file is packed.
+
+A result grows as plain bytes, which can be cut off anywhere; when all is done they are packed into another file. What
+is packed follows from these bytes alone.
+"""
+
+import gzip
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fpstore.text import need
+
+JSON, CSV, TSV, PARQUET = "jsonl", "csv", "tsv", "parquet"
+
+_KINDS = {
+    ".jsonl": JSON,
+    ".ndjson": JSON,
+    ".json": JSON,
+    ".csv": CSV,
+    ".tsv": TSV,
+    ".parquet": PARQUET,
+}
+_PACKINGS = (".gz", ".zst")
+STANDARD_OUTPUT = "-"
+_GZIP_LEVEL = 6
+_ZSTD_LEVEL = 3
+
+# Turns the bytes of a part into those of a result.
+Pack = Callable[[BinaryIO, BinaryIO], None]
+
+
+@dataclass(frozen=True)
+class Form:
+    """The kind of a result's lines, and the suffix of what it is compressed by, "" for nothing."""
+
+    kind: str
+    packing: str = ""
+
+    def pack(self, convert: Pack | None = None) -> Pack | None:
+        """What makes the file of a part, which convert turns into plain bytes of the kind; None if a part is it."""
+        if not self.packing:
+            return convert
+        compress = _gzip if self.packing == ".gz" else _zstd
+
+        def pack(part: BinaryIO, out: BinaryIO) -> None:
+            with compress(out) as packed:
+                (convert or shutil.copyfileobj)(part, packed)
+
+        return pack
+
+
+def form_of(path: Path, otherwise: str) -> Form:
+    """The form of a result by its suffix; one without a suffix is of the kind `otherwise`.
+
+    Raises ValueError for a suffix that is not known, and ImportError where a package for it is missing.
+    """
+    if path.name == STANDARD_OUTPUT:
+        raise ValueError(f"{path}: found the sign of standard output, expected the name of a file")
+    suffix, packing = path.suffix.lower(), ""
+    if suffix in _PACKINGS:
+        packing, suffix = suffix, Path(path.stem).suffix.lower()
+    kind = _KINDS.get(suffix) if suffix else otherwise
+    if kind is None or (kind == PARQUET and packing):
+        known = f"{', '.join(_KINDS)}, none, or these but .parquet before {' or '.join(_PACKINGS)}"
+        raise ValueError(f"{path}: found suffix {suffix}{packing}, expected one of {known}")
+    if kind == PARQUET:
+        need("pyarrow.parquet", "arrow", "writing Parquet")
+    if packing == ".zst":
+        need("zstandard", "zstd", "writing .zst")
+    return Form(kind, packing)
+
+
+def _gzip(out: BinaryIO) -> Any:
+    # No name and no time in it: the same part gives the same bytes.
+    return gzip.GzipFile(filename="", mode="wb", compresslevel=_GZIP_LEVEL, fileobj=out, mtime=0)
+
+
+def _zstd(out: BinaryIO) -> Any:
+    zstandard = need("zstandard", "zstd", "writing .zst")
+    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).stream_writer(out, closefd=False)
+
+
+# --- Cells ---
+
+
+def csv_row(cells: list[str]) -> bytes:
+    """Cells as a line of CSV; raises UnicodeEncodeError for half of a surrogate pair."""
+    if len(cells) == 1 and not cells[0]:
+        return b'""\n'  # an empty line would be no row
+    return ",".join(map(_csv_cell, cells)).encode("utf-8", "surrogateescape") + b"\n"
+
+
+def _csv_cell(cell: str) -> str:
+    quoted = '"' in cell or "," in cell or "\n" in cell or "\r" in cell
+    return '"' + cell.replace('"', '""') + '"' if quoted else cell

@@ -1,0 +1,222 @@
+"""Owns how kept documents are written: with all their columns, in the form that the result's name asks for.
+
+Lines of JSON, CSV and TSV and rows of Parquet that stay what they are go out as they were read. All others grow as
+lines of JSON, of which a table is made when all is done.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from fpstore.inputs import BadInput, Layout, Row
+from fpstore.jobs.corpus import Batch, Corpus
+from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
+from fpstore.jobs.packing import arrow, csv_of_json, parquet_of_batches, parquet_of_json
+from fpstore.jobs.rows import json_line
+
+_READERS: dict[str, tuple[str, Any]] = {CSV: (",", csv.QUOTE_MINIMAL), TSV: ("\t", csv.QUOTE_NONE)}
+_TABLES = (CSV, TSV, PARQUET)
+
+
+class Keeping:
+    """The form of the kept documents.
+
+    head: what the part begins with, as far as it is known before the first document. pack: what makes the result of
+    the part, None where the part is the result.
+    """
+
+    def __init__(self, path: Path, corpus: Corpus) -> None:
+        """Raises ValueError for a suffix that is not known, and for inputs whose columns that form cannot hold."""
+        self._path = path
+        form = form_of(path, JSON)
+        self._kind = form.kind
+        self._first: tuple[str, Layout] | None = None
+        if form.kind == JSON:
+            self._as_read = False
+            self.head, self.pack = b"", form.pack()
+            return
+        sources = list(corpus.layouts())
+        kinds: dict[str, str] = {}
+        for name, format, _ in sources:
+            kinds.setdefault(format if format in (JSON, *_TABLES) else "documents", name)
+        (kind, name), *others = kinds.items()
+        if others:
+            other, other_name = others[0]
+            raise ValueError(self._refused(f"{kind} ({name}) and {other} ({other_name})", "inputs of one kind"))
+        for source, _, found in sources:
+            if found is not None:
+                self._expect_same(source, found)
+        self._as_read = kind == form.kind
+        if form.kind == TSV and not self._as_read:
+            raise ValueError(
+                self._refused(f"{kind} ({name})", "inputs that are TSV: others can have tabs in their texts")
+            )
+        layout = None if self._first is None or kind == JSON else self._first[1]
+        if layout is not None and not self._as_read:
+            expect_fields(self._first[0] if self._first else name, layout)
+        convert: Pack | None
+        if form.kind == PARQUET:
+            convert = parquet_of_batches if self._as_read else parquet_of_json(_types(layout))
+        else:
+            convert = None if self._as_read else csv_of_json(None if layout is None else layout.columns)
+        self.pack = form.pack(convert)
+        self.head = b"" if layout is None or not self._as_read else _head(layout)
+
+    def lines(self, batch: Batch, indexes: Sequence[int], *, is_first: bool) -> bytes:
+        """What is written of the documents of a batch with these indexes.
+
+        is_first: nothing was written before. Raises BadInput for a document that this form cannot hold, and ValueError
+        for one with other columns than those before it.
+        """
+        if self._kind != JSON:
+            for index in indexes:
+                self._expect_same(batch.names[index], batch.rows[index].layout)
+        if not self._as_read:
+            return b"".join(_json_lines(batch, indexes, fixed=self._kind != JSON))
+        head = _head(batch.rows[0].layout) if is_first and batch.rows else b""
+        if self._kind == PARQUET:
+            return head + b"".join(_streams(batch.rows, indexes))
+        return head + b"".join(_ended(batch.rows[index].data) for index in indexes)
+
+    def _expect_same(self, name: str, layout: Layout) -> None:
+        if self._first is None:
+            self._first = (name, layout)
+            return
+        first = self._first[1]
+        if layout is first or (layout.format, layout.columns) == (first.format, first.columns):
+            if layout.schema is first.schema or layout.schema.equals(first.schema):
+                return
+            found = _differing(layout.schema, first.schema)
+        else:
+            found = ", ".join(layout.columns)[:200] or layout.format
+        raise ValueError(self._refused(f"{found} in {name}", f"the columns of {self._first[0]}"))
+
+    def _refused(self, found: str, expected: str) -> str:
+        return (
+            f"{self._path}: found {found}, expected {expected}; -o NAME.jsonl can hold any, each with its own columns"
+        )
+
+
+def expect_fields(name: str, layout: Layout) -> None:
+    """Raise BadInput for columns that cannot be the fields of an object: two of one name, or bytes."""
+    if len(set(layout.columns)) < len(layout.columns):
+        twice = next(column for column in layout.columns if layout.columns.count(column) > 1)
+        raise BadInput(
+            f"{name}: found two columns {twice:.60}, expected names that differ, or -o NAME of the same format"
+        )
+    if layout.schema is not None:
+        for field in layout.schema:
+            if _holds_bytes(field.type):
+                raise BadInput(
+                    f"{name}, column {field.name:.60}: found {field.type}, expected text; or -o NAME.parquet"
+                )
+
+
+def _types(layout: Layout | None) -> dict[str, str] | None:
+    """Of documents and delimited tables, whose columns are texts; None where that is not known before they are read."""
+    return None if layout is None else dict.fromkeys(layout.columns, "string")
+
+
+def _head(layout: Layout) -> bytes:
+    if layout.schema is None:
+        return _ended(layout.header) if layout.header else b""
+    sink = arrow().BufferOutputStream()
+    arrow().ipc.new_stream(sink, layout.schema).close()
+    return bytes(sink.getvalue())
+
+
+def _ended(line: Any) -> bytes:
+    """Lines of a document, with their end."""
+    ended: bytes = line if line.endswith(b"\n") else line + b"\n"
+    return ended
+
+
+def _by_batch(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[tuple[list[int], Any]]:
+    """Indexes of rows that follow one another in one batch of Arrow, with those of their own rows in it."""
+    held: list[int] = []
+    batch: Any = None
+    for index in indexes:
+        data: Any = rows[index].data
+        found = data[0] if isinstance(data, tuple) else None
+        if held and found is not batch:
+            yield held, batch
+            held = []
+        batch = found
+        held.append(index)
+    if held:
+        yield held, batch
+
+
+def _taken(rows: Sequence[Row], held: list[int], batch: Any) -> Any:
+    """Those rows of a batch of Arrow."""
+    return batch.take(arrow().array([rows[index].data[1] for index in held]))  # type: ignore[index]
+
+
+def _streams(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[bytes]:
+    for held, batch in _by_batch(rows, indexes):
+        sink = arrow().BufferOutputStream()
+        with arrow().ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(_taken(rows, held, batch))
+        yield bytes(sink.getvalue())
+
+
+def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterator[bytes]:
+    """Documents as lines of JSON: their own, or an object of their columns. fixed: there is no room for others."""
+    checked: Layout | None = None
+    for held, table in _by_batch(batch.rows, indexes):
+        values = None if table is None else _taken(batch.rows, held, table).to_pylist()
+        for place, index in enumerate(held):
+            layout, data = batch.rows[index]
+            if layout is not checked:
+                expect_fields(batch.names[index], layout)
+                checked = layout
+            if values is not None:
+                yield json_line({name: _plain(value) for name, value in values[place].items()})
+            elif data is None:
+                yield json_line({"name": batch.names[index], "text": batch.texts[index]})
+            elif layout.format == JSON:
+                yield _ended(data)
+            else:
+                yield json_line(_record(batch.names[index], layout, data, fixed))
+
+
+def _record(name: str, layout: Layout, data: Any, fixed: bool) -> dict[str, str]:
+    """A row of a delimited table; cells behind those of the header by their numbers, if there is room for them."""
+    delimiter, quoting = _READERS[layout.format]
+    text = io.StringIO(data.decode("utf-8", "replace"), newline="")
+    cells = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
+    if len(cells) > len(layout.columns) and fixed:
+        raise BadInput(f"{name}: found {len(cells)} cells, expected {len(layout.columns)}, or -o NAME.jsonl")
+    names = (*layout.columns, *map(str, range(len(layout.columns), len(cells))))
+    return dict(zip(names, cells, strict=False))
+
+
+def _plain(value: Any) -> Any:
+    """A value of Arrow as JSON has it; what is no number there is null, and dates are texts."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return value.isoformat() if isinstance(value, date | datetime | time) else str(value)
+
+
+def _holds_bytes(kind: Any) -> bool:
+    types = arrow().types
+    if types.is_dictionary(kind):
+        return _holds_bytes(kind.value_type)
+    if types.is_nested(kind):
+        return any(_holds_bytes(kind.field(index).type) for index in range(kind.num_fields))
+    return "binary" in str(kind)
+
+
+def _differing(found: Any, expected: Any) -> str:
+    other = next(field for field, before in zip(found, expected, strict=True) if not field.equals(before))
+    return f"column {other.name:.60}: {other.type}{'' if other.nullable else ', never null'}"

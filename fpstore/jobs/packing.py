@@ -1,0 +1,165 @@
+"""Owns how parts become tables: Parquet and CSV of JSON lines, Parquet of batches of Arrow.
+
+Memory is bounded by a group of rows. What comes out follows from the part alone.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from fpstore.inputs import BadInput
+from fpstore.jobs.forms import Pack, csv_row
+from fpstore.text import need
+
+# A group of rows is full with so many, or with so many bytes of their part.
+GROUP_ROWS = 1 << 16
+GROUP_BYTES = 32 << 20
+
+_ADVICE = "write JSON lines (-o NAME.jsonl), which can hold anything"
+
+
+def arrow() -> Any:
+    """The package pyarrow."""
+    return need("pyarrow", "arrow", "writing Parquet")
+
+
+def parquet_of_json(columns: Mapping[str, str] | None) -> Pack:
+    """Parquet of JSON lines; columns: name and type of each in Arrow, where None the fields that there are.
+
+    Fields in the order in which they first come, with the type that all values have; BadInput where there is none.
+    """
+
+    def pack(part: BinaryIO, out: BinaryIO) -> None:
+        pa = arrow()
+        with _bad_values(pa):
+            if columns is None:
+                schema = _schema_of(part, pa)
+            else:
+                schema = pa.schema([pa.field(name, pa.type_for_alias(kind)) for name, kind in columns.items()])
+            with need("pyarrow.parquet", "arrow", "writing Parquet").ParquetWriter(out, schema) as writer:
+                for records in _groups(part):
+                    arrays = [_array([record.get(f.name) for record in records], f, pa) for f in schema]
+                    writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=GROUP_ROWS)
+
+    return pack
+
+
+def csv_of_json(columns: Sequence[str] | None) -> Pack:
+    """CSV of JSON lines, with a header; columns: the fields, where None those that there are, as they first come.
+
+    BadInput for what no cell can hold.
+    """
+
+    def pack(part: BinaryIO, out: BinaryIO) -> None:
+        names = dict.fromkeys(columns or ())
+        if columns is None:
+            for records in _groups(part):
+                for record in records:
+                    names.update(dict.fromkeys(record))
+            part.seek(0)
+        try:
+            if names:
+                out.write(csv_row(list(names)))
+            for records in _groups(part):
+                out.write(b"".join(csv_row([_cell(record.get(name)) for name in names]) for record in records))
+        except UnicodeEncodeError:
+            found = "found half of a surrogate pair in a kept document, expected text"
+            raise BadInput(f"{found}; {_ADVICE}") from None
+
+    return pack
+
+
+def parquet_of_batches(part: BinaryIO, out: BinaryIO) -> None:
+    """Parquet of streams of Arrow, one after the other, all of one schema; the first says which."""
+    pa = arrow()
+    parquet = need("pyarrow.parquet", "arrow", "writing Parquet")
+    with pa.ipc.open_stream(part) as first:
+        schema = first.schema
+    with _bad_values(pa), parquet.ParquetWriter(out, schema) as writer:
+        held: list[Any] = []
+        rows = size = 0
+        for batch in _batches(part, pa):
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= GROUP_ROWS or size >= GROUP_BYTES:
+                _write_group(writer, held, schema, pa)
+                rows = size = 0
+        _write_group(writer, held, schema, pa)
+
+
+def _cell(value: Any) -> str:
+    """A value of JSON as a cell: a text as it is, nothing for null, else JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _write_group(writer: Any, held: list[Any], schema: Any, pa: Any) -> None:
+    if held:
+        table = pa.Table.from_batches(held, schema=schema).unify_dictionaries()
+        writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        held.clear()
+
+
+def _batches(part: BinaryIO, pa: Any) -> Iterator[Any]:
+    end = part.seek(0, 2)
+    part.seek(0)
+    while part.tell() < end:
+        with pa.ipc.open_stream(part) as stream:
+            yield from stream
+
+
+def _groups(part: BinaryIO) -> Iterator[list[Any]]:
+    """The objects of JSON lines, some at a time."""
+    records: list[Any] = []
+    size = 0
+    for line in part:
+        records.append(json.loads(line))
+        size += len(line)
+        if len(records) == GROUP_ROWS or size >= GROUP_BYTES:
+            yield records
+            records, size = [], 0
+    if records:
+        yield records
+
+
+def _schema_of(part: BinaryIO, pa: Any) -> Any:
+    """That of JSON lines, which are read to their end and set to their beginning again."""
+    fields: dict[str, Any] = {}
+    for records in _groups(part):
+        for name in dict.fromkeys(name for record in records for name in record):
+            found = pa.field(name, _array([record.get(name) for record in records], pa.field(name, pa.null()), pa).type)
+            before = fields.get(name, found)
+            try:
+                fields[name] = pa.unify_schemas(
+                    [pa.schema([before]), pa.schema([found])], promote_options="permissive"
+                ).field(0)
+            except pa.ArrowException:
+                raise _of_two_types(name, f"{before.type} and {found.type}") from None
+    part.seek(0)
+    return pa.schema(list(fields.values()))
+
+
+def _array(values: list[Any], field: Any, pa: Any) -> Any:
+    """Values as an array of the field's type; of the type that they have where that is null."""
+    try:
+        return pa.array(values, type=None if pa.types.is_null(field.type) else field.type)
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise _of_two_types(field.name, str(error).partition("\n")[0][:100]) from None
+
+
+def _of_two_types(name: str, found: str) -> BadInput:
+    return BadInput(f"column {name:.60}: found {found} in kept documents, expected values of one type; {_ADVICE}")
+
+
+@contextmanager
+def _bad_values(pa: Any) -> Iterator[None]:
+    """What Parquet cannot hold is the fault of the documents."""
+    try:
+        yield
+    except UnicodeEncodeError:
+        raise BadInput(f"found a text or name that is no UTF-8 in kept documents, expected one; {_ADVICE}") from None
+    except pa.ArrowException as error:
+        told = str(error).partition("\n")[0][:200]
+        raise BadInput(f"found what Parquet cannot hold ({told}), expected other values; {_ADVICE}") from None

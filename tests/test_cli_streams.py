@@ -1,0 +1,60 @@
+"""Standard streams that are closed, as after `>&-` in a shell: a word where one is needed, and else no matter."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jobs_model import write_jsonl
+
+CLOSED = "closed, expected an open one"
+
+
+def run_with_closed(closed: tuple[int, ...], *arguments: object) -> tuple[int, str, str]:
+    """The status, the output and the errors of a command that starts with those streams closed."""
+    code = f"import os, sys; [os.close(fd) for fd in {closed}]; os.execv(sys.executable, sys.argv[1:])"
+    command = [sys.executable, "-c", code, sys.executable, "-m", "fpstore", *map(str, arguments)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "in.jsonl", ["a b c d", "e f g"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [(1,), (2,), (0,), (0, 1, 2)])
+def test_a_command_that_needs_no_stream_does_its_work(tmp_path: Path, source: Path, closed: tuple[int, ...]) -> None:
+    status, out, err = run_with_closed(closed, "dedup", source, "-o", tmp_path / "kept.jsonl")
+    assert (status, out) == (0, "")
+    assert (tmp_path / "kept.jsonl").read_bytes() == source.read_bytes()
+    assert ("kept 2" in err) == (2 not in closed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [("recipe",), ("--help",), ("cluster", "in.jsonl"), ("plan", "--n", "1e6")])
+def test_results_that_cannot_be_written_are_one_line(source: Path, arguments: tuple[str, ...]) -> None:
+    typed = [str(source) if each == "in.jsonl" else each for each in arguments]
+    assert run_with_closed((1,), *typed) == (1, "", f"fpstore: standard output: {CLOSED}\n")
+    assert run_with_closed((1, 2), *typed) == (1, "", "")
+
+
+@pytest.mark.slow
+def test_standard_input_that_is_closed_is_one_line(tmp_path: Path) -> None:
+    done = run_with_closed((0,), "build", tmp_path / "s.fpstore", "-", "--format", "hex")
+    assert done == (1, "", f"fpstore: standard input: {CLOSED}\n")
+
+
+@pytest.mark.slow
+def test_no_file_gets_the_number_of_a_stream() -> None:
+    code = """
+import os
+from fpstore.cli.streams import mend_standard_streams
+mend_standard_streams()
+fd = os.open(os.devnull, os.O_RDONLY)
+os._exit(0 if fd > 2 else 1)
+"""
+    closing = "import os, sys; [os.close(fd) for fd in (0, 1, 2)]; os.execv(sys.executable, sys.argv[1:])"
+    done = subprocess.run([sys.executable, "-c", closing, sys.executable, "-c", code], timeout=120)
+    assert done.returncode == 0

@@ -1,0 +1,121 @@
+"""CSV and TSV with damage: what is lost is the damaged line, and nothing after it."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore.inputs import BadInput, compressed, delimited, documents, read
+
+GOOD = [
+    "{n},plain text of it",
+    '{n},"quoted text of it"',
+    '{n},"with a "" in it, and a comma"',
+    '{n},""',
+    '"{n}","all quoted"',
+    "{n},",
+]
+
+
+def found(data: bytes, folder: Path, **options: Any) -> tuple[list[int], dict[str, int]]:
+    """The ids of the rows that are read, and what was passed over."""
+    path = folder / "a.csv"
+    path.write_bytes(b"id,text\n" + data)
+    reader = read([path], text_column="text", ids="id", skip_bad=True, **options)
+    ids = [int(value) for batch in reader if batch.ids is not None for value in batch.ids]
+    return ids, dict(reader.skipped)
+
+
+def test_an_unclosed_quote_costs_its_line_only(tmp_path: Path) -> None:
+    lines = [f"{number},some text" for number in range(10_000)]
+    lines[17] = '17,"never closed'
+    ids, skipped = found("\n".join(lines).encode(), tmp_path)
+    assert ids == [number for number in range(10_000) if number != 17]
+    assert skipped == {"bad line": 1}
+    with pytest.raises(BadInput, match=r"a\.csv, line 19: found a broken record \(unexpected end of data\), expected"):
+        list(documents([tmp_path / "a.csv"], text_column="text"))
+
+
+def test_a_record_that_does_not_end_within_the_limit_ends_at_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delimited, "MAX_RECORD_BYTES", 1000)
+    lines = [f"{number},some text" for number in range(500)]
+    lines[17] = '17,"never closed'
+    assert found("\n".join(lines).encode(), tmp_path)[0] == [number for number in range(500) if number != 17]
+    with pytest.raises(BadInput, match=r"line 19: found a broken record \(no end within 1000 bytes\), expected fields"):
+        list(documents([tmp_path / "a.csv"], text_column="text"))
+
+
+def test_a_line_over_the_limit_inside_a_record_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 1000)
+    ids, skipped = found(b'1,"open\n2,good\n' + b"x" * 5000 + b"\n4,good\n", tmp_path)
+    assert ids == [2, 4]
+    assert skipped == {"bad line": 1, "line over the limit": 1}
+    with pytest.raises(BadInput, match=r"line 2: found a broken record \(a line in it that is over the limit\)"):
+        list(documents([tmp_path / "a.csv"], text_column="text"))
+
+
+def test_a_quote_that_pairs_with_one_of_a_later_record_is_told_by_the_number_of_fields(tmp_path: Path) -> None:
+    data = b'1,"open\n2,good\n3,"text, with\ncommas, and an end"\n4,good\n'
+    assert {2, 4} <= set(found(data, tmp_path)[0])
+    data = b'1,"open\n2,good\n3,x",z\n4,good\n'
+    assert found(data, tmp_path) == ([2, 3, 4], {"bad line": 1})
+    told = r"line 2: found a broken record \(3 fields over 3 lines, 2 in the first record\), expected fields separated"
+    with pytest.raises(BadInput, match=told):
+        list(documents([tmp_path / "a.csv"], text_column="text"))
+
+
+@pytest.mark.slow
+@given(
+    forms=st.lists(st.sampled_from(GOOD), min_size=2, max_size=30),
+    place=st.integers(0, 1000),
+    damage=st.one_of(
+        st.sampled_from(['"', '"x', 'x,"', 'x,"y', '"x"y', 'x,"y"z', '"""', 'x,"""', 'x,y,"', ',,,"']).map(str.encode),
+        st.binary(max_size=12).map(lambda data: data.replace(b"\n", b"").replace(b"\r", b"")),
+    ),
+)
+def test_damage_to_a_line_never_costs_another_line(
+    forms: list[str], place: int, damage: bytes, tmp_path_factory: Any
+) -> None:
+    lines = [form.format(n=number + 10**6).encode() for number, form in enumerate(forms)]
+    bad = place % len(lines)
+    lines[bad] = damage
+    ids, _ = found(b"\n".join(lines) + b"\n", tmp_path_factory.mktemp("csv"))
+    expected = {number + 10**6 for number in range(len(forms)) if number != bad}
+    assert expected <= set(ids)
+
+
+def test_many_damaged_lines_cost_no_more_than_themselves(tmp_path: Path) -> None:
+    source = random.Random(5)
+    lines, bad = [], set(source.sample(range(3000), 40))
+    for number in range(3000):
+        form = source.choice(['{n},"open', '{n}"x,y,"', '"{n}",x"y,"z']) if number in bad else source.choice(GOOD)
+        lines.append(form.format(n=number))
+    ids, skipped = found("\n".join(lines).encode(), tmp_path)
+    assert set(range(3000)) - bad <= set(ids)
+    assert sum(skipped.values()) == 3000 - len(ids)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_cell_that_is_no_utf_8_is_a_bad_line_only_where_it_is_read(tmp_path: Path, suffix: str) -> None:
+    mark = "," if suffix == "csv" else "\t"
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(f"hash{mark}name\n0x5{mark}caf".encode() + f"\xe9\n0x6{mark}good\n".encode("latin1"))
+    assert [int(each) for batch in read([path], column="hash") for each in batch.fingerprints] == [5, 6]
+    with pytest.raises(
+        BadInput, match=rf"a\.{suffix}, line 2: found bytes that are no UTF-8, expected a text in UTF-8"
+    ):
+        list(documents([path], text_column="name"))
+    named = documents([path], text_column="name", skip_bad=True)
+    assert [text for _, text in named] == ["good"]
+    assert named.skipped == {"bad line": 1}
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-32", "utf-8-sig"])
+def test_a_table_is_decoded_by_its_mark(tmp_path: Path, codec: str) -> None:
+    (tmp_path / "a.csv").write_bytes('id,text\n1,"日本\nénd"\n'.encode(codec))
+    assert [text for _, text in documents([tmp_path / "a.csv"], text_column="text")] == ["日本\nénd"]

@@ -1,0 +1,164 @@
+"""A job that stopped at a bad line goes on behind it: with --skip-bad, or when it was mended; never on other inputs."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from jobs_model import interrupt, lines_of, write_jsonl
+from outcome import Command
+
+from fpstore.inputs import BadInput
+from fpstore.jobs import JobError, Sources, cluster, components, corpus, dedup, document_pairs, runs
+
+TEXTS = [f"{word} {word}x {word}y" for word in "abcdefghijkl"] + ["a ax ay"]
+BAD = '{"text": "the end of this'
+
+Work = Callable[..., Any]
+JOBS: dict[str, Work] = {
+    "first": dedup,
+    "longest": lambda sources, out: dedup(sources, out, keep="longest"),
+    "store": lambda sources, out: dedup(sources, out, store=f"{out}.fpstore"),
+    "cluster": cluster,
+    "components": components,
+    "pairs": document_pairs,
+}
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (corpus, runs):
+        monkeypatch.setattr(module, "BATCH_DOCUMENTS", 3)
+    # So that what is before a bad line is read before that is.
+    monkeypatch.setattr("fpstore.inputs.records.GROUP_BYTES", 1)
+
+
+def with_bad_line(path: Path, at: int = 10) -> list[str]:
+    """A file of JSON lines of which one is bad, and these lines."""
+    lines = lines_of(write_jsonl(path, TEXTS))
+    lines[at] = BAD
+    path.write_text("\n".join(lines) + "\n")
+    return lines
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_goes_on_behind_a_bad_line_once_bad_lines_are_passed_over(tmp_path: Path, name: str) -> None:
+    work, source, out = JOBS[name], tmp_path / "in.jsonl", tmp_path / "out"
+    with_bad_line(source)
+    expected = work(Sources([source], skip_bad=True), tmp_path / "whole")
+    with pytest.raises(BadInput, match="line 11"):
+        work([source], out)
+    done = json.loads((tmp_path / "out.job" / "journal.json").read_bytes())["state"]["place"][1]
+    assert done == 9  # of ten documents before the line, three batches
+    found = work(Sources([source], skip_bad=True), out)
+    assert (found.documents, found.results, found.skipped) == (12, expected.results, {"bad line": 1})
+    assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert found.run_bytes < expected.run_bytes or name == "longest"
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_goes_on_when_the_bad_line_is_mended(tmp_path: Path, name: str) -> None:
+    work, source, out = JOBS[name], tmp_path / "in.jsonl", tmp_path / "out"
+    with_bad_line(source)
+    with pytest.raises(BadInput, match="line 11"):
+        work([source], out)
+    write_jsonl(source, TEXTS)
+    found = work([source], out)
+    expected = work([source], tmp_path / "whole")
+    assert (found.documents, found.results, found.skipped) == (13, expected.results, {})
+    assert out.read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("change", ["text", "other field", "a line more", "fewer"])
+def test_a_job_does_not_go_on_where_what_it_read_has_changed(tmp_path: Path, name: str, change: str) -> None:
+    work, source, out = JOBS[name], tmp_path / "in.jsonl", tmp_path / "out"
+    lines = with_bad_line(source)
+    with pytest.raises(BadInput, match="line 11"):
+        work([source], out)
+    if change == "fewer":
+        lines = lines[:5]
+    elif change == "a line more":
+        lines.insert(2, "")
+    else:
+        lines[4] = lines[4].replace("e ex", "e xx") if change == "text" else lines[4].replace('"id": 4', '"id": 7')
+    source.write_text("\n".join(lines) + "\n")
+    before = (tmp_path / "out.job" / "journal.json").read_bytes()
+    with pytest.raises(JobError, match=r"in\.jsonl: has changed before the place where the interrupted job goes on"):
+        work(Sources([source], skip_bad=True), out)
+    assert (tmp_path / "out.job" / "journal.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("change", ["text", "a document more"])
+def test_a_finished_input_that_has_changed_is_refused_and_one_not_begun_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: str
+) -> None:
+    sources = [write_jsonl(tmp_path / f"{name}.jsonl", [f"{name} {i}" for i in range(4)]) for name in "abc"]
+    out = tmp_path / "out"
+    interrupt(monkeypatch, lambda: dedup(sources, out), 2)  # six documents: half of the second
+    write_jsonl(sources[2], ["something else"])
+    os.utime(sources[0])  # the same documents
+    interrupt(monkeypatch, lambda: dedup(sources, out), 1)
+    text = sources[0].read_text()
+    sources[0].write_text(text.replace("a 1", "a 9") if change == "text" else text + '{"text": "more"}\n')
+    with pytest.raises(JobError, match=r"a\.jsonl: has changed before the place"):
+        dedup(sources, out)
+    sources[0].write_text(text)
+    assert dedup(sources, out).documents == 9
+    assert len(lines_of(out)) == 9
+
+
+def test_the_current_input_is_compared_though_its_size_and_time_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out"), 2)
+    time = source.stat().st_mtime_ns
+    source.write_text(source.read_text().replace("b bx", "b xb"))
+    os.utime(source, ns=(time, time))
+    with pytest.raises(JobError, match="has changed before the place"):
+        dedup([source], tmp_path / "out")
+
+
+def test_another_column_of_parquet_is_part_of_what_was_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = tmp_path / "in.parquet"
+    numbers = list(range(len(TEXTS)))
+    pq.write_table(pa.table({"n": numbers, "text": TEXTS}), source)
+    given = Sources([source], text_column="text")
+    interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out.parquet"), 2)
+    pq.write_table(pa.table({"n": [*numbers[:-1], 99], "text": TEXTS}), source)
+    interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out.parquet"), 1)  # the last row was not read
+    pq.write_table(pa.table({"n": [7, *numbers[1:]], "text": TEXTS}), source)
+    with pytest.raises(JobError, match="has changed before the place"):
+        dedup(given, tmp_path / "out.parquet")
+
+
+def test_what_was_to_be_passed_over_once_is_so_to_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out"
+    with_bad_line(source, at=1)
+    interrupt(monkeypatch, lambda: dedup(Sources([source], skip_bad=True), out), 2)
+    found = dedup([source], out)
+    assert (found.documents, found.skipped) == (12, {"bad line": 1})
+
+
+def test_all_inputs_of_the_longest_stay_as_they_were_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source, out = write_jsonl(tmp_path / "in.jsonl", TEXTS), tmp_path / "out"
+    interrupt(monkeypatch, lambda: dedup([source], out, keep="longest"), 7)  # of five batches to measure, and of two
+    state = json.loads((tmp_path / "out.job" / "journal.json").read_bytes())["state"]
+    assert state["pass"] != "measure"
+    source.write_text(source.read_text().replace("l lx", "l xl"))
+    with pytest.raises(JobError, match="has changed before the place"):
+        dedup([source], out, keep="longest")
+
+
+def test_the_command_goes_on_with_skip_bad(command: Command, tmp_path: Path) -> None:
+    source, kept = tmp_path / "in.jsonl", tmp_path / "kept.jsonl"
+    with_bad_line(source)
+    assert command("dedup", source, "-o", kept).status == 1
+    outcome = command("dedup", source, "-o", kept, "--skip-bad")
+    assert (outcome.status, outcome.out) == (0, "")
+    assert f"{kept}: 12 documents, kept 11, dropped 1, passed over 1 (" in outcome.err

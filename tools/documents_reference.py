@@ -1,0 +1,151 @@
+"""What docs/jobs.md promises of dedup and cluster, in plain Python: every document is compared with every other.
+
+Nothing of fpstore's search is used, and fingerprints are those of tests/plain_recipe.py.
+"""
+
+import hashlib
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from plain_recipe import features_of, fingerprint_of, tokens_of
+
+from fpstore.text import Recipe
+
+Alike = Callable[[str, str], tuple[float, bool]]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document as a job reads it: what it is called, and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Why a document was dropped: the name of a kept one, the distance, and how alike they are, if that was asked."""
+
+    kept: str
+    distance: int
+    measure: float | None = None
+
+
+@dataclass
+class Seen:
+    """What was kept so far, in that order: fingerprint and document; refused: matches that were not alike enough."""
+
+    kept: list[tuple[int, Document]] = field(default_factory=list)
+    refused: int = 0
+
+
+def fingerprint(recipe: Recipe, text: str) -> int:
+    """Of a text; without a single token a 64-bit hash of it stands for that."""
+    if tokens_of(recipe, text):
+        return fingerprint_of(recipe, text)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def measure(name: str, recipe: Recipe, one: str, other: str) -> float:
+    """Jaccard of the shingles, or the cosine of their weights."""
+    ours, theirs = features_of(recipe, one), features_of(recipe, other)
+    if name == "jaccard":
+        union = len(ours.keys() | theirs.keys())
+        return len(ours.keys() & theirs.keys()) / union if union else 1.0
+    if not ours or not theirs:
+        return float(not ours and not theirs)
+    dot = sum(weight * theirs.get(shingle, 0) for shingle, weight in ours.items())
+    return dot / math.sqrt(sum(w * w for w in ours.values()) * sum(w * w for w in theirs.values()))
+
+
+def dedup(
+    documents: Sequence[Document], distance: int, recipe: Recipe, seen: Seen, *, longest: bool, alike: Alike | None
+) -> list[Dropped | None]:
+    """Of each document why it is dropped, None where it is kept; seen grows by what is kept."""
+    order = sorted(range(len(documents)), key=lambda i: -len(documents[i].text) if longest else 0)
+    verdicts: list[Dropped | None] = [None] * len(documents)
+    for index in order:
+        document = documents[index]
+        own = fingerprint(recipe, document.text)
+        near = [((own ^ key).bit_count(), key, place) for place, (key, _) in enumerate(seen.kept)]
+        for apart, _, place in sorted(each for each in near if each[0] <= distance):
+            other = seen.kept[place][1]
+            found, enough = (None, True) if alike is None else alike(document.text, other.text)
+            if enough:
+                verdicts[index] = Dropped(other.name, apart, found)
+                break
+            seen.refused += 1
+        else:
+            seen.kept.append((own, document))
+    return verdicts
+
+
+def leaders(keys: Sequence[int], distance: int) -> list[tuple[int, int]]:
+    """The cluster of each document, and the distance to its leader."""
+    first: list[int] = []
+    found = []
+    for key in keys:
+        near = (
+            min(((key ^ leader).bit_count(), leader, number) for number, leader in enumerate(first)) if first else None
+        )
+        if near is None or near[0] > distance:
+            found.append((len(first), 0))
+            first.append(key)
+        else:
+            found.append((near[2], near[0]))
+    return found
+
+
+def centers(keys: Sequence[int], distance: int) -> list[tuple[int, int]]:
+    """As leaders, with the bits that most members have; where as many have a bit as have not, that of the first."""
+    members: list[list[int]] = []
+    found = []
+    for key in keys:
+        near = (
+            min(((key ^ center).bit_count(), center, number) for number, center in enumerate(map(_center, members)))
+            if members
+            else None
+        )
+        if near is None or near[0] > distance:
+            found.append((len(members), 0))
+            members.append([key])
+        else:
+            found.append((near[2], near[0]))
+            members[near[2]].append(key)
+    return found
+
+
+def _center(keys: list[int]) -> int:
+    center = 0
+    for bit in range(64):
+        balance = sum(1 if key >> bit & 1 else -1 for key in keys)
+        center |= (balance > 0 or (balance == 0 and keys[0] >> bit & 1)) << bit
+    return center
+
+
+def components(keys: Sequence[int], distance: int) -> list[tuple[int, int]]:
+    """A chain of steps within the distance joins any two; numbers in the order of the first documents."""
+    group = list(range(len(keys)))
+    for one in range(len(keys)):
+        for other in range(one):
+            if (keys[one] ^ keys[other]).bit_count() <= distance and group[one] != group[other]:
+                low, high = sorted((group[one], group[other]))
+                group = [low if each == high else each for each in group]
+    numbers = {first: number for number, first in enumerate(sorted(set(group)))}
+    return [(numbers[first], (keys[index] ^ keys[first]).bit_count()) for index, first in enumerate(group)]
+
+
+def pairs(documents: Sequence[Document], keys: Sequence[int], distance: int) -> list[tuple[str, str, int]]:
+    """The names of every two documents within the distance, the earlier first; sorted."""
+    found = []
+    for one in range(len(keys)):
+        for other in range(one + 1, len(keys)):
+            apart = (keys[one] ^ keys[other]).bit_count()
+            if apart <= distance:
+                found.append((documents[one].name, documents[other].name, apart))
+    return sorted(found)
