@@ -3,10 +3,11 @@
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
 from fpstore.inputs.reader import DEFAULT_BATCH, FORMATS, Documents, Reader, documents, format_of, read
-from fpstore.inputs.records import Batch, Layout, Row
+from fpstore.inputs.records import DOCUMENTS, Batch, Layout, Row
 
 __all__ = [
     "DEFAULT_BATCH",
+    "DOCUMENTS",
     "FORMATS",
     "BadInput",
     "Batch",
