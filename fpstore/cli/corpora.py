@@ -72,4 +72,5 @@ def tell(output: str | None, summary: "Summary", results: str) -> None:
     rate = f" ({summary.rate / 1e6:.1f} MB/s)" if summary.run_bytes else ""
     rate = " (an earlier run had done it; nothing was changed)" if summary.was_done else rate
     what = "fpstore" if output in (None, STANDARD_OUTPUT) else output
-    say(f"{what}: {counted(summary.documents, 'document')}, {results}, passed over {sum(summary.skipped.values())}{rate}")
+    passed = sum(summary.skipped.values())
+    say(f"{what}: {counted(summary.documents, 'document')}, {results}, passed over {passed}{rate}")
