@@ -9,7 +9,7 @@ from fpstore.cli.corpora import FORMS, STANDARD_OUTPUT, corpus_options, output_f
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import recipe_of
 from fpstore.cli.texts import recipe_asked
-from fpstore.cli.values import FILE_PATH
+from fpstore.cli.values import FILE_PATH, distance_option
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -48,9 +48,7 @@ Examples:
     show_default=True,
     help="Which one of a group. longest reads the inputs twice, and holds 50 bytes for each document.",
 )
-@click.option(
-    "--k", type=int, help="The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]"
-)
+@distance_option("The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]")
 @click.option(
     "--confirm",
     metavar="MEASURE>=X",
@@ -68,7 +66,7 @@ def command(
     kept: str,
     dropped: str | None,
     keep: str,
-    k: int | None,
+    max_distance: int | None,
     confirm: str | None,
     store: str | None,
     format: str,
@@ -116,7 +114,7 @@ def command(
             keep=keep,
             store=store,
             recipe=recipe,
-            k=k,
+            max_distance=max_distance,
             confirm=confirm,
             force=force,
             threads=threads,

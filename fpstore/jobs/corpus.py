@@ -83,12 +83,13 @@ class Corpus:
         self,
         sources: Sources | Sequence[str | Path],
         recipe: Recipe,
-        k: int,
+        max_distance: int,
         threads: int | None,
         *,
         all_columns: bool = False,
     ) -> None:
-        """threads: that make fingerprints; all processors where None. k: for the warning. all_columns: for Batch.rows.
+        """threads: that make fingerprints; all processors where None. max_distance: for the warning. all_columns: for
+        Batch.rows.
 
         Raises what fpstore.inputs.documents does.
         """
@@ -105,7 +106,7 @@ class Corpus:
         }
         self._recipe = recipe
         self._threads = thread_count(threads)
-        self._lengths = Lengths(recipe, k)
+        self._lengths = Lengths(recipe, max_distance)
         with closing(self._documents(self.sources)) as found:
             self.total_bytes = found.total_bytes
 

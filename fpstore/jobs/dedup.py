@@ -30,7 +30,7 @@ def dedup(
     keep: str = "first",
     store: str | Path | None = None,
     recipe: Recipe | None = None,
-    k: int | None = None,
+    max_distance: int | None = None,
     confirm: str | None = None,
     force: bool = False,
     threads: int | None = None,
@@ -43,9 +43,9 @@ def dedup(
     as one. Documents that are whole files or pages have a name and a text. dropped: name, name of the kept document,
     distance and, with confirm, how alike the two are; without a suffix lines of tabs.
     keep: "first", or "longest": decided as if the longest came first. store: a standing store, with which the
-    corpus is compared too, and which gets the kept documents; made where there is none. recipe, k: those of the store
-    by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one have to
-    reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
+    corpus is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of
+    the store by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one
+    have to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
     threads: for fingerprints; all processors by default.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
@@ -57,8 +57,8 @@ def dedup(
     if keep not in _RUNS:
         raise ValueError(f"keep: found {keep!r:.40}, expected first or longest")
     standing = None if store is None else Path(store).absolute()
-    settings = settle_settings(standing, recipe, k)
-    corpus = Corpus(sources, settings.recipe, settings.k, threads, all_columns=True)
+    settings = settle_settings(standing, recipe, max_distance)
+    corpus = Corpus(sources, settings.recipe, settings.max_distance, threads, all_columns=True)
     if keep == "longest" and len(corpus.files) < len(corpus.sources):
         raise ValueError("standard input: found keep longest, which reads the inputs twice; expected files")
     check = None if confirm is None else Confirm.parse(confirm)
@@ -73,7 +73,7 @@ def dedup(
         "results": list(map(str, results)),
         "keep": keep,
         "store": standing and str(standing),
-        "k": settings.k,
+        "max_distance": settings.max_distance,
         "confirm": check and str(check),
     }
     job = Job(
@@ -96,7 +96,7 @@ def dedup(
                 run = _RUNS[keep](job, corpus, workplace, settings, check, forms, progress)
                 run.to_the_end()
                 if standing is not None:
-                    workplace.store.settle()
+                    workplace.store.wait()
                 run.commit_last()
         if standing is not None and not job.was_done:
             release(standing, job)

@@ -46,12 +46,14 @@ class Documents:
     def __len__(self) -> int:
         return len(self.fingerprints)
 
-    def near(self, k: int, memory: str, progress: Progress | None) -> Iterator[tuple[Counts, Counts, Array]]:
-        """The pairs of distinct fingerprints within k: indexes of the two, smaller first, and the distances."""
+    def near(self, max_distance: int, memory: str, progress: Progress | None) -> Iterator[tuple[Counts, Counts, Array]]:
+        """The near pairs of distinct fingerprints: indexes of the two, smaller first, and the distances."""
         path = self._folder / "store"
         shutil.rmtree(path, ignore_errors=True)
-        with fpstore.build(path, self.distinct, None, k=k, memory=memory, progress=progress) as store:
-            for found in store.pairs(k, memory=memory, progress=progress):
+        with fpstore.build(
+            path, self.distinct, ids=None, max_distance=max_distance, memory=memory, progress=progress
+        ) as store:
+            for found in store.pairs(max_distance=max_distance, memory=memory, progress=progress):
                 places = (np.searchsorted(self.distinct, keys) for keys in (found.first, found.second))
                 yield (*places, found.distance)  # type: ignore[misc]
         shutil.rmtree(path)
@@ -65,7 +67,7 @@ def components(
     sources: Sources | Sequence[str | Path],
     output: str | Path,
     *,
-    k: int = 3,
+    max_distance: int = 3,
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
@@ -74,13 +76,13 @@ def components(
 ) -> Summary:
     """Write for each document of sources, in their order, a line of the number of its component, its name, a distance.
 
-    A component: all that are within k of each other, directly or by way of others. They are numbered in the order of
-    their first documents; the distance is that to the first document, and can be more than k. memory: the budget for
-    finding pairs. The rest is as for cluster.
+    A component: all that are within max_distance of each other, directly or by way of others. They are numbered in the
+    order of their first documents; the distance is that to the first document, and can be more than max_distance.
+    memory: the budget for finding pairs. The rest is as for cluster.
     """
 
     def write(documents: Documents, out: AppendFile, lines: Lines) -> int:
-        labels = _components(len(documents.distinct), documents.near(k, memory, progress))[documents.place]
+        labels = _components(len(documents.distinct), documents.near(max_distance, memory, progress))[documents.place]
         rows = np.arange(len(labels))
         first = np.empty(len(documents.distinct), dtype=np.int64)
         first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
@@ -95,7 +97,13 @@ def components(
         return int(np.count_nonzero(is_leader))
 
     return _run(
-        Corpus(sources, recipe, k, threads), Path(output).absolute(), ("components", COLUMNS), k, write, force, progress
+        Corpus(sources, recipe, max_distance, threads),
+        Path(output).absolute(),
+        ("components", COLUMNS),
+        max_distance,
+        write,
+        force,
+        progress,
     )
 
 
@@ -103,14 +111,14 @@ def document_pairs(
     sources: Sources | Sequence[str | Path],
     output: str | Path,
     *,
-    k: int = 3,
+    max_distance: int = 3,
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
     memory: str = "1GiB",
     progress: Progress | None = None,
 ) -> Summary:
-    """Write a line for each pair of documents within k of each other: the names of the two and the distance.
+    """Write a line for each pair of documents within max_distance of each other: the names of the two and the distance.
 
     The document that came first is first; the pairs are in no particular order. n equal documents are n (n - 1) / 2
     pairs. The rest is as for components.
@@ -118,7 +126,7 @@ def document_pairs(
 
     def write(documents: Documents, out: AppendFile, lines: Lines) -> int:
         count = 0
-        pairs = _pairs(documents, k, memory, progress)
+        pairs = _pairs(documents, max_distance, memory, progress)
         while found := list(islice(pairs, _NAMES_AT_ONCE)):
             columns = np.array(found, dtype=np.uint64).T
             names = [documents.names.names(ids) for ids in (columns[:2].min(axis=0), columns[:2].max(axis=0))]
@@ -127,25 +135,27 @@ def document_pairs(
         return count
 
     return _run(
-        Corpus(sources, recipe, k, threads),
+        Corpus(sources, recipe, max_distance, threads),
         Path(output).absolute(),
         ("pairs", _PAIR_COLUMNS),
-        k,
+        max_distance,
         write,
         force,
         progress,
     )
 
 
-def _pairs(documents: Documents, k: int, memory: str, progress: Progress | None) -> Iterator[tuple[int, int, int]]:
-    """The numbers of two documents within k of each other, and their distance."""
+def _pairs(
+    documents: Documents, max_distance: int, memory: str, progress: Progress | None
+) -> Iterator[tuple[int, int, int]]:
+    """The numbers of two documents within max_distance of each other, and their distance."""
     # The documents of each distinct fingerprint, in their order.
     order = np.argsort(documents.place, kind="stable")
     ends = np.searchsorted(documents.place[order], np.arange(len(documents.distinct) + 1))
     for index in np.flatnonzero(np.diff(ends) > 1).tolist():
         for one, other in combinations(order[ends[index] : ends[index + 1]].tolist(), 2):
             yield one, other, 0
-    for near in documents.near(k, memory, progress):
+    for near in documents.near(max_distance, memory, progress):
         for first, second, distance in zip(*(column.tolist() for column in near), strict=True):
             groups = (order[ends[index] : ends[index + 1]].tolist() for index in (first, second))
             for one, other in product(*groups):
@@ -156,7 +166,7 @@ def _run(
     corpus: Corpus,
     result: Path,
     what: tuple[str, dict[str, str]],
-    k: int,
+    max_distance: int,
     work: _Work,
     force: bool,
     progress: Progress | None,
@@ -166,7 +176,7 @@ def _run(
     expect_other_files([result], corpus)
     name, columns = what
     lines = Lines(form_of(result, TSV), columns)
-    identity = {"job": name, **corpus.identity, "results": [str(result)], "k": k}
+    identity = {"job": name, **corpus.identity, "results": [str(result)], "max_distance": max_distance}
     with Job([result], identity, corpus.look(), force=force, forms=[lines], expect_same=corpus.expect_same) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:
