@@ -14,6 +14,7 @@ from outcome import Command
 
 from fpstore.inputs import BadInput
 from fpstore.jobs import JobError, Sources, cluster, components, corpus, dedup, document_pairs, runs
+from fpstore.jobs.journal import Job
 
 TEXTS = [f"{word} {word}x {word}y" for word in "abcdefghijkl"] + ["a ax ay"]
 BAD = '{"text": "the end of this'
@@ -162,3 +163,10 @@ def test_the_command_goes_on_with_skip_bad(command: Command, tmp_path: Path) -> 
     outcome = command("dedup", source, "-o", kept, "--skip-bad")
     assert (outcome.status, outcome.out) == (0, "")
     assert f"{kept}: 12 documents, kept 11, dropped 1, passed over 1 (" in outcome.err
+
+
+def test_a_job_that_cannot_compare_its_inputs_does_not_go_on_with_other_looks(tmp_path: Path) -> None:
+    with Job([tmp_path / "out"], {"job": "x"}, [["in", 1, 2]], force=False) as job:
+        job.commit({})
+    with pytest.raises(JobError, match="a job was interrupted, and in has changed; --force begins again"):
+        Job([tmp_path / "out"], {"job": "x"}, [["in", 1, 3]], force=False)

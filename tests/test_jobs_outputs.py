@@ -205,6 +205,15 @@ def test_no_documents_are_a_result_without_rows(tmp_path: Path, suffix: str) -> 
     assert rows_of(tmp_path / f"none.{suffix}") == []
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_a_folder_without_files_is_a_result_without_rows(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "docs").mkdir()
+    assert dedup([tmp_path / "docs"], tmp_path / f"kept.{suffix}").documents == 0
+    assert rows_of(tmp_path / f"kept.{suffix}") == []
+    if suffix == "parquet":
+        assert pq.read_schema(tmp_path / "kept.parquet").names == ["name", "text"]
+
+
 def test_tables_from_standard_input_keep_their_header(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for suffix in ("csv", "parquet"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"id,text\n1,a b c\n2,a b c\n")))

@@ -3,11 +3,12 @@
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
 from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, read
-from fpstore.inputs.records import Batch, Layout, Row
+from fpstore.inputs.records import DOCUMENTS, Batch, Layout, Row
 from fpstore.inputs.sources import FORMATS, format_of
 
 __all__ = [
     "DEFAULT_BATCH",
+    "DOCUMENTS",
     "FORMATS",
     "BadInput",
     "Batch",

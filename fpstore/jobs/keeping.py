@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fpstore.inputs import BadInput, Layout, Row
+from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row
 from fpstore.jobs.corpus import Batch, Corpus
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
 from fpstore.jobs.packing import arrow, csv_of_json, parquet_of_batches, parquet_of_json
@@ -39,7 +39,8 @@ class Keeping:
             self._as_read = False
             self.head, self.pack = b"", form.pack()
             return
-        sources = list(corpus.layouts())
+        # Of folders without files nothing tells more than that they would hold documents.
+        sources = list(corpus.layouts()) or [(str(path), "documents", DOCUMENTS)]
         kinds: dict[str, str] = {}
         for name, format, _ in sources:
             kinds.setdefault(format if format in (JSON, *_TABLES) else "documents", name)
