@@ -326,12 +326,12 @@ cdef extern from "text_given.h" nogil:
 
 cdef extern from "text_hash.h" nogil:
     uint64_t c_xxh3 "xxh3"(const uint8_t *data, size_t size)
-    uint64_t c_xxh64 "xxh64"(const uint8_t *data, size_t size, uint64_t seed)
+    uint64_t c_xxh64 "xxh64"(const uint8_t *data, size_t size)
 
 cdef extern from "text_simhash.h" nogil:
     enum: WEIGHT_ONE
     enum: FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
-    enum: XXH3, XXH3_SEEDED, XXH64, MURMUR3, MD5, MD5_HEAD, SHA256, BLAKE2B, FNV1, FNV1A
+    enum: XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA256, BLAKE2B, FNV1, FNV1A
     ctypedef struct Cell:
         uint64_t hash
         uint64_t value

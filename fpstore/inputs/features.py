@@ -29,9 +29,10 @@ def fingerprints_of_features(
     """The name of every line of JSON lines, path:number, and the simhash of the features in its field, as they come.
 
     A field is a list of which each item is a token or a pair [token, weight], or an object whose names are tokens and
-    whose values are their weights. format: `jsonl`, or `auto`, by the suffix. Tokens are hashed as they stand, weights are those of simhash_of_features. Another
-    value is a bad line, which faults (Faults(False) where None) raises as BadInput or counts. Raises ValueError for a
-    source of another format, before any is read, and for what simhash_of_features refuses of hash, seed and tie.
+    whose values are their weights. Tokens are hashed as they stand; weights are those of simhash_of_features. format:
+    `jsonl`, or `auto`, by the suffix. Another value is a bad line, which faults (Faults(False) where None) raises as
+    BadInput or counts. Raises ValueError for a source of another format, before any is read, and for what
+    simhash_of_features refuses of hash, seed and tie.
     """
     simhash_of_features([], hash, seed=seed, tie=tie)  # refuses what no line is to blame for
     faults = Faults(False) if faults is None else faults

@@ -83,12 +83,16 @@ static uint64_t hash_answer(Room *room) {
     static const size_t sizes[] = {0, 3, 7, 12, 30, 100, 200, 700, 3000};
     uint64_t digest = 0;
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const uint64_t hashes[] = {
-            xxh3(room->image, sizes[i]),        xxh3_seeded(room->image, sizes[i], 0x0123456789ABCDEFu),
-            xxh64(room->image, sizes[i], 42),   murmur3(room->image, sizes[i], 42),
-            fnv1(room->image, sizes[i]),        fnv1a(room->image, sizes[i]),
-            md5_tail(room->image, sizes[i]),    md5_head(room->image, sizes[i]),
-            sha256_tail(room->image, sizes[i]), blake2b_8(room->image, sizes[i])};
+        const uint64_t hashes[] = {xxh3(room->image, sizes[i]),
+                                   xxh3_seeded(room->image, sizes[i], 0x0123456789ABCDEFu),
+                                   xxh64_seeded(room->image, sizes[i], 42),
+                                   murmur3(room->image, sizes[i], 42),
+                                   fnv1(room->image, sizes[i]),
+                                   fnv1a(room->image, sizes[i]),
+                                   md5_tail(room->image, sizes[i]),
+                                   md5_head(room->image, sizes[i]),
+                                   sha256_tail(room->image, sizes[i]),
+                                   blake2b_8(room->image, sizes[i])};
         for (unsigned j = 0; j < sizeof hashes / sizeof *hashes; j++) digest = mixed(digest, hashes[j]);
     }
     return digest;

@@ -58,7 +58,7 @@ uint64_t xxh3_seeded(const uint8_t *at, size_t size, uint64_t seed) { return xxh
 
 ALWAYS_INLINE uint64_t mix_lane(uint64_t lane, uint64_t value) { return rotate_left(lane + value * P64_2, 31) * P64_1; }
 
-uint64_t xxh64(const uint8_t *at, size_t size, uint64_t seed) {
+ALWAYS_INLINE uint64_t xxh64_with(const uint8_t *at, size_t size, uint64_t seed) {
     const uint8_t *end = at + size;
     uint64_t hash = seed + P64_5;
     if (size >= 32) {
@@ -78,6 +78,10 @@ uint64_t xxh64(const uint8_t *at, size_t size, uint64_t seed) {
     for (; at < end; at++) hash = rotate_left(hash ^ *at * P64_5, 11) * P64_1;
     return xxh64_avalanche(hash);
 }
+
+uint64_t xxh64(const uint8_t *at, size_t size) { return xxh64_with(at, size, 0); }
+
+uint64_t xxh64_seeded(const uint8_t *at, size_t size, uint64_t seed) { return xxh64_with(at, size, seed); }
 
 #define FNV_START 0xCBF29CE484222325u
 #define FNV_PRIME 0x100000001B3u

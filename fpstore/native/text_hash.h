@@ -92,7 +92,8 @@ ALWAYS_INLINE uint64_t xxh3(const uint8_t *at, size_t size) { return xxh3_with(a
 
 uint64_t xxh3_seeded(const uint8_t *at, size_t size, uint64_t seed);
 
-uint64_t xxh64(const uint8_t *at, size_t size, uint64_t seed);
+uint64_t xxh64(const uint8_t *at, size_t size); /* with seed 0 */
+uint64_t xxh64_seeded(const uint8_t *at, size_t size, uint64_t seed);
 
 /* FNV-1 multiplies before it takes a byte, FNV-1a after. */
 uint64_t fnv1(const uint8_t *at, size_t size);

@@ -40,6 +40,7 @@ from fpstore._native cimport (
     XXH3,
     XXH3_SEEDED,
     XXH64,
+    XXH64_SEEDED,
     Document,
     Given,
     Cell,
@@ -210,8 +211,8 @@ cdef choose_hash(Steps* steps, hash, seed):
     if not 0 <= seed < 1 << bits:
         raise ValueError(f"seed: found {seed}, expected {f'0..2**{bits} - 1' if bits else 0} for hash {hash}")
     steps.seed = seed
-    if steps.hash == XXH3 and steps.seed != 0:
-        steps.hash = XXH3_SEEDED
+    if steps.seed != 0:
+        steps.hash = {XXH3: XXH3_SEEDED, XXH64: XXH64_SEEDED}.get(steps.hash, steps.hash)
 
 
 cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash, seed, tie) except *:
@@ -457,7 +458,7 @@ def xxh3(const uint8_t[::1] data not None):
 
 def xxh64(const uint8_t[::1] data not None):
     """XXH64 with seed 0 of data, as an int 0..2**64 - 1."""
-    return c_xxh64(&data[0] if len(data) else NULL, len(data), 0)
+    return c_xxh64(&data[0] if len(data) else NULL, len(data))
 
 
 def hash_of(const uint8_t[::1] data not None, hash="xxh3", seed=0):
