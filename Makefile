@@ -2,6 +2,7 @@
 #   make demo    near-duplicate files in Python's own library, found through the command line
 #   make test    every test            (PYTEST_ARGS="-k probe" for some)
 #   make test-fast  without those marked slow, which every file of tests but a few has
+#   make test-clients  against the packages whose fingerprints docs/compatibility.md compares, which it installs
 #   make lint    ruff and mypy, and clang-format where it is installed
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
@@ -21,7 +22,7 @@ SANITIZERS := -fsanitize=address,undefined
 
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.[ch] tools/kernels.py)
 
-.PHONY: demo test test-fast lint bench asan gate gate-reduced mutants fuzz clean
+.PHONY: demo test test-fast test-clients lint bench asan gate gate-reduced mutants fuzz clean
 C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz,$(folder)/*.c $(folder)/*.h))
 
 
@@ -35,6 +36,9 @@ test: $(VENV)/.installed
 test-fast: $(VENV)/.installed
 	@echo "The tests that are not slow: under a minute on two cores."
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) -m "not slow"
+
+test-clients: $(VENV)/.clients
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/test_compatibility.py tests/test_text_given.py
 
 lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .
@@ -88,6 +92,13 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml setup.py $(SOURCES)
 # What compiles the core in the source tree, as pip does in a place of its own.
 $(VENV)/.builders: $(VENV)/.installed
 	$(VENV)/bin/python -m pip install --quiet 'setuptools>=77' 'Cython>=3.1'
+	touch $@
+
+# In a folder of their own, without what they need: only their functions that make fingerprints are read from there.
+$(VENV)/.clients: $(VENV)/.installed
+	$(VENV)/bin/python -m pip install --quiet -e '.[test-clients]'
+	$(VENV)/bin/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/clients \
+		text-dedup==0.4.0 floc-simhash==0.1.0 simhash-pybind==0.0.3
 	touch $@
 
 $(VENV)/.linters: $(VENV)/.installed
