@@ -93,7 +93,7 @@ uint64_t signs(const Sums *sums, int tie) {
 }
 
 uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size) {
-    /* Not by the table of jumps: that took 1.5 % of all the time of 4-word shingles (EPYC). */
+    /* Not by the table of jumps: that took some 1 % of all the time of 4-word shingles (EPYC). */
     if (steps->hash == XXH64) return xxh64(at, size);
     switch (steps->hash) {
     case XXH3: return xxh3(at, size);
