@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         JobError,
         NotAStore,
         PlanError,
+        ReadOnly,
+        RecipeError,
         StoreChanged,
         StoreClosed,
         StoreLocked,
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
         UnsupportedVersion,
     )
     from fpstore.living.verified import Verified
+    from fpstore.making import build, create, open
     from fpstore.plans.plan import Plan, TablePlan
     from fpstore.query.additions import Additions
     from fpstore.query.matches import Match, Matches
     from fpstore.query.pairs import Pairs
     from fpstore.recovery import Recovered, recover
-    from fpstore.store import Store, build, create, open
+    from fpstore.store import Store
 
 __version__ = "0.1.0"
 
@@ -43,6 +46,8 @@ __all__ = [
     "Pairs",
     "Plan",
     "PlanError",
+    "ReadOnly",
+    "RecipeError",
     "Recovered",
     "Store",
     "StoreChanged",
@@ -69,6 +74,8 @@ _HOMES = {
         "JobError",
         "NotAStore",
         "PlanError",
+        "ReadOnly",
+        "RecipeError",
         "StoreChanged",
         "StoreClosed",
         "StoreLocked",
@@ -77,11 +84,12 @@ _HOMES = {
         "UnsupportedVersion",
     ),
     "living.verified": ("Verified",),
+    "making": ("build", "create", "open"),
     "query.matches": ("Match", "Matches"),
     "query.pairs": ("Pairs",),
     "plans.plan": ("Plan", "TablePlan"),
     "recovery": ("Recovered", "recover"),
-    "store": ("Store", "build", "create", "open"),
+    "store": ("Store",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -51,7 +51,7 @@ def build_store(
     fingerprints: object,
     ids: object,
     *,
-    k: int,
+    max_distance: int,
     plan: str | float | Plan,
     codec: str,
     memory: str | int,
@@ -59,18 +59,27 @@ def build_store(
     progress: Progress | None,
     recipe: dict[str, object] | None,
     force: bool,
-    seed: int | None,
+    shuffle: int | None,
     mode: int | None,
 ) -> None:
     """Write the store at path; the arguments are those of fpstore.build.
 
     Raises FileExistsError where path exists, unless force and it is a store, which is then replaced.
     """
-    build = Build(fingerprints, ids, k=k, plan=plan, codec=codec, memory=memory, threads=threads, seed=seed)
+    build = Build(
+        fingerprints,
+        ids,
+        max_distance=max_distance,
+        plan=plan,
+        codec=codec,
+        memory=memory,
+        threads=threads,
+        shuffle=shuffle,
+    )
     report = progress or (lambda phase, done, total: None)
 
     def settings(chosen: Plan) -> Settings:
-        return Settings(k=build.k, plan=chosen.to_json(), codec=codec, ids=ids is not None, recipe=recipe)
+        return Settings(build.max_distance, chosen.to_json(), codec, None if ids is None else "uint64", recipe)
 
     if path.is_symlink() or path.exists():
         if not force:
@@ -85,21 +94,21 @@ def build_store(
 def create_store(
     path: Path,
     *,
-    k: int,
-    ids: bool,
+    max_distance: int,
+    id_type: str | None,
     plan: str | float | Plan,
     codec: str,
     recipe: dict[str, object] | None,
-    seed: int | None,
+    shuffle: int | None,
     mode: int | None,
 ) -> None:
     """Make an empty store at path; the arguments are those of fpstore.create.
 
     Raises FileExistsError where something is there.
     """
-    choice = PlanChoice(k, plan).shuffled(seed)
+    choice = PlanChoice(max_distance, plan).shuffled(shuffle)
     chosen = choice.for_count(EXPECTED_KEYS)
-    settings = Settings(k=choice.k, plan=chosen.to_json(), codec=codec, ids=ids, recipe=recipe)
+    settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe)
     _expect_nothing(path)
     with _new_store(path, mode) as (folder, _):
         create_catalog(folder, settings)
@@ -151,8 +160,17 @@ def rebuild_store(
     _expect_nothing(path)
     with _new_store(path, None) as (folder, segments):
         with TemporaryDirectory(prefix=".scratch-", dir=folder.reach) as scratch:
-            source, ids = rows(Path(scratch)), "pairs" if settings.ids else None
-            build = Build(source, ids, k=plan.k, plan=plan, codec=settings.codec, memory="1GiB", threads=1, seed=None)
+            source, ids = rows(Path(scratch)), "row" if settings.ids else None
+            build = Build(
+                source,
+                ids,
+                max_distance=plan.max_distance,
+                plan=plan,
+                codec=settings.codec,
+                memory="1GiB",
+                threads=1,
+                shuffle=None,
+            )
             _, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
         identity = create_catalog(folder, settings, (entry,))
         lost = None

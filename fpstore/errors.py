@@ -104,7 +104,7 @@ class TooManyMatches(Error):
         """For so many queries. at_least: there are more rows than that."""
         return cls(
             f"{queries} queries: found {'more than ' if at_least else ''}{rows} matches, expected at most {most} in "
-            "one answer; ask fewer queries at once, or with a smaller k",
+            "one answer; ask fewer queries at once, or with a smaller max_distance",
             rows=rows,
         )
 
@@ -115,6 +115,14 @@ class StoreWarning(UserWarning):
 
 class PlanError(Error, ValueError):
     """A plan could miss a match, or cannot answer the distance asked for."""
+
+
+class RecipeError(Error, ValueError):
+    """There is no such recipe, or the store has none, or another."""
+
+
+class ReadOnly(Error, ValueError):
+    """The store was opened for reading."""
 
 
 class StoreClosed(Error, ValueError):

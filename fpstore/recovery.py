@@ -205,7 +205,8 @@ class _Recovery:
         if state is None:
             self._losses.unknown.append(
                 "the catalog is gone: rows that were in no segment yet are lost; what was removed may be back, also "
-                "from segments that were replaced; k is the largest that the tables answer, and the recipe is not known"
+                "from segments that were replaced; max_distance is the largest that the tables answer, and the "
+                "recipe is not known"
             )
         else:
             self._losses.unknown.append(
@@ -223,7 +224,7 @@ class _Recovery:
                 wreck.expect_certain()
                 plan = of_tables(TablePlan(table.prefix_mask, table.flips) for table in wreck.tables)
                 codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
-                return plan, Settings(k=plan.k, plan=plan.to_json(), codec=codec, ids=with_ids)
+                return plan, Settings(plan.max_distance, plan.to_json(), codec, "uint64" if with_ids else None)
         raise CorruptStore("neither the catalog nor any segment tells what the store was", path=self._folder.path)
 
     # --- What it held ---

@@ -14,8 +14,8 @@ from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
 from fpstore.segment.entry import SegmentEntry
 
-SETTINGS = Settings(k=3, plan={"name": "paper-4", "tables": [1, 2]}, codec="gap", ids=True)
-OTHER_SETTINGS = Settings(k=2, plan={"name": "paper-10"}, codec="xor", ids=False, recipe={"words": True})
+SETTINGS = Settings(max_distance=3, plan={"name": "paper-4", "tables": [1, 2]}, codec="gap", id_type="uint64")
+OTHER_SETTINGS = Settings(max_distance=2, plan={"name": "paper-10"}, codec="xor", id_type=None, recipe={"words": True})
 META = header.META
 PAGE = 4096
 

@@ -53,7 +53,7 @@ def make_sample(folder: Path, codec: str, with_ids: bool, count: int = 260) -> S
     rng = np.random.default_rng(11)
     # Rice keys of one prefix: 5,461 bits are more than 128 of them take, so the large slot has several fences.
     stored = distinct(np.concatenate([uniform(count // 2, rng), one_prefix(count // 2 + 60, rng)]))
-    queries = queries_near(stored, PLAN.k, 40, rng)
+    queries = queries_near(stored, PLAN.max_distance, 40, rng)
     documents = np.concatenate([stored, stored[::5]])
     pairs = (documents, np.arange(len(documents), dtype=np.uint64)) if with_ids else None
     path = write_segment(folder / f"{codec}-{with_ids}", stored, PLAN, codec=codec, slot_bits=SLOT_BITS, pairs=pairs)
@@ -67,7 +67,7 @@ def answer_of(path: Path, sample: Sample) -> list[list[int]]:
     """Open the file, probe it and read ids: everything that a store does with it."""
     segment = Segment(path)
     try:
-        found = search(segment.view, sample.queries, PLAN.k)
+        found = search(segment.view, sample.queries, PLAN.max_distance)
         columns = [*found]
         if segment.ids is not None:
             columns += segment.ids.lookup(found[1])
@@ -82,7 +82,7 @@ def read_everything(path: Path, sample: Sample) -> None:
     try:
         attempts: list[Any] = [
             lambda: search(segment.view, sample.queries[:1], 0),
-            lambda: search(segment.view, sample.queries, PLAN.k, first_only=True),
+            lambda: search(segment.view, sample.queries, PLAN.max_distance, first_only=True),
             lambda: segment.ids and segment.ids.read(0, segment.key_count),
             lambda: segment.ids and segment.ids.lookup(sample.stored[:20]),
             lambda: merged(segment, path.with_name("00000009.fpseg"), sample),

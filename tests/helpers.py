@@ -294,7 +294,7 @@ def product_plans() -> list[Plan]:
     found += [planner.choose(10**6, k, aim) for k in range(9) for aim in planner.AIMS]
     found += [scattered_choose(bands, k, rng) for bands, k in ((4, 3), (5, 3), (3, 1))]
     found += [scattered_flips(bands, k, rng) for bands, k in ((1, 2), (2, 3), (3, 3), (3, 5))]
-    return list({(plan.tables, plan.k): plan for plan in found}.values())
+    return list({(plan.tables, plan.max_distance): plan for plan in found}.values())
 
 
 # One table in memory, without a file around it.

@@ -26,7 +26,7 @@ def store_of_some(path: Path) -> Path:
 
 def store_without_ids(path: Path) -> Path:
     """An empty one."""
-    fpstore.create(path, ids=False, plan="paper-4").close()
+    fpstore.create(path, id_type=None, plan="paper-4").close()
     return path
 
 
@@ -52,7 +52,7 @@ def expect_probes(store: fpstore.Store, rows: Sequence[tuple[int, int | None]], 
     asked = np.concatenate([asked, asked[::7] ^ np.uint64(1 << 40 | 1), asked[::11] ^ np.uint64(0xFF << 20)])
     keys = np.array([key for key, _ in stored], dtype=np.uint64)
     apart = np.bitwise_count(asked[:, None] ^ keys[None, :])
-    query, row = np.nonzero(apart <= store.k)
+    query, row = np.nonzero(apart <= store.max_distance)
     order = np.lexsort((row, apart[query, row], query))
     expected = [(int(q), int(apart[q, r]), *stored[r]) for q, r in zip(query[order], row[order], strict=True)]
     found = store.probe_many(asked)
@@ -60,7 +60,7 @@ def expect_probes(store: fpstore.Store, rows: Sequence[tuple[int, int | None]], 
     columns = (found.query.tolist(), found.distance.tolist(), found.fingerprint.tolist(), ids)
     assert list(zip(*columns, strict=True)) == expected
     for key in asked[:3].tolist():
-        assert store.contains_near(key, 0) == (key in {key for key, _ in stored})
+        assert store.contains_near(key, max_distance=0) == (key in {key for key, _ in stored})
 
 
 def keys_of(store: fpstore.Store) -> list[int]:

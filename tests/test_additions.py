@@ -173,9 +173,9 @@ def test_a_batch_over_several_pieces_is_decided_as_one(tmp_path: Path, with_ids:
     ids: Ids = rng.permutation(700).astype(np.uint64)
     known: list[Row] = [(int(key), 10_000 + i if with_ids else None) for i, key in enumerate(centers[:20].tolist())]
     rows = list(zip(keys.tolist(), ids.tolist() if with_ids else [None] * 700, strict=True))
-    with fpstore.create(tmp_path / "s", ids=with_ids, plan="paper-4") as store:
-        store.add(centers[:20], u64([number for _, number in known]) if with_ids else None)
-        found = store.add_if_new(keys, ids if with_ids else None)
+    with fpstore.create(tmp_path / "s", id_type="uint64" if with_ids else None, plan="paper-4") as store:
+        store.add(centers[:20], ids=u64([number for _, number in known]) if with_ids else None)
+        found = store.add_if_new(keys, ids=ids if with_ids else None)
     assert rows_of(found) == by_the_rule(rows, known)
 
 
@@ -184,7 +184,7 @@ def test_a_chain_across_pieces_is_not_shadowed_by_what_was_not_stored(tmp_path: 
     filler = [(1 << 20 | i) << 24 for i in range(0, 254 << 8, 1 << 8)]
     far = [int(key) for key in np.random.default_rng(2).integers(1 << 40, 1 << 63, len(filler), dtype=np.uint64)]
     keys = [0b0, *far, 0b111, 0b111111]
-    with fpstore.create(tmp_path / "s", ids=False, plan="paper-4") as store:
+    with fpstore.create(tmp_path / "s", id_type=None, plan="paper-4") as store:
         found = store.add_if_new(keys)
     assert len(keys) == 257
     assert list(found)[-2:] == [(255, 0, 3, None), None]

@@ -30,7 +30,7 @@ PLANS = product_plans()
 def test_streaming_is_exact(plan: Plan, kind: str, count: int, slot_bits: int, seed: int, data: DataObject) -> None:
     if planner.predict(plan, 700).probes > 20_000:  # more joins than a quick test has time for
         plan = plans.paper("paper-4")
-    k = data.draw(st.integers(0, plan.k))
+    k = data.draw(st.integers(0, plan.max_distance))
     rng = np.random.default_rng(seed)
     stored = distinct(KINDS[kind](count, rng))
     queries = queries_near(stored, k, 60, rng)

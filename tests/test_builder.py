@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
-from fpstore import PlanError, StoreLocked
+from fpstore import PlanError, RecipeError, StoreLocked
 from fpstore.building import options as build_options
 from fpstore.building import rows, spill
 from fpstore.building.options import BuildOptions
@@ -62,19 +62,31 @@ def as_stream(*columns: object, size: int) -> Iterator[tuple[Keys, Keys]]:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"k": -1}, ValueError, "k: found -1, expected an integer from 0 to 16"),
-        ({"k": 17}, ValueError, "k: found 17, expected an integer from 0 to 16"),
-        ({"k": True}, ValueError, "k: found True, expected an integer"),
-        ({"k": 2.0}, ValueError, r"k: found 2\.0, expected an integer"),
+        ({"max_distance": -1}, ValueError, "max_distance: found -1, expected an integer from 0 to 16"),
+        ({"max_distance": 17}, ValueError, "max_distance: found 17, expected an integer from 0 to 16"),
+        ({"max_distance": True}, ValueError, "max_distance: found True, expected an integer"),
+        ({"max_distance": 2.0}, ValueError, r"max_distance: found 2\.0, expected an integer"),
         ({"codec": "zip"}, ValueError, "codec: found 'zip', expected one of gap, xor, rice, raw"),
         ({"plan": "papers-4"}, PlanError, "papers-4.*expected one of"),
-        ({"plan": None}, ValueError, "plan: found None, expected size, balanced, speed, bytes per fingerprint"),
+        ({"plan": None}, ValueError, "plan: found None, expected size, balanced, speed, a name or a Plan"),
         ({"plan": -5.0}, ValueError, r"plan: found -5\.0, expected"),
         ({"plan": float("nan")}, ValueError, "plan: found nan, expected"),
         ({"plan": True}, ValueError, "plan: found True, expected"),
-        ({"plan": "paper-4", "k": 4}, PlanError, "paper-4"),
-        ({"plan": plans.choose(4, 2), "k": 3}, PlanError, "plan choose-4, k: found 2, expected 3 or more"),
-        ({"plan": plans.choose(4, 3, 32)}, PlanError, "key_bits: found 32, expected 64"),
+        ({"plan": "12"}, PlanError, "12.*expected one of"),
+        ({"max_bytes": -5.0}, ValueError, r"max_bytes: found -5\.0, expected a number of bytes per fingerprint"),
+        ({"max_bytes": float("nan")}, ValueError, "max_bytes: found nan, expected a number"),
+        ({"max_bytes": True}, ValueError, "max_bytes: found True, expected a number"),
+        ({"max_bytes": "12"}, ValueError, "max_bytes: found '12', expected a number"),
+        ({"plan": "size", "max_bytes": 12}, ValueError, "plan and max_bytes: found 'size' and 12, expected one"),
+        ({"recipe": {"a": 1}}, TypeError, "recipe: found a dict, expected a Recipe, the name of one or None"),
+        ({"recipe": "web"}, RecipeError, "recipe: found 'web', expected a Recipe or one of web-en, "),
+        ({"plan": "paper-4", "max_distance": 4}, PlanError, "paper-4"),
+        (
+            {"plan": plans.choose(4, 2), "max_distance": 3},
+            PlanError,
+            "plan choose-4, max_distance: found 2, expected 3 or more",
+        ),
+        ({"plan": plans.choose(4, 3, 32)}, PlanError, "bits: found 32, expected 64"),
         ({"memory": "64 parsecs"}, ValueError, "memory: found '64 parsecs', expected"),
         ({"memory": 0}, ValueError, "memory: found 0, expected"),
         ({"memory": MEMORY - 1}, ValueError, "memory: found 67108863 bytes, expected 64MiB or more"),
@@ -107,7 +119,7 @@ def test_a_plan_that_could_miss_is_refused_with_what_it_misses(tmp_path: Path) -
 
 def test_more_bytes_than_a_plan_may_take_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"bytes per key, expected 0\.5"):
-        fpstore.build(tmp_path / "s", some(20_000), plan=0.5)
+        fpstore.build(tmp_path / "s", some(20_000), max_bytes=0.5)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -124,7 +136,7 @@ def test_bad_fingerprints_are_refused_and_nothing_is_left(tmp_path: Path, bad: A
 @pytest.mark.parametrize(
     ("ids", "error", "message"),
     [
-        ("rows", ValueError, 'ids of a stream: found \'rows\', expected "row", "pairs" or None'),
+        ("rows", ValueError, "ids of a stream: found 'rows', expected \"row\" or None, or pairs in it"),
         (np.arange(3), TypeError, "ids of a stream: found a ndarray, expected"),
         ([1], TypeError, "ids of a stream: found a list, expected"),
     ],
@@ -138,16 +150,28 @@ def test_ids_that_a_stream_cannot_have_are_refused_before_it_is_read(
     assert len(list(stream)) == 1
 
 
-@pytest.mark.parametrize("item", [some(2), (some(2),), (some(2), None), (some(2), "row"), [some(2), some(2)]])
+@pytest.mark.parametrize("item", [some(2), (some(2),), (some(2), None), (some(2), "row"), [1, 2]])
 def test_a_stream_of_pairs_that_yields_something_else_is_refused(tmp_path: Path, item: Any) -> None:
     with pytest.raises(TypeError, match=r"^the stream yields .*, expected pairs of arrays: \(fingerprints, ids\)$"):
-        fpstore.build(tmp_path / "s", iter([item]), ids="pairs")
+        fpstore.build(tmp_path / "s", iter([(some(2), some(2)), item]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stream_of_arrays_that_yields_a_pair_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"^the stream yields .* after arrays, expected arrays of fingerprints$"):
+        fpstore.build(tmp_path / "s", iter([some(2), (some(2), some(2))]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pairs_for_a_store_without_ids_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="the stream yields pairs of fingerprints and ids, expected no ids"):
+        fpstore.build(tmp_path / "s", iter([(some(2), some(2))]), ids=None)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stream_whose_ids_are_fewer_than_its_fingerprints_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="1 ids for 2 fingerprints: expected one for each"):
-        fpstore.build(tmp_path / "s", iter([([1, 2], [1])]), ids="pairs")
+        fpstore.build(tmp_path / "s", iter([([1, 2], [1])]))
 
 
 def test_a_source_without_ids_for_a_store_with_ids_is_refused(tmp_path: Path) -> None:
@@ -174,13 +198,21 @@ def test_an_existing_store_is_refused_without_force_and_unread(tmp_path: Path) -
             fpstore.build(tmp_path / "s", fingerprints)
     assert len(list(stream)) == 1
     with fpstore.open(tmp_path / "s") as store:
-        assert len(store) == COUNT
+        assert store.count() == COUNT
 
 
 def test_force_replaces_a_store_with_all_its_settings(tmp_path: Path) -> None:
-    fpstore.build(tmp_path / "s", some(), recipe={"a": 1}).close()
-    with fpstore.build(tmp_path / "s", some(50, 2), None, k=2, plan="size", codec="xor", force=True) as store:
-        assert (len(store), store.k, store.codec, store.has_ids, store.recipe) == (50, 2, "xor", False, None)
+    fpstore.build(tmp_path / "s", some(), recipe="exact").close()
+    with fpstore.build(
+        tmp_path / "s", some(50, 2), ids=None, max_distance=2, plan="size", codec="xor", force=True
+    ) as store:
+        assert (store.count(), store.max_distance, store.codec, store._settings.ids, store.recipe) == (
+            50,
+            2,
+            "xor",
+            False,
+            None,
+        )
         store.verify()
     assert [path.name for path in (tmp_path / "s" / "segments").iterdir()] == ["00000002.fpseg"]
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
@@ -188,7 +220,7 @@ def test_force_replaces_a_store_with_all_its_settings(tmp_path: Path) -> None:
 
 def test_force_without_a_store_builds_one(tmp_path: Path) -> None:
     with fpstore.build(tmp_path / "s", some(), force=True) as store:
-        assert len(store) == COUNT
+        assert store.count() == COUNT
 
 
 @pytest.mark.parametrize("kind", ["empty folder", "folder", "file", "dangling link"])
@@ -227,9 +259,14 @@ def test_a_store_open_for_reading_answers_from_the_one_that_replaced_it(tmp_path
     with fpstore.build(tmp_path / "s", old) as store:
         pairs = store.rows()
         first = next(pairs)[0]
-        fpstore.build(tmp_path / "s", new, k=2, ids=None, plan="paper-10", force=True).close()
+        fpstore.build(tmp_path / "s", new, max_distance=2, ids=None, plan="paper-10", force=True).close()
         assert store.probe(int(new[7])).fingerprint.tolist()[:1] == [new[7]]
-        assert (store.k, store.has_ids, store.plan.name, len(store)) == (2, False, "paper-10", len(np.unique(new)))
+        assert (store.max_distance, store._settings.ids, store.plan.name, store.count()) == (
+            2,
+            False,
+            "paper-10",
+            len(np.unique(new)),
+        )
         store.verify()
         # What was begun before goes on from the state of then.
         assert np.array_equal(np.concatenate([first, *(keys for keys, _ in pairs)]), np.unique(old))
@@ -249,8 +286,8 @@ def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(
     numbers = rng.integers(0, 1 << 20, len(fingerprints), dtype=np.uint64)
     columns = (fingerprints, numbers) if ids == "pairs" else (fingerprints,)
     arrays = numbers if ids == "pairs" else ids
-    fpstore.build(tmp_path / "whole", fingerprints, arrays, plan=plan).close()
-    fpstore.build(tmp_path / "stream", as_stream(*columns, size=777), ids, plan=plan).close()
+    fpstore.build(tmp_path / "whole", fingerprints, ids=arrays, plan=plan).close()
+    fpstore.build(tmp_path / "stream", as_stream(*columns, size=777), ids=ids, plan=plan).close()
     whole = segment_bytes(tmp_path / "whole")
     assert segment_bytes(tmp_path / "stream") == whole
 
@@ -260,7 +297,7 @@ def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(
     monkeypatch.setattr(spill, "_merge", lambda *call: (runs.append(len(call[1]) - 1), merge(*call)))
     for memory in (12 << 10, 40 << 10):
         path = tmp_path / str(memory)
-        with fpstore.build(path, as_stream(*columns, size=1000), ids, plan=plan, memory=memory) as store:
+        with fpstore.build(path, as_stream(*columns, size=1000), ids=ids, plan=plan, memory=memory) as store:
             store.verify()
         assert segment_bytes(path) == whole
     assert max(runs) > 2
@@ -270,12 +307,12 @@ def test_a_budget_far_below_the_input_spills_and_gives_the_same_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fingerprints, ids = some(1_000_000), some(1_000_000, 2)
-    fpstore.build(tmp_path / "in-memory", fingerprints, ids, plan="size").close()
+    fpstore.build(tmp_path / "in-memory", fingerprints, ids=ids, plan="size").close()
     runs = []
     merge = spill._merge
     monkeypatch.setattr(spill, "_merge", lambda *call: (runs.append(len(call[1]) - 1), merge(*call)))
     stream = as_stream(fingerprints, ids, size=100_000)
-    fpstore.build(tmp_path / "spilled", stream, "pairs", plan="size", memory="64MiB").close()
+    fpstore.build(tmp_path / "spilled", stream, plan="size", memory="64MiB").close()
     assert runs == [2]
     assert segment_bytes(tmp_path / "spilled") == segment_bytes(tmp_path / "in-memory")
 
@@ -292,7 +329,7 @@ def test_what_table_0_takes_of_the_budget_is_not_there_for_the_others(
     monkeypatch.setattr(rows, "permuted_tables", noted)
     monkeypatch.setattr(rows, "MIN_SORTER_MEMORY", 1)
     for name, ids, item_bytes in (("bare", None, 8), ("ids", "row", 16)):
-        fpstore.build(tmp_path / name, some(), ids, plan="paper-4", memory=MEMORY).close()
+        fpstore.build(tmp_path / name, some(), ids=ids, plan="paper-4", memory=MEMORY).close()
         assert budgets.pop() == MEMORY - rows.OTHER_MEMORY - item_bytes * COUNT
 
 
@@ -300,8 +337,8 @@ def test_the_order_of_the_input_does_not_matter_without_row_numbers(tmp_path: Pa
     fingerprints = some()
     order = np.random.default_rng(7).permutation(COUNT)
     ids = np.arange(COUNT, dtype=np.uint64) % 9
-    fpstore.build(tmp_path / "a", fingerprints, ids).close()
-    fpstore.build(tmp_path / "b", fingerprints[order], ids[order]).close()
+    fpstore.build(tmp_path / "a", fingerprints, ids=ids).close()
+    fpstore.build(tmp_path / "b", fingerprints[order], ids=ids[order]).close()
     assert segment_bytes(tmp_path / "a") == segment_bytes(tmp_path / "b")
 
 
@@ -310,7 +347,7 @@ def test_the_order_of_the_input_does_not_matter_without_row_numbers(tmp_path: Pa
 def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path, ids: str | None, plan: str) -> None:
     fingerprints = KINDS["duplicate_heavy"](20_000, np.random.default_rng(5))
     for threads in (1, 2, 3):
-        fpstore.build(tmp_path / str(threads), fingerprints, ids, plan=plan, threads=threads).close()
+        fpstore.build(tmp_path / str(threads), fingerprints, ids=ids, plan=plan, threads=threads).close()
     assert segment_bytes(tmp_path / "2") == segment_bytes(tmp_path / "3") == segment_bytes(tmp_path / "1")
 
 
@@ -336,7 +373,7 @@ def test_any_plan_is_built_and_probed_with_its_ids(
     for fingerprint, number in zip(fingerprints.tolist(), ids.tolist(), strict=True):
         expected.setdefault(fingerprint, set()).add(number)
     path = tmp_path_factory.mktemp("plan") / "s"
-    with fpstore.build(path, fingerprints, ids, plan=plan, codec=codec) as store:
+    with fpstore.build(path, fingerprints, ids=ids, plan=plan, codec=codec) as store:
         store.verify()
         assert store.plan == plan
         found = store.probe_many(fingerprints[:100])

@@ -59,7 +59,7 @@ def test_an_exception_while_replacing_leaves_the_old_store(tmp_path: Path, error
     assert sorted(tmp_path.rglob("*")) == before
     with fpstore.open(tmp_path / "s") as store:
         store.verify()
-        assert len(store) == COUNT
+        assert store.count() == COUNT
     fpstore.build(tmp_path / "s", some(seed=2), force=True).close()
 
 
@@ -155,10 +155,10 @@ def test_a_killed_replacement_leaves_the_old_store_and_the_next_sweeps_its_file(
     assert [path.name[:15] for path in sorted(segments.iterdir())] == ["00000001.fpseg", "00000002.fpseg."]
     with fpstore.open(tmp_path / "s") as store:
         store.verify()
-        assert len(store) == COUNT
+        assert store.count() == COUNT
     with fpstore.build(tmp_path / "s", some(seed=2), force=True) as store:
         store.verify()
-        assert [path.name for path in segments.iterdir()] == [store.segments[0].path.name]
+        assert [path.name for path in segments.iterdir()] == [store._segments[0].path.name]
 
 
 LONG_SORT = """
@@ -237,9 +237,9 @@ def test_an_error_in_a_long_sort_passes_through(
 def test_a_long_sort_gives_the_same_bytes_as_a_quick_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str | None
 ) -> None:
-    fpstore.build(tmp_path / "quick", some(), ids).close()
+    fpstore.build(tmp_path / "quick", some(), ids=ids).close()
     monkeypatch.setattr(spill, "QUICK_ITEMS", 0)
-    fpstore.build(tmp_path / "long", some(), ids).close()
+    fpstore.build(tmp_path / "long", some(), ids=ids).close()
     assert segment_bytes(tmp_path / "long") == segment_bytes(tmp_path / "quick")
 
 
@@ -290,4 +290,4 @@ def test_a_store_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> It
         fpstore.build(tmp_path / "s", stream())
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
     with fpstore.open(tmp_path / "s") as store:
-        assert len(store) == 50
+        assert store.count() == 50

@@ -192,7 +192,7 @@ with Catalog.open(Path(sys.argv[1]), writable=True) as catalog:
 
 
 def test_a_record_larger_than_the_map_is_published(folder: Path) -> None:
-    settings = Settings(k=3, plan={}, codec="gap", ids=True, recipe={"text": "x" * 3_000_000})
+    settings = Settings(max_distance=3, plan={}, codec="gap", id_type="uint64", recipe={"text": "x" * 3_000_000})
     with Catalog.open(folder, writable=True) as catalog:
         catalog.publish(settings=settings)
         assert catalog.state().settings == settings
@@ -201,7 +201,7 @@ def test_a_record_larger_than_the_map_is_published(folder: Path) -> None:
 
 
 def test_a_record_larger_than_the_first_map_is_created(tmp_path: Path) -> None:
-    settings = Settings(k=3, plan={}, codec="gap", ids=True, recipe={"text": "x" * 3_000_000})
+    settings = Settings(max_distance=3, plan={}, codec="gap", id_type="uint64", recipe={"text": "x" * 3_000_000})
     create_catalog(tmp_path, settings)
     with Catalog.open(tmp_path) as catalog:
         assert catalog.state().settings == settings
@@ -211,7 +211,7 @@ def test_a_map_that_fills_in_spite_of_all_is_grown_and_the_work_done_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment.Environment, "_reserve", lambda *_args: None)
-    settings = Settings(k=3, plan={}, codec="gap", ids=True, recipe={"text": "x" * 3_000_000})
+    settings = Settings(max_distance=3, plan={}, codec="gap", id_type="uint64", recipe={"text": "x" * 3_000_000})
     with Catalog.open(folder, writable=True) as catalog:
         assert catalog.publish(settings=settings) == catalog.state()
         assert (folder / "catalog.mdb").stat().st_size >= 4 << 20
@@ -220,7 +220,7 @@ def test_a_map_that_fills_in_spite_of_all_is_grown_and_the_work_done_again(
 def test_a_reader_follows_a_file_that_another_process_grew(folder: Path) -> None:
     with Catalog.open(folder) as reader:
         code = """
-settings = Settings(k=3, plan={}, codec="gap", ids=True, recipe={"text": "x" * 3_000_000})
+settings = Settings(max_distance=3, plan={}, codec="gap", id_type="uint64", recipe={"text": "x" * 3_000_000})
 with Catalog.open(Path(sys.argv[1]), writable=True) as catalog: catalog.publish(settings=settings)
 """
         wait_for(run_python(code, folder))
@@ -230,7 +230,7 @@ with Catalog.open(Path(sys.argv[1]), writable=True) as catalog: catalog.publish(
 def test_every_page_that_lmdb_counts_lies_inside_the_file(folder: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         for size in (10, 100_000, 10, 900_000, 10):
-            catalog.publish(settings=Settings(k=3, plan={"x": "x" * size}, codec="gap", ids=True))
+            catalog.publish(settings=Settings(max_distance=3, plan={"x": "x" * size}, codec="gap", id_type="uint64"))
             assert max(meta[-2] for meta in read_metas(folder)) < (folder / "catalog.mdb").stat().st_size // PAGE
 
 
@@ -263,7 +263,7 @@ def test_a_file_that_may_not_grow_keeps_the_old_state(folder: Path) -> None:
     code = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
-settings = Settings(k=3, plan={}, codec="gap", ids=True, recipe={"text": "x" * 3_000_000})
+settings = Settings(max_distance=3, plan={}, codec="gap", id_type="uint64", recipe={"text": "x" * 3_000_000})
 with Catalog.open(Path(sys.argv[1]), writable=True) as catalog:
     try:
         catalog.publish(settings=settings)

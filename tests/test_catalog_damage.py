@@ -77,7 +77,7 @@ def test_a_file_that_another_user_of_lmdb_has_open_in_this_process_is_busy(folde
 
 
 def test_the_environment_does_not_choose_the_format_of_a_new_catalog(tmp_path: Path) -> None:
-    code = "create_catalog(Path(sys.argv[1]), Settings(k=3, plan={}, codec='gap', ids=True))"
+    code = "create_catalog(Path(sys.argv[1]), Settings(max_distance=3, plan={}, codec='gap', id_type='uint64'))"
     wait_for(run_python(code, tmp_path, env=os.environ | {"LMDB_DEFAULT_LIB_VERSION": "1"}))
     with Catalog.open(tmp_path) as catalog:
         assert catalog.state().generation == 1
@@ -126,10 +126,10 @@ def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
-        patch.setattr(records, "RECORD_VERSION", 4)
+        patch.setattr(records, "RECORD_VERSION", 5)
         with pytest.raises(
             UnsupportedVersion,
-            match=r"catalog\.mdb: the version of the state: found 3, expected 4; made by an older fpstore",
+            match=r"catalog\.mdb: the version of the state: found 4, expected 5; made by an older fpstore",
         ):
             catalog.state()
 

@@ -20,7 +20,7 @@ from fpstore.living.records import Log
 from fpstore.living.state import DATABASE, Settings
 from fpstore.segment.entry import SegmentEntry
 
-SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
+SETTINGS = Settings(max_distance=3, plan={"name": "paper-4"}, codec="gap", id_type="uint64")
 
 
 def words(*values: int) -> np.ndarray:

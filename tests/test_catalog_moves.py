@@ -37,10 +37,10 @@ def inattentive(monkeypatch: pytest.MonkeyPatch) -> None:
 def folder(tmp_path: Path) -> Path:
     """A store whose catalog had all of MANY in its log once; one row is there still, and one removal."""
     with fpstore.create(tmp_path / "s", plan="flips-2:1,1") as store:
-        store.add(MANY, IDS)
-        store.flush()
+        store.add(MANY, ids=IDS)
+        store._flush()
         store.remove(ids=[7])
-        store.add([1], [200_000])
+        store.add([1], ids=[200_000])
     assert size(tmp_path / "s") > 1 << 20
     return tmp_path / "s"
 
@@ -63,23 +63,23 @@ def test_compacting_makes_a_catalog_small_that_is_mostly_free(folder: Path) -> N
         store.compact()
         assert size(folder) <= SMALL_BYTES
         before = inode(folder)
-        store.add([2], [200_001])
+        store.add([2], ids=[200_001])
         store.compact()
         assert inode(folder) == before
-        assert len(store) == 100_001
+        assert store.count() == 100_001
     with fpstore.open(folder, "w") as store:
         store.verify()
-        assert len(store) == 100_001
+        assert store.count() == 100_001
     assert sorted(path.name for path in folder.iterdir()) == ["catalog.mdb", "segments", "writer.lock"]
 
 
 def test_the_log_and_the_removals_move_too(folder: Path) -> None:
     with fpstore.open(folder) as store:
-        before = (store.stats() | {"segments": None}, len(store), store.identity)
+        before = (store.stats() | {"segments": None}, store.count(), store.identity)
     moved(folder)
     assert size(folder) <= SMALL_BYTES
     with fpstore.open(folder) as store:
-        assert (store.stats() | {"segments": None}, len(store), store.identity) == before
+        assert (store.stats() | {"segments": None}, store.count(), store.identity) == before
         assert (before[0]["pending"], before[0]["removals"], before[1]) == (1, 1, 100_000)
 
 
@@ -97,8 +97,8 @@ def test_a_reader_misses_no_row_that_was_acknowledged_in_the_new_file(folder: Pa
                 patch.setattr(catalogs, "MOSTLY_FREE", 0)
                 patch.setattr(catalogs.environments, "replace", watched)
                 writer._living._catalog.compact()
-            writer.add([1000 + number], [300_000 + number])
-            assert reader.probe(1000 + number, 0).id.tolist() == [300_000 + number]
+            writer.add([1000 + number], ids=[300_000 + number])
+            assert reader.probe(1000 + number, max_distance=0).id.tolist() == [300_000 + number]
 
 
 READER = """
@@ -108,7 +108,7 @@ with fpstore.open(sys.argv[1]) as store:
     print("open", flush=True)
     for line in sys.stdin:
         key = int(line)
-        print(store.probe(key, 0).id.tolist(), flush=True)
+        print(store.probe(key, max_distance=0).id.tolist(), flush=True)
 """
 
 
@@ -118,7 +118,7 @@ def test_a_reader_in_another_process_follows(folder: Path) -> None:
         assert process.stdout.readline() == "open\n"
         with fpstore.open(folder, "w") as writer:
             writer.compact()
-            writer.add([2], [200_001])
+            writer.add([2], ids=[200_001])
             for key, ids in ((2, [200_001]), (1, [200_000]), (int(MANY[7]), []), (int(MANY[8]), [8])):
                 process.stdin.write(f"{key}\n")
                 process.stdin.flush()
@@ -150,11 +150,11 @@ def test_a_move_that_fails_leaves_the_one_file_or_the_other(
             with pytest.raises(OSError, match="Input/output error"):
                 writer.compact()
         assert (size(folder) <= SMALL_BYTES) == (when != "before")
-        writer.add([2], [200_001])
-        assert reader.contains_near(2, 0)
+        writer.add([2], ids=[200_001])
+        assert reader.contains_near(2, max_distance=0)
         writer.compact()
         assert size(folder) <= SMALL_BYTES
-        assert len(reader) == len(writer) == 100_001
+        assert reader.count() == writer.count() == 100_001
     assert sorted(path.name for path in folder.iterdir()) == ["catalog.mdb", "segments", "writer.lock"]
 
 
@@ -171,12 +171,12 @@ def test_what_a_writer_left_that_died_while_it_moved_is_removed_by_the_next(fold
     subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
     assert (folder / "catalog.mdb.new").exists()
     with fpstore.open(folder) as reader:
-        assert len(reader) == 100_000
+        assert reader.count() == 100_000
         with fpstore.open(folder, "w") as writer:
             assert not (folder / "catalog.mdb.new").exists()
-            writer.add([2], [200_001])
-            assert reader.contains_near(2, 0)
-            reader.refresh()
+            writer.add([2], ids=[200_001])
+            assert reader.contains_near(2, max_distance=0)
+            reader._refresh()
             assert reader._living.snapshot.state.moving is False
 
 
@@ -186,7 +186,7 @@ def test_another_file_in_the_catalogs_place_is_not_followed(
 ) -> None:
     shutil.copyfile(folder / "catalog.mdb", tmp_path / "earlier")
     with fpstore.open(folder, "w") as store:
-        store.add([2], [200_001])
+        store.add([2], ids=[200_001])
     fpstore.build(tmp_path / "other", MANY[:10]).close()
     with fpstore.open(folder) as reader:
         reader.probe(1)
@@ -212,13 +212,13 @@ def test_a_backup_put_back_and_added_to_is_not_mixed_with_what_was_there(
     shutil.copyfile(folder / "catalog.mdb", tmp_path / "backup")
     with fpstore.open(folder, "w") as store:
         for number in range(2):
-            store.add([1000 + number], [300_000 + number])
+            store.add([1000 + number], ids=[300_000 + number])
     with fpstore.open(folder) as reader:
         reader.probe(1)
         os.rename(tmp_path / "backup", folder / "catalog.mdb")
         with fpstore.open(folder, "w") as store:
             for number in range(added):
-                store.add([2000 + number], [400_000 + number])
+                store.add([2000 + number], ids=[400_000 + number])
         monkeypatch.setattr(reader._living, "_look_at", 0.0)
         if added == 1:  # an earlier moment
             with pytest.raises(StoreChanged, match="earlier moment"):
@@ -229,8 +229,8 @@ def test_a_backup_put_back_and_added_to_is_not_mixed_with_what_was_there(
             with pytest.raises(ZeroDivisionError):
                 reader.probe(1)
         monkeypatch.setattr(reader._living, "_look_at", 0.0)
-        assert [reader.probe(1000 + number, 0).id.tolist() for number in range(2)] == [[], []]
-        assert [reader.probe(2000 + number, 0).id.tolist() for number in range(added)] == [
+        assert [reader.probe(1000 + number, max_distance=0).id.tolist() for number in range(2)] == [[], []]
+        assert [reader.probe(2000 + number, max_distance=0).id.tolist() for number in range(added)] == [
             [400_000 + number] for number in range(added)
         ]
 

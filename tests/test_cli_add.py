@@ -34,7 +34,7 @@ def rows_of(path: Path) -> set[tuple[int, int | None]]:
 def store(tmp_path: Path) -> Path:
     """BASE with the ids 10 and 11."""
     path = tmp_path / "s.fps"
-    fpstore.build(path, np.array([BASE, BASE], dtype=np.uint64), [10, 11]).close()
+    fpstore.build(path, np.array([BASE, BASE], dtype=np.uint64), ids=[10, 11]).close()
     return path
 
 
@@ -59,15 +59,15 @@ def test_an_empty_store_has_what_was_asked_for(command: Command, tmp_path: Path)
     arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--no-ids", "--recipe", "web-en")
     assert command("create", path, *arguments) == Outcome(0, "", "")
     with fpstore.open(path) as store:
-        assert (len(store), store.k, store.plan.name, store.codec) == (0, 2, "flips-2:1,0", "rice")
-        assert not store.has_ids
-        assert store.recipe == text.DEFAULT.to_json()
+        assert (store.count(), store.max_distance, store.plan.name, store.codec) == (0, 2, "flips-2:1,0", "rice")
+        assert not store._settings.ids
+        assert store.recipe == text.DEFAULT
 
 
 def test_an_empty_store_has_ids_and_no_recipe_by_default(command: Command, tmp_path: Path) -> None:
     assert command("create", tmp_path / "s.fps").status == 0
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert store.has_ids
+        assert store._settings.ids
         assert store.recipe is None
 
 
@@ -228,9 +228,9 @@ def test_a_bad_line_ends_it_and_says_how_much_was_added_before(
         ([], "the store has ids, expected --ids"),
         (["--ids", "none"], "the store has ids, expected --ids"),
         (["--ids", "row"], "--ids row: row numbers would be ids of other rows"),
-        (["--ids", "doc", "--k", "2"], "--k and --json go with --if-new"),
-        (["--ids", "doc", "--json"], "--k and --json go with --if-new"),
-        (["--ids", "doc", "--if-new", "--k", "9"], "k: found 9"),
+        (["--ids", "doc", "--k", "2"], "--max-distance and --json go with --if-new"),
+        (["--ids", "doc", "--json"], "--max-distance and --json go with --if-new"),
+        (["--ids", "doc", "--if-new", "--k", "9"], "max_distance: found 9"),
     ],
 )
 def test_a_command_line_that_cannot_be_adds_nothing(

@@ -35,14 +35,14 @@ def test_a_store_of_an_npy_file_holds_its_fingerprints_and_row_numbers(
 ) -> None:
     assert command("build", tmp_path / "s.fps", npy) == Outcome(0, "", "")
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert len(store) == 4
-        assert store.probe(7, 0).id.tolist() == [1, 4]
+        assert store.count() == 4
+        assert store.probe(7, max_distance=0).id.tolist() == [1, 4]
 
 
 def test_several_inputs_are_numbered_as_one(command: Command, npy: Path, tmp_path: Path) -> None:
     assert command("build", tmp_path / "s.fps", npy, npy).status == 0
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert store.probe(0, 0).id.tolist() == [0, 5]
+        assert store.probe(0, max_distance=0).id.tolist() == [0, 5]
 
 
 def test_ids_come_from_the_column_that_is_named(command: Command, tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_ids_come_from_the_column_that_is_named(command: Command, tmp_path: Path
     table.write_text("doc,hash\n90,00000000000000ff\n18446744073709551615,0x1\n")
     assert command("build", tmp_path / "s.fps", table, "--column", "hash", "--ids", "doc").status == 0
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert store.probe(255, 0).id.tolist() == [90]
-        assert store.probe(1, 0).id.tolist() == [2**64 - 1]
+        assert store.probe(255, max_distance=0).id.tolist() == [90]
+        assert store.probe(1, max_distance=0).id.tolist() == [2**64 - 1]
 
 
 def test_a_column_can_be_named_by_its_number(command: Command, tmp_path: Path) -> None:
@@ -59,14 +59,14 @@ def test_a_column_can_be_named_by_its_number(command: Command, tmp_path: Path) -
     table.write_text("00000000000000ff\t5\n")
     assert command("build", tmp_path / "s.fps", table, "--column", "0", "--ids", "1").status == 0
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert store.probe(255, 0).id.tolist() == [5]
+        assert store.probe(255, max_distance=0).id.tolist() == [5]
 
 
 def test_ids_none_builds_a_store_without_ids(command: Command, npy: Path, tmp_path: Path) -> None:
     assert command("build", tmp_path / "s.fps", npy, "--ids", "none").status == 0
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert not store.has_ids
-        assert store.probe(7, 0).id is None
+        assert not store._settings.ids
+        assert store.probe(7, max_distance=0).id is None
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -83,17 +83,17 @@ def test_a_plan_can_be_named(command: Command, npy: Path, tmp_path: Path, plan: 
         assert store.plan.name == plan
 
 
-def test_a_number_for_the_plan_is_a_limit_on_bytes(command: Command, npy: Path, tmp_path: Path) -> None:
-    assert command("build", tmp_path / "s.fps", npy, "--plan", "0.001").status == 0
+def test_the_most_bytes_choose_the_plan(command: Command, npy: Path, tmp_path: Path) -> None:
+    assert command("build", tmp_path / "s.fps", npy, "--max-bytes", "0.001").status == 0
     with fpstore.open(tmp_path / "s.fps") as store:
         # So few keys are within any limit, and the fastest plan then wins.
-        assert store.plan.k == 3
+        assert store.plan.max_distance == 3
 
 
 def test_k_is_the_distance_that_the_store_answers(command: Command, npy: Path, tmp_path: Path) -> None:
     assert command("build", tmp_path / "s.fps", npy, "--k", "6").status == 0
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert store.k == 6
+        assert store.max_distance == 6
         assert store.probe(63).fingerprint.tolist() == [7, 7, 0]
 
 
@@ -105,7 +105,7 @@ def test_texts_record_the_recipe_and_fingerprints_do_not(command: Command, npy: 
     assert command("build", tmp_path / "n.fps", npy).status == 0
     with fpstore.open(tmp_path / "t.fps") as store:
         assert store.recipe is not None
-        assert store.recipe["name"] == "web-en"
+        assert store.recipe.name == "web-en"
     with fpstore.open(tmp_path / "n.fps") as store:
         assert store.recipe is None
 
@@ -128,7 +128,7 @@ def test_standard_input_is_read_for_a_dash(tmp_path: Path) -> None:
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert store.probe(255, 0).id.tolist() == [0]
+        assert store.probe(255, max_distance=0).id.tolist() == [0]
 
 
 def test_skip_bad_says_how_many_lines_it_passed_over(command: Command, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_skip_bad_says_how_many_lines_it_passed_over(command: Command, tmp_path:
     outcome = command("build", tmp_path / "s.fps", lines, "--skip-bad")
     assert outcome == Outcome(0, "", "fpstore: bad lines and rows skipped: 2\n")
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert store.probe(254, 0).id.tolist() == [3]
+        assert store.probe(254, max_distance=0).id.tolist() == [3]
 
 
 def test_force_replaces_a_store(command: Command, npy: Path, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_force_replaces_a_store(command: Command, npy: Path, tmp_path: Path) -> 
     assert command("build", tmp_path / "s.fps", npy).status == 0
     assert command("build", tmp_path / "s.fps", lines, "--force").status == 0
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert len(store) == 1
+        assert store.count() == 1
 
 
 def test_a_store_that_is_there_stays_without_force(command: Command, npy: Path, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_store_that_is_there_stays_without_force(command: Command, npy: Path, 
     assert outcome.status == 2
     assert "--force" in outcome.err
     with fpstore.open(tmp_path / "s.fps") as store:
-        assert len(store) == 4
+        assert store.count() == 4
 
 
 @pytest.mark.parametrize(
@@ -254,14 +254,14 @@ def test_an_interrupted_build_says_so_and_leaves_nothing(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("seed", ["5", "random"])
 def test_a_seed_shuffles_the_plan(command: Command, npy: Path, tmp_path: Path, seed: str) -> None:
-    assert command("build", tmp_path / "s.fps", npy, "--seed", seed, "--plan", "paper-4").status == 0
-    assert command("create", tmp_path / "t.fps", "--seed", seed, "--plan", "paper-4").status == 0
+    assert command("build", tmp_path / "s.fps", npy, "--shuffle", seed, "--plan", "paper-4").status == 0
+    assert command("create", tmp_path / "t.fps", "--shuffle", seed, "--plan", "paper-4").status == 0
     with fpstore.open(tmp_path / "s.fps") as built, fpstore.open(tmp_path / "t.fps") as created:
         assert built.plan.name == created.plan.name == "paper-4 shuffled"
         assert (built.plan == created.plan) == (seed == "5")
 
 
 def test_a_seed_that_is_no_number_is_refused(command: Command, npy: Path, tmp_path: Path) -> None:
-    outcome = command("build", tmp_path / "s.fps", npy, "--seed", "x")
+    outcome = command("build", tmp_path / "s.fps", npy, "--shuffle", "x")
     assert outcome.status == 2
     assert "found 'x', expected a whole number or random" in outcome.err

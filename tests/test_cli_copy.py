@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Path:
     path = tmp_path / "s.fps"
     fpstore.build(path, SOME[:500]).close()
     with fpstore.open(path, "w") as opened:
-        opened.add(SOME[500:], np.arange(500, 1000, dtype=np.uint64))
+        opened.add(SOME[500:], ids=np.arange(500, 1000, dtype=np.uint64))
     return path
 
 
@@ -33,7 +33,7 @@ def test_the_copy_holds_what_the_store_holds_while_another_writes(
         writer.remove(fingerprints=SOME)
     with fpstore.open(tmp_path / "t.fps") as copied:
         copied.verify()
-        assert copied.probe_many(SOME, 0).id.tolist() == list(range(1000))
+        assert copied.probe_many(SOME, max_distance=0).id.tolist() == list(range(1000))
 
 
 def test_nothing_is_copied_to_where_something_is(command: Command, store: Path, tmp_path: Path) -> None:
@@ -55,14 +55,14 @@ def test_a_damaged_store_is_copied_from_its_other_tables_and_a_warning_names_the
     assert outcome.err.startswith(f"fpstore: warning: {segment}: ")
     with fpstore.open(tmp_path / "t.fps") as copy:
         copy.verify()
-        assert len(copy) == 1000
+        assert copy.count() == 1000
 
 
 def test_a_store_with_damage_in_all_tables_is_not_copied(command: Command, store: Path, tmp_path: Path) -> None:
     (segment,) = (store / "segments").iterdir()
     data = bytearray(segment.read_bytes())
     with fpstore.open(store) as opened:
-        regions = [region for region in opened.segments[0].regions() if region.name == "payload"]
+        regions = [region for region in opened._segments[0].regions() if region.name == "payload"]
     for region in regions:
         data[region.offset + 5] ^= 1
     segment.write_bytes(data)

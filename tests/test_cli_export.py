@@ -38,18 +38,18 @@ def rows_of(path: Path) -> list[tuple[int, int | None]]:
 def store(tmp_path: Path) -> Path:
     """KEYS with IDS: in a segment, pending, and one that was removed."""
     path = tmp_path / "s.fps"
-    fpstore.build(path, KEYS[:1000], IDS[:1000], plan="general-1000:3").close()
+    fpstore.build(path, KEYS[:1000], ids=IDS[:1000], plan="general-1000:3").close()
     with fpstore.open(path, "w") as opened:
-        opened.add([77], [77])
+        opened.add([77], ids=[77])
         opened.remove(fingerprints=[77])
-        opened.flush()
-        opened.add(KEYS[1000:], IDS[1000:])
+        opened._flush()
+        opened.add(KEYS[1000:], ids=IDS[1000:])
     return path
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    fpstore.build(tmp_path / "bare.fps", KEYS, None).close()
+    fpstore.build(tmp_path / "bare.fps", KEYS, ids=None).close()
     return tmp_path / "bare.fps"
 
 
@@ -103,7 +103,7 @@ def test_an_empty_store_is_exported_and_built_again(command: Command, tmp_path: 
 
 
 def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path) -> None:
-    fpstore.build(tmp_path / "s.fps", np.array([255, 5, 255], dtype=np.uint64), [7, 9, 8]).close()
+    fpstore.build(tmp_path / "s.fps", np.array([255, 5, 255], dtype=np.uint64), ids=[7, 9, 8]).close()
     hex_lines = f"{5:016x}\t9\n{255:016x}\t7\n{255:016x}\t8\n"
     assert command("export", tmp_path / "s.fps", "-", "--format", "hex") == Outcome(0, hex_lines, "")
     csv_lines = "fingerprint,id\n" + hex_lines.replace("\t", ",")

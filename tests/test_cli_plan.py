@@ -28,7 +28,7 @@ def test_the_table_has_a_line_for_each_choice_and_marks_those_picked(command: Co
 def test_json_gives_the_predictions_of_the_planner(command: Command) -> None:
     outcome = command("plan", "--n", "1000000", "--k", "2", "--json")
     record = json.loads(outcome.out)
-    assert (record["n"], record["k"]) == (10**6, 2)
+    assert (record["n"], record["max_distance"]) == (10**6, 2)
     sizes = [choice["file_bytes"] for choice in record["choices"]]
     assert sizes == sorted(sizes)
     by_plan = {(each.plan.name, each.plan.slot_keys): each for each in planner.table_of_choices(10**6, 2)}
@@ -78,19 +78,19 @@ def test_bytes_like_a_store_are_those_of_its_fingerprints_under_other_plans(
     fingerprints = KINDS[kind](200_000, np.random.default_rng(1))
     found = {}
     for plan in planner.AIMS:
-        with fpstore.build(tmp_path / plan, fingerprints, None, k=2, plan=plan) as store:
-            found[plan], n = store.segments[0].file_bytes, len(store)
+        with fpstore.build(tmp_path / plan, fingerprints, ids=None, max_distance=2, plan=plan) as store:
+            found[plan], n = store._segments[0].file_bytes, store.count()
     record = json.loads(command("plan", "--like", tmp_path / "balanced", "--json").out)
-    assert (record["n"], record["k"]) == (n, 2)
+    assert (record["n"], record["max_distance"]) == (n, 2)
     assert choices_of(record) == pytest.approx(found, rel=0.02)
 
 
 def test_n_and_k_may_differ_from_those_of_the_store(command: Command, tmp_path: Path) -> None:
     # Raw keys take more than uniform ones in gap code.
-    fpstore.build(tmp_path / "s", np.arange(5000, dtype=np.uint64), None, codec="raw").close()
+    fpstore.build(tmp_path / "s", np.arange(5000, dtype=np.uint64), ids=None, codec="raw").close()
     record = json.loads(command("plan", "--like", tmp_path / "s", "--n", "10_000", "--k", "1", "--json").out)
     uniform = json.loads(command("plan", "--n", "10_000", "--k", "1", "--json").out)
-    assert (record["n"], record["k"]) == (10_000, 1)
+    assert (record["n"], record["max_distance"]) == (10_000, 1)
     assert [choice["plan"] for choice in record["choices"]] == [choice["plan"] for choice in uniform["choices"]]
     assert all(
         choice["file_bytes"] > other["file_bytes"]

@@ -20,14 +20,14 @@ TEXT = "a text of more than four words, for a store with a recipe"
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "s.fps"
     fingerprints = np.array([BASE, BASE ^ 0b11, BASE ^ 0b1000, BASE ^ 0b11, 5], dtype=np.uint64)
-    fpstore.build(path, fingerprints, np.array([10, 9, 8, 7, 2**64 - 1], dtype=np.uint64)).close()
+    fpstore.build(path, fingerprints, ids=np.array([10, 9, 8, 7, 2**64 - 1], dtype=np.uint64)).close()
     return path
 
 
 @pytest.fixture
 def bare_store(tmp_path: Path) -> Path:
     path = tmp_path / "bare.fps"
-    fpstore.build(path, np.array([BASE], dtype=np.uint64), None).close()
+    fpstore.build(path, np.array([BASE], dtype=np.uint64), ids=None).close()
     return path
 
 
@@ -152,7 +152,7 @@ def test_a_store_without_a_recipe_takes_no_texts(command: Command, store: Path, 
         ([], "nothing to probe"),
         (["xyz"], "'xyz'"),
         (["18446744073709551616"], "18446744073709551616"),
-        (["5", "--k", "4"], "k"),
+        (["5", "--k", "4"], "max_distance"),
         (["5", "--k", "-1"], "-1"),
         (["--input", "q", "--format", "xml"], "xml"),
     ],

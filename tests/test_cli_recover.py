@@ -21,7 +21,7 @@ def damage(store: Path, name: str) -> Path:
     """Flip a byte in the second page of a region."""
     (path,) = (store / "segments").iterdir()
     with fpstore.open(store) as opened:
-        offset = next(r.offset for r in opened.segments[0].regions() if r.name == name)
+        offset = next(r.offset for r in opened._segments[0].regions() if r.name == name)
     data = bytearray(path.read_bytes())
     data[offset // PAGE_BYTES * PAGE_BYTES + PAGE_BYTES + 5] ^= 1
     path.write_bytes(data)

@@ -28,13 +28,13 @@ def store(tmp_path: Path) -> Path:
     """A store of ROWS."""
     path = tmp_path / "s.fps"
     keys, ids = (np.array(column, dtype=np.uint64) for column in zip(*sorted(ROWS), strict=True))
-    fpstore.build(path, keys, ids).close()
+    fpstore.build(path, keys, ids=ids).close()
     return path
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    fpstore.build(tmp_path / "bare.fps", np.array([5, 255], dtype=np.uint64), None).close()
+    fpstore.build(tmp_path / "bare.fps", np.array([5, 255], dtype=np.uint64), ids=None).close()
     return tmp_path / "bare.fps"
 
 
@@ -88,7 +88,7 @@ def test_every_id_of_a_file_goes(
 
 def test_an_id_of_16_digits_is_decimal(command: Command, tmp_path: Path) -> None:
     number = 1234567890123456
-    fpstore.build(tmp_path / "s.fps", np.array([5, 6], dtype=np.uint64), [number, int(str(number), 16)]).close()
+    fpstore.build(tmp_path / "s.fps", np.array([5, 6], dtype=np.uint64), ids=[number, int(str(number), 16)]).close()
     (tmp_path / "gone.csv").write_text(f"doc\n{number}\n")
     assert (
         command("remove", tmp_path / "s.fps", "--by-id", "--input", tmp_path / "gone.csv", "--column", "doc").out == ""

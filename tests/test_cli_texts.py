@@ -24,7 +24,7 @@ def corpus(tmp_path: Path) -> Path:
 def recipe_in(store: Path) -> Recipe:
     with fpstore.open(store) as opened:
         assert opened.recipe is not None
-        return Recipe.from_json(opened.recipe)
+        return opened.recipe
 
 
 def test_recipe_prints_names_and_records(command: Command) -> None:

@@ -51,7 +51,7 @@ def test_verify_lists_every_damaged_region_of_every_store(command: Command, stor
     fpstore.build(tmp_path / "sound.fps", [1, 2, 3], plan="paper-4").close()
     path = segment_file(store)
     with fpstore.open(store) as opened:
-        payloads = [table.payload_offset + 5000 for table in opened.segments[0].tables]
+        payloads = [table.payload_offset + 5000 for table in opened._segments[0].tables]
     data = bytearray(path.read_bytes())
     for offset in payloads:
         data[offset] ^= 1
@@ -100,7 +100,7 @@ def test_stats_has_the_settings_and_the_counts(command: Command, store: Path) ->
 
 def test_stats_as_json_is_what_the_library_says(command: Command, store: Path) -> None:
     with fpstore.open(store) as opened:
-        assert json.loads(command("stats", store, "--json").out) == opened.stats(3)
+        assert json.loads(command("stats", store, "--json").out) == opened.stats(largest_slots=3)
 
 
 def test_stats_names_the_largest_slots_of_each_table(command: Command, tmp_path: Path) -> None:

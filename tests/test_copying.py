@@ -33,15 +33,15 @@ def rows_of(store: Store) -> set[tuple[int, int | None]]:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fpstore.Store]:
     """SOME in two segments and pending, with removals of each; a row that was removed and came again in each, too."""
-    fpstore.build(tmp_path / "s.fps", SOME[:300], IDS[:300]).close()
+    fpstore.build(tmp_path / "s.fps", SOME[:300], ids=IDS[:300]).close()
     monkeypatch.setattr(Writer, "_start_merge", lambda *_: None)
     with fpstore.open(tmp_path / "s.fps", "w") as opened:
         for first in (300, 600):
-            opened.add(SOME[first : first + 300], IDS[first : first + 300])
+            opened.add(SOME[first : first + 300], ids=IDS[first : first + 300])
             opened.remove(fingerprints=SOME[first - 300 : first + 300 : 100])
-            opened.add(SOME[first : first + 1], IDS[first : first + 1])
+            opened.add(SOME[first : first + 1], ids=IDS[first : first + 1])
             if first == 300:
-                opened.flush()
+                opened._flush()
         yield opened
 
 
@@ -50,8 +50,8 @@ def test_a_copy_holds_what_the_store_holds(store: Store, tmp_path: Path) -> None
     with fpstore.open(tmp_path / "t.fps") as copied:
         copied.verify()
         assert rows_of(copied) == rows_of(store)
-        assert copied.settings == store.settings
-        assert (len(copied.segments), copied.stats()["pending"]) == (2, len(store._latest.pending_rows()[0]))
+        assert copied._settings == store._settings
+        assert (len(copied._segments), copied.stats()["pending"]) == (2, len(store._latest.pending_rows()[0]))
         for k in range(4):
             queries = SOME[:50] ^ np.uint64(k)
             assert list(copied.probe_many(queries)) == list(store.probe_many(queries))
@@ -62,8 +62,8 @@ def test_a_copy_is_a_store_that_goes_on_by_itself(store: Store, tmp_path: Path) 
     expected = before = rows_of(store)
     with fpstore.open(tmp_path / "t.fps", "w") as copied:
         copied.remove(fingerprints=SOME[:10])
-        copied.add(SOME[:5], IDS[:5])
-        copied.flush()
+        copied.add(SOME[:5], ids=IDS[:5])
+        copied._flush()
         copied.remove(ids=IDS[700:710])
         expected = {row for row in expected if row[0] not in SOME[:10].tolist() and not 700 <= row[1] < 710}
         expected |= set(zip(SOME[:5].tolist(), range(5), strict=True))
@@ -77,7 +77,7 @@ def test_a_copy_is_a_store_that_goes_on_by_itself(store: Store, tmp_path: Path) 
 
 
 def test_what_waits_for_a_sync_is_copied_too(tmp_path: Path) -> None:
-    fpstore.create(tmp_path / "s.fps", ids=False).close()
+    fpstore.create(tmp_path / "s.fps", id_type=None).close()
     with fpstore.open(tmp_path / "s.fps", "w", durability="batch") as opened:
         opened.add(SOME)
         opened.copy(tmp_path / "t.fps")
@@ -86,16 +86,16 @@ def test_what_waits_for_a_sync_is_copied_too(tmp_path: Path) -> None:
 
 
 def test_an_empty_store_is_copied(tmp_path: Path) -> None:
-    with fpstore.create(tmp_path / "s.fps", k=2) as opened:
+    with fpstore.create(tmp_path / "s.fps", max_distance=2) as opened:
         opened.copy(tmp_path / "t.fps")
     with fpstore.open(tmp_path / "t.fps") as copied:
-        assert (len(copied), copied.k) == (0, 2)
+        assert (copied.count(), copied.max_distance) == (0, 2)
 
 
 def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fpstore.build(tmp_path / "s.fps", SOME, IDS).close()
+    fpstore.build(tmp_path / "s.fps", SOME, ids=IDS).close()
     real = creation._copied
 
     def compact_first(*arguments: object) -> Iterator[Any]:
@@ -107,17 +107,17 @@ def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
     monkeypatch.setattr(creation, "_copied", compact_first)
     with fpstore.open(tmp_path / "s.fps") as opened:
         opened.copy(tmp_path / "t.fps")
-        assert len(opened) == 600
+        assert opened.count() == 600
     with fpstore.open(tmp_path / "t.fps") as copied:
         copied.verify()
-        assert len(copied) == 900
+        assert copied.count() == 900
 
 
 def test_progress_counts_the_bytes(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(creation, "PIECE_BYTES", 1000)
     told: list[tuple[str, int, int | None]] = []
-    store.copy(tmp_path / "t.fps", lambda *progress: told.append(progress))
-    total = sum(segment.file_bytes for segment in store.segments)
+    store.copy(tmp_path / "t.fps", progress=lambda *progress: told.append(progress))
+    total = sum(segment.file_bytes for segment in store._segments)
     assert told[-1] == ("copying", total, total)
     assert {(phase, of) for phase, _, of in told} == {("copying", total)}
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
@@ -163,7 +163,7 @@ def test_a_copy_that_fails_leaves_nothing(
 
 def damage(store: Store, region: str) -> Path:
     """Flip a byte of a region of the second segment, in place, as it is mapped."""
-    segment = store.segments[1]
+    segment = store._segments[1]
     offset = next(each.offset for each in segment.regions() if each.name == region)
     with open(segment.path, "r+b") as file:
         file.seek(offset)
@@ -174,7 +174,7 @@ def damage(store: Store, region: str) -> Path:
 
 
 def test_what_a_damaged_segment_lacks_is_copied_from_its_other_tables(store: Store, tmp_path: Path) -> None:
-    path = store.segments[1].path
+    path = store._segments[1].path
     whole = path.read_bytes()
     assert len(whole) > 4096
     damage(store, "payload")
@@ -184,7 +184,7 @@ def test_what_a_damaged_segment_lacks_is_copied_from_its_other_tables(store: Sto
         store.copy(tmp_path / "t.fps")
     assert (tmp_path / "t.fps" / "segments" / path.name).read_bytes() == whole
     assert sorted(each.name for each in (tmp_path / "t.fps" / "segments").iterdir()) == sorted(
-        each.path.name for each in store.segments
+        each.path.name for each in store._segments
     )
     with fpstore.open(tmp_path / "t.fps") as copied:
         copied.verify()
@@ -202,7 +202,7 @@ def test_a_copy_that_is_made_again_is_the_segment_or_an_error(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = damage(store, "payload")
-    other = store.segments[0].path
+    other = store._segments[0].path
     monkeypatch.setattr(creation, "make_again", lambda segment, copied, *_: shutil.copy(other, copied.path))
     with pytest.raises(fpstore.CorruptStore, match=f"^{path}: its copy is damaged, so it may be too: "):
         store.copy(tmp_path / "t.fps")

@@ -264,7 +264,7 @@ def test_a_store_has_the_files_of_the_format_page(tmp_path: Path) -> None:
     page = (ROOT / FORMAT).read_text()
     tree = page.partition("web.fps/\n")[2].partition("```")[0]
     with fpstore.build(tmp_path / "web.fps", [1, 2, 3]), fpstore.open(tmp_path / "web.fps", "w") as store:
-        store.add([4], [4])
+        store.add([4], ids=[4])
         found = {path.name for path in (tmp_path / "web.fps").rglob("*") if path.is_file()}
     assert found == set(re.findall(r"^ +([\w.-]+[^/\s])(?:\s|$)", tree, re.M))
 

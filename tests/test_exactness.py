@@ -48,18 +48,18 @@ def kinds_for(plan_index: int) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plan_index", range(len(PLANS)), ids=[f"{plan.name}-k{plan.k}" for plan in PLANS])
+@pytest.mark.parametrize("plan_index", range(len(PLANS)), ids=[f"{plan.name}-k{plan.max_distance}" for plan in PLANS])
 def test_a_plan_finds_what_brute_force_finds(plan_index: int) -> None:
     plan = PLANS[plan_index]
     plan.prove()
     rng = np.random.default_rng(plan_index)
     for turn, kind in enumerate(kinds_for(plan_index)):
         stored = distinct(KINDS[kind](900, rng))
-        queries = queries_near(stored, plan.k, 60, rng)
-        expected = brute_force(stored, queries, plan.k)
+        queries = queries_near(stored, plan.max_distance, 60, rng)
+        expected = brute_force(stored, queries, plan.max_distance)
         for codec, slot_bits in zip(np.roll(CODECS, turn), (None, 0, 3, 9), strict=True):
             with segment_of(stored, plan, codec=str(codec), slot_bits=slot_bits) as segment:
-                for k in {0, plan.k // 2, max(0, plan.k - 1), plan.k}:
+                for k in {0, plan.max_distance // 2, max(0, plan.max_distance - 1), plan.max_distance}:
                     found = search(segment.view, queries, k)
                     assert difference_count(found, within(expected, k)) == 0, (kind, codec, slot_bits, k)
 
@@ -71,10 +71,10 @@ def test_every_kind_with_every_codec_and_every_distance(kind: str, codec: str) -
     rng = np.random.default_rng(7)
     stored = distinct(KINDS[kind](4000, rng))
     for plan in (plans.paper("paper-10"), plans.flips(2, (1, 1), 3), plans.flips(1, (4,), 4)):
-        queries = queries_near(stored, plan.k, 120, rng)
-        expected = brute_force(stored, queries, plan.k)
+        queries = queries_near(stored, plan.max_distance, 120, rng)
+        expected = brute_force(stored, queries, plan.max_distance)
         with segment_of(stored, plan, codec=codec) as segment:
-            for k in range(plan.k + 1):
+            for k in range(plan.max_distance + 1):
                 assert difference_count(search(segment.view, queries, k), within(expected, k)) == 0, (plan.name, k)
 
 
@@ -104,9 +104,9 @@ def test_any_set_under_any_plan_is_searched_exactly(
     plan: Plan, keys: list[int], codec: str, slot_bits: int, seed: int
 ) -> None:
     stored = fingerprint_array(keys)
-    queries = queries_near(stored, plan.k, 40, np.random.default_rng(seed))
+    queries = queries_near(stored, plan.max_distance, 40, np.random.default_rng(seed))
     with segment_of(stored, plan, codec=codec, slot_bits=slot_bits) as segment:
-        assert search_differences(segment, stored, queries, plan.k) == 0
+        assert search_differences(segment, stored, queries, plan.max_distance) == 0
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
@@ -117,7 +117,7 @@ def test_tiny_sets_are_searched_exactly(count: int, plan: Plan) -> None:
         stored = distinct(fingerprint_array(list(keys)))
         near = [key ^ 1 << bit for key in ends for bit in range(64)]
         with segment_of(stored, plan, codec=codec) as segment:
-            assert search_differences(segment, stored, fingerprint_array(ends + near), plan.k) == 0
+            assert search_differences(segment, stored, fingerprint_array(ends + near), plan.max_distance) == 0
 
 
 def test_every_error_pattern_of_a_plan_is_found_around_one_fingerprint() -> None:
@@ -195,8 +195,8 @@ def crowds(draw: st.DrawFn) -> Keys:
 def test_any_crowd_under_any_plan_is_searched_exactly(
     plan: Plan, stored: Keys, codec: str, slot_bits: int, seed: int
 ) -> None:
-    queries = queries_near(stored, plan.k, 40, np.random.default_rng(seed))
-    expected = brute_force(stored, queries, plan.k)
+    queries = queries_near(stored, plan.max_distance, 40, np.random.default_rng(seed))
+    expected = brute_force(stored, queries, plan.max_distance)
     with segment_of(stored, plan.shuffled(seed) if seed % 2 else plan, codec=codec, slot_bits=slot_bits) as segment:
-        for k in range(plan.k + 1):
+        for k in range(plan.max_distance + 1):
             assert difference_count(search(segment.view, queries, k), within(expected, k)) == 0, k

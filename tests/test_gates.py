@@ -282,7 +282,7 @@ def test_pages_are_checked_and_a_log_is_decoded_when_the_writer_need_not_wait_an
     # Of a long log either takes seconds.
     fpstore.create(tmp_path / "s").close()
     with fpstore.open(tmp_path / "s", "w") as store:
-        store.add(np.arange(3, dtype=np.uint64), np.arange(3, dtype=np.uint64))
+        store.add(np.arange(3, dtype=np.uint64), ids=np.arange(3, dtype=np.uint64))
         store.remove(ids=[1])
     file = os.open(tmp_path / "s" / NAME, os.O_RDONLY)
     done = []

@@ -50,6 +50,6 @@ def test_a_segment_has_the_bytes_of_its_format_version(codec: str, ids: str | No
     if ids == "many":  # several of them to a fingerprint
         keys[1::4] = keys[::4]
     column = mixed(len(keys)) >> np.uint64(20) if ids == "many" else ids
-    fpstore.build(tmp_path / "s.fps", keys, column, plan=plan, codec=codec).close()
+    fpstore.build(tmp_path / "s.fps", keys, ids=column, plan=plan, codec=codec).close()
     (segment,) = (tmp_path / "s.fps" / "segments").iterdir()
     assert hashlib.sha256(segment.read_bytes()).hexdigest() == GOLDEN[codec, ids, plan]

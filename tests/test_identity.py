@@ -37,13 +37,13 @@ def live(tmp_path: Path) -> Path:
 def new(tmp_path: Path) -> Path:
     """Another store: MORE, in three segments and pending."""
     path = tmp_path / "new"
-    fpstore.build(path, MORE[:100], ids_from(0, 100), plan="paper-4").close()
+    fpstore.build(path, MORE[:100], ids=ids_from(0, 100), plan="paper-4").close()
     with pytest.MonkeyPatch.context() as unmerged, fpstore.open(path, "w") as store:
         unmerged.setattr(Writer, "_start_merge", lambda *_: None)
         for first in (100, 175):
-            store.add(MORE[first : first + 75], ids_from(first, 75))
-            store.flush()
-        store.add(MORE[250:], ids_from(250, 50))
+            store.add(MORE[first : first + 75], ids=ids_from(first, 75))
+            store._flush()
+        store.add(MORE[250:], ids=ids_from(250, 50))
     return path
 
 
@@ -85,11 +85,11 @@ def swap(live: Path, new: Path) -> None:
 # --- A store replaced under whoever has it open ---
 
 CHANGES: dict[str, Callable[[fpstore.Store], Any]] = {
-    "add": lambda store: store.add([1], [1]),
-    "add a segment": lambda store: store.add(MORE, ids_from(0, 300)),
-    "add_if_new": lambda store: store.add_if_new([1], [1]),
+    "add": lambda store: store.add([1], ids=[1]),
+    "add a segment": lambda store: store.add(MORE, ids=ids_from(0, 300)),
+    "add_if_new": lambda store: store.add_if_new([1], ids=[1]),
     "remove": lambda store: store.remove(ids=[1]),
-    "flush": lambda store: store.flush(),
+    "flush": lambda store: store._flush(),
     "compact": lambda store: store.compact(),
     "sync": lambda store: store.sync(),
     "close": lambda store: store.close(),
@@ -102,11 +102,11 @@ def test_a_writer_whose_store_was_replaced_says_so_and_changes_neither(
     live: Path, new: Path, name: str, durability: str
 ) -> None:
     store = fpstore.Store(live, "w", durability, fpstore.store.LivingSizes(flush_rows=200))
-    store.add(MORE[:10], ids_from(1000, 10))
+    store.add(MORE[:10], ids=ids_from(1000, 10))
     store.sync()
     store.remove(fingerprints=SOME[:5])  # so that compact has something to do
     if durability == "batch" and name == "sync":
-        store.add([77], [77])
+        store.add([77], ids=[77])
     before = tree(live), tree(new)
     swap(live, new)
     if name == "sync" and durability == "commit":
@@ -119,7 +119,7 @@ def test_a_writer_whose_store_was_replaced_says_so_and_changes_neither(
     if name != "close":
         for _ in range(2):
             with pytest.raises(StoreChanged):
-                store.flush()
+                store._flush()
         with pytest.raises(StoreChanged):
             store.probe(1)
         store.close()
@@ -132,7 +132,7 @@ def test_a_writer_whose_store_was_replaced_says_so_and_changes_neither(
 def test_what_went_wrong_in_a_with_block_is_told_before_what_closing_says(live: Path, new: Path) -> None:
     def lose(error: Exception | None) -> None:
         with fpstore.Store(live, "w", "batch") as store:
-            store.add(MORE[:10], ids_from(1000, 10))
+            store.add(MORE[:10], ids=ids_from(1000, 10))
             swap(live, new)
             if error is not None:
                 raise error
@@ -164,7 +164,7 @@ def test_a_reader_whose_path_leads_elsewhere_says_so_at_every_call(live: Path, n
         elif what == "a link":
             live.symlink_to(new)
         found = "nothing" if what == "nothing" else "another folder"
-        for call in (lambda: store.probe(1), store.refresh, lambda: store.probe_many([1]), lambda: len(store)):
+        for call in (lambda: store.probe(1), store._refresh, lambda: store.probe_many([1]), lambda: store.count()):
             with pytest.raises(StoreChanged, match=f"^{live}: found {found}, expected .*; open the store again$"):
                 call()
 
@@ -189,21 +189,21 @@ def test_a_store_that_was_moved_and_came_back_is_the_same(live: Path) -> None:
     with fpstore.open(live, "w") as store, fpstore.open(live) as reader:
         live.rename(live.with_name("old"))
         live.with_name("old").rename(live)
-        store.add([1], [1])
-        assert reader.contains_near(1, 0)
+        store.add([1], ids=[1])
+        assert reader.contains_near(1, max_distance=0)
 
 
 def test_a_link_to_a_store_is_followed_once(live: Path, new: Path, tmp_path: Path) -> None:
     (tmp_path / "current").symlink_to("live")
     with fpstore.open(tmp_path / "current") as reader, fpstore.open(tmp_path / "current", "w") as writer:
-        writer.add([1], [1])
-        assert reader.contains_near(1, 0)
+        writer.add([1], ids=[1])
+        assert reader.contains_near(1, max_distance=0)
         (tmp_path / "next").symlink_to("new")
         (tmp_path / "next").rename(tmp_path / "current")
         with pytest.raises(StoreChanged):
             reader.probe(1)
         with pytest.raises(StoreChanged):
-            writer.add([2], [2])
+            writer.add([2], ids=[2])
     assert rows_of(live) == SOME_ROWS | {(1, 1)}
     assert rows_of(new) == MORE_ROWS
 
@@ -221,10 +221,10 @@ def test_a_relative_path_is_that_of_the_folder_it_was_opened_in(
         assert (writer.path.is_absolute(), reader.path.is_absolute()) == (True, True)
         before = tree(tmp_path / "there")
         monkeypatch.chdir(tmp_path / "there")
-        writer.add([1], [1])
-        writer.flush()
+        writer.add([1], ids=[1])
+        writer._flush()
         writer.compact()
-        assert reader.contains_near(1, 0)
+        assert reader.contains_near(1, max_distance=0)
     assert tree(tmp_path / "there") == before
     assert rows_of(tmp_path / "here" / "live") == SOME_ROWS | {(1, 1)}
 
@@ -242,7 +242,7 @@ def test_a_catalog_replaced_under_a_writer_is_left_as_it_is(live: Path, new: Pat
         (live / "catalog.mdb").unlink()
     for _ in range(2):
         with pytest.raises((StoreChanged, CorruptStore)):
-            store.add([1], [1])
+            store.add([1], ids=[1])
     with contextlib.suppress(CorruptStore):
         store.close()
     segments = {name: data for name, data in before.items() if name.startswith("segments/")}
@@ -257,7 +257,7 @@ def test_a_catalog_moved_away_with_a_link_in_its_place_is_not_written_to(live: P
         (live / "catalog.mdb").symlink_to(live / "x")
         before = tree(live)
         with pytest.raises(StoreChanged, match=r"found another catalog\.mdb or none"):
-            store.add([1], [1])
+            store.add([1], ids=[1])
     assert tree(live) == before
 
 
@@ -265,7 +265,7 @@ def test_a_catalog_moved_away_with_a_link_in_its_place_is_not_written_to(live: P
 def test_a_folder_of_segments_replaced_under_a_writer_is_left_as_it_is(live: Path, new: Path, name: str) -> None:
     aside = live.with_name("x")
     with fpstore.open(live, "w") as store:
-        store.add(MORE[:10], ids_from(5000, 10))
+        store.add(MORE[:10], ids=ids_from(5000, 10))
         (live / "segments").rename(aside)
         (new / "segments").rename(live / "segments")
         aside.rename(new / "segments")
@@ -293,7 +293,7 @@ def test_a_segment_replaced_under_a_writer_is_not_merged_for_its_name(live: Path
     name = "segments/00000001.fpseg"
     sound = (live / name).read_bytes()
     with fpstore.open(live, "w") as store:
-        store.add(MORE[:10], ids_from(5000, 10))
+        store.add(MORE[:10], ids=ids_from(5000, 10))
         shutil.copy(new / name, live / "x")
         (live / "x").rename(live / name)
         with pytest.raises(CorruptStore, match="not the segment that the catalog names"):
@@ -305,14 +305,14 @@ def test_a_segment_replaced_under_a_writer_is_not_merged_for_its_name(live: Path
 def test_an_earlier_catalog_put_back_under_a_reader_and_a_writer_is_noticed(live: Path) -> None:
     early = (live / "catalog.mdb").read_bytes()
     with fpstore.open(live, "w") as store:
-        store.add([1], [1])
+        store.add([1], ids=[1])
     reader, writer = fpstore.open(live), fpstore.open(live, "w")
     (live / "catalog.mdb").write_bytes(early.ljust((live / "catalog.mdb").stat().st_size, b"\0"))
     with pytest.raises(StoreChanged, match=r"found the catalog of an earlier moment \(generation 1, "):
-        reader.refresh()
+        reader._refresh()
     for _ in range(2):
         with pytest.raises(StoreChanged, match="found the state of another writer, expected what this one left"):
-            writer.add([2], [2])
+            writer.add([2], ids=[2])
     reader.close()
     writer.close()
     assert rows_of(live) == SOME_ROWS
@@ -351,8 +351,8 @@ def test_two_writers_never_write_to_one_store(live: Path) -> None:
 def test_a_build_in_place_gives_the_store_another_identity_and_readers_follow(live: Path) -> None:
     with fpstore.open(live) as reader:
         before = reader.identity
-        fpstore.build(live, MORE, ids_from(0, 300), force=True).close()
-        assert reader.contains_near(int(MORE[0]), 0)
+        fpstore.build(live, MORE, ids=ids_from(0, 300), force=True).close()
+        assert reader.contains_near(int(MORE[0]), max_distance=0)
         assert reader.identity != before
         assert len(reader.identity) == 32
 
@@ -364,7 +364,7 @@ def moved_on(live: Path) -> None:
     """Later moments of the store: more segments, of which none stays."""
     for number in range(3):
         with fpstore.open(live, "w") as store:
-            store.add(MORE[100 * number : 100 * number + 100], ids_from(1000 + 100 * number, 100))
+            store.add(MORE[100 * number : 100 * number + 100], ids=ids_from(1000 + 100 * number, 100))
             store.compact()
 
 
@@ -405,8 +405,8 @@ def test_an_older_catalog_that_opens_sets_later_segments_aside(live: Path, tmp_p
     shutil.copytree(live, tmp_path / "early")
     with pytest.MonkeyPatch.context() as unmerged, fpstore.open(live, "w") as store:
         unmerged.setattr(Writer, "_start_merge", lambda *_: None)
-        store.add(MORE, ids_from(1000, 300))
-        store.flush()
+        store.add(MORE, ids=ids_from(1000, 300))
+        store._flush()
     later = (live / "segments" / "00000002.fpseg").read_bytes()
     late = rows_of(live)
     catalog = (live / "catalog.mdb").read_bytes()
@@ -433,7 +433,7 @@ def test_two_folders_merged_into_one_lose_no_segment(live: Path, new: Path) -> N
 def test_a_build_by_force_removes_only_what_the_store_made(live: Path) -> None:
     (live / "segments" / "00000007.fpseg").write_bytes(b"mine")
     with pytest.warns(UserWarning, match="00000007"):
-        fpstore.build(live, MORE, ids_from(0, 300), force=True).close()
+        fpstore.build(live, MORE, ids=ids_from(0, 300), force=True).close()
     assert rows_of(live) == MORE_ROWS
     assert {each.name for each in (live / "segments").iterdir()} == {"00000002.fpseg"}
     assert (live / "aside" / "00000007.fpseg").read_bytes() == b"mine"
@@ -442,7 +442,7 @@ def test_a_build_by_force_removes_only_what_the_store_made(live: Path) -> None:
 def test_a_build_by_force_that_fails_removes_nothing_that_another_catalog_needs(live: Path, tmp_path: Path) -> None:
     shutil.copytree(live, tmp_path / "restored")
     with fpstore.open(live, "w") as store:
-        store.add(MORE, ids_from(300, 300))
+        store.add(MORE, ids=ids_from(300, 300))
         store.compact()  # this catalog says that the first segment is to go
     shutil.copy(live / "catalog.mdb", tmp_path / "restored" / "catalog.mdb")
     before = tree(tmp_path / "restored" / "segments")
@@ -466,7 +466,7 @@ def test_a_copy_of_a_live_store_by_the_file_system_loses_no_segment_when_it_is_o
         with fpstore.Store(live, "w", sizes=fpstore.store.LivingSizes(flush_rows=30)) as store:
             first = 1000
             while not done.is_set():
-                store.add(MORE[:20] ^ np.uint64(first), ids_from(first, 20))
+                store.add(MORE[:20] ^ np.uint64(first), ids=ids_from(first, 20))
                 first += 20
 
     writer = threading.Thread(target=write)
@@ -507,7 +507,7 @@ def test_a_segment_has_its_name_only_once_the_catalog_has_said_so(live: Path, mo
 
     monkeypatch.setattr(Catalog, "announce", watched)
     with fpstore.open(live, "w") as store:
-        store.add([1], [1])
+        store.add([1], ids=[1])
         store.compact()
         mark = store.identity[:16]
     assert seen[:2] == [["00000001.fpseg", f"00000002.fpseg.{mark}.new"], ["00000002.fpseg"]]
@@ -551,10 +551,10 @@ def test_an_empty_store_whose_folder_of_segments_was_left_out_is_whole(tmp_path:
     fpstore.create(tmp_path / "s").close()
     (tmp_path / "s" / "segments").rmdir()
     with fpstore.open(tmp_path / "s") as store:
-        assert len(store) == 0
+        assert store.count() == 0
     with fpstore.open(tmp_path / "s", "w") as store:
-        store.add([1], [1])
-        store.flush()
+        store.add([1], ids=[1])
+        store._flush()
     assert rows_of(tmp_path / "s") == {(1, 1)}
 
 
@@ -586,7 +586,7 @@ def test_a_copy_has_an_identity_of_its_own_and_the_same_segments(live: Path, tmp
         store.copy(tmp_path / "copy")
         with fpstore.open(tmp_path / "copy") as copy:
             assert store.identity != copy.identity
-            assert store.segments[0].path.read_bytes() == copy.segments[0].path.read_bytes()
+            assert store._segments[0].path.read_bytes() == copy._segments[0].path.read_bytes()
 
 
 # --- Forks ---

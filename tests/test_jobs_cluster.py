@@ -40,7 +40,7 @@ def test_a_document_joins_the_nearest_leader_or_leads(
 ) -> None:
     folder = tmp_path_factory.mktemp("cluster")
     source = write_jsonl(folder / "in.jsonl", documents)
-    found = cluster([source], folder / "out", k=k, update_center=update_center)
+    found = cluster([source], folder / "out", max_distance=k, update_center=update_center)
     expected = leader_follower(fingerprints(documents), k, update_center=update_center)
     assert lines_of(folder / "out") == expected_lines(source, expected)
     assert (found.documents, found.results) == (len(documents), len({number for number, _ in expected}))
@@ -54,7 +54,7 @@ def test_fingerprints_join_as_in_the_model(
     tmp_path_factory: TempFactory, keys: list[int], k: int, update_center: bool, slice_size: int, looks_on: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("cluster")
-    with pytest.MonkeyPatch.context() as patch, fpstore.create(folder / "s.fps", k=6) as store:
+    with pytest.MonkeyPatch.context() as patch, fpstore.create(folder / "s.fps", max_distance=6) as store:
         patch.setattr(centers, "SLICE", slice_size)
         patch.setattr(leaders, "PIECE_ROWS", slice_size)
         patch.setattr(leaders, "MOST_MATCHES", 2)
@@ -68,7 +68,7 @@ def test_fingerprints_join_as_in_the_model(
 
 def test_of_leaders_at_one_distance_that_with_the_least_fingerprint_is_joined(tmp_path: Path) -> None:
     near_both = [0x30, 0x03, 0x11]  # the first two are 4 apart, the third is 2 from each
-    fpstore.create(tmp_path / "s", k=3).close()
+    fpstore.create(tmp_path / "s", max_distance=3).close()
     with fpstore.open(tmp_path / "s", "w") as store:
         found = Leaders(store, 3, 0).decide(np.array(near_both, dtype=np.uint64))
     assert (found["id"].tolist(), found["distance"].tolist()) == ([0, 1, 1], [0, 0, 2])

@@ -53,7 +53,7 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
 ) -> None:
     folder = tmp_path_factory.mktemp("dedup")
     source = write_jsonl(folder / "in.jsonl", documents)
-    found = dedup([source], folder / "kept", dropped=folder / "dropped", k=k)
+    found = dedup([source], folder / "kept", dropped=folder / "dropped", max_distance=k)
     verdicts = first_come(range(len(documents)), fingerprints(documents), k)
     expect_results(folder, source, verdicts)
     assert (found.documents, found.results) == (len(documents), verdicts.count(None))
@@ -67,7 +67,7 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
 def test_the_longest_is_kept_as_if_it_came_first(tmp_path_factory: TempFactory, documents: list[str], k: int) -> None:
     folder = tmp_path_factory.mktemp("dedup")
     source = write_jsonl(folder / "in.jsonl", documents)
-    dedup([source], folder / "kept", dropped=folder / "dropped", k=k, keep="longest")
+    dedup([source], folder / "kept", dropped=folder / "dropped", max_distance=k, keep="longest")
     order = sorted(range(len(documents)), key=lambda i: (-len(documents[i]), i))
     expect_results(folder, source, first_come(order, fingerprints(documents), k))
 
@@ -78,7 +78,7 @@ def test_the_longest_is_kept_as_if_it_came_first(tmp_path_factory: TempFactory, 
 def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, keep: str) -> None:
     documents = ["a b c", "a b d", "x", "", "a b c", "!", "x", "", "y y y y", "!", "y y y y y y", "a b", "z"] * 3
     source = write_jsonl(tmp_path / "in.jsonl", documents)
-    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", k=8, keep=keep)
+    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", max_distance=8, keep=keep)
     order = sorted(range(len(documents)), key=lambda i: (-len(documents[i]) if keep == "longest" else 0, i))
     expect_results(tmp_path, source, first_come(order, fingerprints(documents), 8))
 
@@ -92,7 +92,7 @@ def test_a_standing_store_is_compared_with_and_extended(
     folder = tmp_path_factory.mktemp("dedup")
     store = folder / "s.fps"
     before = write_jsonl(folder / "before.jsonl", earlier)
-    dedup([before], folder / "earlier", store=store, k=6)
+    dedup([before], folder / "earlier", store=store, max_distance=6)
     keys = fingerprints(earlier)
     kept = [i for i, found in enumerate(first_come(range(len(earlier)), keys, 6)) if found is None]
     known = [(keys[i], -1 - i) for i in kept]
@@ -132,7 +132,7 @@ def test_only_what_is_confirmed_is_dropped(
             [source],
             folder / "kept",
             dropped=folder / "dropped",
-            k=16,
+            max_distance=16,
             recipe=recipe,
             confirm=f"{name}>={least}",
             store=folder / "s.fps" if in_store else None,
@@ -152,7 +152,7 @@ def test_refused_matches_are_counted_each(tmp_path: Path) -> None:
     documents = [f"a b c dd eee fox dog gnu cat owl {word}" for word in ("x", "y", "z")]
     recipe = Recipe("words", shingle=1)
     source = write_jsonl(tmp_path / "in.jsonl", documents)
-    found = dedup([source], tmp_path / "kept", k=16, confirm="jaccard>=1", recipe=recipe)
+    found = dedup([source], tmp_path / "kept", max_distance=16, confirm="jaccard>=1", recipe=recipe)
     keys = fingerprints(documents, recipe)
     assert all((keys[i] ^ keys[j]).bit_count() <= 16 for i in range(3) for j in range(i))
     assert (found.results, found.refused) == (3, 3)
@@ -160,7 +160,13 @@ def test_refused_matches_are_counted_each(tmp_path: Path) -> None:
 
 def test_a_later_job_confirms_against_what_an_earlier_one_kept(tmp_path: Path) -> None:
     store = tmp_path / "s.fps"
-    dedup([write_jsonl(tmp_path / "1.jsonl", ["a b c d e f"])], tmp_path / "1", store=store, k=16, confirm="jaccard>=1")
+    dedup(
+        [write_jsonl(tmp_path / "1.jsonl", ["a b c d e f"])],
+        tmp_path / "1",
+        store=store,
+        max_distance=16,
+        confirm="jaccard>=1",
+    )
     source = write_jsonl(tmp_path / "2.jsonl", ["a b c d e f", "a b c d e g"])
     found = dedup([source], tmp_path / "2", store=store, confirm="jaccard>=1")
     assert (found.results, found.documents - found.results) == (1, 1)
@@ -252,13 +258,13 @@ def test_dropped_are_json_lines_where_the_file_says_so(tmp_path: Path) -> None:
 def test_a_document_of_another_way_into_the_store_goes_by_its_id(tmp_path: Path) -> None:
     store = tmp_path / "s.fps"
     keys = np.array(fingerprints(["a b c d"]), dtype=np.uint64)
-    fpstore.build(store, keys, [17], recipe=dict(DEFAULT.to_json())).close()
+    fpstore.build(store, keys, ids=[17], recipe=DEFAULT).close()
     source = write_jsonl(tmp_path / "in.jsonl", ["a b c d", "x"])
     dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", store=store)
     assert lines_of(tmp_path / "dropped") == [f"{source}:1\t{store}#17\t0"]
     assert [document for document, _ in rows_of(store)] == [17, 18]
     with fpstore.open(store, "w") as opened:  # somebody else adds one
-        opened.add([5], [40])
+        opened.add([5], ids=[40])
     dedup([write_jsonl(tmp_path / "more.jsonl", ["y y", "x"])], tmp_path / "2", dropped=tmp_path / "2d", store=store)
     assert [document for document, _ in rows_of(store)] == [17, 18, 40, 41]
     assert lines_of(tmp_path / "2d") == [f"{tmp_path / 'more.jsonl'}:2\t{source}:2\t0"]
@@ -317,23 +323,22 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 
 def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a"])
-    record: dict[str, object] = dict(DEFAULT.to_json())
     keys = np.array([1], dtype=np.uint64)
-    fpstore.build(tmp_path / "bare.fps", keys, None, recipe=record).close()
+    fpstore.build(tmp_path / "bare.fps", keys, ids=None, recipe=DEFAULT).close()
     fpstore.build(tmp_path / "norecipe.fps", keys).close()
-    fpstore.build(tmp_path / "k3.fps", keys, recipe=record).close()
+    fpstore.build(tmp_path / "k3.fps", keys, recipe=DEFAULT).close()
     for store, options, match in (
         ("bare.fps", {}, "without ids"),
         ("norecipe.fps", {}, "no recipe"),
-        ("k3.fps", {"k": 4}, r"expected 0\.\.3"),
-        ("k3.fps", {"k": -1}, r"expected 0\.\.3"),
+        ("k3.fps", {"max_distance": 4}, r"expected 0\.\.3"),
+        ("k3.fps", {"max_distance": -1}, r"expected 0\.\.3"),
         ("k3.fps", {"recipe": PRESETS["code"]}, "recipe web-en"),
     ):
         with pytest.raises(ValueError, match=match):
             dedup([source], tmp_path / "kept", store=tmp_path / store, **options)
     with pytest.raises(JobError, match="found 1 documents without their texts"):
         dedup([source], tmp_path / "kept", store=tmp_path / "k3.fps", confirm="jaccard>=0.8")
-    fpstore.build(tmp_path / "full.fps", keys, [(1 << 64) - 1], recipe=record).close()
+    fpstore.build(tmp_path / "full.fps", keys, ids=[(1 << 64) - 1], recipe=DEFAULT).close()
     with pytest.raises(ValueError, match="largest id"):
         dedup([source], tmp_path / "kept", store=tmp_path / "full.fps")
 

@@ -23,7 +23,7 @@ def test_components_are_those_of_the_graph_of_near_documents(
 ) -> None:
     folder = tmp_path_factory.mktemp("components")
     source = write_jsonl(folder / "in.jsonl", documents)
-    found = components([source], folder / "out", k=k)
+    found = components([source], folder / "out", max_distance=k)
     expected = connected(fingerprints(documents), k)
     lines = [f"{number}\t{source}:{i + 1}\t{distance}" for i, (number, distance) in enumerate(expected)]
     assert lines_of(folder / "out") == lines
@@ -39,7 +39,7 @@ def test_pairs_are_those_within_k_equal_documents_too(
 ) -> None:
     folder = tmp_path_factory.mktemp("pairs")
     source = write_jsonl(folder / "in.jsonl", documents)
-    found = document_pairs([source], folder / "out", k=k)
+    found = document_pairs([source], folder / "out", max_distance=k)
     keys = fingerprints(documents)
     distances = {(i, j): (keys[i] ^ keys[j]).bit_count() for i, j in combinations(range(len(keys)), 2)}
     expected = [f"{source}:{i + 1}\t{source}:{j + 1}\t{d}" for (i, j), d in distances.items() if d <= k]

@@ -378,7 +378,7 @@ def test_what_was_done_is_done_no_more_when_anything_differs(tmp_path: Path, sou
 
     work()
     with pytest.raises(FileExistsError, match="already there; --force replaces it"):
-        work(k=2)
+        work(max_distance=2)
     os.utime(source, ns=(0, 0))
     with pytest.raises(FileExistsError):
         work()
@@ -425,7 +425,7 @@ def test_force_does_not_empty_what_a_finished_job_kept(tmp_path: Path, source: P
     dedup([source], kept, store=store)
     before = kept.read_bytes()
     told = "a job that is finished wrote it, and its documents are in the store: begun again it would drop all of them"
-    options: list[dict[str, Any]] = [{}, {"k": 2}, {"dropped": tmp_path / "d"}, {"keep": "longest"}]
+    options: list[dict[str, Any]] = [{}, {"max_distance": 2}, {"dropped": tmp_path / "d"}, {"keep": "longest"}]
     for each in options:
         with pytest.raises(JobError, match=f"^{kept}: {told}"):
             dedup([source], kept, store=store, force=True, **each)

@@ -108,7 +108,7 @@ def test_a_job_goes_on_only_with_the_same_arguments(
 ) -> None:
     out = tmp_path / "out"
     interrupt(monkeypatch, lambda: dedup([source], out), 2)
-    for options in ({"k": 2}, {"keep": "longest"}, {"dropped": tmp_path / "d"}, {"confirm": "cosine>=0.5"}):
+    for options in ({"max_distance": 2}, {"keep": "longest"}, {"dropped": tmp_path / "d"}, {"confirm": "cosine>=0.5"}):
         with pytest.raises(ValueError, match="begin again with --force"):
             dedup([source], out, **options)
     with pytest.raises(ValueError, match="found job 'clusters by leaders'"):
@@ -169,7 +169,7 @@ def test_refused_matches_are_counted_also_after_an_interruption(
     source = write_jsonl(tmp_path / "in.jsonl", [*alike, "one that is near none of them", "nor is this, at all"])
 
     def work(out: Path) -> Any:
-        return dedup([source], out, k=16, confirm="jaccard>=1", recipe=words)
+        return dedup([source], out, max_distance=16, confirm="jaccard>=1", recipe=words)
 
     expected = work(tmp_path / "whole")
     assert expected.refused >= 3
@@ -195,7 +195,7 @@ def test_force_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sou
     out, store = tmp_path / "out", tmp_path / "s.fps"
     interrupt(monkeypatch, lambda: dedup([source], out, store=store), 4)
     # What the first attempt had put into the store does not count as seen.
-    assert dedup([source], out, store=store, k=2, force=True).results == 6
+    assert dedup([source], out, store=store, max_distance=2, force=True).results == 6
     assert len(lines_of(out)) == 6
 
 
@@ -295,7 +295,7 @@ def test_a_spool_finds_ids_with_gaps_between_them(tmp_path: Path) -> None:
 def test_a_text_that_is_lost_is_no_refusal(tmp_path: Path) -> None:
     keys = np.array(fingerprints(["a b"]), dtype=np.uint64)
     spool = spool_at(tmp_path / "documents", texts=True)
-    fpstore.build(tmp_path / "s.fps", keys, [7]).close()
+    fpstore.build(tmp_path / "s.fps", keys, ids=[7]).close()
     with fpstore.open(tmp_path / "s.fps", "w") as store:
         kept = Kept(Workplace(store, spool, 8), Settings(DEFAULT, 3).recipe, 3, Confirm("jaccard", 0.5))
         with pytest.raises(JobError, match="found no text of document 7"):

@@ -32,6 +32,11 @@ DOCUMENTS = ["a b c d e", "x", "a b c d e", "", "y z", "!", "x", "y z", "", "las
 KEPT = 6
 
 
+def add_rows(store: fpstore.Store, rows: list[tuple[int, int]]) -> None:
+    """Add pairs of a fingerprint and an id."""
+    store.add([key for key, _ in rows], ids=[number for _, number in rows])
+
+
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (corpus, runs):
@@ -86,7 +91,7 @@ def test_nobody_else_writes_to_a_store_before_its_job_has_ended(
     assert not (tmp_path / "2.job").exists()
     assert dedup([source], out, store=store).results == KEPT
     with fpstore.open(store, "w") as opened:
-        opened.add([5], [100])
+        opened.add([5], ids=[100])
     assert len(rows_of(store)) == KEPT + 1
 
 
@@ -97,16 +102,16 @@ def test_what_others_stored_before_and_after_a_job_stays_when_it_is_undone(
     # Some of it under the very fingerprints, and the very ids, that the job uses.
     keys = fingerprints(DOCUMENTS)
     store = tmp_path / "s.fps"
-    fpstore.create(store, recipe=dict(DEFAULT.to_json())).close()
+    fpstore.create(store, recipe=DEFAULT).close()
     theirs = {(7, 1), (9, 2)}
     with fpstore.open(store, "w") as opened:
-        opened.add([7, 9], [1, 2])
+        opened.add([7, 9], ids=[1, 2])
     interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store), after)
     note = note_of(store).read_bytes()
     note_of(store).unlink()  # as an older fpstore does, which knows of no notes
     more = {(keys[0], 50), (7, 3), (keys[4], 4), (11, 5)}
     with fpstore.open(store, "w") as opened:
-        opened.add(*zip(*sorted(more), strict=True))
+        add_rows(opened, sorted(more))
     note_of(store).write_bytes(note)
     shutil.rmtree(tmp_path / "out.job")
     stored = set(zip(keys[:2], (3, 4), strict=True))
@@ -141,7 +146,7 @@ def test_what_others_stored_stays_when_a_job_goes_on(
     keys = fingerprints(DOCUMENTS)
     theirs = {(3, 100), (keys[0], 200), *((99, document) for document in range(KEPT + 1))}
     with fpstore.open(store, "w") as opened:
-        opened.add(*zip(*sorted(theirs), strict=True))
+        add_rows(opened, sorted(theirs))
     note_of(store).write_bytes(note)
     dedup([source], out, store=store)
     distinct = list(dict.fromkeys(keys))
@@ -157,7 +162,7 @@ def test_a_note_that_an_earlier_store_of_that_name_left_is_refused(
         shutil.copytree(folder, tmp_path / folder.name)
     shutil.rmtree(store)
     shutil.rmtree(f"{out}.job")
-    fpstore.build(store, np.arange(5000, dtype=np.uint64), recipe=dict(DEFAULT.to_json())).close()
+    fpstore.build(store, np.arange(5000, dtype=np.uint64), recipe=DEFAULT).close()
     before = rows_of(store)
     shutil.copytree(tmp_path / notes.NAMES, store / notes.NAMES)
     with pytest.raises(JobError, match=r"names: found the names of documents of store [0-9a-f]{32}, expected those of"):
@@ -326,16 +331,16 @@ def test_a_store_that_went_or_was_replaced_is_no_new_one(
         with monkeypatch.context() as patch:
             patch.setattr(dedup_job, "release", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                dedup([source], out, store=store, k=2)
+                dedup([source], out, store=store, max_distance=2)
     else:
-        interrupt(monkeypatch, lambda: dedup([source], out, store=store, k=2), 4)
+        interrupt(monkeypatch, lambda: dedup([source], out, store=store, max_distance=2), 4)
     store.rename(tmp_path / "old.fps")
     if there == "another store":
-        fpstore.create(store, k=2, recipe=dict(DEFAULT.to_json())).close()
+        fpstore.create(store, max_distance=2, recipe=DEFAULT).close()
     elif there == "a file":
         store.write_text("mine")
     with pytest.raises((JobError, fpstore.NotAStore)) as failed:
-        dedup([source], out, store=store, k=2)
+        dedup([source], out, store=store, max_distance=2)
     if there != "a file":
         assert "which the interrupted job" in str(failed.value)
         assert str(failed.value).startswith(f"{store}: found {'nothing' if there == 'nothing' else 'store '}")
@@ -387,7 +392,7 @@ def test_build_force_takes_names_and_notes_of_the_old_content_away(
 ) -> None:
     store, out = unfinished(monkeypatch, tmp_path, source)
     (store / notes.NAMES / "a folder").mkdir()
-    fpstore.build(store, np.array([1, 2], dtype=np.uint64), recipe=dict(DEFAULT.to_json()), force=True).close()
+    fpstore.build(store, np.array([1, 2], dtype=np.uint64), recipe=DEFAULT, force=True).close()
     assert not note_of(store).exists()
     assert os.listdir(store / notes.NAMES) == ["a folder"]
     with pytest.raises(JobError, match=r"found store [0-9a-f]{32}, expected store"):
@@ -419,7 +424,7 @@ def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store = tmp_path / "s.fps"
-    fpstore.create(store, recipe=dict(DEFAULT.to_json())).close()
+    fpstore.create(store, recipe=DEFAULT).close()
     sync, synced = os.fsync, [0]
     index = store / notes.NAMES / notes.INDEX
 
@@ -432,9 +437,9 @@ def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
     add = fpstore.Store.add
     seen = []
 
-    def add_and_flush(self: fpstore.Store, *rows: Any) -> None:
-        add(self, *rows)
-        self.flush()
+    def add_and_flush(self: fpstore.Store, fingerprints: Any, *, ids: Any) -> None:
+        add(self, fingerprints, ids=ids)
+        self._flush()
         with fpstore.open(self.path) as reader:
             seen.append((sum(len(keys) for keys, _ in reader.rows()), synced[-1]))
 
@@ -453,7 +458,7 @@ def test_a_copy_has_the_names_and_the_texts_but_no_note(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store, copy = tmp_path / "s.fps", tmp_path / "copy.fps"
-    dedup([source], tmp_path / "1", store=store, k=10, confirm="jaccard>=1")
+    dedup([source], tmp_path / "1", store=store, max_distance=10, confirm="jaccard>=1")
     more = write_jsonl(tmp_path / "more.jsonl", ["more of it", "and more"])
     interrupt(monkeypatch, lambda: dedup([more], tmp_path / "2", store=store, confirm="jaccard>=1"), 1)
     with fpstore.open(store) as opened:
@@ -529,7 +534,7 @@ def test_nothing_of_a_job_is_for_more_than_the_store_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, mode: int
 ) -> None:
     store = tmp_path / "s.fps"
-    fpstore.create(store, recipe=dict(DEFAULT.to_json()), mode=mode).close()
+    fpstore.create(store, recipe=DEFAULT, mode=mode).close()
     before = os.umask(0)
     try:
         unfinished(monkeypatch, tmp_path, source)
@@ -589,18 +594,18 @@ def test_rows_are_removed_one_by_one(tmp_path: Path) -> None:
     rows = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3)]
     fpstore.create(tmp_path / "s").close()
     with fpstore.Store(tmp_path / "s", "w", "batch", LivingSizes(flush_rows=4, deferred_rows=100)) as store:
-        store.add(*map(list, zip(*rows, strict=True)))
-        store.add([1, 4], [9, 9])
+        add_rows(store, rows)
+        store.add([1, 4], ids=[9, 9])
         store.remove(fingerprints=[1, 2, 7, 3], ids=[2, 1, 7, 4])
         expected = {(1, 1), (2, 2), (3, 3), (1, 9), (4, 9)}
-        assert {(m.fingerprint, m.id) for key in (1, 2, 3, 4, 7) for m in store.probe(key, 0)} == expected
+        assert {(m.fingerprint, m.id) for key in (1, 2, 3, 4, 7) for m in store.probe(key, max_distance=0)} == expected
         generation = store._living.snapshot.state.next_change
         store.remove(fingerprints=[1], ids=[2])
         assert store._living.snapshot.state.next_change == generation  # nothing is written where nothing goes
         with pytest.raises(ValueError, match="1 ids for 2 fingerprints"):
             store.remove(fingerprints=[1, 2], ids=[2])
     assert rows_of(tmp_path / "s") == expected
-    with fpstore.create(tmp_path / "bare", ids=False) as bare:
+    with fpstore.create(tmp_path / "bare", id_type=None) as bare:
         with pytest.raises(ValueError, match="the store has no ids"):
             bare.remove(fingerprints=[1], ids=[1])
         with pytest.raises(ValueError, match="found rows without ids, expected an id for each fingerprint"):
@@ -610,7 +615,7 @@ def test_rows_are_removed_one_by_one(tmp_path: Path) -> None:
 def test_rows_are_removed_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("fpstore.living.writer.MAX_ROWS_REMOVED", 2)
     with fpstore.create(tmp_path / "s") as store:
-        store.add([1] * 5 + [2], list(range(6)))
+        store.add([1] * 5 + [2], ids=list(range(6)))
         store.remove(fingerprints=[1] * 4, ids=[0, 1, 2, 4])
     assert rows_of(tmp_path / "s") == {(1, 3), (2, 5)}
 
@@ -650,7 +655,7 @@ def test_a_store_whose_ids_come_to_their_end_says_so(tmp_path: Path, source: Pat
     store = tmp_path / "s.fps"
     dedup([source], tmp_path / "1", store=store)
     with fpstore.open(store, "w") as opened:
-        opened.add([2**64 - 1], [2**64 - 3])
+        opened.add([2**64 - 1], ids=[2**64 - 3])
     more = write_jsonl(tmp_path / "more.jsonl", ["a b c d", "e f g h", "i j k l", "m n o p"])
     with pytest.raises(ValueError, match="found no id left above the largest, expected room for more"):
         dedup([more], tmp_path / "2", store=store)

@@ -39,6 +39,7 @@ CORE = (
     "creation",
     "recovery",
     "store",
+    "making",
 )
 FOLDERS = {
     "plans": ("permutation", "proof", "plan", "families", "planner", "choice"),
@@ -81,6 +82,8 @@ FOLDERS = {
         "writer",
     ),
 }
+# Of the wings the core knows only this: the text of a query becomes a fingerprint by the store's own recipe.
+OF_WINGS = {"store": {"text"}, "making": {"text"}}
 # The wings stand beside the core and know of it only this.
 WINGS = {
     "text": {"errors", "threads", "types", "_native"},
@@ -137,7 +140,7 @@ def imported_layers(path: Path) -> set[str]:
 
 def allowed(layer: str) -> set[str]:
     if layer in CORE:
-        return set(CORE[: CORE.index(layer) + (layer in FOLDERS)])
+        return set(CORE[: CORE.index(layer) + (layer in FOLDERS)]) | OF_WINGS.get(layer, set())
     return WINGS[layer] | {layer}
 
 

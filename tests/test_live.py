@@ -132,7 +132,7 @@ def test_rows_have_positions_of_their_own() -> None:
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Snapshot:
-    create_catalog(tmp_path, Settings(k=3, plan=PLAN.to_json(), codec="gap", ids=True))
+    create_catalog(tmp_path, Settings(max_distance=3, plan=PLAN.to_json(), codec="gap", id_type="uint64"))
     with Catalog.open(tmp_path) as catalog:
         return open_snapshot(catalog)
 

@@ -37,12 +37,12 @@ def bare(tmp_path: Path) -> Path:
 
 def every_change(store: Store) -> list[Callable[..., Any]]:
     return [
-        lambda: store.add([1], [1]),
-        lambda: store.add_if_new([1], [1]),
+        lambda: store.add([1], ids=[1]),
+        lambda: store.add_if_new([1], ids=[1]),
         lambda: store.remove(ids=[1]),
         lambda: store.sync(),
-        lambda: store.flush(),
-        lambda: store.settle(),
+        lambda: store._flush(),
+        lambda: store.wait(),
         lambda: store.compact(),
     ]
 
@@ -50,7 +50,7 @@ def every_change(store: Store) -> list[Callable[..., Any]]:
 def test_a_store_opened_for_reading_takes_no_changes(folder: Path) -> None:
     with fpstore.open(folder) as store:
         for change in every_change(store):
-            with pytest.raises(ValueError, match=f'^{folder}: opened for reading; open it with mode "w"$'):
+            with pytest.raises(ValueError, match=f'^{folder}: found it opened for reading, expected mode "w"$'):
                 change()
         assert keys_of(store) == sorted(SOME.tolist())
 
@@ -89,7 +89,7 @@ def test_rows_that_cannot_be_added_are_refused_whole(
     with fpstore.open(folder, "w") as store:
         for add in (store.add, store.add_if_new):
             with pytest.raises(error, match=message):
-                add(*arguments)
+                add(arguments[0], ids=None if len(arguments) == 1 else arguments[1])
         assert keys_of(store) == sorted(SOME.tolist())
 
 
@@ -97,10 +97,10 @@ def test_ids_for_a_store_without_ids_are_refused(bare: Path) -> None:
     with fpstore.open(bare, "w") as store:
         for add in (store.add, store.add_if_new):
             with pytest.raises(ValueError, match=f"^{bare}: the store has no ids, expected none to be given$"):
-                add([1], [1])
+                add([1], ids=[1])
         with pytest.raises(ValueError, match=f"^{bare}: the store has no ids; remove fingerprints$"):
             store.remove(ids=[1])
-        assert len(store) == 0
+        assert store.count() == 0
 
 
 def test_what_is_removed_has_to_be_said(folder: Path) -> None:
@@ -121,8 +121,8 @@ def test_a_removal_that_cannot_be_is_refused(folder: Path, arguments: dict[str, 
 
 def test_the_distance_of_a_test_is_at_most_the_plans(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
-        with pytest.raises(fpstore.PlanError, match="k: found 4"):
-            store.add_if_new(MORE, ids_from(0, 300), k=4)
+        with pytest.raises(fpstore.PlanError, match="max_distance: found 4"):
+            store.add_if_new(MORE, ids=ids_from(0, 300), max_distance=4)
         assert keys_of(store) == sorted(SOME.tolist())
 
 
@@ -130,12 +130,12 @@ def test_more_than_can_be_tested_at_once_is_refused(bare: Path, monkeypatch: pyt
     with writer_of(bare, flush_rows=10) as store:
         with pytest.raises(ValueError, match=r"^11 fingerprints to test and add at once, expected at most 10$"):
             store.add_if_new(MORE[:11])
-        assert len(store) == 0
+        assert store.count() == 0
 
 
-def test_whether_a_new_store_has_ids_is_true_or_false(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="ids: found 'row', expected True or False"):
-        fpstore.create(tmp_path / "s", ids="row")
+def test_what_the_ids_of_a_new_store_are_is_uint64_or_none(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="id_type: found 'row', expected None or uint64"):
+        fpstore.create(tmp_path / "s", id_type="row")
     assert os.listdir(tmp_path) == []
 
 
@@ -143,12 +143,12 @@ def test_an_empty_store_is_not_made_where_something_is(folder: Path) -> None:
     with pytest.raises(FileExistsError, match="already there"):
         fpstore.create(folder)
     with fpstore.open(folder) as store:
-        assert len(store) == 300
+        assert store.count() == 300
 
 
 def test_an_empty_store_knows_that_it_is(bare: Path) -> None:
     with fpstore.open(bare) as store:
-        assert (len(store), store.segments, rows_of(store), store.count_pairs()) == (0, (), [], 0)
+        assert (store.count(), store._segments, rows_of(store), store.count_pairs()) == (0, (), [], 0)
         assert store.stats()["fingerprints"] == 0
 
 
@@ -167,44 +167,44 @@ def test_a_second_writer_in_another_process_is_told_the_first_ones_number(folder
 
 def test_a_pickled_writer_opens_for_reading(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
-        store.add([7], [7])
+        store.add([7], ids=[7])
         with pickle.loads(pickle.dumps(store)) as reader:
             assert reader.mode == "r"
-            assert reader.probe(7, 0).id.tolist() == [7]
+            assert reader.probe(7, max_distance=0).id.tolist() == [7]
 
 
 def test_what_a_store_is_open_for_is_in_its_repr(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
-        assert repr(store) == f"<fpstore.Store {str(folder)!r}: open for writing, k 3, plan paper-4>"
+        assert repr(store) == f"<fpstore.Store {str(folder)!r}: open for writing, max_distance 3, plan paper-4>"
     assert repr(store).endswith(": closed>")
 
 
 def test_a_reader_moves_on_when_asked_or_refreshed(folder: Path) -> None:
     with fpstore.open(folder, "w") as writer, fpstore.open(folder) as reader:
         for number in range(5):
-            writer.add([number], [number])
-            assert reader.probe(number, 0).id.tolist() == [number]
-        writer.flush()
-        reader.refresh()
-        assert len(reader.segments) == 2
+            writer.add([number], ids=[number])
+            assert reader.probe(number, max_distance=0).id.tolist() == [number]
+        writer._flush()
+        reader._refresh()
+        assert len(reader._segments) == 2
         writer.compact()
-        reader.refresh()
-        assert len(reader.segments) == 1
+        reader._refresh()
+        assert len(reader._segments) == 1
 
 
 def test_a_commit_that_the_file_shows_before_it_is_through_is_not_taken_for_seen(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with fpstore.open(folder, "w") as writer, fpstore.open(folder) as reader:
-        assert not reader.contains_near(2**63, k=0)
+        assert not reader.contains_near(2**63, max_distance=0)
         before = reader._living._catalog.stamp()
         during = tuple(max(before) + 1 if number == min(before) else number for number in before)
         with monkeypatch.context() as patch:
             patch.setattr(reader._living._catalog, "stamp", lambda: during)
-            assert not reader.contains_near(2**63, k=0)
-        writer.add([2**63], [7])
+            assert not reader.contains_near(2**63, max_distance=0)
+        writer.add([2**63], ids=[7])
         assert reader._living._catalog.stamp() == during
-        assert reader.contains_near(2**63, k=0)
+        assert reader.contains_near(2**63, max_distance=0)
 
 
 def test_an_iterator_keeps_the_state_it_began_with(folder: Path) -> None:
@@ -228,13 +228,13 @@ def test_a_batch_is_seen_by_others_when_it_is_ended(bare: Any, end: Any) -> None
     store = fpstore.open(bare, "w", durability="batch")
     store.add(SOME)
     store.add_if_new(MORE)
-    assert len(store.probe_many(SOME, 0)) == 300
+    assert len(store.probe_many(SOME, max_distance=0)) == 300
     assert run_python(COUNT_ROWS, bare).stdout == "0\n"
     if end == "remove":
         store.remove(fingerprints=SOME[:1])
     elif end == "settle":
         store.sync()
-        store.settle()
+        store.wait()
     else:
         getattr(store, end)()
     assert run_python(COUNT_ROWS, bare).stdout == f"{599 if end == 'remove' else 600}\n"
@@ -274,7 +274,7 @@ def test_the_arrays_of_a_batch_may_be_used_for_something_else(bare: Path) -> Non
 def test_what_became_of_each_fingerprint_is_told_as_matches(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
         known, new = int(SOME[3]), 12345
-        found = store.add_if_new([known ^ 1, new, new ^ 2, new], [1000, 1001, 1002, 1003])
+        found = store.add_if_new([known ^ 1, new, new ^ 2, new], ids=[1000, 1001, 1002, 1003])
         assert repr(found) == "<Additions: 1 of 4 stored>"
         assert len(found) == 4
         assert list(found) == [(0, known, 1, 3), None, (2, new, 1, 1001), (3, new, 0, 1001)]
@@ -298,13 +298,13 @@ def test_no_rows_change_nothing(folder: Path) -> None:
     nothing = np.empty(0, dtype=np.uint64)
     with fpstore.open(folder, "w") as store:
         before = store.stats()
-        store.add(nothing, nothing)
+        store.add(nothing, ids=nothing)
         store.remove(ids=nothing)
         store.remove(fingerprints=[])
-        assert list(store.add_if_new(nothing, nothing)) == []
+        assert list(store.add_if_new(nothing, ids=nothing)) == []
         store.sync()
-        store.flush()
-        store.settle()
+        store._flush()
+        store.wait()
         store.compact()
         assert store.stats() == before
 
@@ -314,10 +314,10 @@ def test_an_addition_larger_than_a_flush_becomes_a_segment_at_once(
 ) -> None:
     with writer_of(folder, flush_rows=100, growth=0) as store, fpstore.open(folder) as reader:
         store.remove(fingerprints=MORE)
-        store.add(MORE, ids_from(1000, 300))
+        store.add(MORE, ids=ids_from(1000, 300))
         for each in (store, reader):
             assert keys_of(each) == sorted([*SOME.tolist(), *MORE.tolist()])
-            assert (len(each.segments), each.stats()["pending"]) == (2, 0)
+            assert (len(each._segments), each.stats()["pending"]) == (2, 0)
         store.remove(ids=ids_from(1000, 300))
         assert keys_of(reader) == sorted(SOME.tolist())
 
@@ -326,9 +326,9 @@ def test_what_is_pending_is_flushed_when_there_is_enough(bare: Path, monkeypatch
     with writer_of(bare, flush_rows=50) as store:
         for key in SOME.tolist():
             store.add([key])
-        store.settle()
+        store.wait()
         assert store.stats()["pending"] < 50
-        assert store.segments
+        assert store._segments
         assert keys_of(store) == sorted(SOME.tolist())
 
 
@@ -369,7 +369,7 @@ def test_a_flush_takes_in_what_came_while_another_was_under_way(bare: Path, monk
         for key in SOME[:15].tolist():
             store.add([key])
         threading.Timer(0.1, begin.set).start()
-        store.flush()
+        store._flush()
         assert store.stats()["pending"] == 0
         assert keys_of(store) == sorted(SOME[:15].tolist())
 
@@ -378,23 +378,23 @@ def test_a_removal_outlives_the_flush_of_what_came_after_it(folder: Path) -> Non
     with writer_of(folder, growth=0) as store:
         store.remove(fingerprints=SOME[:10])
         store.remove(ids=[20])
-        store.add(MORE, ids_from(300, 300))
-        store.flush()
-        assert len(store.segments) == 2
+        store.add(MORE, ids=ids_from(300, 300))
+        store._flush()
+        assert len(store._segments) == 2
     gone = {*SOME[:10].tolist(), int(SOME[20])}
     with fpstore.open(folder) as store:
         assert keys_of(store) == sorted({*SOME.tolist(), *MORE.tolist()} - gone)
-        assert not any(store.contains_near(key, 0) for key in gone)
+        assert not any(store.contains_near(key, max_distance=0) for key in gone)
 
 
 @pytest.mark.parametrize("by", ["fingerprints", "ids"])
 def test_a_removal_outlives_the_flush_that_it_is_the_last_change_of(folder: Path, by: str) -> None:
     values = SOME[:10] if by == "fingerprints" else ids_from(0, 10)
     with writer_of(folder, growth=0) as store:
-        store.add(MORE, ids_from(300, 300))
+        store.add(MORE, ids=ids_from(300, 300))
         store.remove(**{by: values})
-        store.flush()
-        assert (store.stats()["pending"], len(store.segments)) == (0, 2)
+        store._flush()
+        assert (store.stats()["pending"], len(store._segments)) == (0, 2)
     with fpstore.open(folder) as store:
         assert keys_of(store) == sorted([*SOME[10:].tolist(), *MORE.tolist()])
 
@@ -411,13 +411,13 @@ def test_a_row_that_goes_and_comes_again_while_a_flush_is_under_way_stays(
     monkeypatch.setattr(writers, "write_rows", slow)
     with writer_of(folder, flush_rows=10, growth=0) as store:
         for row in range(10):
-            store.add(MORE[row : row + 1], [300 + row])
-        store.add(MORE[20:25], ids_from(320, 5))
+            store.add(MORE[row : row + 1], ids=[300 + row])
+        store.add(MORE[20:25], ids=ids_from(320, 5))
         store.remove(ids=[320, 321])
-        store.add(MORE[20:21], [320])
+        store.add(MORE[20:21], ids=[320])
         begin.set()
         store._living._flush_job.wait()
-        assert (store.stats()["pending"], len(store.segments)) == (6, 2)
+        assert (store.stats()["pending"], len(store._segments)) == (6, 2)
         kept = sorted([*SOME.tolist(), *MORE[:10].tolist(), int(MORE[20]), *MORE[22:25].tolist()])
         assert keys_of(store) == kept
     with fpstore.open(folder) as store:
@@ -435,7 +435,7 @@ def test_compacting_forgets_the_removals(folder: Path, removed: Keys) -> None:
             for stats in (store.stats(), reader.stats()):
                 assert (stats["removals"], stats["pending"], stats["fingerprints"]) == (0, 0, left)
                 assert len(stats["segments"]) == (left > 0)
-        store.add(removed, ids_from(0, len(removed)))
+        store.add(removed, ids=ids_from(0, len(removed)))
         assert keys_of(store) == sorted(SOME.tolist())
 
 
@@ -443,7 +443,7 @@ def test_many_small_removals_leave_the_log_without_being_asked(folder: Path, mon
     with writer_of(folder, flush_rows=20) as store:
         for key in SOME[:30].tolist():
             store.remove(fingerprints=[key])
-        store.settle()
+        store.wait()
         with Catalog.open(folder) as catalog:
             assert len(catalog.read().changes) < 20
         assert keys_of(store) == sorted(SOME[30:].tolist())
@@ -457,7 +457,7 @@ def test_removals_alone_are_merged_away_when_there_are_enough(
     with writer_of(folder, min_removals=50) as store:
         for first in range(0, 240, 10):
             store.remove(**{by: values[first : first + 10]})
-        store.settle()
+        store.wait()
         assert store.stats()["removals"] <= 60
         assert keys_of(store) == sorted(SOME[240:].tolist())
 
@@ -467,20 +467,20 @@ def test_settling_merges_what_is_due(folder: Path, monkeypatch: pytest.MonkeyPat
         started = Writer._start_merge
         monkeypatch.setattr(Writer, "_start_merge", lambda *_: None)
         for first in range(0, 300, 100):
-            store.add(MORE[first : first + 100], ids_from(first, 100))
-            store.flush()
-        assert len(store.segments) == 4
+            store.add(MORE[first : first + 100], ids=ids_from(first, 100))
+            store._flush()
+        assert len(store._segments) == 4
         monkeypatch.setattr(Writer, "_start_merge", started)
-        store.settle()
-        assert len(store.segments) == 1
+        store.wait()
+        assert len(store._segments) == 1
         assert keys_of(store) == sorted([*SOME.tolist(), *MORE.tolist()])
 
 
 def test_compacting_says_how_far_it_is(folder: Path) -> None:
     told = []
     with fpstore.open(folder, "w") as store:
-        store.add(MORE, ids_from(0, 300))
-        store.compact(lambda *progress: told.append(progress))
+        store.add(MORE, ids=ids_from(0, 300))
+        store.compact(progress=lambda *progress: told.append(progress))
     assert {phase for phase, _, _ in told} == {"merging"}
     assert told[-1][1] == told[-1][2] > 0
 
@@ -495,8 +495,8 @@ def test_closing_ends_a_merge_where_it_is(folder: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(writers, "merge_segments", slow)
     store = fpstore.open(folder, "w")
-    store.add(MORE, ids_from(0, 300))
-    store.flush()
+    store.add(MORE, ids=ids_from(0, 300))
+    store._flush()
     assert begun.wait(60)
     closing = threading.Thread(target=store.close)
     closing.start()
@@ -505,5 +505,5 @@ def test_closing_ends_a_merge_where_it_is(folder: Path, monkeypatch: pytest.Monk
     go_on.set()
     closing.join(60)
     with fpstore.open(folder) as reader:
-        assert len(reader.segments) == 2
+        assert len(reader._segments) == 2
         assert keys_of(reader) == sorted([*SOME.tolist(), *MORE.tolist()])

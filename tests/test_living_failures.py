@@ -29,7 +29,7 @@ def bare(tmp_path: Path) -> Path:
     return store_without_ids(tmp_path / "bare")
 
 
-@pytest.mark.parametrize("end", ["flush", "add", "sync", "settle", "compact"])
+@pytest.mark.parametrize("end", ["_flush", "add", "sync", "wait", "compact"])
 def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(
     bare: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
@@ -43,8 +43,8 @@ def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(
                 store.add([1]) if end == "add" else getattr(store, end)()
         assert keys_of(store) == sorted(SOME[:200].tolist())
         store.add(SOME[200:])
-        store.flush()
-        assert (store.stats()["pending"], len(store.segments)) == (0, 1)
+        store._flush()
+        assert (store.stats()["pending"], len(store._segments)) == (0, 1)
     with fpstore.open(bare) as store:
         store.verify()
         assert keys_of(store) == sorted(SOME.tolist())
@@ -52,14 +52,14 @@ def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(
 
 def test_a_merge_that_fails_leaves_the_segments_as_they_were(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fpstore.open(folder, "w") as store:
-        store.add(MORE, ids_from(0, 300))
+        store.add(MORE, ids=ids_from(0, 300))
         with monkeypatch.context() as failing:
             failing.setattr(writers, "merge_segments", no_space)
             with pytest.raises(OSError, match="No space left"):
                 store.compact()
-            assert len(store.segments) == 2
+            assert len(store._segments) == 2
         store.compact()
-        assert len(store.segments) == 1
+        assert len(store._segments) == 1
         assert keys_of(store) == sorted([*SOME.tolist(), *MORE.tolist()])
 
 
@@ -78,7 +78,7 @@ CHANGES = {
     "add": lambda store: store.add(MORE, ids_from(1000, 300)),
     "add_if_new": lambda store: store.add_if_new(MORE, ids_from(1000, 300)),
     "remove": lambda store: store.remove(fingerprints=SOME[:10]),
-    "flush": lambda store: store.flush(),
+    "flush": lambda store: store._flush(),
     "compact": lambda store: store.compact(),
 }
 
@@ -107,7 +107,7 @@ def test_a_commit_that_fails_leaves_a_writer_that_knows_what_it_came_to(
         return fail
 
     with fpstore.open(folder, "w", durability=durability) as store:
-        store.add([1], [500])
+        store.add([1], ids=[500])
         with monkeypatch.context() as patched:
             for method in ("append", "publish"):
                 patched.setattr(Catalog, method, failing(method))
@@ -127,9 +127,9 @@ def test_a_commit_that_fails_leaves_a_writer_that_knows_what_it_came_to(
         wanted = {"add": before | added, "add_if_new": before | added, "remove": kept}.get(name, before)
         assert set(after) in ([before, wanted] if not really else [wanted])
         # And goes on as if nothing had been.
-        store.add([2], [501])
+        store.add([2], ids=[501])
         store.remove(ids=[500])
-        store.flush()
+        store._flush()
         store.compact()
         expected = ({*after} | {(2, 501)}) - {(1, 500)}
         assert set(rows_of(store)) == expected
@@ -148,7 +148,7 @@ def test_rows_of_a_test_that_fails_are_not_found_later(bare: Path, monkeypatch: 
                 store.add_if_new(MORE)
         assert keys_of(store) == [1 << 40]
         assert store.add_if_new(MORE).stored.all()
-        assert len(store.probe_many(MORE, 0)) == 300
+        assert len(store.probe_many(MORE, max_distance=0)) == 300
 
 
 def test_opening_sweeps_what_a_dead_writer_left(folder: Path) -> None:
@@ -156,7 +156,7 @@ def test_opening_sweeps_what_a_dead_writer_left(folder: Path) -> None:
         left = folder / "segments" / f"00000077.fpseg.{store.identity[:16]}.new"
         left.write_bytes(b"left by a merge")
         assert left.exists()
-        assert len(store) == 300
+        assert store.count() == 300
     fpstore.open(folder, "w").close()
     assert not left.exists()
 
@@ -169,21 +169,21 @@ def test_a_writer_that_cannot_open_its_segments_frees_the_lock(folder: Path) -> 
         fpstore.open(folder, "w")
     segment.write_bytes(data)
     with fpstore.open(folder, "w") as store:
-        assert len(store) == 300
+        assert store.count() == 300
 
 
 def test_a_fingerprint_goes_with_its_last_id_and_may_come_again(folder: Path) -> None:
     key = int(SOME[0])
     with fpstore.open(folder, "w") as store:
-        store.add([key], [900])
+        store.add([key], ids=[900])
         store.remove(ids=[0])
-        assert store.probe(key, 0).id.tolist() == [900]
+        assert store.probe(key, max_distance=0).id.tolist() == [900]
         store.remove(ids=[900])
-        assert not store.contains_near(key, 0)
-        store.flush()
+        assert not store.contains_near(key, max_distance=0)
+        store._flush()
         assert key not in keys_of(store)
-        store.add(fingerprint_array([key]), [0])
-        assert store.probe(key, 0).id.tolist() == [0]
+        store.add(fingerprint_array([key]), ids=[0])
+        assert store.probe(key, max_distance=0).id.tolist() == [0]
 
 
 def failing_at(method: Any, call: int, error: BaseException) -> Any:
@@ -221,7 +221,7 @@ def test_what_was_written_is_known_where_memory_for_it_lacks(
     changes: dict[str, Callable[[fpstore.Store], object]] = {
         "add": lambda store: store.add(SOME[:100]),
         "add_if_new": lambda store: store.add_if_new(SOME[:100]),
-        "flush": lambda store: store.flush(),
+        "flush": lambda store: store._flush(),
     }
     with fpstore.open(bare, "w", durability=durability) as store:
         store.add(MORE[:10])
@@ -233,7 +233,7 @@ def test_what_was_written_is_known_where_memory_for_it_lacks(
         stored = {*MORE[:20].tolist()} | ({*SOME[:100].tolist()} if name != "flush" else set())
         assert keys_of(store) == sorted(stored)
         store.remove(fingerprints=MORE[:5])
-        store.flush()
+        store._flush()
         assert keys_of(store) == sorted(stored - {*MORE[:5].tolist()})
     with fpstore.open(bare) as reader:
         reader.verify()
@@ -253,7 +253,7 @@ def test_a_flush_that_fails_while_it_is_waited_for_is_raised(bare: Path, monkeyp
             store.add(SOME[first : first + 100])
         threading.Timer(0.1, begin.set).start()
         with pytest.raises(OSError, match="No space left"):
-            store.settle()
+            store.wait()
         monkeypatch.undo()
         assert keys_of(store) == sorted(SOME[:200].tolist())
 
@@ -267,11 +267,11 @@ def test_the_file_of_a_flush_that_was_not_published_is_swept(
         with monkeypatch.context() as failing:
             failing.setattr(Catalog, step, no_space)
             with pytest.raises(OSError, match="No space left"):
-                store.flush()
+                store._flush()
         assert keys_of(store) == sorted(SOME.tolist())
         store.sync()
         assert os.listdir(bare / "segments") == []
-        store.flush()
+        store._flush()
         assert len(os.listdir(bare / "segments")) == 1
 
 
@@ -284,17 +284,17 @@ def test_a_store_that_has_used_up_its_numbers_says_so_and_answers(
 ) -> None:
     with fpstore.open(folder, "w") as store:
         monkeypatch.setattr(f"fpstore.{place}.{name}", 1)
-        store.add(MORE, MORE)
+        store.add(MORE, ids=MORE)
         for _ in range(2):
             with pytest.raises(
                 fpstore.Error, match=f"the store is full: found {what} up to number 1, the last there is"
             ):
-                store.flush()
-        assert len(store) == 600
+                store._flush()
+        assert store.count() == 600
         monkeypatch.undo()
-        store.flush()
+        store._flush()
     with fpstore.open(folder) as store:
-        assert len(store) == 600
+        assert store.count() == 600
 
 
 def test_a_replacement_finds_that_the_numbers_are_used_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,4 +302,4 @@ def test_a_replacement_finds_that_the_numbers_are_used_up(folder: Path, monkeypa
     with pytest.raises(fpstore.Error, match="the store is full: found segments up to number 1"):
         fpstore.build(folder, MORE, force=True)
     with fpstore.open(folder) as store:
-        assert len(store) == 300
+        assert store.count() == 300

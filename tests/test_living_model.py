@@ -58,11 +58,13 @@ class LivingStore(RuleBasedStateMachine):
         self.sizes = LivingSizes(flush_rows=flush_rows)
         if built:
             keys = array(key for key, _ in built)
-            fpstore.build(self.path, keys, array(i for _, i in built) if ids else None, plan=plan, codec=codec).close()
+            fpstore.build(
+                self.path, keys, ids=array(i for _, i in built) if ids else None, plan=plan, codec=codec
+            ).close()
             self.model = self.rows_of(built)
             self.writer = self.opened()
         else:
-            fpstore.create(self.path, ids=ids, plan=plan, codec=codec).close()
+            fpstore.create(self.path, id_type="uint64" if ids else None, plan=plan, codec=codec).close()
             self.writer = self.opened()
         self.reader = fpstore.open(self.path)
 

@@ -26,8 +26,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def flip(folder: Path, region: str, table: int | None = None, after: int = 4096) -> Path:
     """Damage a page of a region."""
     with fpstore.open(folder) as store:
-        path = store.segments[0].path
-        found = next(r for r in store.segments[0].regions() if (r.name, r.table) == (region, table))
+        path = store._segments[0].path
+        found = next(r for r in store._segments[0].regions() if (r.name, r.table) == (region, table))
     offset = found.offset + min(after, found.bytes - 1)
     data = bytearray(path.read_bytes())
     data[offset] ^= 1

@@ -34,10 +34,10 @@ def used(path: Path) -> Path:
     with pytest.warns(UserWarning, match="00000050"):
         store = fpstore.open(path, "w")
     with store:
-        store.add(MORE, ids_from(0, 300))
-        store.flush()
+        store.add(MORE, ids=ids_from(0, 300))
+        store._flush()
         store.compact()
-        store.add([1], [1])
+        store.add([1], ids=[1])
     return path
 
 
@@ -91,10 +91,10 @@ def test_who_changes_the_mode_of_the_folder_says_it_for_what_comes(tmp_path: Pat
     fpstore.create(tmp_path / "s").close()
     (tmp_path / "s").chmod(0o750)
     with fpstore.open(tmp_path / "s", "w") as store:
-        store.add([1], [1])
-        store.flush()
-        assert stat.S_IMODE(store.segments[0].path.stat().st_mode) == 0o640
-        assert stat.S_IMODE(store.segments[0].path.parent.stat().st_mode) == 0o750
+        store.add([1], ids=[1])
+        store._flush()
+        assert stat.S_IMODE(store._segments[0].path.stat().st_mode) == 0o640
+        assert stat.S_IMODE(store._segments[0].path.parent.stat().st_mode) == 0o750
 
 
 @pytest.mark.parametrize("mode", [-1, 0, 0o040, 0o400, 0o1000, 0o4755, "0640", 6.5, True])

@@ -47,13 +47,13 @@ def play(store: fpstore.Store, history: Sequence[tuple[str, object]], with_ids: 
     held: set[Row] = set()
     for name, value in history:
         if name == "flush":
-            store.flush()
+            store._flush()
             continue
         assert isinstance(value, list)
         if name == "add":
             rows = [(key, number if with_ids else None) for key, number in value]
             held |= set(rows)
-            store.add(u64([key for key, _ in rows]), u64([number for _, number in rows]) if with_ids else None)
+            store.add(u64([key for key, _ in rows]), ids=u64([number for _, number in rows]) if with_ids else None)
         elif name == "remove ids" and with_ids:
             numbers = {key % 10 for key in value}
             store.remove(ids=u64(sorted(numbers)))
@@ -82,13 +82,13 @@ def test_the_nearest_is_that_of_brute_force_whatever_was_removed(
 ) -> None:
     with TemporaryDirectory() as folder, small_rounds():
         path = Path(folder) / "s"
-        fpstore.create(path, ids=with_ids, plan="paper-4").close()
+        fpstore.create(path, id_type="uint64" if with_ids else None, plan="paper-4").close()
         with writer_of(path, growth=0) as store:
             held = play(store, history, with_ids)
             expected = by_brute_force(held, queries, k)
-            assert list(store.nearest_many(u64(queries), k=k)) == expected
+            assert list(store.nearest_many(u64(queries), max_distance=k)) == expected
             for index, query in enumerate(queries):
-                assert store.contains_near(query, k) is (index in {row[0] for row in expected})
+                assert store.contains_near(query, max_distance=k) is (index in {row[0] for row in expected})
 
 
 @pytest.mark.slow
@@ -98,12 +98,12 @@ def test_where_most_of_what_is_near_was_removed_the_rest_is_found(
     tmp_path: Path, flushed: bool, with_ids: bool
 ) -> None:
     near = u64(sorted(1 << a | 1 << b | 1 << c for a in range(40) for b in range(a) for c in range(b)))  # 9,880 of them
-    fpstore.create(tmp_path / "s", ids=with_ids, plan="paper-4").close()
+    fpstore.create(tmp_path / "s", id_type="uint64" if with_ids else None, plan="paper-4").close()
     queries = u64([0, 0, 1 << 50])
     with small_rounds(queries=1, kept=1000), writer_of(tmp_path / "s", growth=0) as store:
-        store.add(near, ids_from(0, len(near)) if with_ids else None)
+        store.add(near, ids=ids_from(0, len(near)) if with_ids else None)
         if flushed:
-            store.flush()
+            store._flush()
         for left in (5, 1, 0):
             store.remove(fingerprints=near[: len(near) - left])
             expected = [(query, int(near[-left]), 3, len(near) - left) for query in (0, 1)] if left else []
@@ -117,22 +117,22 @@ def test_the_least_id_that_was_not_removed_is_found_among_many(tmp_path: Path, f
     fpstore.create(tmp_path / "s", plan="paper-4").close()
     numbers = np.random.default_rng(3).permutation(5000).astype(np.uint64)
     with small_rounds(ids=100), writer_of(tmp_path / "s", growth=0) as store:
-        store.add(np.full(5000, 7, dtype=np.uint64), numbers)
+        store.add(np.full(5000, 7, dtype=np.uint64), ids=numbers)
         if flushed:
-            store.flush()
+            store._flush()
         store.remove(ids=ids_from(0, 4990))
         assert list(store.nearest_many([6, 7])) == [(0, 7, 1, 4990), (1, 7, 0, 4990)]
         store.remove(ids=ids_from(4990, 10))
         assert list(store.nearest_many([6, 7])) == []
-        store.add([7], [3])
-        assert list(store.add_if_new([7, 6, 1 << 40], [8, 9, 10])) == [(0, 7, 0, 3), (1, 7, 1, 3), None]
+        store.add([7], ids=[3])
+        assert list(store.add_if_new([7, 6, 1 << 40], ids=[8, 9, 10])) == [(0, 7, 0, 3), (1, 7, 1, 3), None]
 
 
 def test_a_pending_row_added_after_the_snapshot_takes_no_place(tmp_path: Path) -> None:
     with fpstore.create(tmp_path / "s", plan="paper-4") as store:
-        store.add([0b111], [1])
+        store.add([0b111], ids=[1])
         before = store._latest
-        store.add([0b011, 0b111], [2, 0])
+        store.add([0b011, 0b111], ids=[2, 0])
         assert list(before.nearest(u64([0b001]), K)) == [(0, 0b111, 2, 1)]
         assert list(store.nearest_many([0b001])) == [(0, 0b011, 1, 2)]
         assert list(store.nearest_many([0b111])) == [(0, 0b111, 0, 0)]
@@ -167,15 +167,15 @@ def test_ids_are_read_in_pieces_until_one_lives() -> None:
 @pytest.mark.parametrize("flushed", [True, False])
 def test_a_search_goes_on_after_a_distance_and_a_fingerprint(tmp_path: Path, flushed: bool) -> None:
     stored, query = u64([0b0001, 0b0010, 0b0100, 0b0011, 0b0111]), u64([0, 0b0111])
-    with fpstore.create(tmp_path / "s", ids=False, plan="paper-4") as store:
+    with fpstore.create(tmp_path / "s", id_type=None, plan="paper-4") as store:
         store.add(stored)
         if flushed:
-            store.flush()
+            store._flush()
 
         def after(bits: list[int], keys: list[int], keep: int) -> list[tuple[int, int]]:
             least = np.array(bits, dtype=np.uint8)
             if flushed:
-                found = nearest_in(store.segments[0].view, query, K, keep, least, u64(keys))
+                found = nearest_in(store._segments[0].view, query, K, keep, least, u64(keys))
             else:
                 found = store._latest.pending.nearest(query, K, len(stored), keep, least, u64(keys))[:3]
             return list(zip(found[0].tolist(), found[1].tolist(), strict=True))
@@ -188,10 +188,10 @@ def test_a_search_goes_on_after_a_distance_and_a_fingerprint(tmp_path: Path, flu
 def test_arguments_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
     one, two = u64([5]), u64([5, 6])
     with fpstore.create(tmp_path / "s", plan="paper-4") as store:
-        store.add(two, two)
-        store.flush()
-        store.add([9], [9])
-        (segment,) = store.segments
+        store.add(two, ids=two)
+        store._flush()
+        store.add([9], ids=[9])
+        (segment,) = store._segments
         pending = store._latest.pending
         assert segment.ids is not None
         with pytest.raises(ValueError, match="1 distances and 2 fingerprints for 2 queries"):
@@ -208,7 +208,7 @@ def test_arguments_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> Non
         with pytest.raises(ValueError, match="rows up to 2: there are 1"):
             list(pending.walk(one.astype(np.uint32), 2, 10))
     with (
-        fpstore.create(tmp_path / "without", ids=False) as store,
+        fpstore.create(tmp_path / "without", id_type=None) as store,
         pytest.raises(ValueError, match="without ids"),
     ):
         store._latest.pending.least_ids(np.empty(0, dtype=np.uint32), 0)

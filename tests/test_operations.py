@@ -32,7 +32,7 @@ def attentive(monkeypatch: pytest.MonkeyPatch) -> None:
 def count(path: Path) -> int:
     with fpstore.open(path) as store:
         store.verify()
-        return len(store)
+        return store.count()
 
 
 def read_all(path: Path) -> int:
@@ -68,19 +68,19 @@ def test_a_store_that_nobody_writes_to_is_copied_by_the_file_system(live: Path, 
     with fpstore.open(live) as one, fpstore.open(tmp_path / "backup") as other:
         assert one.identity == other.identity
     with fpstore.open(live, "w") as store:
-        store.add(MORE, ids_from(1000, 300))
+        store.add(MORE, ids=ids_from(1000, 300))
         store.compact()
     assert (count(live), count(tmp_path / "backup")) == (600, 300)
 
 
 def test_a_backup_that_shares_segments_by_hard_links_stays_as_it_was(live: Path, tmp_path: Path) -> None:
     with fpstore.open(live, "w") as store:
-        store.add(MORE[:50], ids_from(1000, 50))
+        store.add(MORE[:50], ids=ids_from(1000, 50))
     shutil.copytree(live, tmp_path / "backup", ignore=shutil.ignore_patterns("*.fpseg"))
     for segment in (live / "segments").iterdir():
         os.link(segment, tmp_path / "backup" / "segments" / segment.name)
     with fpstore.open(live, "w") as store:
-        store.add(MORE[50:], ids_from(1050, 250))
+        store.add(MORE[50:], ids=ids_from(1050, 250))
         store.compact()
         store.remove(fingerprints=SOME)
     assert (count(live), count(tmp_path / "backup")) == (300, 350)
@@ -89,13 +89,13 @@ def test_a_backup_that_shares_segments_by_hard_links_stays_as_it_was(live: Path,
 def test_a_restore_beside_the_store_that_is_renamed_is_noticed_by_who_has_it_open(live: Path, tmp_path: Path) -> None:
     shutil.copytree(live, tmp_path / "backup")
     with fpstore.open(live, "w") as writer, fpstore.open(live) as reader:
-        writer.add(MORE, ids_from(1000, 300))
+        writer.add(MORE, ids=ids_from(1000, 300))
         live.rename(tmp_path / "old")
         shutil.copytree(tmp_path / "backup", live)
         with pytest.raises(StoreChanged):
             reader.probe(1)
         with pytest.raises(StoreChanged):
-            writer.add([1], [1])
+            writer.add([1], ids=[1])
     assert (count(live), count(tmp_path / "old")) == (300, 600)
 
 
@@ -105,15 +105,15 @@ def test_a_restore_beside_the_store_that_is_renamed_is_noticed_by_who_has_it_ope
 def test_a_deploy_by_rename_leaves_both_stores_as_they_are(live: Path, tmp_path: Path) -> None:
     fpstore.build(tmp_path / "new", MORE[:100]).close()
     with fpstore.open(live, "w") as writer, fpstore.open(live) as reader:
-        writer.add(MORE[:7], ids_from(1000, 7))
+        writer.add(MORE[:7], ids=ids_from(1000, 7))
         live.rename(tmp_path / "old")
         (tmp_path / "new").rename(live)
         with pytest.raises(StoreChanged, match="open the store again"):
             reader.probe(1)
         with pytest.raises(StoreChanged, match="nothing was written"):
-            writer.flush()
+            writer._flush()
         with fpstore.open(live) as again:
-            assert len(again) == 100
+            assert again.count() == 100
     assert (count(live), count(tmp_path / "old")) == (100, 307)
 
 
@@ -126,7 +126,7 @@ def test_a_deploy_by_a_link_is_noticed_by_who_came_through_it(live: Path, tmp_pa
         (tmp_path / "x").replace(current)
         with pytest.raises(StoreChanged):
             reader.probe(1)
-        assert len(direct) == 300
+        assert direct.count() == 300
     assert count(current) == 100
 
 
@@ -139,10 +139,10 @@ def test_another_user_reads_beside_a_writer_without_write_access(tmp_path: Path)
         if folder.stat().st_mode & 0o005 != 0o005:  # those that pytest made
             folder.chmod(0o755)
     with fpstore.create(tmp_path / "shared", mode=0o644) as writer:
-        writer.add(SOME, ids_from(0, 300))
+        writer.add(SOME, ids=ids_from(0, 300))
         assert as_nobody(tmp_path / "shared") == 300
-        writer.flush()
-        writer.add(MORE, ids_from(300, 300))
+        writer._flush()
+        writer.add(MORE, ids=ids_from(300, 300))
         assert as_nobody(tmp_path / "shared") == 600
     with fpstore.create(tmp_path / "private"):
         assert as_nobody(tmp_path / "private") == "'PermissionError'"
@@ -171,7 +171,7 @@ def test_processes_of_equal_numbers_in_two_containers_share_a_store(live: Path) 
         second = f"import fpstore; fpstore.open({os.fspath(live)!r}, 'w')"
         said = subprocess.run([*contained, sys.executable, "-c", second], capture_output=True, text=True, timeout=60)
         assert f"process {os.getpid()} is writing to this store" in said.stderr
-        writer.add([1], [1000])
+        writer.add([1], ids=[1000])
 
 
 def test_a_limit_on_file_sizes_below_the_catalogs_is_named(live: Path) -> None:

@@ -43,22 +43,22 @@ def brute_force_pairs(fingerprints: Keys, k: int) -> list[tuple[int, int, int]]:
 
 
 def found_pairs(store: Store, k: int | None = None, **options: Any) -> list[tuple[int, int, int]]:
-    return sorted(pair for pairs in store.pairs(k, **options) for pair in pairs)
+    return sorted(pair for pairs in store.pairs(max_distance=k, **options) for pair in pairs)
 
 
 def built(folder: Path, fingerprints: Keys | list[int], plan: Plan | str = "paper-4", **options: Any) -> Store:
-    return fpstore.build(folder / "s", fingerprints, None, plan=plan, **options)
+    return fpstore.build(folder / "s", fingerprints, ids=None, plan=plan, **options)
 
 
 # --- Against brute force ---
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plan", product_plans(), ids=lambda plan: f"{plan.name}-k{plan.k}")
+@pytest.mark.parametrize("plan", product_plans(), ids=lambda plan: f"{plan.name}-k{plan.max_distance}")
 def test_every_plan_finds_each_pair_once(tmp_path: Path, plan: Any) -> None:
-    fingerprints = KINDS["clustered"](600, np.random.default_rng(plan.k))
-    with built(tmp_path, fingerprints, plan, k=plan.k) as store:
-        expected = brute_force_pairs(fingerprints, plan.k)
+    fingerprints = KINDS["clustered"](600, np.random.default_rng(plan.max_distance))
+    with built(tmp_path, fingerprints, plan, k=plan.max_distance) as store:
+        expected = brute_force_pairs(fingerprints, plan.max_distance)
         assert found_pairs(store) == expected
         assert store.count_pairs() == len(expected)
 
@@ -72,7 +72,7 @@ def test_every_kind_of_set_gives_each_pair_once(tmp_path: Path, kind: Any, plan:
         for k in (3, 2, 0):
             expected = brute_force_pairs(fingerprints, k)
             assert found_pairs(store, k) == expected
-            assert store.count_pairs(k) == len(expected)
+            assert store.count_pairs(max_distance=k) == len(expected)
 
 
 @settings(max_examples=60)
@@ -92,7 +92,7 @@ def test_any_set_under_any_plan_gives_each_pair_once(
     rng = np.random.default_rng(seed)
     bands, k = bands_and_k
     plan = scattered_flips(bands, k, rng) if kind == "flips" else scattered_choose(k + 2, k, rng)
-    with built(tmp_path_factory.mktemp("any"), fingerprints, plan, k=k) as store:
+    with built(tmp_path_factory.mktemp("any"), fingerprints, plan, max_distance=k) as store:
         for smaller in (k, k - 1):
             assert found_pairs(store, smaller) == brute_force_pairs(fingerprint_array(fingerprints), smaller)
 

@@ -154,7 +154,7 @@ def test_few_rows_are_found_in_an_index_of_any_capacity(capacity: int) -> None:
             assert index.count == count
             rows = [(key, 0, 1) for key in keys[:count].tolist()]
             queries = np.concatenate([keys, fingerprint_array([LAST ^ 1])])
-            assert found_in(index, queries, plan.k) == expected_in(rows, queries, plan.k)
+            assert found_in(index, queries, plan.max_distance) == expected_in(rows, queries, plan.max_distance)
             index.append(keys[count : count + 1], None, 1)
 
 
@@ -192,8 +192,10 @@ def test_every_state_of_an_index_answers_as_by_brute_force(
             earlier.append((index, index.count))
             index = index.grown(index.capacity + int(rng.integers(0, 2 * len(keys))))
             growths -= 1
-    queries = np.concatenate([flipped(keys[::7], rng.integers(0, plan.k + 2, len(keys[::7])), rng), some[:2]])
-    distance = int(rng.integers(0, plan.k + 1))
+    queries = np.concatenate(
+        [flipped(keys[::7], rng.integers(0, plan.max_distance + 2, len(keys[::7])), rng), some[:2]]
+    )
+    distance = int(rng.integers(0, plan.max_distance + 1))
     for end in range(index.count + 1):
         expected = expected_in(plain.rows[:end], queries, distance)
         assert found_in(index, queries, distance, end) == expected
@@ -221,8 +223,10 @@ def test_every_plan_finds_what_brute_force_finds_among_thousands(kind: str) -> N
     for plan in PLANS[:: 1 if kind == "clustered" else 7]:
         index = filled(stored[order], plan)
         for end in (cut, len(stored)):
-            found = index.search(queries, plan.k, end)
-            for column, expected in zip(found, brute_force(stored[order][:end], queries, plan.k), strict=False):
+            found = index.search(queries, plan.max_distance, end)
+            for column, expected in zip(
+                found, brute_force(stored[order][:end], queries, plan.max_distance), strict=False
+            ):
                 assert np.array_equal(column, expected)
 
 
@@ -235,7 +239,7 @@ def test_each_distance_is_exact_on_both_sides_of_where_scanning_ends(plan: Plan)
         stored = distinct(flipped(rng.choice(uniform(count // 3 + 1, rng), count), rng.integers(0, 9, count), rng))
         index = filled(rng.permutation(stored))
         queries = flipped(stored[:: count // 10], np.full(len(stored[:: count // 10]), 1), rng)
-        for distance in range(BALANCED.k + 1):
+        for distance in range(BALANCED.max_distance + 1):
             for column, expected in zip(
                 index.search(queries, distance, index.count), brute_force(stored, queries, distance), strict=False
             ):

@@ -26,8 +26,8 @@ def catches(table: TablePlan, errors: int) -> bool:
 
 def escaping_patterns(plan: Plan) -> list[int]:
     """Every pattern of min(k, key_bits) errors that no table catches: slow, and plainly right."""
-    error_count = min(plan.k, plan.key_bits)
-    patterns = (sum(1 << i for i in bits) for bits in combinations(range(plan.key_bits), error_count))
+    error_count = min(plan.max_distance, plan.bits)
+    patterns = (sum(1 << i for i in bits) for bits in combinations(range(plan.bits), error_count))
     return [errors for errors in patterns if not any(catches(table, errors) for table in plan.tables)]
 
 
@@ -64,7 +64,7 @@ def small_plans(draw: st.DrawFn) -> Plan:
     for _ in range(draw(st.integers(1, 7))):
         prefix = sum(draw(st.lists(st.sampled_from(bands), min_size=1, unique=True)))
         tables.append(TablePlan(prefix, draw(st.integers(0, min(2, prefix.bit_count())))))
-    return Plan("random", draw(st.integers(0, 4)), bands, tuple(tables), key_bits=key_bits)
+    return Plan("random", draw(st.integers(0, 4)), bands, tuple(tables), bits=key_bits)
 
 
 # --- the proof ---
@@ -86,7 +86,7 @@ def test_the_proof_agrees_with_trying_every_error_pattern_of_tangled_tables(seed
     for _ in range(250):
         prefixes = [sum(draw.sample(bands, draw.randint(1, 4))) for _ in range(draw.randint(3, 9))]
         tables = tuple(TablePlan(prefix, draw.randint(0, min(3, prefix.bit_count()))) for prefix in prefixes)
-        plan = Plan(f"seed {seed}", draw.randint(2, 7), bands, tables, key_bits=10)
+        plan = Plan(f"seed {seed}", draw.randint(2, 7), bands, tables, bits=10)
         assert plan.missed() in (list[int | None](escaping_patterns(plan)) or [None]), plan
 
 
@@ -105,7 +105,7 @@ def test_the_proof_agrees_with_trying_every_pattern_on_choices_with_one_table_le
 def test_a_named_plan_proves_itself_and_keeps_its_name(name: str, k: int) -> None:
     plan = plans.named(name, k)
     plan.prove()
-    assert (plan.name, plan.k, plan.key_bits) == (name, k, 64)
+    assert (plan.name, plan.max_distance, plan.bits) == (name, k, 64)
 
 
 @pytest.mark.slow
@@ -137,13 +137,13 @@ def test_the_refusal_counts_the_errors_on_each_band_in_one_line() -> None:
 
 def test_a_prefix_with_as_many_flips_as_bits_catches_everything() -> None:
     bands = (0b11, 0b11111100)
-    Plan("all flips", 4, bands, (TablePlan(0b11, 2),), key_bits=8).prove()
-    assert Plan("all but one", 4, bands, (TablePlan(0b11, 1),), key_bits=8).missed() is not None
+    Plan("all flips", 4, bands, (TablePlan(0b11, 2),), bits=8).prove()
+    assert Plan("all but one", 4, bands, (TablePlan(0b11, 1),), bits=8).missed() is not None
 
 
 def test_more_errors_than_bits_are_all_the_bits() -> None:
     bands = (0b1100, 0b0011)
-    assert Plan("short", 9, bands, tuple(map(TablePlan, bands)), key_bits=4).missed() == 0b1111
+    assert Plan("short", 9, bands, tuple(map(TablePlan, bands)), bits=4).missed() == 0b1111
 
 
 def test_a_proof_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_the_first_table_of_a_named_plan_leaves_the_bits_where_they_are(name: st
 
 
 def test_a_paper_plan_answers_smaller_distances_and_refuses_larger_ones() -> None:
-    assert plans.named("paper-4", 2).k == 2
+    assert plans.named("paper-4", 2).max_distance == 2
     with pytest.raises(PlanError, match="paper-4 would miss matches at distance 4"):
         plans.named("paper-4", 4)
 
@@ -372,10 +372,10 @@ def test_even_bands_are_disjoint_cover_the_mask_and_differ_by_one_bit(mask: int,
         ({"name": ""}, "plan name: found '', expected 1 to 200 printable characters"),
         ({"name": "two\nlines"}, "plan name: found 'two.nlines', expected 1 to 200"),
         ({"name": "x" * 201}, "plan name: found 'x{59}..., expected 1 to 200"),
-        ({"key_bits": 0}, "key_bits: found 0, expected 1 to 256"),
-        ({"key_bits": 257}, "key_bits: found 257, expected 1 to 256"),
-        ({"k": -1}, "k: found -1, expected 0 to 256"),
-        ({"k": 1025}, "k: found 1025, expected 0 to 256"),
+        ({"bits": 0}, "bits: found 0, expected 1 to 256"),
+        ({"bits": 257}, "bits: found 257, expected 1 to 256"),
+        ({"max_distance": -1}, "max_distance: found -1, expected 0 to 256"),
+        ({"max_distance": 1025}, "max_distance: found 1025, expected 0 to 256"),
         ({"slot_keys": 0}, "slot_keys: found 0, expected 1 to 128"),
         ({"slot_keys": 129}, "slot_keys: found 129, expected 1 to 128"),
         ({"bands": ()}, "number of bands: found 0, expected 1 to 64"),
@@ -398,7 +398,7 @@ def test_even_bands_are_disjoint_cover_the_mask_and_differ_by_one_bit(mask: int,
     ],
 )
 def test_a_senseless_plan_is_refused(changes: dict[str, object], message: str) -> None:
-    fields: dict[str, object] = {"name": "p", "k": 0, "bands": (ALL_64,), "tables": (TablePlan(ALL_64),)}
+    fields: dict[str, object] = {"name": "p", "max_distance": 0, "bands": (ALL_64,), "tables": (TablePlan(ALL_64),)}
     with pytest.raises(PlanError, match=message) as refusal:
         Plan(**{**fields, **changes})  # type: ignore[arg-type]
     assert "\n" not in str(refusal.value)
@@ -421,8 +421,8 @@ def test_a_named_plan_comes_back_from_json_as_it_was(name: str, k: int) -> None:
 def test_json_holds_masks_as_hex_digits() -> None:
     assert plans.flips(2, (1, 0), 2).to_json() == {
         "name": "flips-2:1,0",
-        "k": 2,
-        "key_bits": 64,
+        "max_distance": 2,
+        "bits": 64,
         "slot_keys": 24,
         "bands": ["ffffffff00000000", "00000000ffffffff"],
         "tables": [
@@ -435,15 +435,15 @@ def test_json_holds_masks_as_hex_digits() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"extra": 1}, "plan: found the fields .*'extra'.*, expected bands, k, key_bits, "),
+        ({"extra": 1}, "plan: found the fields .*'extra'.*, expected bands, bits, max_distance, "),
         ({"name": 3}, "plan, name: found int, expected str"),
-        ({"k": "3"}, "plan, k: found str, expected int"),
-        ({"k": True}, "plan, k: found bool, expected int"),
-        ({"k": 3.0}, "plan, k: found float, expected int"),
-        ({"k": 10**6000}, "k: found an integer of 19932 bits, expected 0 to 256"),
-        ({"k": 10**70}, "expected 0 to 256"),
-        ({"key_bits": None}, "plan, key_bits: found NoneType, expected int"),
-        ({"key_bits": 1 << 40}, "key_bits: found 1099511627776, expected 1 to 256"),
+        ({"max_distance": "3"}, "plan, max_distance: found str, expected int"),
+        ({"max_distance": True}, "plan, max_distance: found bool, expected int"),
+        ({"max_distance": 3.0}, "plan, max_distance: found float, expected int"),
+        ({"max_distance": 10**6000}, "max_distance: found an integer of 19932 bits, expected 0 to 256"),
+        ({"max_distance": 10**70}, "expected 0 to 256"),
+        ({"bits": None}, "plan, bits: found NoneType, expected int"),
+        ({"bits": 1 << 40}, "bits: found 1099511627776, expected 1 to 256"),
         ({"slot_keys": []}, "plan, slot_keys: found list, expected int"),
         ({"bands": "ff"}, "plan, bands: found str, expected list"),
         ({"bands": ["0" * 16] * 65}, "plan, bands: found 65 items, expected at most 64"),
@@ -476,7 +476,7 @@ def test_json_that_is_no_object_is_refused(value: object) -> None:
         Plan.from_json(value)
 
 
-@pytest.mark.parametrize("field", ["name", "k", "key_bits", "slot_keys", "bands", "tables"])
+@pytest.mark.parametrize("field", ["name", "max_distance", "bits", "slot_keys", "bands", "tables"])
 def test_json_without_one_of_its_fields_is_refused(field: str) -> None:
     value = plans.paper("paper-4").to_json()
     del value[field]
@@ -490,7 +490,7 @@ json_values = st.recursive(
 )
 
 
-@given(st.sampled_from(["name", "k", "key_bits", "slot_keys", "bands", "tables"]), json_values)
+@given(st.sampled_from(["name", "max_distance", "bits", "slot_keys", "bands", "tables"]), json_values)
 def test_any_value_in_any_field_is_a_plan_or_a_plan_error(field: str, value: object) -> None:
     stored = plans.paper("paper-4").to_json() | {field: value}
     try:

@@ -171,7 +171,7 @@ def test_every_size_and_distance_gets_a_plan_that_proves_itself(k: int, aim: str
     for n in SIZES:
         plan = choose(n, k, aim)
         plan.prove()
-        assert plan.k == k
+        assert plan.max_distance == k
 
 
 @pytest.mark.parametrize("aim", [*planner.AIMS, 20])
@@ -284,15 +284,15 @@ def test_an_unknown_aim_is_refused_with_what_is_known(aim: str | float) -> None:
 
 @pytest.mark.parametrize("k", [-1, 17])
 def test_distances_out_of_range_are_refused(k: int) -> None:
-    with pytest.raises(ValueError, match=f"k: found {k}, expected 0 to 16"):
+    with pytest.raises(ValueError, match=f"max_distance: found {k}, expected 0 to 16"):
         choose(10**6, k, "size")
-    with pytest.raises(ValueError, match=f"k: found {k}, expected 0 to 16"):
+    with pytest.raises(ValueError, match=f"max_distance: found {k}, expected 0 to 16"):
         table_of_choices(10**6, k)
 
 
 def test_the_largest_distance_gets_plans_too() -> None:
     for aim in planner.AIMS:
-        assert choose(10**6, 16, aim).k == 16
+        assert choose(10**6, 16, aim).max_distance == 16
 
 
 @pytest.mark.parametrize("k", DISTANCES)

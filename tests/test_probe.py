@@ -125,8 +125,8 @@ def test_a_block_is_decoded_for_each_pattern_of_flips_that_leads_to_another_slot
     queries = uniform(100, np.random.default_rng(6))
     for plan, blocks in ((plans.flips(1, (2,), 2), 11), (HALVES, 10)):
         with segment_of(STORED[::3], plan, slot_bits=4) as segment:
-            assert blocks_decoded(segment.view, queries, plan.k) == 100 * blocks
-            assert blocks_decoded(segment.view, queries[:0], plan.k) == 0
+            assert blocks_decoded(segment.view, queries, plan.max_distance) == 100 * blocks
+            assert blocks_decoded(segment.view, queries[:0], plan.max_distance) == 0
 
 
 # One slot of 128 blocks: block i holds the 128 keys whose top seven bits are i. Between its bounds, the last key of

@@ -23,7 +23,7 @@ SOME = uniform(2_000, np.random.default_rng(1))
 
 def test_a_page_that_changes_after_its_first_use_is_found_by_verify_and_by_opening_anew(tmp_path: Path) -> None:
     with fpstore.build(tmp_path / "s.fps", SOME, codec="raw") as store:
-        before = store.probe_many(SOME, 0)
+        before = store.probe_many(SOME, max_distance=0)
         assert len(before) == len(SOME)
         (path,) = (tmp_path / "s.fps" / "segments").iterdir()
         with path.open("r+b") as file:
@@ -34,38 +34,38 @@ def test_a_page_that_changes_after_its_first_use_is_found_by_verify_and_by_openi
         with pytest.raises(CorruptStore, match="checksum"):
             store.verify()
     with fpstore.open(tmp_path / "s.fps") as store, pytest.raises(CorruptStore, match="byte 4096"):
-        store.probe_many(SOME, 0)
+        store.probe_many(SOME, max_distance=0)
 
 
 def test_a_segment_is_never_written_to_again(tmp_path: Path) -> None:
     first: dict[str, bytes] = {}
     with fpstore.create(tmp_path / "s.fps") as store:
         steps: list[Callable[[], object]] = [
-            lambda: store.add(SOME[:1000], np.arange(1000)),
-            store.flush,
-            lambda: store.add_if_new(SOME[1000:], np.arange(1000, 2000)),
+            lambda: store.add(SOME[:1000], ids=np.arange(1000)),
+            store._flush,
+            lambda: store.add_if_new(SOME[1000:], ids=np.arange(1000, 2000)),
             lambda: store.remove(ids=np.arange(0, 2000, 7)),
-            store.flush,
+            store._flush,
             store.compact,
             lambda: store.remove(fingerprints=SOME[::3]),
             store.compact,
         ]
         for step in steps:
             step()
-            store.settle()  # a file that is still being made is no segment
-            for segment in store.segments:
+            store.wait()  # a file that is still being made is no segment
+            for segment in store._segments:
                 found = segment.path.read_bytes()
                 assert found == first.setdefault(segment.path.name, found)
     assert len(first) >= 3
 
 
 def test_threads_that_test_and_add_store_one_of_what_is_near(tmp_path: Path) -> None:
-    with fpstore.create(tmp_path / "s.fps", ids=False) as store:
+    with fpstore.create(tmp_path / "s.fps", id_type=None) as store:
 
         def work(bit: int) -> None:
             near = SOME[:600] ^ np.uint64(1 << bit)
             for first in range(0, len(near), 50):
-                store.add_if_new(near[first : first + 50], k=3)
+                store.add_if_new(near[first : first + 50], max_distance=3)
 
         workers = [threading.Thread(target=work, args=(bit,)) for bit in range(4)]
         for worker in workers:

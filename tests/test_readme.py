@@ -66,12 +66,12 @@ def test_the_commands_for_fingerprints_do_what_they_say(folder: Path) -> None:
     added = [line.split(",") for line in (folder / "new.csv").read_text().splitlines()[1:]]
     with fpstore.open(folder / "web.fps") as store:
         for doc, simhash in added:
-            assert [match.id for match in store.probe(int(simhash, 16), 0)] == [int(doc)]
-        assert store.contains_near(KNOWN, 0)
+            assert [match.id for match in store.probe(int(simhash, 16), max_distance=0)] == [int(doc)]
+        assert store.contains_near(KNOWN, max_distance=0)
     run(folder, lines[lines.index(addition) + 1 :])
     with fpstore.open(folder / "backup.fps") as store:
-        assert len(store) == 20_000 + len(added)
-        assert not store.contains_near(KNOWN, 0)
+        assert store.count() == 20_000 + len(added)
+        assert not store.contains_near(KNOWN, max_distance=0)
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_the_commands_for_texts_do_what_they_say(folder: Path) -> None:
     run(folder, lines_of(1))
     for name in ("docs.fps", "pages.fps"):
         with fpstore.open(folder / name) as store:
-            assert store.contains_near(fingerprint(TEXT), 0)
+            assert store.contains_near(fingerprint(TEXT), max_distance=0)
 
 
 @pytest.mark.slow

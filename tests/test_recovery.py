@@ -74,15 +74,15 @@ def expect_exact(found: Recovered, rows: Rows, truth: Rows) -> None:
 def small(tmp_path: Path) -> Path:
     """A store of 3,000 fingerprints, some with several ids."""
     keys = np.concatenate([some(3000), some(3000)[::4]])
-    fpstore.build(tmp_path / "s", keys, recipe={"name": "mine"}).close()
+    fpstore.build(tmp_path / "s", keys, recipe="exact").close()
     return tmp_path / "s"
 
 
 def test_a_sound_store_is_recovered_whole(small: Path) -> None:
     with fpstore.open(small, "w") as store:
-        store.add(some(50, 5), np.arange(50))
-        store.flush()
-        store.add(some(70, 6), np.arange(70))
+        store.add(some(50, 5), ids=np.arange(50))
+        store._flush()
+        store.add(some(70, 6), ids=np.arange(70))
         store.remove(ids=[1, 2, 3])
         store.remove(fingerprints=some(70, 6)[:9])
     truth = rows_of(small)
@@ -90,7 +90,12 @@ def test_a_sound_store_is_recovered_whole(small: Path) -> None:
     assert rows == truth
     assert (found.complete, found.damage, found.partial, found.without_ids) == (True, (), (), ())
     with fpstore.open(small) as old, fpstore.open(small.with_name("new")) as new:
-        assert (new.k, new.plan, new.codec, new.recipe) == (old.k, old.plan, old.codec, old.recipe)
+        assert (new.max_distance, new.plan, new.codec, new.recipe) == (
+            old.max_distance,
+            old.plan,
+            old.codec,
+            old.recipe,
+        )
 
 
 @pytest.mark.slow
@@ -103,7 +108,7 @@ def test_any_region_of_any_table_of_a_large_store_overwritten_loses_nothing(tmp_
     truth = rows_of(folder)
     (path,) = segment_paths(folder)
     with fpstore.open(folder) as store:
-        regions = [region for region in store.segments[0].regions() if region.table is not None]
+        regions = [region for region in store._segments[0].regions() if region.table is not None]
     whole = path.read_bytes()
     assert {region.name for region in regions} == {"payload", "directory", "fences"}
     for region in regions:
@@ -135,11 +140,11 @@ def test_with_any_page_of_a_segment_overwritten_what_is_lost_is_what_is_told(tmp
 def test_with_any_page_of_the_catalog_overwritten_what_is_lost_is_what_is_told(small: Path) -> None:
     with fpstore.open(small, "w") as store:
         for number in range(3):
-            store.add(some(2000, 10 + number), np.arange(2000) + 10_000 * (number + 1))
+            store.add(some(2000, 10 + number), ids=np.arange(2000) + 10_000 * (number + 1))
         store.remove(ids=[5])
-        store.flush()
+        store._flush()
         for number in range(3):
-            store.add(some(2000, 20 + number), np.arange(2000) + 10_000 * (number + 5))
+            store.add(some(2000, 20 + number), ids=np.arange(2000) + 10_000 * (number + 5))
         store.remove(ids=[6])
     truth = rows_of(small)
     removed = {(int(some(3000)[number]), number) for number in (5, 6)}
@@ -178,8 +183,8 @@ def test_with_any_page_of_the_catalog_overwritten_what_is_lost_is_what_is_told(s
 
 def test_without_a_catalog_the_segments_are_used_and_it_is_said(small: Path) -> None:
     with fpstore.open(small, "w") as store:
-        store.add(some(2000, 3), np.arange(2000) + 50_000)
-        store.flush()
+        store.add(some(2000, 3), ids=np.arange(2000) + 50_000)
+        store._flush()
     truth = rows_of(small)
     (small / "catalog.mdb").unlink()
     found, rows = recovered(small, truth)
@@ -187,14 +192,14 @@ def test_without_a_catalog_the_segments_are_used_and_it_is_said(small: Path) -> 
     assert not found.complete
     assert found.unknown[0].startswith("the catalog is gone: rows that were in no segment yet are lost")
     with fpstore.open(small.with_name("new")) as store:
-        assert (store.k, store.recipe) == (3, None)
+        assert (store.max_distance, store.recipe) == (3, None)
         assert store.contains_near(int(some(3000)[7]) ^ 0b111)
 
 
 def test_a_segment_that_is_gone_is_lost_and_counted(small: Path) -> None:
     with writer_of(small, growth=0) as store:
-        store.add(some(2000, 3), np.arange(2000) + 50_000)
-        store.flush()
+        store.add(some(2000, 3), ids=np.arange(2000) + 50_000)
+        store._flush()
     truth = rows_of(small)
     first, second = segment_paths(small)
     second.unlink()
@@ -227,9 +232,9 @@ def test_ids_lost_with_a_fingerprint_that_another_segment_has_are_counted(tmp_pa
     path = tmp_path / "s"
     fpstore.build(path, some(300), ids=np.arange(300)).close()
     with fpstore.open(path, "w") as store:
-        store.add(some(300)[:40], np.arange(40) + 1000)
-        store.flush()
-        tables = store.segments[0].record.ranks_offset
+        store.add(some(300)[:40], ids=np.arange(40) + 1000)
+        store._flush()
+        tables = store._segments[0].record.ranks_offset
     overwrite(segment_paths(path)[0], 0, tables)
     found = fpstore.recover(path, tmp_path / "new")
     assert (found.fingerprints, found.rows) == (40, 40)
@@ -265,10 +270,10 @@ def test_ids_that_nobody_asked_for_are_not_mixed_in(tmp_path: Path) -> None:
 
 def test_a_fingerprint_whose_ids_are_lost_in_one_segment_may_have_some_in_another(small: Path) -> None:
     with fpstore.open(small, "w") as store:
-        store.add(some(3000)[:200], np.arange(200) + 90_000)
-        store.flush()
-        values = store.segments[0].record.values_offset
-        summary = store.segments[0].footer.summary_offset
+        store.add(some(3000)[:200], ids=np.arange(200) + 90_000)
+        store._flush()
+        values = store._segments[0].record.values_offset
+        summary = store._segments[0].footer.summary_offset
     truth = rows_of(small)
     path = segment_paths(small)[0]
     assert summary // PAGE_BYTES > values // PAGE_BYTES
@@ -282,7 +287,7 @@ def test_a_fingerprint_whose_ids_are_lost_in_one_segment_may_have_some_in_anothe
 
 def test_what_was_removed_is_not_told_as_lost(small: Path) -> None:
     with fpstore.open(small) as store:
-        values, summary = store.segments[0].record.values_offset, store.segments[0].footer.summary_offset
+        values, summary = store._segments[0].record.values_offset, store._segments[0].footer.summary_offset
     overwrite(segment_paths(small)[0], values, summary // PAGE_BYTES * PAGE_BYTES)
     before = fpstore.recover(small, small.with_name("before"))
     with fpstore.open(small, "w") as store:

@@ -15,7 +15,10 @@ from fpstore.plans import planner
 from fpstore.plans.plan import MAX_NAME_LENGTH, Plan, TablePlan
 from fpstore.types import Keys
 
-PLANS = ["size", "balanced", "speed", 40.0, *plans.PAPER_NAMES, "flips-2:1,1"]
+PLANS: list[dict[str, Any]] = [
+    {"max_bytes": 40.0},
+    *({"plan": name} for name in ("size", "balanced", "speed", *plans.PAPER_NAMES, "flips-2:1,1")),
+]
 
 
 def some(seed: int, count: int = 3_000) -> Keys:
@@ -50,11 +53,11 @@ def test_a_name_of_the_greatest_length_stays_one() -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("as_stream", [False, True])
-def test_a_seeded_store_is_exact(tmp_path: Path, plan: float | str, as_stream: bool) -> None:
+def test_a_seeded_store_is_exact(tmp_path: Path, plan: dict[str, Any], as_stream: bool) -> None:
     keys = some(1)
     queries = np.concatenate([some(1)[:50] ^ np.uint64(1 << 63), fingerprint_array([0, 2**64 - 1])])
     given = iter([keys[:1000], keys[1000:]]) if as_stream else keys
-    with fpstore.build(tmp_path / "s", given, plan=plan, seed=7) as store:
+    with fpstore.build(tmp_path / "s", given, **plan, shuffle=7) as store:
         expected = [
             (index, (query ^ key).bit_count(), key, row)
             for index, query in enumerate(queries.tolist())
@@ -71,7 +74,7 @@ def test_a_seeded_store_is_exact(tmp_path: Path, plan: float | str, as_stream: b
 def test_the_pairs_and_rows_of_a_seeded_store_are_those_of_any_other(tmp_path: Path) -> None:
     keys = some(2, 800)
     with (
-        fpstore.build(tmp_path / "s", keys, seed=7) as seeded,
+        fpstore.build(tmp_path / "s", keys, shuffle=7) as seeded,
         fpstore.build(tmp_path / "t", keys) as plain,
     ):
         pairs = [sorted(pair for batch in store.pairs() for pair in batch) for store in (seeded, plain)]
@@ -88,10 +91,10 @@ def test_the_pairs_and_rows_of_a_seeded_store_are_those_of_any_other(tmp_path: P
 
 def test_a_store_that_begins_empty_may_be_seeded_and_keeps_its_plan(tmp_path: Path) -> None:
     keys = np.unique(some(3, 500))
-    with fpstore.create(tmp_path / "s", ids=False, seed=2**100) as store:
+    with fpstore.create(tmp_path / "s", id_type=None, shuffle=2**100) as store:
         plan = store.plan
         store.add(keys[:200])
-        store.flush()
+        store._flush()
         store.add(keys[200:])
         store.compact()
         found = store.probe_many(keys[:20])
@@ -105,8 +108,8 @@ def test_a_store_that_begins_empty_may_be_seeded_and_keeps_its_plan(tmp_path: Pa
 
 @pytest.mark.parametrize("seed", ["7", 1.5, b"x"])
 def test_a_seed_that_is_no_integer_is_refused(tmp_path: Path, seed: Any) -> None:
-    with pytest.raises(ValueError, match=r"seed: found .*, expected an integer or None"):
-        fpstore.build(tmp_path / "s", some(1), seed=seed)
+    with pytest.raises(ValueError, match=r"shuffle: found .*, expected an integer or None"):
+        fpstore.build(tmp_path / "s", some(1), shuffle=seed)
     assert not (tmp_path / "s").exists()
 
 
@@ -118,7 +121,7 @@ def test_probes_of_a_slot_that_holds_nearly_all_are_exact(tmp_path: Path, plan: 
     keys = np.unique(np.concatenate([crowd, rng.integers(0, 1 << 64, 300, dtype=np.uint64)]))
     bits = np.uint64(1) << rng.integers(0, 64, (3, 200), dtype=np.uint64)
     queries = rng.choice(crowd, 200) ^ bits[0] ^ bits[1] ^ bits[2]
-    with fpstore.build(tmp_path / "s", keys, None, plan=plan, seed=seed) as store:
+    with fpstore.build(tmp_path / "s", keys, ids=None, plan=plan, shuffle=seed) as store:
         found = store.probe_many(queries)
     query, fingerprint, distance = brute_force(keys, queries, 3)
     rows = sorted(zip(query.tolist(), distance.tolist(), fingerprint.tolist(), strict=True))

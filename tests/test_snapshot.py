@@ -28,7 +28,7 @@ IDS = np.arange(600, dtype=np.uint64)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Half of SOME in a segment."""
-    fpstore.build(tmp_path / "s", SOME[:300], IDS[:300], plan="paper-4").close()
+    fpstore.build(tmp_path / "s", SOME[:300], ids=IDS[:300], plan="paper-4").close()
     return tmp_path / "s"
 
 
@@ -52,9 +52,9 @@ def rows(first: int, end: int) -> set[tuple[int, int | None]]:
 def test_the_next_snapshot_reads_what_is_new_and_shares_the_rest(folder: Path) -> None:
     with fpstore.open(folder, "w") as writer, Catalog.open(folder) as catalog:
         first = open_snapshot(catalog)
-        writer.add(SOME[300:400], IDS[300:400])
+        writer.add(SOME[300:400], ids=IDS[300:400])
         second = open_snapshot(catalog, first)
-        writer.add(SOME[400:], IDS[400:])
+        writer.add(SOME[400:], ids=IDS[400:])
         third = open_snapshot(catalog, second)
         assert first.parts[0] is second.parts[0] is third.parts[0]
         assert second.pending is third.pending
@@ -63,9 +63,9 @@ def test_the_next_snapshot_reads_what_is_new_and_shares_the_rest(folder: Path) -
 
 def test_a_probe_of_a_snapshot_finds_nothing_that_was_added_after_it(folder: Path) -> None:
     with fpstore.open(folder, "w") as writer, Catalog.open(folder) as catalog:
-        writer.add(SOME[300:310], IDS[300:310])
+        writer.add(SOME[300:310], ids=IDS[300:310])
         first = open_snapshot(catalog)
-        writer.add(SOME[310:320], IDS[310:320])
+        writer.add(SOME[310:320], ids=IDS[310:320])
         second = open_snapshot(catalog, first)
         assert first.pending is second.pending
         found = [snapshot.search(SOME[290:330], 0).query.tolist() for snapshot in (first, second)]
@@ -77,13 +77,13 @@ def test_after_a_merge_the_pending_rows_are_shared(folder: Path, monkeypatch: py
     with fpstore.open(folder, "w") as writer, Catalog.open(folder) as catalog:
         with monkeypatch.context() as unmerged:
             unmerged.setattr(Writer, "_start_merge", lambda *_: None)
-            writer.add(SOME[300:400], IDS[300:400])
-            writer.flush()
-        writer.add(SOME[400:500], IDS[400:500])
+            writer.add(SOME[300:400], ids=IDS[300:400])
+            writer._flush()
+        writer.add(SOME[400:500], ids=IDS[400:500])
         writer.remove(ids=IDS[:50])
         before = open_snapshot(catalog)
         writer._living._merge_parts(writer._living.snapshot.parts)
-        writer.add(SOME[500:], IDS[500:])
+        writer.add(SOME[500:], ids=IDS[500:])
         after = open_snapshot(catalog, before)
         assert (len(before.parts), len(after.parts)) == (2, 1)
         assert after.pending is before.pending
@@ -93,10 +93,10 @@ def test_after_a_merge_the_pending_rows_are_shared(folder: Path, monkeypatch: py
 def test_after_a_flush_only_later_rows_are_pending(folder: Path) -> None:
     with fpstore.open(folder, "w") as writer:
         kept = writer._living
-        writer.add(SOME[300:400], IDS[300:400])
+        writer.add(SOME[300:400], ids=IDS[300:400])
         flushed = kept.snapshot.state.next_change
-        writer.add(SOME[400:450], IDS[400:450])
-        writer.add(SOME[450:500], IDS[450:500])
+        writer.add(SOME[400:450], ids=IDS[400:450])
+        writer.add(SOME[450:500], ids=IDS[450:500])
         writer.remove(ids=IDS[440:460])
         before = kept.snapshot
         with kept._new_place() as place:
@@ -170,12 +170,12 @@ def in_several_parts(path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch) ->
     """
     ids = np.arange(len(keys), dtype=np.uint64) // np.uint64(5)
     cuts = [0, len(keys) // 2, 3 * len(keys) // 4, len(keys)]
-    fpstore.build(path, keys[: cuts[1]], ids[: cuts[1]], plan="flips-3:1,0,0").close()
+    fpstore.build(path, keys[: cuts[1]], ids=ids[: cuts[1]], plan="flips-3:1,0,0").close()
     with monkeypatch.context() as unmerged, fpstore.open(path, "w") as writer:
         unmerged.setattr(Writer, "_start_merge", lambda *_: None)
-        writer.add(keys[cuts[1] : cuts[2]], ids[cuts[1] : cuts[2]])
-        writer.flush()
-        writer.add(keys[cuts[2] :], ids[cuts[2] :])
+        writer.add(keys[cuts[1] : cuts[2]], ids=ids[cuts[1] : cuts[2]])
+        writer._flush()
+        writer.add(keys[cuts[2] :], ids=ids[cuts[2] :])
         writer.remove(fingerprints=keys[::10])
         writer.remove(ids=ids[::35])
     gone, gone_ids = set(keys[::10].tolist()), set(ids[::35].tolist())
@@ -187,10 +187,10 @@ def in_several_parts(path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch) ->
 def test_pairs_have_what_was_removed_and_added_again(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", [1], plan="paper-4").close()
     with fpstore.open(tmp_path / "s", "w") as store:
-        store.add([3], [5])
+        store.add([3], ids=[5])
         store.remove(fingerprints=[3])
         assert [len(found) for found in store.pairs()] in ([], [0])
-        store.add([3], [5])
+        store.add([3], ids=[5])
         assert [pair for found in store.pairs() for pair in found] == [(1, 3, 1)]
 
 
@@ -206,9 +206,9 @@ def test_large_batches_of_a_store_in_several_parts_are_exact(
     queries = queries_near(keys, 3, 1200, rng)
     monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: cost)
     with fpstore.open(tmp_path / "s") as store:
-        assert len(store.segments) == 2
+        assert len(store._segments) == 2
         for k in (0, 3):
-            found = store.probe_many(queries, k, threads=threads)
+            found = store.probe_many(queries, max_distance=k, threads=threads)
             assert found.method == ("probe" if cost else "stream")
             assert [(m.query, m.distance, m.fingerprint, m.id) for m in found] == brute(left, queries, k)
 
@@ -229,7 +229,7 @@ def test_pairs_of_a_store_in_several_parts_are_exact_and_leave_no_file(
     with fpstore.open(tmp_path / "s") as store:
         found = [pair for each in store.pairs() for pair in each]
         assert (len(found), set(found)) == (len(expected), expected)
-        assert len(store) == len(stored)
+        assert store.count() == len(stored)
         left_half_way = store.pairs()
         next(left_half_way)
         left_half_way.close()
@@ -240,11 +240,11 @@ def test_a_fingerprint_whose_ids_are_read_in_several_pieces_is_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "CHUNK_KEYS", 4)
-    fpstore.build(tmp_path / "s", np.repeat(SOME[:3], 10), np.arange(30, dtype=np.uint64)).close()
+    fpstore.build(tmp_path / "s", np.repeat(SOME[:3], 10), ids=np.arange(30, dtype=np.uint64)).close()
     with fpstore.open(tmp_path / "s", "w") as store:
-        store.add(SOME[2:4], [50, 51])
+        store.add(SOME[2:4], ids=[50, 51])
         assert len([None for _ in store.rows()]) > 4
-        assert len(store) == 4
+        assert store.count() == 4
 
 
 def test_a_removed_fingerprint_is_not_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,14 +253,14 @@ def test_a_removed_fingerprint_is_not_near(tmp_path: Path, monkeypatch: pytest.M
     assert 0 < len(left) < 400
     with fpstore.open(tmp_path / "s") as store:
         for key in keys.tolist():
-            assert store.contains_near(key, 0) is (key in left)
+            assert store.contains_near(key, max_distance=0) is (key in left)
 
 
 def test_a_pending_fingerprint_is_near_without_removals(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
-        store.add(SOME[300:], IDS[300:])
+        store.add(SOME[300:], ids=IDS[300:])
         assert all(store.contains_near(key ^ 5) for key in SOME.tolist())
-        assert not store.contains_near(int(SOME[300]) ^ 5, 1)
+        assert not store.contains_near(int(SOME[300]) ^ 5, max_distance=1)
 
 
 def test_damage_in_one_of_several_segments_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +281,6 @@ def test_damage_in_one_of_several_segments_is_named(tmp_path: Path, monkeypatch:
                 use()
         # What reads everything takes from other tables what this one lacks.
         with pytest.warns(fpstore.StoreWarning, match=path.name):
-            assert len(store) == len({key for key, _ in left})
+            assert store.count() == len({key for key, _ in left})
         list(store.rows())
         list(store.pairs())

@@ -16,7 +16,7 @@ from fpstore.living import state as records
 from fpstore.living.state import MAX_NUMBER, Settings, State, decode, encode, expect_left
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry
 
-SETTINGS = Settings(k=3, plan={"name": "paper-4"}, codec="gap", ids=True)
+SETTINGS = Settings(max_distance=3, plan={"name": "paper-4"}, codec="gap", id_type="uint64")
 ENTRY = SegmentEntry("00000007.fpseg", 4096, 10, 12, 0xDEADBEEF)
 IDENTITY, ORIGIN = "0f" * 16, "a0" * 16
 STATE = State(SETTINGS, (ENTRY,), 1, 8, identity=IDENTITY, origin=ORIGIN)
@@ -53,10 +53,10 @@ entries = st.builds(
 @given(
     st.builds(
         Settings,
-        k=st.integers(0, 64),
+        max_distance=st.integers(0, 64),
         plan=objects,
         codec=st.sampled_from(["gap", "xor", "rice", "raw"]),
-        ids=st.booleans(),
+        id_type=st.sampled_from(["uint64", None]),
         recipe=st.none() | objects,
     ),
     st.lists(entries, max_size=5, unique_by=lambda entry: entry.name),
@@ -84,8 +84,8 @@ def test_the_record_is_canonical_json_under_a_checksum_of_its_place() -> None:
         b'{"first_change":1,"generation":1,"identity":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f","moving":false,"next_change":1,"next_segment":8,'
         b'"origin":"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0","removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
-        b'"name":"00000007.fpseg","position":1}],"settings":{"codec":"gap","ids":true,"k":3,"key_bits":64,'
-        b'"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":3}'
+        b'"name":"00000007.fpseg","position":1}],"settings":{"bits":64,"codec":"gap","id_type":"uint64",'
+        b'"max_distance":3,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":4}'
     )
     assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
 
@@ -107,9 +107,9 @@ def test_a_record_of_another_transaction_is_refused() -> None:
         decode(encode(STATE, 5), 6)
 
 
-@pytest.mark.parametrize(("version", "age"), [(2, "an older"), (4, "a newer"), (2**32 - 1, "a newer")])
+@pytest.mark.parametrize(("version", "age"), [(3, "an older"), (5, "a newer"), (2**32 - 1, "a newer")])
 def test_a_record_of_another_version_is_refused_as_such(version: int, age: str) -> None:
-    message = f"^the version of the state: found {version}, expected 3; made by {age} fpstore$"
+    message = f"^the version of the state: found {version}, expected 4; made by {age} fpstore$"
     with pytest.raises(UnsupportedVersion, match=message):
         decode(changed(version=version), 5)
 
@@ -185,12 +185,15 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
         ({"segments": [ENTRY_FIELDS | {"key_count": "9"}]}, "key_count: found '9', expected an integer from 0"),
         ({"segments": [ENTRY_FIELDS | {"id_count": None}]}, "id_count: found None, expected an integer from 0"),
         ({"settings": ...}, "Settings: found NoneType, expected dict"),
-        ({"settings": SETTINGS_FIELDS | {"k": 65}}, "k: found 65, expected an integer from 0 to 64"),
-        ({"settings": SETTINGS_FIELDS | {"key_bits": 32}}, "key_bits: found 32, expected 64"),
+        (
+            {"settings": SETTINGS_FIELDS | {"max_distance": 65}},
+            "max_distance: found 65, expected an integer from 0 to 64",
+        ),
+        ({"settings": SETTINGS_FIELDS | {"bits": 32}}, "bits: found 32, expected 64"),
         ({"settings": SETTINGS_FIELDS | {"plan": []}}, r"plan: found \[\], expected an object"),
         ({"settings": SETTINGS_FIELDS | {"codec": "zip"}}, "codec: found 'zip', expected one of gap, xor, rice, raw"),
         ({"settings": SETTINGS_FIELDS | {"codec": []}}, r"codec: found \[\], expected one of"),
-        ({"settings": SETTINGS_FIELDS | {"ids": 1}}, "ids: found 1, expected true or false"),
+        ({"settings": SETTINGS_FIELDS | {"id_type": 1}}, "id_type: found 1, expected null or uint64"),
         ({"settings": SETTINGS_FIELDS | {"recipe": 1}}, "recipe: found 1, expected an object or null"),
     ],
 )

@@ -42,6 +42,7 @@ from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report
 from fpstore.store import Store
+from fpstore.text import PRESETS
 from fpstore.types import Keys
 
 COUNT = 500
@@ -90,10 +91,10 @@ def test_a_probe_answers_what_brute_force_answers(tmp_path: Path, kind: str, ids
     fingerprints = KINDS[kind](3000, rng)
     numbers = rng.choice(uniform(300, rng), len(fingerprints))
     queries = queries_near(distinct(fingerprints), 3, 300, rng)
-    with fpstore.build(tmp_path / "s", fingerprints, numbers if ids else None) as store:
+    with fpstore.build(tmp_path / "s", fingerprints, ids=numbers if ids else None) as store:
         store.verify()
         for k in range(4):
-            found = store.probe_many(queries, k)
+            found = store.probe_many(queries, max_distance=k)
             assert [column.dtype for column in columns(found)] == [np.int64, np.uint64, np.uint8]
             if ids:
                 assert found.id.dtype == np.uint64
@@ -119,7 +120,7 @@ def test_any_pairs_are_found_again(
     fingerprints, ids = (fingerprint_array([pair[i] for pair in pairs]) for i in (0, 1))
     plan = scattered_flips(2, 3, np.random.default_rng(seed))
     path = tmp_path_factory.mktemp("any") / "s"
-    with fpstore.build(path, fingerprints, ids, plan=plan, codec=codec) as store:
+    with fpstore.build(path, fingerprints, ids=ids, plan=plan, codec=codec) as store:
         store.verify()
         assert rows(store.probe_many(queries)) == expected_rows(fingerprints, ids, fingerprint_array(queries), 3)
 
@@ -129,7 +130,7 @@ def test_one_two_and_many_threads_give_the_same_answer(tmp_path: Path, monkeypat
     fingerprints = KINDS["clustered"](5000, np.random.default_rng(4))
     ids = np.arange(5000, dtype=np.uint64) // 2
     queries = queries_near(fingerprints, 3, 1000, np.random.default_rng(5))
-    with fpstore.build(tmp_path / "s", fingerprints, ids) as store:
+    with fpstore.build(tmp_path / "s", fingerprints, ids=ids) as store:
         answers = [rows(store.probe_many(queries, threads=threads)) for threads in (1, 2, 7, None)]
     assert answers[0] == expected_rows(fingerprints, ids, queries, 3)
     assert answers[1:] == answers[:1] * 3
@@ -140,7 +141,7 @@ def test_a_probe_of_one_is_a_probe_of_many_with_one(tmp_path: Path) -> None:
     with fpstore.build(tmp_path / "s", fingerprints) as store:
         for query in (*fingerprints[:50].tolist(), 0, LAST, np.uint64(LAST)):
             for k in (None, 0, 2):
-                assert rows(store.probe(query, k)) == rows(store.probe_many([query], k))
+                assert rows(store.probe(query, max_distance=k)) == rows(store.probe_many([query], max_distance=k))
 
 
 def test_contains_near_says_whether_a_probe_finds_something(tmp_path: Path) -> None:
@@ -149,24 +150,24 @@ def test_contains_near_says_whether_a_probe_finds_something(tmp_path: Path) -> N
     with fpstore.build(tmp_path / "s", fingerprints) as store:
         for query in queries_near(fingerprints, 3, 200, rng).tolist():
             for k in (None, 0, 1, 2, 3):
-                assert store.contains_near(query, k) is (len(store.probe(query, k)) > 0)
+                assert store.contains_near(query, max_distance=k) is (len(store.probe(query, max_distance=k)) > 0)
 
 
 @pytest.mark.parametrize("ids", ["row", None])
 def test_an_empty_store_answers_nothing(tmp_path: Path, ids: str | None) -> None:
-    with fpstore.build(tmp_path / "s", [], ids) as store:
+    with fpstore.build(tmp_path / "s", [], ids=ids) as store:
         store.verify()
-        assert len(store) == 0
+        assert store.count() == 0
         assert len(store.probe(0)) == len(store.probe_many([0, LAST])) == 0
         assert not store.contains_near(0)
-        assert store.stats(3)["fingerprints"] == 0
+        assert store.stats(largest_slots=3)["fingerprints"] == 0
         assert store.report().to_json()["fingerprints"] == 0
         assert (list(store.pairs()), store.count_pairs()) == ([], 0)
 
 
 @pytest.mark.parametrize("key", [0, 12345, LAST])
 def test_a_store_of_one_fingerprint_finds_it(tmp_path: Path, key: int) -> None:
-    with fpstore.build(tmp_path / "s", [key] * 3, [LAST, 0, LAST]) as store:
+    with fpstore.build(tmp_path / "s", [key] * 3, ids=[LAST, 0, LAST]) as store:
         store.verify()
         assert rows(store.probe(key ^ 0b111)) == [(0, 3, key, 0), (0, 3, key, LAST)]
         assert rows(store.probe(key ^ 0b1111)) == []
@@ -174,7 +175,7 @@ def test_a_store_of_one_fingerprint_finds_it(tmp_path: Path, key: int) -> None:
 
 
 def test_no_queries_get_no_matches_of_the_right_types(folder: Path, tmp_path: Path) -> None:
-    with fpstore.open(folder) as store, fpstore.build(tmp_path / "without", some(), None) as without:
+    with fpstore.open(folder) as store, fpstore.build(tmp_path / "without", some(), ids=None) as without:
         for found in (store.probe_many([]), store.probe_many(np.empty(0, dtype=np.uint64), threads=2)):
             assert [column.dtype for column in columns(found)] == [np.int64, np.uint64, np.uint8]
             assert (len(found), found.id.dtype) == (0, np.uint64)
@@ -183,14 +184,14 @@ def test_no_queries_get_no_matches_of_the_right_types(folder: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("ids", ["row", None])
 def test_row_numbers_go_on_across_the_pieces_of_a_stream(tmp_path: Path, ids: str | None) -> None:
-    with fpstore.build(tmp_path / "s", iter([[5, 9], [], np.array([5, 7])]), ids) as store:
-        found = store.probe(5, 0)
+    with fpstore.build(tmp_path / "s", iter([[5, 9], [], np.array([5, 7])]), ids=ids) as store:
+        found = store.probe(5, max_distance=0)
         assert found.fingerprint.tolist() == ([5, 5] if ids else [5])
         assert (found.id.tolist() if ids else found.id) == ([0, 2] if ids else None)
 
 
 def test_a_pair_that_comes_twice_is_stored_once(tmp_path: Path) -> None:
-    with fpstore.build(tmp_path / "s", [5, 5, 5], [1, 1, 2]) as store:
+    with fpstore.build(tmp_path / "s", [5, 5, 5], ids=[1, 1, 2]) as store:
         assert store.probe(5).id.tolist() == [1, 2]
 
 
@@ -204,10 +205,10 @@ def test_a_fingerprint_whose_ids_are_gone_has_no_rows_but_is_near(tmp_path: Path
     segment = Segment(path)
     entry = SegmentEntry(path.name, segment.file_bytes, 4, 3, segment.footer_crc)
     segment.close()
-    create_catalog(tmp_path, Settings(3, plan.to_json(), "gap", True), (entry,))
+    create_catalog(tmp_path, Settings(3, plan.to_json(), "gap", "uint64"), (entry,))
     with fpstore.open(tmp_path) as store:
-        assert rows(store.probe_many([LAST, 0, 2], 1)) == [(0, 0, LAST, 9), (1, 1, 1, 7), (1, 1, 1, 8)]
-        assert store.contains_near(2, 0)
+        assert rows(store.probe_many([LAST, 0, 2], max_distance=1)) == [(0, 0, LAST, 9), (1, 1, 1, 7), (1, 1, 1, 8)]
+        assert store.contains_near(2, max_distance=0)
         store.verify()
 
 
@@ -216,27 +217,28 @@ def test_a_fingerprint_whose_ids_are_gone_has_no_rows_but_is_near(tmp_path: Path
 
 def test_a_distance_above_the_plans_names_what_to_rebuild(folder: Path) -> None:
     with fpstore.open(folder) as store:
-        for ask in (store.probe, store.contains_near, lambda query, k: store.probe_many([query], k)):
+        for ask in (store.probe, store.contains_near, lambda query, **near: store.probe_many([query], **near)):
             with pytest.raises(
-                PlanError, match=r"k: found 4, expected at most 3, as plan paper-4 answers; build the store with k=4"
+                PlanError,
+                match=r"max_distance: found 4, expected at most 3, as plan paper-4 answers; .* max_distance=4",
             ):
-                ask(1, 4)
+                ask(1, max_distance=4)
         for ask in (store.pairs, store.count_pairs):
-            with pytest.raises(PlanError, match="build the store with k=9"):
-                ask(9)
+            with pytest.raises(PlanError, match="build the store with max_distance=9"):
+                ask(max_distance=9)
 
 
 @pytest.mark.parametrize("k", [-1, True, 1.0, "3"])
 def test_a_distance_that_is_none_is_refused(folder: Path, k: Any) -> None:
     with fpstore.open(folder) as store, pytest.raises(ValueError, match="expected an integer from 0 to 3"):
-        store.probe(1, k)
+        store.probe(1, max_distance=k)
 
 
 def test_a_plan_for_more_than_was_asked_answers_more(tmp_path: Path) -> None:
-    with fpstore.build(tmp_path / "s", [0b1111], k=2, plan=plans.choose(5, 4)) as store:
-        assert store.k == 2
+    with fpstore.build(tmp_path / "s", [0b1111], max_distance=2, plan=plans.choose(5, 4)) as store:
+        assert store.max_distance == 2
         assert len(store.probe(0)) == 0
-        assert len(store.probe(0, 4)) == 1
+        assert len(store.probe(0, max_distance=4)) == 1
 
 
 @pytest.mark.parametrize("k", [0, 1, 5, 8])
@@ -245,7 +247,7 @@ def test_a_store_for_another_distance_is_exact(tmp_path: Path, k: int, aim: str)
     rng = np.random.default_rng(k)
     fingerprints = distinct(KINDS["clustered"](1000, rng))
     queries = queries_near(fingerprints, k, 100, rng)
-    with fpstore.build(tmp_path / "s", fingerprints, None, k=k, plan=aim) as store:
+    with fpstore.build(tmp_path / "s", fingerprints, ids=None, max_distance=k, plan=aim) as store:
         for column, expected in zip(
             columns(store.probe_many(queries)), brute_force(fingerprints, queries, k), strict=True
         ):
@@ -254,10 +256,10 @@ def test_a_store_for_another_distance_is_exact(tmp_path: Path, k: int, aim: str)
 
 def test_numbers_may_be_numpys(tmp_path: Path) -> None:
     one = np.int64(1)
-    with fpstore.build(tmp_path / "s", [0, 1], None, k=np.int64(3), memory=np.int64(1 << 27)) as store:
-        assert type(store.k) is int
-        assert len(store.probe_many([0], one, threads=one)) == 2
-        assert store.count_pairs(np.uint8(0), memory=np.int64(1 << 27)) == 0
+    with fpstore.build(tmp_path / "s", [0, 1], ids=None, max_distance=np.int64(3), memory=np.int64(1 << 27)) as store:
+        assert type(store.max_distance) is int
+        assert len(store.probe_many([0], max_distance=one, threads=one)) == 2
+        assert store.count_pairs(max_distance=np.uint8(0), memory=np.int64(1 << 27)) == 0
 
 
 def test_queries_and_threads_are_checked(folder: Path) -> None:
@@ -277,9 +279,9 @@ def test_queries_and_threads_are_checked(folder: Path) -> None:
 
 
 def test_a_store_knows_its_settings_and_its_size(tmp_path: Path) -> None:
-    recipe = {"name": "words", "n": [1, None, 2.5]}
-    with fpstore.build(tmp_path / "s", some(), k=2, plan="paper-10", codec="rice", recipe=recipe) as store:
-        assert (store.path, store.k, store.codec, store.has_ids, store.recipe) == (
+    recipe = PRESETS["words-4"]
+    with fpstore.build(tmp_path / "s", some(), max_distance=2, plan="paper-10", codec="rice", recipe=recipe) as store:
+        assert (store.path, store.max_distance, store.codec, store._settings.ids, store.recipe) == (
             tmp_path / "s",
             2,
             "rice",
@@ -287,8 +289,8 @@ def test_a_store_knows_its_settings_and_its_size(tmp_path: Path) -> None:
             recipe,
         )
         assert store.plan.tables == plans.paper("paper-10").tables
-        assert len(store) == COUNT
-        assert repr(store) == f"<fpstore.Store '{tmp_path}/s': open for reading, k 2, plan paper-10>"
+        assert store.count() == COUNT
+        assert repr(store) == f"<fpstore.Store '{tmp_path}/s': open for reading, max_distance 2, plan paper-10>"
     assert repr(store) == f"<fpstore.Store '{tmp_path}/s': closed>"
 
 
@@ -296,7 +298,8 @@ def test_stats_account_for_every_byte(folder: Path) -> None:
     with fpstore.open(str(folder)) as store:
         stats = store.stats()
     (segment,) = stats.pop("segments")
-    settings = {"k": 3, "plan": "paper-4", "codec": "gap", "ids": True, "recipe": None}
+    settings = {"max_distance": 3, "bits": 64, "plan": plans.paper("paper-4").to_json(), "codec": "gap"}
+    settings |= {"id_type": "uint64", "recipe": None}
     counts = {"fingerprints": COUNT, "pending": 0, "removals": 0}
     assert stats == {"path": str(folder)} | counts | settings
     assert segment["bytes"]["total"] == segment_path(folder).stat().st_size
@@ -307,7 +310,7 @@ def test_stats_name_the_fullest_slots_on_request(tmp_path: Path) -> None:
     crowd = fingerprint_array(range(700)) + np.uint64(0xABCD << 48)
     with fpstore.build(tmp_path / "s", np.concatenate([some(2000), crowd]), plan="paper-4") as store:
         assert "largest_slots" not in store.stats()["segments"][0]["tables"][0]
-        tables = store.stats(2)["segments"][0]["tables"]
+        tables = store.stats(largest_slots=2)["segments"][0]["tables"]
     assert [len(table["largest_slots"]) for table in tables] == [2] * 4
     first, second = tables[0]["largest_slots"]
     assert first["keys"] >= 700 > second["keys"]
@@ -317,7 +320,7 @@ def test_stats_name_the_fullest_slots_on_request(tmp_path: Path) -> None:
 def test_a_report_covers_the_segment(folder: Path) -> None:
     phases = set()
     with fpstore.open(folder) as store:
-        report = store.report(lambda phase, _done, _total: phases.add(phase))
+        report = store.report(progress=lambda phase, _done, _total: phases.add(phase))
     assert isinstance(report, Report)
     assert report.to_json()["bytes"]["total"] == segment_path(folder).stat().st_size
     assert phases == {"report"}
@@ -355,10 +358,10 @@ def every_use(store: Store) -> list[Callable[..., Any]]:
         lambda: store.count_pairs(),
         lambda: store.verify(),
         lambda: store.report(),
-        lambda: store.stats(1),
+        lambda: store.stats(largest_slots=1),
         lambda: list(store.rows()),
-        lambda: len(store),
-        lambda: store.refresh(),
+        lambda: store.count(),
+        lambda: store._refresh(),
     ]
 
 
@@ -392,7 +395,7 @@ def test_closing_unmaps_the_segment(folder: Path) -> None:
 
 def test_a_store_that_nobody_closes_is_a_resource_warning(folder: Path) -> None:
     stores_left = [fpstore.open(folder)]
-    with pytest.warns(ResourceWarning, match=r"open for reading, k 3, plan paper-4> was never closed"):
+    with pytest.warns(ResourceWarning, match=r"open for reading, max_distance 3, plan paper-4> was never closed"):
         stores_left.clear()
     # Warnings are errors here: one that was closed gives none.
     fpstore.open(folder).close()
@@ -441,8 +444,8 @@ def test_a_fork_is_told_to_open_the_store_again(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_fork_can_close_a_store_that_another_thread_was_probing(tmp_path: Path) -> None:
     fingerprints = KINDS["one_prefix"](1 << 17, np.random.default_rng(1))
-    with fpstore.build(tmp_path / "s", fingerprints, None, plan="paper-4") as store:
-        view = store.segments[0].view
+    with fpstore.build(tmp_path / "s", fingerprints, ids=None, plan="paper-4") as store:
+        view = store._segments[0].view
         worker = threading.Thread(target=store.probe_many, args=(fingerprints[:2000],), kwargs={"threads": 1})
         worker.start()
         while not view.users:
@@ -468,8 +471,8 @@ def test_closing_waits_for_a_probe_in_another_thread(
     fingerprints = distinct(KINDS["one_prefix"](1 << 18, np.random.default_rng(1)))
     queries = fingerprints[:512]
     expected = brute_force(fingerprints, queries, 3)
-    store = fpstore.build(tmp_path / "s", fingerprints, None, plan="paper-4")
-    view = store.segments[0].view
+    store = fpstore.build(tmp_path / "s", fingerprints, ids=None, plan="paper-4")
+    view = store._segments[0].view
     outcome = []
 
     def probe() -> None:
@@ -508,7 +511,7 @@ def test_many_threads_may_use_and_close_a_store_at_once(tmp_path: Path) -> None:
                     if rows(store.probe_many(fingerprints[:300], threads=2)) != expected:
                         wrong.append("an answer")
                     store.verify()
-                    store.stats(2)
+                    store.stats(largest_slots=2)
                     store.report()
                     store.count_pairs()
             except StoreClosed:

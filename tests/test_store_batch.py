@@ -27,7 +27,7 @@ def test_a_streamed_batch_answers_as_a_probed_one(
     rng = np.random.default_rng(3)
     stored = KINDS["clustered"](20_000, rng)
     queries = queries_near(stored, 3, 3000, rng)
-    with fpstore.build(tmp_path / "s.fps", stored, ids) as store:
+    with fpstore.build(tmp_path / "s.fps", stored, ids=ids) as store:
         monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: float("inf"))
         probed = store.probe_many(queries, threads=threads)
         monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: 0.0)
@@ -40,14 +40,14 @@ def test_a_streamed_batch_answers_as_a_probed_one(
 def test_small_batches_are_probed_and_huge_ones_streamed(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     stored = KINDS["uniform"](50_000, rng)
-    with fpstore.build(tmp_path / "s.fps", stored, None) as store:
+    with fpstore.build(tmp_path / "s.fps", stored, ids=None) as store:
         assert store.probe_many(stored[:10]).method == "probe"
         assert store.probe_many(np.tile(stored, 10)).method == "stream"
 
 
 def test_damage_is_named_by_a_streamed_batch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = KINDS["uniform"](20_000, np.random.default_rng(5))
-    fpstore.build(tmp_path / "s.fps", stored, None).close()
+    fpstore.build(tmp_path / "s.fps", stored, ids=None).close()
     (path,) = (tmp_path / "s.fps" / "segments").iterdir()
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -62,9 +62,9 @@ def test_damage_is_named_by_a_streamed_batch_too(tmp_path: Path, monkeypatch: py
 def test_batches_share_the_stores_threads_and_close_ends_them(tmp_path: Path) -> None:
     stored = KINDS["uniform"](5000, np.random.default_rng(6))
     before = threading.active_count()
-    with fpstore.build(tmp_path / "s.fps", stored, None) as store:
+    with fpstore.build(tmp_path / "s.fps", stored, ids=None) as store:
         for _ in range(5):
-            assert len(store.probe_many(stored, 0, threads=2)) == len(stored)
+            assert len(store.probe_many(stored, max_distance=0, threads=2)) == len(stored)
         assert threading.active_count() <= before + 1
     deadline = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < deadline:
@@ -74,7 +74,7 @@ def test_batches_share_the_stores_threads_and_close_ends_them(tmp_path: Path) ->
 
 def test_a_batch_after_close_says_so(tmp_path: Path) -> None:
     stored = KINDS["uniform"](5000, np.random.default_rng(7))
-    store = fpstore.build(tmp_path / "s.fps", stored, None)
+    store = fpstore.build(tmp_path / "s.fps", stored, ids=None)
     store.probe_many(stored, threads=2)
     store.close()
     with pytest.raises(fpstore.StoreClosed):
@@ -83,7 +83,7 @@ def test_a_batch_after_close_says_so(tmp_path: Path) -> None:
 
 def test_a_batch_that_close_overtakes_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = KINDS["uniform"](5000, np.random.default_rng(8))
-    store = fpstore.build(tmp_path / "s.fps", stored, None)
+    store = fpstore.build(tmp_path / "s.fps", stored, ids=None)
     team = store._team(2)
 
     def overtaken(count: int) -> Threads:
@@ -102,12 +102,12 @@ def crowded(path: Path, ids: bool) -> fpstore.Store:
     """One fingerprint with 50 ids, or 50 fingerprints within 2 of each other without, half of each pending."""
     keys = np.array([7] * 50 if ids else [1 << bit for bit in range(50)], dtype=np.uint64)
     numbers = np.arange(50, dtype=np.uint64)
-    fpstore.create(path, ids=ids, plan="paper-4").close()
+    fpstore.create(path, id_type="uint64" if ids else None, plan="paper-4").close()
     store = fpstore.open(path, "w")
     for half in (slice(0, 25), slice(25, 50)):
-        store.add(keys[half], numbers[half] if ids else None)
+        store.add(keys[half], ids=numbers[half] if ids else None)
         if half.start == 0:
-            store.flush()
+            store._flush()
     return store
 
 
@@ -134,7 +134,7 @@ def test_more_rows_than_an_answer_may_have_are_an_error_that_says_so(
 
 def test_too_many_rows_are_refused_before_there_is_room_for_them(tmp_path: Path) -> None:
     with crowded(tmp_path / "s.fps", ids=True) as store:
-        (segment,) = store.segments
+        (segment,) = store._segments
         asked: list[int] = []
 
         def refuse(rows: int) -> None:
@@ -156,5 +156,6 @@ def test_what_the_error_says_is_in_its_attribute() -> None:
     error = fpstore.TooManyMatches.found(3, 20, 10)
     assert error.rows == 20
     assert str(error) == (
-        "3 queries: found 20 matches, expected at most 10 in one answer; ask fewer queries at once, or with a smaller k"
+        "3 queries: found 20 matches, expected at most 10 in one answer; "
+        "ask fewer queries at once, or with a smaller max_distance"
     )

@@ -50,7 +50,7 @@ def every_use(store: Store | None) -> list[Callable[..., Any]]:
         lambda: store.count_pairs(),
         lambda: store.verify(),
         lambda: store.report(),
-        lambda: store.stats(1),
+        lambda: store.stats(largest_slots=1),
     ]
 
 
@@ -101,7 +101,7 @@ def recreate_catalog(folder: Path, **changes: Any) -> None:
     with Catalog.open(folder) as catalog:
         state = catalog.state()
     (folder / "catalog.mdb").unlink()
-    fields = {name: getattr(state.settings, name) for name in ("k", "plan", "codec", "ids")} | changes
+    fields = {name: getattr(state.settings, name) for name in ("max_distance", "plan", "codec", "id_type")} | changes
     create_catalog(folder, Settings(**fields), state.segments)
 
 
@@ -110,7 +110,7 @@ def recreate_catalog(folder: Path, **changes: Any) -> None:
     [
         ({"plan": plans.paper("paper-10").to_json()}, r"'ffff000000000000', 0\)", r"'ffffffc000000000', 0\)"),
         ({"codec": "xor"}, r"\('gap', True", r"\('xor', True"),
-        ({"ids": False}, r"\('gap', True", r"\('gap', False"),
+        ({"id_type": None}, r"\('gap', True", r"\('gap', False"),
     ],
 )
 def test_a_catalog_that_says_something_else_than_the_segment_is_refused(
@@ -129,8 +129,8 @@ def test_a_catalog_that_says_something_else_than_the_segment_is_refused(
     [
         ({"plan": {"name": "mine"}}, "catalog: .*"),
         ({"plan": {**plans.paper("paper-4").to_json(), "tables": []}}, "catalog: .*"),
-        ({"plan": plans.paper("paper-4").to_json() | {"k": 4}}, "catalog: .* would miss .*"),
-        ({"k": 4}, r"catalog: k 4, expected at most 3 \(plan paper-4\)"),
+        ({"plan": plans.paper("paper-4").to_json() | {"max_distance": 4}}, "catalog: .* would miss .*"),
+        ({"max_distance": 4}, r"catalog: max_distance 4, expected at most 3 \(plan paper-4\)"),
     ],
 )
 def test_a_catalog_whose_plan_does_not_hold_is_refused(folder: Path, changes: Any, message: str) -> None:
@@ -163,7 +163,7 @@ def test_damage_met_by_any_use_names_the_file(tmp_path: Path) -> None:
     path = segment_path(folder)
     data = bytearray(path.read_bytes())
     with fpstore.open(folder) as store:
-        summary_offset = store.segments[0].footer.summary_offset
+        summary_offset = store._segments[0].footer.summary_offset
     # Every page but those that opening checks: of the header, and of the records.
     for offset in range(4096, summary_offset - 4096, 4096):
         data[offset] ^= 1
@@ -181,9 +181,9 @@ def test_damage_met_by_any_use_names_the_file(tmp_path: Path) -> None:
 def test_verify_returns_what_it_read_and_lists_the_damage_of_every_segment(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", some(3000), plan="paper-4").close()
     with writer_of(tmp_path / "s", growth=0) as store:
-        store.add(some(2000, seed=2), np.arange(2000))
-        store.flush()
-        store.add([1], [7])
+        store.add(some(2000, seed=2), ids=np.arange(2000))
+        store._flush()
+        store.add([1], ids=[7])
         store.remove(ids=[3])
         found = store.verify()
     assert (found.segments, found.tables, found.fingerprints, found.ids) == (2, 8, 5000, 5000)
@@ -207,7 +207,7 @@ def test_damaged_ids_are_an_error_and_not_other_ids(tmp_path: Path) -> None:
     path = segment_path(tmp_path / "s")
     data = bytearray(path.read_bytes())
     with fpstore.open(tmp_path / "s") as store:
-        data[store.segments[0].record.values_offset + 5000] ^= 1
+        data[store._segments[0].record.values_offset + 5000] ^= 1
     path.write_bytes(data)
     with fpstore.open(tmp_path / "s") as store, pytest.raises(CorruptStore, match=f"^{path}: ids: the page at byte"):
         store.probe_many(fingerprints)
@@ -233,7 +233,7 @@ def test_a_store_that_is_replaced_while_it_is_opened_opens_as_the_new_one(
     monkeypatch.setattr(opening, "open_part", open_late)
     with fpstore.open(folder) as store:
         assert store.contains_near(int(some(seed=3)[0]))
-        assert store.segments[0].path.name == "00000003.fpseg"
+        assert store._segments[0].path.name == "00000003.fpseg"
         store.verify()
 
 

@@ -80,9 +80,9 @@ def test_a_reader_moves_nothing(folder: Path) -> None:
 def test_a_file_that_has_the_name_of_the_next_segment_is_set_aside(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
         (folder / "segments" / "00000002.fpseg").write_bytes(b"somebody's")
-        store.add([9], [9])
+        store.add([9], ids=[9])
         with pytest.warns(UserWarning, match=r"00000002\.fpseg"):
-            store.flush()
+            store._flush()
         store.verify()
     assert (folder / "aside" / "00000002.fpseg").read_bytes() == b"somebody's"
 
@@ -90,7 +90,7 @@ def test_a_file_that_has_the_name_of_the_next_segment_is_set_aside(folder: Path)
 def test_what_was_removed_is_forgotten_when_that_is_durable(folder: Path) -> None:
     with fpstore.open(folder, "w") as store:
         for number in range(4):
-            store.add([100 + number], [number])
+            store.add([100 + number], ids=[number])
             store.compact()
             with Catalog.open(folder) as catalog:
                 assert len(catalog.state().strays) <= 3
@@ -103,5 +103,5 @@ def test_a_store_whose_sweep_would_fail_is_not_replaced(folder: Path, tmp_path: 
     with pytest.raises((CorruptStore, OSError), match=name):
         fpstore.build(folder, [7], force=True)
     with fpstore.open(folder) as store:
-        assert sorted(store.probe_many([1, 2, 3, 7], 0).fingerprint.tolist()) == [1, 2, 3]
+        assert sorted(store.probe_many([1, 2, 3, 7], max_distance=0).fingerprint.tolist()) == [1, 2, 3]
     assert list((tmp_path / "mine").iterdir()) == []

@@ -43,8 +43,8 @@ def test_so_many_pending_rows_and_no_fewer_become_a_segment(bare: Path, rows: in
     with writer_of(bare, flush_rows=10) as store:
         for key in SOME[:rows].tolist():
             store.add([key])
-        store.settle()
-        assert (store.stats()["pending"], len(store.segments)) == (pending, rows == 10)
+        store.wait()
+        assert (store.stats()["pending"], len(store._segments)) == (pending, rows == 10)
         assert keys_of(store) == sorted(SOME[:rows].tolist())
 
 
@@ -64,7 +64,7 @@ def held_flush(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, thread
 def test_so_many_rows_at_once_become_a_segment_without_the_log(bare: Path) -> None:
     with writer_of(bare, flush_rows=10) as store:
         store.add(SOME[:10])
-        assert (store.stats()["pending"], len(store.segments), logged(bare)) == (0, 1, 0)
+        assert (store.stats()["pending"], len(store._segments), logged(bare)) == (0, 1, 0)
         store.add(SOME[10:19])
         assert (store.stats()["pending"], logged(bare)) == (9, 9)
 
@@ -72,22 +72,22 @@ def test_so_many_rows_at_once_become_a_segment_without_the_log(bare: Path) -> No
 @pytest.mark.parametrize(("smaller", "segments"), [(100, 2), (101, 1)])
 def test_segments_are_merged_when_the_smaller_are_more_than_a_third(folder: Path, smaller: int, segments: int) -> None:
     with writer_of(folder, flush_rows=smaller) as store:
-        store.add(MORE[:smaller], ids_from(0, smaller))
-        store.settle()
-        assert len(store.segments) == segments
+        store.add(MORE[:smaller], ids=ids_from(0, smaller))
+        store.wait()
+        assert len(store._segments) == segments
         assert keys_of(store) == sorted([*SOME.tolist(), *MORE[:smaller].tolist()])
 
 
 def test_a_merge_leaves_the_larger_segments_alone(bare: Path) -> None:
     with writer_of(bare, flush_rows=10) as store:
         store.add(SOME)
-        store.settle()
-        (large,) = store.segments
+        store.wait()
+        (large,) = store._segments
         for first in (0, 20):
             store.add(MORE[first : first + 20])
-        store.settle()
-        assert [segment.key_count for segment in store.segments] == [300, 40]
-        assert store.segments[0].path == large.path
+        store.wait()
+        assert [segment.key_count for segment in store._segments] == [300, 40]
+        assert store._segments[0].path == large.path
         assert keys_of(store) == sorted([*SOME.tolist(), *MORE[:40].tolist()])
 
 
@@ -95,7 +95,7 @@ def test_a_merge_leaves_the_larger_segments_alone(bare: Path) -> None:
 def test_all_is_merged_when_there_are_more_removals_than_the_limit(folder: Path, removed: int, left: int) -> None:
     with writer_of(folder, min_removals=20, keys_per_removal=300) as store:
         store.remove(fingerprints=SOME[:removed])
-        store.settle()
+        store.wait()
         assert store.stats()["removals"] == left
         assert keys_of(store) == sorted(SOME[removed:].tolist())
 
@@ -103,14 +103,14 @@ def test_all_is_merged_when_there_are_more_removals_than_the_limit(folder: Path,
 def test_removals_count_as_long_as_one_segment_is_older(folder: Path) -> None:
     with writer_of(folder, growth=0, min_removals=20, keys_per_removal=300) as store:
         store.remove(fingerprints=SOME[:15])
-        store.add(MORE[:5], ids_from(300, 5))
-        store.flush()
+        store.add(MORE[:5], ids=ids_from(300, 5))
+        store._flush()
         store.remove(fingerprints=SOME[15:20])
-        store.settle()
-        assert (len(store.segments), store.stats()["removals"]) == (2, 20)
+        store.wait()
+        assert (len(store._segments), store.stats()["removals"]) == (2, 20)
         store.remove(fingerprints=SOME[20:21])
-        store.settle()
-        assert (len(store.segments), store.stats()["removals"]) == (1, 0)
+        store.wait()
+        assert (len(store._segments), store.stats()["removals"]) == (1, 0)
         assert keys_of(store) == sorted([*SOME[21:].tolist(), *MORE[:5].tolist()])
 
 
@@ -119,29 +119,29 @@ def test_a_removal_masks_what_is_pending_though_every_segment_is_newer(bare: Pat
         store.add(SOME[:5])
         store.remove(fingerprints=SOME[:2])
         store.add(MORE[:100])  # a segment of its own, which needs no removal before it
-        assert (store.stats()["pending"], len(store.segments)) == (5, 1)
+        assert (store.stats()["pending"], len(store._segments)) == (5, 1)
         kept = sorted([*SOME[2:5].tolist(), *MORE[:100].tolist()])
         assert keys_of(store) == kept
-        store.flush()
+        store._flush()
         assert keys_of(store) == kept
 
 
 def test_removals_are_kept_as_long_as_a_segment_is_older(folder: Path) -> None:
     with writer_of(folder, growth=0) as store:
         store.remove(fingerprints=SOME[:5])
-        store.add(MORE[:5], ids_from(0, 5))
-        store.flush()
-        assert (len(store.segments), store.stats()["removals"]) == (2, 5)
+        store.add(MORE[:5], ids=ids_from(0, 5))
+        store._flush()
+        assert (len(store._segments), store.stats()["removals"]) == (2, 5)
         assert keys_of(store) == sorted([*SOME[5:].tolist(), *MORE[:5].tolist()])
         store.compact()
-        assert (len(store.segments), store.stats()["removals"]) == (1, 0)
+        assert (len(store._segments), store.stats()["removals"]) == (1, 0)
 
 
 def test_a_removal_right_after_a_flush_masks_what_was_flushed(bare: Path) -> None:
     # It has the position of the segment, no later one.
     with fpstore.open(bare, "w") as store:
         store.add(SOME)
-        store.flush()
+        store._flush()
         store.remove(fingerprints=SOME[:10])
         (part,) = store._living.snapshot.parts
         assert part.removals.last_position == part.position
@@ -159,10 +159,10 @@ def test_a_thread_that_cannot_be_had_is_an_error_and_nothing_hangs(bare: Path, m
         with monkeypatch.context() as starved:
             starved.setattr(threading_of_ours, "start_new_thread", refuse)
             with pytest.raises(MemoryError, match=r"^for a thread: can't start new thread$"):
-                store.flush()
+                store._flush()
         assert keys_of(store) == sorted(SOME.tolist())
-        store.flush()
-        assert (store.stats()["pending"], len(store.segments)) == (0, 1)
+        store._flush()
+        assert (store.stats()["pending"], len(store._segments)) == (0, 1)
 
 
 # --- Batches ---
@@ -176,7 +176,7 @@ def test_what_is_stored_of_a_batch_does_not_depend_on_its_pieces(tmp_path: Path,
     for name, rows in (("whole", 256), ("pieces", piece_rows)):
         fpstore.create(tmp_path / name, plan="paper-4").close()
         with writer_of(tmp_path / name, piece_rows=rows) as store:
-            found.append([list(store.add_if_new(keys, ids_from(0, 60)[::-1])), rows_of(store)])
+            found.append([list(store.add_if_new(keys, ids=ids_from(0, 60)[::-1])), rows_of(store)])
     assert found[0] == found[1]
 
 
@@ -195,7 +195,7 @@ def test_deferred_rows_are_written_when_there_are_so_many(bare: Path, rows: int,
     with writer_of(bare, "batch", deferred_rows=100) as store:
         store.add(SOME[:50])
         store.add_if_new(SOME[50:rows])
-        assert (logged(bare), len(store.probe_many(SOME, 0))) == (written, rows)
+        assert (logged(bare), len(store.probe_many(SOME, max_distance=0))) == (written, rows)
         store.sync()
         assert logged(bare) == rows
 
@@ -218,8 +218,8 @@ def test_rows_that_wait_while_a_segment_is_published_keep_their_place(
         assert begun.wait(60)
         store.add(SOME[100:110])
         go_on.set()
-        store.settle()
-        assert (store.stats()["pending"], len(store.segments)) == (10, 1)
+        store.wait()
+        assert (store.stats()["pending"], len(store._segments)) == (10, 1)
         store.add(SOME[110:120])
         store.sync()
         assert logged(bare) == 20

@@ -63,7 +63,7 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
         path = folder / f"{kind}.fps"
 
         def build_once(path: Path = path, plan: str = plan) -> None:
-            fpstore.build(path, keys, None, plan=plan, memory=arguments.memory, threads=1, force=True).close()
+            fpstore.build(path, keys, ids=None, plan=plan, memory=arguments.memory, threads=1, force=True).close()
 
         sorts, builds = interleaved([partial(np.sort, keys), build_once], arguments.rounds)
         with fpstore.open(path) as store:
@@ -101,7 +101,7 @@ def phases(path: Path, keys: Keys, plan: str, memory: str) -> dict[str, float]:
         if marks[-1][1] != kind:
             marks.append((time.perf_counter(), kind))
 
-    fpstore.build(path, keys, None, plan=plan, memory=memory, threads=1, progress=progress, force=True).close()
+    fpstore.build(path, keys, ids=None, plan=plan, memory=memory, threads=1, progress=progress, force=True).close()
     marks.append((time.perf_counter(), ""))
     found = dict.fromkeys(("reading", "sorting", "encoding", "permuting and finishing"), 0.0)
     for (started, kind), (ended, _) in pairwise(marks):
@@ -146,7 +146,7 @@ def build_in_child(task: dict[str, Any]) -> None:
     def build() -> None:
         keys = stream(STREAM_SEED, task["n"])
         ids = "row" if task["ids"] else None
-        fpstore.build(path, keys, ids, plan=task["plan"], memory=task["memory"]).close()
+        fpstore.build(path, keys, ids=ids, plan=task["plan"], memory=task["memory"]).close()
 
     timing = timed(build)
     size = sum(file.stat().st_size for file in path.rglob("*.fpseg"))

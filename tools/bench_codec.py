@@ -77,8 +77,8 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
 
     rows: list[dict[str, Any]] = []
     for codec in CODECS:
-        with fpstore.build(folder / f"{kind}-{codec}.fps", keys, None, plan=plan, codec=codec) as store:
-            segment = store.segments[0]
+        with fpstore.build(folder / f"{kind}-{codec}.fps", keys, ids=None, plan=plan, codec=codec) as store:
+            segment = store._segments[0]
             for alone in (True, False):
                 same = np.array_equal(np.concatenate(list(decoded(segment, alone))), keys)
                 results.expect(

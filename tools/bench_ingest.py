@@ -121,7 +121,7 @@ def bench_tested(path: Path, stored: Keys, bare: BareCommit, arguments: Namespac
     with fpstore.open(path, "w") as store:
 
         def call(batch: Keys, ids: Keys) -> None:
-            found.append(store.add_if_new(batch, ids))
+            found.append(store.add_if_new(batch, ids=ids))
 
         row = bench_batches("add_if_new", call, keys, bare, arguments, results)
     fresh = np.concatenate([additions.stored for additions in found])
@@ -141,11 +141,11 @@ def bench_single(path: Path, bare: BareCommit, arguments: Namespace, results: Re
         for index in range(len(keys)):
             commits.append(bare.seconds(16))
             began, cpu = time.perf_counter(), time.thread_time()
-            store.add_if_new(keys[index : index + 1], ids[index : index + 1])
+            store.add_if_new(keys[index : index + 1], ids=ids[index : index + 1])
             unsynced.append(time.thread_time() - cpu)
             singles.append(time.perf_counter() - began)
         for key, id in list(zip(keys.tolist(), ids.tolist(), strict=True))[:CHECKED_KEYS]:
-            results.expect(id in (match.id for match in store.probe(key, k=0)), f"key {key} was not stored")
+            results.expect(id in (match.id for match in store.probe(key, max_distance=0)), f"key {key} was not stored")
     row = {
         "calls": len(keys),
         "add_if_new p50 us": 1e6 * median(singles),
@@ -195,7 +195,7 @@ def bench_pending(path: Path, stored: Keys, new: Keys, results: Results) -> None
 
 
 def bench_merge(base: fpstore.Store, folder: Path, arguments: Namespace, results: Results) -> None:
-    settings, plan = replace(base.settings, ids=False), base.plan
+    settings, plan = replace(base._settings, id_type=None), base.plan
     inputs = []
     for seed in MERGE_SEEDS:
         path = folder / f"{seed:08d}.fpseg"

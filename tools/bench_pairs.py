@@ -131,7 +131,7 @@ def numpy_answer(keys: Keys) -> tuple[int, int]:
 
 def store_answer(store: Store, results: Results, name: str) -> tuple[int, int]:
     count = total = 0
-    for pairs in store.pairs(DISTANCE):
+    for pairs in store.pairs(max_distance=DISTANCE):
         bits = np.bitwise_count(pairs.first ^ pairs.second)
         results.expect(bool((bits == pairs.distance).all()), f"{name}: a distance is wrong")
         count += len(pairs)
@@ -144,7 +144,7 @@ def count_numpy(keys: Keys) -> int:
 
 
 def hand_over(store: Store) -> int:
-    return sum(len(pairs) for pairs in store.pairs(DISTANCE))
+    return sum(len(pairs) for pairs in store.pairs(max_distance=DISTANCE))
 
 
 def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -> None:
@@ -154,11 +154,17 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
     rows: list[dict[str, Any]] = []
     baseline: Callable[[], Any] = partial(count_numpy, keys)
     for plan in arguments.plans:
-        with fpstore.build(folder / f"{kind}-{plan}.fps", keys, None, plan=plan) as store:
+        with fpstore.build(folder / f"{kind}-{plan}.fps", keys, ids=None, plan=plan) as store:
             said = f"{name}, plan {plan}"
             results.expect(store_answer(store, results, said) == expected, f"{said}: other pairs than numpy's")
-            results.expect(store.count_pairs(DISTANCE) == expected[0], f"{said}: counts other pairs than numpy's")
-            calls: list[Callable[[], Any]] = [baseline, partial(hand_over, store), partial(store.count_pairs, DISTANCE)]
+            results.expect(
+                store.count_pairs(max_distance=DISTANCE) == expected[0], f"{said}: counts other pairs than numpy's"
+            )
+            calls: list[Callable[[], Any]] = [
+                baseline,
+                partial(hand_over, store),
+                partial(store.count_pairs, max_distance=DISTANCE),
+            ]
             numpy_times, pairs_times, count_times = interleaved(calls, arguments.rounds)
             rows.append(
                 {

@@ -140,7 +140,7 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
     name = f"{SET_NAMES[kind]} {len(keys):,}"
     sample = queries[:BRUTE_QUERIES]
     faiss = make_faiss(keys)
-    stores = {plan: fpstore.build(folder / f"{kind}-{plan}.fps", keys, None, plan=plan) for plan in arguments.plans}
+    stores = {plan: fpstore.build(folder / f"{kind}-{plan}.fps", keys, ids=None, plan=plan) for plan in arguments.plans}
     try:
         expected = stores[arguments.plans[0]].probe_many(queries)
         sampled = expected.query < len(sample)
@@ -166,7 +166,7 @@ def check_answers(name: str, store: Store, queries: Keys, expected: Answer, resu
     ):
         found = (matches.query, matches.fingerprint, matches.distance)
         results.expect(same_answer(found, expected), f"{name}: {said} finds other matches")
-    (segment,) = store.segments
+    (segment,) = store._segments
     each = search_each(segment.view, queries, DISTANCE)
     results.expect(same_answer(each, expected), f"{name}: search_each finds other matches")
 
@@ -178,7 +178,7 @@ def bench_rates(
     count, rounds = len(queries), arguments.rounds
     rows: list[dict[str, Any]] = []
     for plan, store in stores.items():
-        (segment,) = store.segments
+        (segment,) = store._segments
         single = partial(search_each, segment.view, queries, DISTANCE)
         batch = partial(store.probe_many, queries, threads=1)
         reference: Callable[[], Any] = partial(faiss.search, queries) if faiss else batch
@@ -254,7 +254,7 @@ def compare_predictions(name: str, keys: Keys, stores: dict[str, Store], queries
     saved = sampled_saving(keys)
     rows = []
     for plan, store in stores.items():
-        (segment,) = store.segments
+        (segment,) = store._segments
         said = planner.predict(store.plan, segment.key_count, saved)
         as_uniform = planner.predict(store.plan, segment.key_count).file_bytes
         decodes = blocks_decoded(segment.view, queries, DISTANCE) / len(queries)
@@ -301,7 +301,7 @@ def bench_simhash(arguments: Namespace, folder: Path, results: Results) -> None:
     expected = brute_force(keys, queries)
     found = sorted((query, int(hit, 16)) for query, hits in enumerate(answers) for hit in hits)
     same = found == sorted(zip(expected[0].tolist(), expected[1].tolist(), strict=True))
-    with fpstore.build(folder / "simhash.fps", keys, None, plan="speed") as store:
+    with fpstore.build(folder / "simhash.fps", keys, ids=None, plan="speed") as store:
         own = single_calls([store.probe], queries)[0]
     row = {
         "keys": len(keys),

@@ -113,7 +113,7 @@ def found_among_all(prints: NDArray[np.uint64], labelled: Labelled, arguments: N
     size = dict(zip(values.tolist(), sizes.tolist(), strict=True))
     with (
         scratch_folder(arguments) as folder,
-        fpstore.build(folder / "s.fps", distinct(prints), None, k=DISTANCES[-1], plan="size") as store,
+        fpstore.build(folder / "s.fps", distinct(prints), ids=None, max_distance=DISTANCES[-1], plan="size") as store,
     ):
         for chunk in store.pairs():
             columns = (chunk.first.tolist(), chunk.second.tolist(), chunk.distance.tolist())
@@ -191,7 +191,7 @@ def judged(path: Path, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
     pairs = [(one, other) for group in groups.values() for i, one in enumerate(group) for other in group[:i]]
     with (
         scratch_folder(arguments) as folder,
-        fpstore.build(folder / "s.fps", distinct(prints), None, k=arguments.k, plan="size") as store,
+        fpstore.build(folder / "s.fps", distinct(prints), ids=None, max_distance=arguments.k, plan="size") as store,
     ):
         for chunk in store.pairs():
             for first, second in zip(chunk.first.tolist(), chunk.second.tolist(), strict=True):

@@ -112,7 +112,7 @@ def build_in_child(task: dict[str, Any]) -> None:
     def build() -> None:
         keys = stream(SEED, task["n"])
         options = {"plan": task["plan"], "memory": task["memory"]}
-        fpstore.build(path, keys, None, progress=progress, **options).close()
+        fpstore.build(path, keys, ids=None, progress=progress, **options).close()
 
     timing = timed(build)
     ended = time.perf_counter()
@@ -213,15 +213,15 @@ def bench_store(path: Path, arguments: argparse.Namespace, results: Results) -> 
     store = fpstore.open(path)
     open_ms = 1e3 * (time.perf_counter() - started)
     with store:
-        predicted = planner.predict(store.plan, len(store))
-        key_count, table_count = len(store), len(store.plan.tables)
+        predicted = planner.predict(store.plan, store.count())
+        key_count, table_count = store.count(), len(store.plan.tables)
         found: dict[str, Any] = {"keys": key_count, "plan": store.plan.name, "tables": table_count, "bytes": size}
         found |= {"bytes/key": size / key_count, "predicted": predicted.bytes_per_key, "open ms": open_ms}
         results.table("store", [found])
 
         first = timed(lambda: store.probe_many(queries, threads=THREADS))
         latencies = probe_latencies(store, queries[:WARM_PROBES])
-        in_c = timed(lambda: search_each(store.segments[0].view, queries[:WARM_PROBES], DISTANCE))
+        in_c = timed(lambda: search_each(store._segments[0].view, queries[:WARM_PROBES], DISTANCE))
         batch = timed(lambda: store.probe_many(queries, threads=THREADS))
         verifying = timed(store.verify)  # last: it lets go of the pages that it has read
         matches = store.probe_many(queries, threads=THREADS)

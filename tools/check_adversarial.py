@@ -105,18 +105,18 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     with scratch_folder(arguments) as folder:
         for plan in arguments.plans:
-            with fpstore.build(folder / "even.fps", even_keys, None, plan=plan, force=True) as store:
+            with fpstore.build(folder / "even.fps", even_keys, ids=None, plan=plan, force=True) as store:
                 even = float(np.median(probe_micros(store.probe, even_queries)))
             for seed in (None, SECRET):
-                with fpstore.build(folder / "s.fps", keys, None, plan=plan, seed=seed, force=True) as store:
+                with fpstore.build(folder / "s.fps", keys, ids=None, plan=plan, shuffle=seed, force=True) as store:
                     found = store.probe_many(queries[:CHECKED_QUERIES])
                     answer = in_order(found.query, found.fingerprint, found.distance)
                     results.expect(same_answer(answer, expected), f"{store.plan.name}: other answers than brute force")
                     micros = probe_micros(store.probe, queries)
                     times = float(np.median(micros)) / even
-                    (segment,) = store.segments
+                    (segment,) = store._segments
                     crowd = max(fullest_prefix(segment, table)[1] for table in range(len(segment.tables)))
-                    warned = bool(store.stats(1)["segments"][0]["warnings"])
+                    warned = bool(store.stats(largest_slots=1)["segments"][0]["warnings"])
                     results.expect(warned == (crowd > CROWDED_KEYS), f"{store.plan.name}: {crowd} with one prefix")
                     rows.append(
                         {
@@ -134,7 +134,7 @@ def main() -> int:
         query = int(uniform(1, rng)[0])
         choice_bits = ARRANGED_BITS if arguments.n >= ATTACKED_KEYS else FEWER_ARRANGED_BITS
         arranged = arranged_around(query, choice_bits, rng)
-        with fpstore.build(folder / "s.fps", arranged, None, plan=ARRANGED_PLAN, force=True) as store:
+        with fpstore.build(folder / "s.fps", arranged, ids=None, plan=ARRANGED_PLAN, force=True) as store:
             asked = np.full(CHECKED_QUERIES, query, dtype=np.uint64)
             found = store.probe_many(asked[:1])
             answer = in_order(found.query, found.fingerprint, found.distance)

@@ -31,12 +31,12 @@ def keep_ids(path: Path, way: str, ids: int) -> None:
     with fpstore.Store(path, "w", "batch", LivingSizes(growth=0)) as store:
         for start in range(0, ids, PIECE):
             piece = np.arange(start, min(start + PIECE, ids), dtype=np.uint64)
-            store.add(np.full(len(piece), PAGE), piece)
+            store.add(np.full(len(piece), PAGE), ids=piece)
             if way == "segments and removals" and start % (5 * PIECE) == 0:
-                store.flush()
+                store._flush()
                 store.remove(ids=piece[:10])
         if way != "pending":
-            store.flush()
+            store._flush()
         if way == "half removed":
             store.remove(ids=np.arange(ids // 2, dtype=np.uint64))
 
@@ -53,10 +53,10 @@ def measure(path: str, rows: int) -> None:
     rng = np.random.default_rng(1)
     queries = PAGE ^ (np.uint64(1) << rng.integers(0, 64, rows, dtype=np.uint64))
     with fpstore.open(path, "w") as store:
-        store.add_if_new([1], [2**63])
+        store.add_if_new([1], ids=[2**63])
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         before = status_bytes("VmHWM")
-        found = store.add_if_new(queries, np.arange(rows, dtype=np.uint64) + np.uint64(2**62))
+        found = store.add_if_new(queries, ids=np.arange(rows, dtype=np.uint64) + np.uint64(2**62))
         if found.stored.any() or not store.contains_near(int(PAGE)):
             raise SystemExit("a match is missing")
         print(status_bytes("VmHWM") - before)

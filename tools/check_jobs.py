@@ -48,7 +48,12 @@ def first_into_store(folder: Path) -> jobs.Summary:
 
 
 def confirmed(folder: Path) -> jobs.Summary:
-    options: dict[str, Any] = {"store": folder / "s.fps", "confirm": "jaccard>=0.5", "k": 10, "keep": "first"}
+    options: dict[str, Any] = {
+        "store": folder / "s.fps",
+        "confirm": "jaccard>=0.5",
+        "max_distance": 10,
+        "keep": "first",
+    }
     return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", **options)
 
 
@@ -67,15 +72,15 @@ def before(folder: Path) -> None:
 
 
 def leaders(folder: Path) -> jobs.Summary:
-    return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", k=8)
+    return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", max_distance=8)
 
 
 def centers(folder: Path) -> jobs.Summary:
-    return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", k=8, update_center=True)
+    return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", max_distance=8, update_center=True)
 
 
 def components(folder: Path) -> jobs.Summary:
-    return jobs.components([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", k=8)
+    return jobs.components([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", max_distance=8)
 
 
 SCENARIOS: dict[str, tuple[Work, Callable[[Path], None] | None]] = {
@@ -188,7 +193,7 @@ def add_another(folder: Path, rng: random.Random) -> tuple[int, int] | None:
         with fpstore.open(folder / "s.fps", "w") as store:
             last = max((int(ids.max()) for _, ids in store.rows() if ids is not None), default=-1)
             row = (rng.getrandbits(64), last + 1)
-            store.add([row[0]], [row[1]])
+            store.add([row[0]], ids=[row[1]])
     except fpstore.JobError:
         return None
     return row

@@ -4,8 +4,9 @@
 
 A writer adds rows, one at a time, while the readers ask; one of them after the other is killed and another started.
 Between two questions a reader pauses at random, and so does who kills: otherwise 64 readers that open a store with 10^5
-rows in its log take all the time of two cores, and the writer none. Then the same additions go to a store that nobody reads. Compared is what each catalog takes of the
-disk: with readers at most 1.5 times as much. After compact both must be small again, and every row is there.
+rows in its log take all the time of two cores, and the writer none. Then the same additions go to a store that nobody
+reads. Compared is what each catalog takes of the disk: with readers at most 1.5 times as much. After compact both must
+be small again, and every row is there.
 Exit status 1 if not.
 """
 
@@ -79,7 +80,7 @@ def fill(path: Path, additions: int, readers: int) -> tuple[int, int, int, int]:
     os.close(nursery_in)
     with fpstore.open(path, "w") as store:
         for index, key in enumerate(keys):
-            store.add([int(key)], [index])
+            store.add([int(key)], ids=[index])
         full = catalog_bytes(path)
         os.close(nursery_out)
         status = os.waitpid(nurse, 0)[1]

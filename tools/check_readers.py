@@ -190,10 +190,10 @@ def write(path: Path, history: Path, seed: int, seconds: float) -> dict[str, Any
             name = rng.choices(*zip(*SHARES.items(), strict=True))[0]
             rows = [(rng.choice(universe.keys), rng.randrange(IDS)) for _ in range(rng.randint(1, 30))]
             if name == "add":
-                perform(name, ("add", rows), partial(store.add, *columns(rows)))
+                perform(name, ("add", rows), partial(store.add, **given(rows)))
             elif name == "add_if_new":
                 new = tested(state, rows)
-                found = perform(name, ("add", new), partial(store.add_if_new, *columns(rows)))
+                found = perform(name, ("add", new), partial(store.add_if_new, **given(rows)))
                 if [row for row, stored in zip(rows, found.stored.tolist(), strict=True) if stored] != new:
                     problems.append(f"add_if_new of {rows}: stored {found.stored.tolist()}, expected {new}")
             elif name == "remove ids":
@@ -205,12 +205,12 @@ def write(path: Path, history: Path, seed: int, seconds: float) -> dict[str, Any
             elif name == "bulk" and len(fillers) < FILLERS:
                 fillers.append(random_keys.integers(0, 1 << 64, FILLER_ROWS, dtype=np.uint64))
                 ids = np.arange(FILLER_ROWS, dtype=np.uint64) + np.uint64(IDS)
-                perform("add in bulk", ("none", []), partial(store.add, fillers[-1], ids))
+                perform("add in bulk", ("none", []), partial(store.add, fillers[-1], ids=ids))
             elif name == "bulk":
                 gone = fillers.pop(rng.randrange(len(fillers)))
                 perform("remove in bulk", ("none", []), partial(store.remove, fingerprints=gone))
             else:
-                perform(name, ("none", []), store.flush if name == "flush" else store.compact)
+                perform(name, ("none", []), store._flush if name == "flush" else store.compact)
         note("stop", [])
     return {"operations": dict(done), "longest ms": dict(longest), "problems": problems[:SHOWN]}
 
@@ -229,8 +229,9 @@ def array(values: list[int]) -> Any:
     return np.array(values, dtype=np.uint64)
 
 
-def columns(rows: Rows) -> tuple[Any, Any]:
-    return array([key for key, _ in rows]), array([number for _, number in rows])
+def given(rows: Rows) -> dict[str, Any]:
+    """Rows as the arguments of Store.add."""
+    return {"fingerprints": array([key for key, _ in rows]), "ids": array([number for _, number in rows])}
 
 
 # A reader.

@@ -57,8 +57,8 @@ def check_files(arguments: Namespace, folder: Path, results: Results) -> None:
     bound = entropy_bound(len(keys))
     rows: list[dict[str, Any]] = []
     for plan in arguments.plans:
-        with fpstore.build(folder / f"{plan}.fps", keys, None, plan=plan) as store:
-            (segment,) = store.segments
+        with fpstore.build(folder / f"{plan}.fps", keys, ids=None, plan=plan) as store:
+            (segment,) = store._segments
             size, tables = os.stat(segment.path).st_size, len(store.plan.tables)
             said = [store.stats()["segments"][0]["bytes"]["total"]]
             if plan == REPORTED_PLAN:

@@ -232,7 +232,7 @@ class Doer:
         elif kind == "build":
             if name in self.stores:
                 self.stores.pop(name).close()
-            fpstore.build(path, keys, ids, plan=PLAN, force=True).close()
+            fpstore.build(path, keys, ids=ids, plan=PLAN, force=True).close()
         elif kind == "copy":
             if not path.exists():
                 self.writer(operation["source"]).copy(path)
@@ -240,9 +240,9 @@ class Doer:
             if name in self.stores:
                 self.stores.pop(name).close()
         elif kind == "add":
-            self.writer(name).add(keys, ids)
+            self.writer(name).add(keys, ids=ids)
         elif kind == "add_if_new":
-            stored = self.writer(name).add_if_new(keys, ids).stored.tolist()
+            stored = self.writer(name).add_if_new(keys, ids=ids).stored.tolist()
         elif kind == "remove":
             self.writer(name).remove(**{operation["what"]: keys})
         else:

@@ -181,18 +181,18 @@ def inspect_store(path: Path) -> frozenset[Row] | None:
     with fpstore.open(path, "w") as store:
         store.verify()
         rows = rows_of(store)
-        left = {one.name for one in (path / "segments").iterdir()} ^ {one.path.name for one in store.segments}
+        left = {one.name for one in (path / "segments").iterdir()} ^ {one.path.name for one in store._segments}
         left |= {one.name for one in path.iterdir()} - FILES
         if left:
             raise Broken(f"{path.name}: what is no part of the store, or is missing: {sorted(left)}")
         keys = sorted({key for key, _ in rows})
-        found = store.probe_many(np.array(keys, dtype=np.uint64), 0)
+        found = store.probe_many(np.array(keys, dtype=np.uint64), max_distance=0)
         if {(match.fingerprint, match.id) for match in found} != rows:
             raise Broken(f"{path.name}: probes find other rows than reading all")
         # It can be written to, in the log and in a segment.
         mark = (next(key for key in range(len(rows) + 1) if key not in keys), 99)
-        store.add([mark[0]], [mark[1]])
-        store.flush()
+        store.add([mark[0]], ids=[mark[1]])
+        store._flush()
         if rows_of(store) != rows | {mark}:
             raise Broken(f"{path.name}: an addition after the crash is not as it should be")
         store.remove(fingerprints=[mark[0]])

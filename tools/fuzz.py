@@ -59,7 +59,7 @@ def seed_input(segment: Segment, queries: Keys) -> bytes:
     head = np.zeros(1, dtype="<u1,<u1,<u1,<u1,<u2,<u2,<u8,<u2,<u1,<u1,(3,)<u8")
     tables = segment.tables
     shape = len(tables) - 1, tables[0].codec, record.id_kind, record.id_width
-    head[0] = (*shape, record.key_count, record.id_count, record.id_base, 0, PLAN.k, 3, queries[:QUERIES])
+    head[0] = (*shape, record.key_count, record.id_count, record.id_base, 0, PLAN.max_distance, 3, queries[:QUERIES])
     parts = [head.tobytes()]
     for index, table in enumerate(tables):
         small = bytes([index, table.slot_bits, table.rice_bits, table.flips, table.fence_count])
@@ -82,7 +82,7 @@ def write_seeds(folder: Path) -> list[Path]:
                 name = folder / f"{codec}-{kind}-{crowd}"
                 path = write_segment(name.with_suffix(".fpseg"), stored, PLAN, codec=codec, slot_bits=4, pairs=ids)
                 segment = Segment(path)
-                name.write_bytes(seed_input(segment, queries_near(stored, PLAN.k, 2 * QUERIES, rng)))
+                name.write_bytes(seed_input(segment, queries_near(stored, PLAN.max_distance, 2 * QUERIES, rng)))
                 segment.close()
                 paths.append(name)
     return paths

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from identity_stores import SIZES, World, columns, documents, some_rows
+from identity_stores import SIZES, World, documents, given, some_rows
 
 import fpstore
 from fpstore import jobs
@@ -29,8 +29,8 @@ ANSWER_SECONDS = 45.0
 NOTICE_SECONDS = 0.12
 EARLY, HELD, NEW, BUILT = (some_rows(seed, 4) for seed in (21, 22, 23, 24))
 DOCUMENTS = documents(0, 3)
-REMOVED = columns(some_rows(2, 30)[:3])[1]
-LATE = columns(some_rows(2, 30)[3:5])[1]
+REMOVED = given(some_rows(2, 30)[:3])["ids"]
+LATE = given(some_rows(2, 30)[3:5])["ids"]
 
 Answer = dict[str, Any]
 
@@ -45,7 +45,7 @@ def rows_of(store: fpstore.Store) -> list[list[int]]:
 
 
 def _probed(store: fpstore.Store, queries: list[tuple[int, int]]) -> list[list[int]]:
-    found = store.probe_many(np.array([key for key, _ in queries], dtype=np.uint64), 0, threads=1)
+    found = store.probe_many(np.array([key for key, _ in queries], dtype=np.uint64), max_distance=0, threads=1)
     return sorted([match.fingerprint, match.id or 0] for match in found)
 
 
@@ -60,10 +60,10 @@ READS: dict[str, Callable[[fpstore.Store, World], Any]] = {
     "len": lambda store, world: store.stats()["pending"],
 }
 CHANGES: dict[str, Callable[[fpstore.Store, World], Any]] = {
-    "add": lambda store, world: store.add(*columns(HELD)),
-    "add_if_new": lambda store, world: store.add_if_new(*columns(HELD)) and None,
+    "add": lambda store, world: store.add(**given(HELD)),
+    "add_if_new": lambda store, world: _test_and_add(store),
     "remove": lambda store, world: store.remove(ids=LATE),
-    "flush": lambda store, world: store.flush(),
+    "flush": lambda store, world: store._flush(),
     "compact": lambda store, world: store.compact(),
 }
 
@@ -77,12 +77,13 @@ def _opened(mode: str, work: Callable[[fpstore.Store], Any]) -> Callable[[World]
 
 
 def _build(world: World) -> None:
-    fpstore.build(world.live, *columns(BUILT), plan="flips-2:1,1", force=True).close()
+    rows = given(BUILT)
+    fpstore.build(world.live, rows["fingerprints"], ids=rows["ids"], plan="flips-2:1,1", force=True).close()
 
 
 def _build_in_vain(world: World) -> None:
     def parts() -> Iterator[object]:
-        yield columns(BUILT)[0]
+        yield given(BUILT)["fingerprints"]
         raise fpstore.Error("the input ends in the middle", path="input")
 
     fpstore.build(world.live, parts(), plan="flips-2:1,1", force=True).close()
@@ -107,11 +108,16 @@ def _command(*arguments: str) -> Callable[[World], Any]:
 
 
 # What somebody who opens the path anew does with it.
+def _test_and_add(store: fpstore.Store) -> None:
+    rows = given(HELD)
+    store.add_if_new(rows["fingerprints"], ids=rows["ids"])
+
+
 NEWCOMERS: dict[str, Callable[[World], Any]] = {
     "open to read": _opened("r", rows_of),
     "open to write": _opened("w", rows_of),
-    "open and add": _opened("w", lambda store: store.add(*columns(NEW))),
-    "open and flush": _opened("w", lambda store: store.flush()),
+    "open and add": _opened("w", lambda store: store.add(**given(NEW))),
+    "open and flush": _opened("w", lambda store: store._flush()),
     "open and compact": _opened("w", lambda store: store.compact()),
     "open and remove": _opened("w", lambda store: store.remove(ids=REMOVED)),
     "build --force": _build,
@@ -234,7 +240,7 @@ class Holder:
                 path = Path(path.name)
             self._store = fpstore.Store(path, self._mode, sizes=SIZES if self._mode == "w" else None)
             if self._mode == "w":
-                self._store.add(*columns(EARLY))
+                self._store.add(**given(EARLY))
             return _probed(self._store, QUERIES)
         assert self._store is not None
         if what == "chdir":

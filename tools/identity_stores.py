@@ -34,8 +34,10 @@ def some_rows(seed: int, count: int) -> list[tuple[int, int]]:
     return [(key, 1000 * seed + index) for index, key in enumerate(keys)]
 
 
-def columns(rows: list[tuple[int, int]]) -> tuple[Array, Array]:
-    return np.array([key for key, _ in rows], dtype=np.uint64), np.array([number for _, number in rows], np.uint64)
+def given(rows: list[tuple[int, int]]) -> dict[str, Array]:
+    """Rows as the arguments of Store.add."""
+    keys, ids = ([row[column] for row in rows] for column in (0, 1))
+    return {"fingerprints": np.array(keys, dtype=np.uint64), "ids": np.array(ids, dtype=np.uint64)}
 
 
 @dataclass(frozen=True)
@@ -115,38 +117,37 @@ def make_template(folder: Path) -> dict[str, Rows]:
     folder.mkdir()
     models: dict[str, Rows] = {}
     path = folder / "live"
-    recipe = dict[str, object](DEFAULT.to_json())
     rows = [some_rows(seed, 30) for seed in range(1, 8)]
-    fpstore.create(path, plan="flips-2:1,1", recipe=recipe).close()
+    fpstore.create(path, plan="flips-2:1,1", recipe=DEFAULT).close()
     with fpstore.Store(path, "w", sizes=SIZES) as store:
         for part in rows[:2]:
-            store.add(*columns(part))
-            store.flush()
-        store.add(*columns(rows[2][:10]))
-        store.remove(ids=columns(rows[0][:5])[1])
+            store.add(**given(part))
+            store._flush()
+        store.add(**given(rows[2][:10]))
+        store.remove(ids=given(rows[0][:5])["ids"])
     kept = _keep(path, 100)
     models["older"] = frozenset(rows[0][5:] + rows[1] + rows[2][:10]) | kept
     shutil.copytree(path, folder / "older")
     with fpstore.Store(path, "w", sizes=SIZES) as store:
-        store.add(*columns(rows[2][10:]))
-        store.flush()
-        store.add(*columns(rows[3]))
-        store.flush()
-        store.add(*columns(rows[4][:10]))
+        store.add(**given(rows[2][10:]))
+        store._flush()
+        store.add(**given(rows[3]))
+        store._flush()
+        store.add(**given(rows[4][:10]))
     kept |= _keep(path, 110)
     models["live"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4][:10]) | kept
     shutil.copytree(path, folder / "newer")
     with fpstore.Store(folder / "newer", "w", sizes=SIZES) as store:
-        store.add(*columns(rows[4][10:]))
+        store.add(**given(rows[4][10:]))
         store.compact()
-        store.add(*columns(rows[5][:10]))
+        store.add(**given(rows[5][:10]))
     models["newer"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4] + rows[5][:10]) | kept
-    fpstore.create(folder / "other", plan="flips-2:1,1", recipe=recipe).close()
+    fpstore.create(folder / "other", plan="flips-2:1,1", recipe=DEFAULT).close()
     with fpstore.Store(folder / "other", "w", sizes=SIZES) as store:
         for part in (rows[6][:10], rows[6][10:20]):
-            store.add(*columns(part))
-            store.flush()
-        store.add(*columns(rows[6][20:]))
+            store.add(**given(part))
+            store._flush()
+        store.add(**given(rows[6][20:]))
     models["other"] = frozenset(rows[6]) | _keep(folder / "other", 120)
     shutil.rmtree(folder / "live.documents", ignore_errors=True)
     shutil.rmtree(folder / "other.documents", ignore_errors=True)

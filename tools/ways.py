@@ -54,10 +54,10 @@ def main() -> int:
         fpstore.build(f"{folder}/warm", keys).close()  # so that no import is counted
         ways = {"build": entries(lambda: fpstore.build(f"{folder}/store", keys).close())}
         with fpstore.open(f"{folder}/store", "w") as store:
-            store.add([1], [2])
+            store.add([1], ids=[2])
             store.probe(1)
             ways["probe"] = entries(lambda: store.probe(5))
-            ways["add"] = entries(lambda: store.add([7], [8]))
+            ways["add"] = entries(lambda: store.add([7], ids=[8]))
     for name, found in ways.items():
         rooms = ", ".join(f"{room} {count}" for room, count in found.most_common())
         print(f"{name}: {len(found)} rooms, {found.total()} entries ({rooms})")

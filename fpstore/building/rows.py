@@ -41,19 +41,19 @@ class Build:
         fingerprints: object,
         ids: object,
         *,
-        k: int,
+        max_distance: int,
         plan: str | float | Plan,
         codec: str,
         memory: str | int,
         threads: int,
-        seed: int | None,
+        shuffle: int | None,
     ) -> None:
-        choice = PlanChoice(k, plan)
+        choice = PlanChoice(max_distance, plan)
         options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads)
-        self.k = choice.k
+        self.max_distance = choice.max_distance
         self._source = source_of(fingerprints, ids)
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
-        self._options = replace(options, choice=choice.shuffled(seed, count))
+        self._options = replace(options, choice=choice.shuffled(shuffle, count))
 
     def write(
         self, at: Path | Place, scratch: Path, progress: Progress, position: int = 1
@@ -72,7 +72,7 @@ def write_rows(
     position: int = 1,
 ) -> SegmentEntry:
     """Write a segment of these rows there, with spill files beside it."""
-    options = BuildOptions(PlanChoice(plan.k, plan), codec, ids is not None, ROWS_MEMORY)
+    options = BuildOptions(PlanChoice(plan.max_distance, plan), codec, ids is not None, ROWS_MEMORY)
     report = progress or (lambda phase, done, total: None)
     with placed(at) as place:
         return write_segment(place, place.folder.reach, array_source(keys, ids), options, report, position)[1]
@@ -80,7 +80,7 @@ def write_rows(
 
 def write_stream(at: Path | Place, scratch: Path, rows: Source, plan: Plan, codec: str, with_ids: bool) -> SegmentEntry:
     """Write a segment of a stream of rows there; scratch: a folder for spill files."""
-    options = BuildOptions(PlanChoice(plan.k, plan), codec, with_ids, ROWS_MEMORY)
+    options = BuildOptions(PlanChoice(plan.max_distance, plan), codec, with_ids, ROWS_MEMORY)
     return write_segment(at, scratch, rows, options, lambda phase, done, total: None)[1]
 
 

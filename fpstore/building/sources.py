@@ -43,9 +43,9 @@ def source_of(fingerprints: object, ids: object) -> Source:
     """What build is given, as a source. ValueError or TypeError where the two do not go together."""
     if isinstance(fingerprints, Iterator):
         if ids is not None and not isinstance(ids, str):
-            raise TypeError(f'ids of a stream: found a {type(ids).__name__}, expected "row", "pairs" or None')
-        if ids not in ("row", "pairs", None):
-            raise ValueError(f'ids of a stream: found {ids!r}, expected "row", "pairs" or None')
+            raise TypeError(f'ids of a stream: found a {type(ids).__name__}, expected "row" or None, or pairs in it')
+        if ids not in ("row", None):
+            raise ValueError(f'ids of a stream: found {ids!r:.40}, expected "row" or None, or pairs in it')
         return _stream(fingerprints, ids)
     if isinstance(ids, str) and ids != "row":
         raise ValueError(f'ids: found {ids!r}, expected an array, "row" or None')
@@ -54,13 +54,19 @@ def source_of(fingerprints: object, ids: object) -> Source:
 
 def _stream(items: Iterable[object], ids: str | None) -> Source:
     """A caller's stream as (fingerprints, ids) arrays."""
-    row = 0
+    row, paired = 0, None
     for item in items:
-        if ids == "pairs":
+        if paired is None:
+            paired = isinstance(item, tuple)
+        if paired:
             if not isinstance(item, tuple) or len(item) != 2 or item[1] is None or isinstance(item[1], str):
                 raise TypeError(f"the stream yields {item!r:.60}, expected pairs of arrays: (fingerprints, ids)")
+            if ids is None:
+                raise TypeError("the stream yields pairs of fingerprints and ids, expected no ids: those of ids=None")
             yield from array_source(*item)
             continue
+        if isinstance(item, tuple):
+            raise TypeError(f"the stream yields {item!r:.60} after arrays, expected arrays of fingerprints")
         keys = as_keys(item, "fingerprints")
         yield keys, np.arange(row, row + len(keys), dtype=np.uint64) if ids == "row" else None
         row += len(keys)

@@ -47,7 +47,7 @@ Examples:
   fpstore build docs.fps documents/ --format text
   fpstore probe docs.fps --text "$(cat draft.txt)"
   fpstore dedup crawl.jsonl.zst -o kept.jsonl --dropped dropped.tsv
-  fpstore plan --n 8e9 --k 3
+  fpstore plan --n 8e9 -k 3
 
 \b
 Exit status: 0 done (a probe without a match too), 1 the data or the store is at fault,

@@ -16,6 +16,7 @@ from fpstore.cli.values import (
     column,
     column_option,
     counted,
+    distance_option,
     format_option,
     skip_bad_option,
     store_argument,
@@ -66,9 +67,7 @@ JSON_NO_ID = "null"
 @click.option(
     "--if-new", is_flag=True, help="Add only what is near nothing that came before, and print what the others are near."
 )
-@click.option(
-    "--k", type=int, help="With --if-new: the distance up to which a fingerprint is near.  [default: the store's]"
-)
+@distance_option("With --if-new: the distance up to which a fingerprint is near.  [default: the store's]")
 @click.option("--json", "as_json", is_flag=True, help="With --if-new: print a JSON object a line.")
 @skip_bad_option
 def command(
@@ -83,7 +82,7 @@ def command(
     threads: int,
     idf_path: str | None,
     if_new: bool,
-    k: int | None,
+    max_distance: int | None,
     as_json: bool,
     skip_bad: bool,
 ) -> None:
@@ -98,8 +97,8 @@ def command(
     """
     import fpstore
 
-    if not if_new and (k is not None or as_json):
-        raise click.UsageError("--k and --json go with --if-new")
+    if not if_new and (max_distance is not None or as_json):
+        raise click.UsageError("--max-distance and --json go with --if-new")
     with fpstore.open(store, "w") as opened:
         reader = read_for(
             opened,
@@ -120,7 +119,7 @@ def command(
                 for batch in reader:
                     if first_id is not None:
                         batch = _numbered(batch, first_id + done)
-                    added += _add_new(opened, batch, k, as_json) if if_new else _add(opened, batch)
+                    added += _add_new(opened, batch, max_distance, as_json) if if_new else _add(opened, batch)
                     done += len(batch.fingerprints)
                     if bar is not None:
                         bar("rows", done, None)
@@ -131,14 +130,14 @@ def command(
         tell_skipped(reader.skipped)
         tell_short(reader.lengths)
         _tell(store, added, done)
-        opened.settle()
+        opened.wait()
 
 
 def _id_column(store: "Store", ids: str | int | None, first_id: int | None) -> str | int | None:
     """The column to read ids from, None for a store without ids and for rows that are numbered."""
     if ids is not None and first_id is not None:
         raise click.UsageError("--ids and --first-id: expected one of the two")
-    if not store.has_ids:
+    if not store._settings.ids:
         if ids not in (None, "none") or first_id is not None:
             raise click.UsageError(f"{store.path}: the store has no ids, expected no --ids and no --first-id")
         return None
@@ -166,13 +165,13 @@ def _numbered(batch: "Batch", first: int) -> "Batch":
 
 def _add(store: "Store", batch: "Batch") -> int:
     """Store a batch; how many rows it has."""
-    store.add(batch.fingerprints, batch.ids)
+    store.add(batch.fingerprints, ids=batch.ids)
     return len(batch.fingerprints)
 
 
-def _add_new(store: "Store", batch: "Batch", k: int | None, as_json: bool) -> int:
+def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: bool) -> int:
     """Store what is new of a batch and print the rest; how many rows were stored."""
-    found = store.add_if_new(batch.fingerprints, batch.ids, k=k)
+    found = store.add_if_new(batch.fingerprints, ids=batch.ids, max_distance=max_distance)
     known = ~found.stored
     line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
     count = int(known.sum())

@@ -15,9 +15,10 @@ from fpstore.cli.values import (
     column_option,
     format_option,
     k_option,
+    max_bytes_option,
     mode_option,
     plan_option,
-    seed_option,
+    shuffle_option,
     skip_bad_option,
     store_argument,
     tell_skipped,
@@ -56,8 +57,9 @@ Examples:
 @idf_option
 @k_option
 @plan_option
+@max_bytes_option
 @codec_option
-@seed_option
+@shuffle_option
 @click.option(
     "--memory",
     default="2GiB",
@@ -79,10 +81,11 @@ def command(
     threads: int,
     recipe_name: str | None,
     idf_path: str | None,
-    k: int,
-    plan: str | float,
+    max_distance: int,
+    plan: str,
+    max_bytes: float | None,
     codec: str,
-    seed: int | None,
+    shuffle: int | None,
     memory: str,
     force: bool,
     mode: int | None,
@@ -115,7 +118,7 @@ def command(
             text_column=text_column,
             html=html,
             recipe=recipe,
-            k=k,
+            max_distance=max_distance,
             threads=threads,
             skip_bad=skip_bad,
             on_bytes=count_bytes,
@@ -133,15 +136,16 @@ def command(
             fpstore.build(
                 store,
                 _with_ids(reader) if id_source is not None else (batch.fingerprints for batch in reader),
-                ids=None if id_source is None else "pairs",
-                k=k,
+                ids=None if id_source is None else "row",
+                max_distance=max_distance,
                 plan=plan,
+                max_bytes=max_bytes,
                 codec=codec,
                 memory=memory,
                 progress=show,
-                recipe=dict(recipe.to_json()) if told or reader.recipe is not None else None,
+                recipe=recipe if told or reader.recipe is not None else None,
                 force=force,
-                seed=seed,
+                shuffle=shuffle,
                 mode=mode,
             ).close()
     tell_skipped(reader.skipped)

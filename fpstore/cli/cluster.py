@@ -5,22 +5,20 @@ import click
 from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import recipe_asked
-from fpstore.cli.values import FILE_PATH
+from fpstore.cli.values import FILE_PATH, distance_option
 
 EPILOG = """\b
 Examples:
   fpstore cluster crawl.jsonl.zst -o clusters.tsv
   fpstore cluster documents/ --format text --recipe code | sort -n | cut -f 1,2
-  fpstore cluster crawl.jsonl.zst -o components.tsv --components --k 2
+  fpstore cluster crawl.jsonl.zst -o components.tsv --components -k 2
 """
 
 
 @click.command(short_help="Group near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @output_option
-@click.option(
-    "--k", type=int, default=3, show_default=True, help="The largest Hamming distance between near-duplicates."
-)
+@distance_option("The largest Hamming distance between near-duplicates.", default=3)
 @click.option(
     "--update-center",
     is_flag=True,
@@ -31,7 +29,7 @@ Examples:
 def command(
     inputs: tuple[str, ...],
     output: str | None,
-    k: int,
+    max_distance: int,
     update_center: bool,
     components: bool,
     format: str,
@@ -68,12 +66,14 @@ def command(
     sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
     with output_file(output) as path, progress_bar() as bar:
         if components:
-            summary = jobs.components(sources, path, k=k, recipe=recipe, force=force, threads=threads, progress=bar)
+            summary = jobs.components(
+                sources, path, max_distance=max_distance, recipe=recipe, force=force, threads=threads, progress=bar
+            )
         else:
             summary = jobs.cluster(
                 sources,
                 path,
-                k=k,
+                max_distance=max_distance,
                 update_center=update_center,
                 recipe=recipe,
                 force=force,

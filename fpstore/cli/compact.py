@@ -22,19 +22,19 @@ def command(store: str) -> None:
 
     with progress_bar() as bar, fpstore.open(store, "w") as opened:
         stats = opened.stats()
-        before = sum(segment.file_bytes for segment in opened.segments)
+        before = sum(segment.file_bytes for segment in opened._segments)
         waiting = [counted(len(stats["segments"]), "segment")]
         waiting += [counted(stats["pending"], "pending row")] if stats["pending"] else []
         waiting += [counted(stats["removals"], "removal")] if stats["removals"] else []
-        names = [segment.path for segment in opened.segments]
-        opened.compact(bar)
-        if names == [segment.path for segment in opened.segments]:
+        names = [segment.path for segment in opened._segments]
+        opened.compact(progress=bar)
+        if names == [segment.path for segment in opened._segments]:
             unread = "nothing to merge, and nothing was read"
             say(f"{store}: {', '.join(waiting)}, {decimal_size(before)}; {unread}", err=False)
             return
-        after = sum(segment.file_bytes for segment in opened.segments)
+        after = sum(segment.file_bytes for segment in opened._segments)
         say(
             f"{store}: {', '.join(waiting)}, {decimal_size(before)};"
-            f" now {counted(len(opened.segments), 'segment')}, {decimal_size(after)}",
+            f" now {counted(len(opened._segments), 'segment')}, {decimal_size(after)}",
             err=False,
         )

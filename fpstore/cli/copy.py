@@ -21,4 +21,4 @@ def command(store: str, destination: str, mode: int | None) -> None:
     import fpstore
 
     with fpstore.open(store) as opened, progress_bar() as bar:
-        opened.copy(destination, bar, mode=mode)
+        opened.copy(destination, progress=bar, mode=mode)

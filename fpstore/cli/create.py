@@ -3,12 +3,20 @@
 import click
 
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option
-from fpstore.cli.values import codec_option, k_option, mode_option, plan_option, seed_option, store_argument
+from fpstore.cli.values import (
+    codec_option,
+    k_option,
+    max_bytes_option,
+    mode_option,
+    plan_option,
+    shuffle_option,
+    store_argument,
+)
 
 EPILOG = """\b
 Examples:
   fpstore create web.fps
-  fpstore create bare.fps --no-ids --k 2
+  fpstore create bare.fps --no-ids -k 2
   fpstore create docs.fps --recipe web-en             (for texts)
 """
 
@@ -17,18 +25,20 @@ Examples:
 @store_argument
 @k_option
 @plan_option
+@max_bytes_option
 @codec_option
-@seed_option
+@shuffle_option
 @click.option("--ids/--no-ids", default=True, show_default=True, help="Whether fingerprints have ids.")
 @recipe_option
 @idf_option
 @mode_option
 def command(
     store: str,
-    k: int,
-    plan: str | float,
+    max_distance: int,
+    plan: str,
+    max_bytes: float | None,
     codec: str,
-    seed: int | None,
+    shuffle: int | None,
     ids: bool,
     recipe_name: str | None,
     idf_path: str | None,
@@ -43,7 +53,15 @@ def command(
 
     if recipe_name is None and idf_path is not None:
         raise click.UsageError("--idf goes with --recipe")
-    record: dict[str, object] | None = None
-    if recipe_name is not None:
-        record = dict(recipe_asked(recipe_name, idf_path).to_json())
-    fpstore.create(store, k=k, ids=ids, plan=plan, codec=codec, recipe=record, seed=seed, mode=mode).close()
+    recipe = None if recipe_name is None else recipe_asked(recipe_name, idf_path)
+    fpstore.create(
+        store,
+        max_distance=max_distance,
+        id_type="uint64" if ids else None,
+        plan=plan,
+        max_bytes=max_bytes,
+        codec=codec,
+        recipe=recipe,
+        shuffle=shuffle,
+        mode=mode,
+    ).close()

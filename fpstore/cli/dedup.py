@@ -9,7 +9,7 @@ from fpstore.cli.corpora import corpus_options, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import recipe_of
 from fpstore.cli.texts import recipe_asked
-from fpstore.cli.values import FILE_PATH
+from fpstore.cli.values import FILE_PATH, distance_option
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -42,9 +42,7 @@ Examples:
     show_default=True,
     help="Which one of a group. longest reads the inputs twice, and holds 50 bytes for each document.",
 )
-@click.option(
-    "--k", type=int, help="The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]"
-)
+@distance_option("The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]")
 @click.option(
     "--confirm",
     metavar="MEASURE>=X",
@@ -62,7 +60,7 @@ def command(
     kept: str,
     dropped: str | None,
     keep: str,
-    k: int | None,
+    max_distance: int | None,
     confirm: str | None,
     store: str | None,
     format: str,
@@ -103,7 +101,7 @@ def command(
             keep=keep,
             store=store,
             recipe=recipe,
-            k=k,
+            max_distance=max_distance,
             confirm=confirm,
             force=force,
             threads=threads,

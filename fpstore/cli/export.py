@@ -54,7 +54,7 @@ def command(store: str, output: str, format: str, no_ids: bool, force: bool) -> 
     if output == STANDARD_OUTPUT and format not in ("hex", "csv"):
         raise click.UsageError(f"standard output: found format {format}, expected hex or csv")
     with fpstore.open(store) as opened:
-        with_ids = opened.has_ids and not no_ids
+        with_ids = opened._settings.ids and not no_ids
         if with_ids and format in ("npy", "u64"):
             raise click.UsageError(f"format {format} holds no ids: expected another one, or --no-ids")
         write = WRITERS[format]

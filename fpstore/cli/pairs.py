@@ -7,18 +7,18 @@ import click
 from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import recipe_asked
-from fpstore.cli.values import FILE_PATH
+from fpstore.cli.values import FILE_PATH, distance_option
 
 EPILOG = """\b
 Examples:
   fpstore pairs web.fps > pairs.tsv
-  fpstore pairs web.fps --k 1 --count
-  fpstore pairs --text crawl.jsonl.zst --k 3 > pairs.tsv
+  fpstore pairs web.fps -k 1 --count
+  fpstore pairs --text crawl.jsonl.zst -k 3 > pairs.tsv
 """
 
 LINE = "{:016x}\t{:016x}\t{}\n"
 JSON_LINE = '{{"first": "{:016x}", "second": "{:016x}", "distance": {}}}\n'
-DEFAULT_K = 3
+DEFAULT_DISTANCE = 3
 OF_STORES = ("count_only", "as_json")
 OF_TEXTS = ("output", "format", "text_column", "html", "threads", "recipe_name", "idf_path", "skip_bad", "force")
 
@@ -26,9 +26,7 @@ OF_TEXTS = ("output", "format", "text_column", "html", "threads", "recipe_name",
 @click.command(short_help="Find all pairs that are near each other.", epilog=EPILOG)
 @click.argument("inputs", metavar="STORE | INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @click.option("--text", "of_texts", is_flag=True, help="Find the pairs of documents of every INPUT, without a store.")
-@click.option(
-    "--k", type=int, help="The largest Hamming distance, up to that of the store's plan.  [default: the store's, or 3]"
-)
+@distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's, or 3]")
 @click.option("--count", "count_only", is_flag=True, help="Print only how many pairs of fingerprints STORE has.")
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
 @click.option("--json", "as_json", is_flag=True, help="Of STORE: print a JSON object a line.")
@@ -39,7 +37,7 @@ def command(
     context: click.Context,
     inputs: tuple[str, ...],
     of_texts: bool,
-    k: int | None,
+    max_distance: int | None,
     count_only: bool,
     memory: str,
     as_json: bool,
@@ -66,16 +64,23 @@ def command(
     if not of_texts:
         if len(inputs) > 1:
             raise click.UsageError("found several stores, expected one; or --text and inputs")
-        _print_pairs(inputs[0], k, count_only, memory, as_json)
+        _print_pairs(inputs[0], max_distance, count_only, memory, as_json)
         return
     from fpstore import jobs
 
     recipe = recipe_asked(recipe_name, idf_path)
     sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
-    distance = DEFAULT_K if k is None else k
+    distance = DEFAULT_DISTANCE if max_distance is None else max_distance
     with output_file(output) as path, progress_bar() as bar:
         summary = jobs.document_pairs(
-            sources, path, k=distance, recipe=recipe, force=force, threads=threads, memory=memory, progress=bar
+            sources,
+            path,
+            max_distance=distance,
+            recipe=recipe,
+            force=force,
+            threads=threads,
+            memory=memory,
+            progress=bar,
         )
     tell(output or "fpstore", summary, f"pairs {summary.results}")
 
@@ -88,15 +93,15 @@ def _expect_only(context: click.Context, others: tuple[str, ...], of_texts: bool
             raise click.UsageError(f"{option.opts[-1]} goes {'without' if of_texts else 'with'} --text")
 
 
-def _print_pairs(store: str, k: int | None, count_only: bool, memory: str, as_json: bool) -> None:
+def _print_pairs(store: str, max_distance: int | None, count_only: bool, memory: str, as_json: bool) -> None:
     import fpstore
 
     with fpstore.open(store) as opened, progress_bar(results_follow=count_only) as bar:
         if count_only:
-            count = opened.count_pairs(k, memory=memory, progress=bar)
+            count = opened.count_pairs(max_distance=max_distance, memory=memory, progress=bar)
             click.echo(f'{{"pairs": {count}}}' if as_json else str(count))
             return
         line = JSON_LINE if as_json else LINE
-        for found in opened.pairs(k, memory=memory, progress=bar):
+        for found in opened.pairs(max_distance=max_distance, memory=memory, progress=bar):
             columns = (found.first.tolist(), found.second.tolist(), found.distance.tolist())
             sys.stdout.write("".join(map(line.format, *columns)))

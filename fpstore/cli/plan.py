@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.values import FILE_PATH, decimal_size, json_option, key_count
+from fpstore.cli.values import FILE_PATH, decimal_size, distance_option, json_option, key_count
 
 if TYPE_CHECKING:
     from fpstore.plans.planner import Prediction
 
 EPILOG = """\b
 Examples:
-  fpstore plan --n 8e9 --k 3
-  fpstore plan --n 1000000 --k 6 --json
+  fpstore plan --n 8e9 -k 3
+  fpstore plan --n 1000000 -k 6 --json
   fpstore plan --like web.fps
 """
 
@@ -34,7 +34,7 @@ LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
 
 @click.command(short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
 @click.option("--n", metavar="N", type=key_count, help="How many distinct fingerprints: 50000000, 8e9.")
-@click.option("--k", type=int, help="The largest Hamming distance to answer.  [default: 3]")
+@distance_option("The largest Hamming distance to answer.  [default: 3]")
 @click.option(
     "--like",
     metavar="STORE",
@@ -42,7 +42,7 @@ LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
     help="A store with fingerprints as skewed as these: its n and k unless given, and the bits that its code takes.",
 )
 @json_option
-def command(n: int | None, k: int | None, like: str | None, as_json: bool) -> None:
+def command(n: int | None, max_distance: int | None, like: str | None, as_json: bool) -> None:
     """Print the plans for N fingerprints and distance K, and which of them --plan of build picks.
 
     The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints; skewed ones
@@ -54,14 +54,16 @@ def command(n: int | None, k: int | None, like: str | None, as_json: bool) -> No
     saved = 0.0
     if like is not None:
         count, distance, saved = _measured(like)
-        n, k = count if n is None else n, distance if k is None else k
+        n, max_distance = count if n is None else n, distance if max_distance is None else max_distance
     if n is None:
         raise click.UsageError("Missing option '--n' or '--like'.")
-    k = 3 if k is None else k
-    predictions = {each.plan: planner.predict(each.plan, n, saved) for each in planner.table_of_choices(n, k)}
+    max_distance = 3 if max_distance is None else max_distance
+    predictions = {
+        each.plan: planner.predict(each.plan, n, saved) for each in planner.table_of_choices(n, max_distance)
+    }
     picked_by: dict[object, list[str]] = {}
     for aim in planner.AIMS:
-        plan = planner.choose(n, k, aim)
+        plan = planner.choose(n, max_distance, aim)
         predictions.setdefault(plan, planner.predict(plan, n, saved))
         picked_by.setdefault(plan, []).append(aim)
     choices = [
@@ -69,7 +71,7 @@ def command(n: int | None, k: int | None, like: str | None, as_json: bool) -> No
         for prediction in sorted(predictions.values(), key=lambda each: each.file_bytes)
     ]
     if as_json:
-        record = {"n": n, "k": k, "choices": [_json_choice(*choice) for choice in choices]}
+        record = {"n": n, "max_distance": max_distance, "choices": [_json_choice(*choice) for choice in choices]}
         click.echo(json.dumps(record, indent=2))
     else:
         _print_table([HEADINGS, *(_row(*choice) for choice in choices)])
@@ -90,7 +92,7 @@ def _measured(path: str) -> tuple[int, int, float]:
         saved += planner.saving(count, code_bits) * count
     total = sum(segment["fingerprints"] for segment in segments)
     count = total + stats["pending"] if stats["fingerprints"] is None else stats["fingerprints"]
-    return count, stats["k"], saved / max(1, total)
+    return count, stats["max_distance"], saved / max(1, total)
 
 
 def _json_choice(prediction: "Prediction", picked_by: list[str]) -> dict[str, object]:

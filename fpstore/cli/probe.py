@@ -12,6 +12,7 @@ from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.texts import idf_option, reading_options, tell_short
 from fpstore.cli.values import (
     column_option,
+    distance_option,
     fingerprint,
     format_option,
     skip_bad_option,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   fpstore probe web.fps 9f3a5c0012ab44de 0x12ff 1234567
-  fpstore probe web.fps --input new.csv --column simhash --k 2 > matches.tsv
+  fpstore probe web.fps --input new.csv --column simhash -k 2 > matches.tsv
   cut -f 1 hashes.tsv | fpstore probe web.fps --input - --format hex
   fpstore probe docs.fps --text "four words or more of it" --json
 """
@@ -53,9 +54,7 @@ JSON_NO_ID = "null"
 @idf_option
 @skip_bad_option
 @click.option("--text", metavar="STRING", help="Probe the fingerprint of this text, by the recipe of the store.")
-@click.option(
-    "--k", type=int, help="The largest Hamming distance, up to that of the store's plan.  [default: the store's]"
-)
+@distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's]")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
 def command(
     store: str,
@@ -69,7 +68,7 @@ def command(
     idf_path: str | None,
     skip_bad: bool,
     text: str | None,
-    k: int | None,
+    max_distance: int | None,
     as_json: bool,
 ) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
@@ -89,7 +88,7 @@ def command(
         if text is not None:
             typed.append(recipe_of(opened, idf_path).fingerprint(text))
         if typed:
-            _print_matches(opened, np.array(typed, dtype=np.uint64), k, as_json)
+            _print_matches(opened, np.array(typed, dtype=np.uint64), max_distance, as_json)
         if input_path is None:
             return
         reader = read_for(
@@ -107,7 +106,7 @@ def command(
         )
         with closing(reader), _counted(reader) as batches:
             for queries in batches:
-                _print_matches(opened, queries, k, as_json)
+                _print_matches(opened, queries, max_distance, as_json)
         tell_skipped(reader.skipped)
         tell_short(reader.lengths)
 
@@ -128,8 +127,8 @@ def _counted(reader: "Reader") -> "Iterator[Iterator[Keys]]":
         yield batches()
 
 
-def _print_matches(store: "Store", queries: "Keys", k: int | None, as_json: bool) -> None:
-    matches = store.probe_many(queries, k)
+def _print_matches(store: "Store", queries: "Keys", max_distance: int | None, as_json: bool) -> None:
+    matches = store.probe_many(queries, max_distance=max_distance)
     line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
     ids = [no_id] * len(matches) if matches.id is None else matches.id.tolist()
     columns = (queries[matches.query].tolist(), matches.fingerprint.tolist(), matches.distance.tolist(), ids)

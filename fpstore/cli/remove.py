@@ -83,7 +83,7 @@ def command(
     typed = np.array([parse(value) for value in values], dtype=np.uint64)
     noun = "id" if by_id else "fingerprint"
     with fpstore.open(store, "w") as opened:
-        if by_id and not opened.has_ids:
+        if by_id and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints without --by-id")
         reader = None
         if input_path is not None:
@@ -113,7 +113,7 @@ def command(
                         bar(f"{noun}s", done, None)
             tell_skipped(reader.skipped)
         say(f"{store}: removed {counted(done, noun)}, as far as they were there")
-        opened.settle()
+        opened.wait()
 
 
 def _id_columns(

@@ -23,5 +23,5 @@ def command(store: str, as_json: bool) -> None:
     import fpstore
 
     with fpstore.open(store) as opened, progress_bar() as bar:
-        report = opened.report(bar)
+        report = opened.report(progress=bar)
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())

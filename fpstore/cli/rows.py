@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 
 def recipe_of(store: "Store", idf_path: str | None) -> "Recipe":
     """The recipe of a store built from texts, with the model of --idf. UsageError where it has none, or needs one."""
-    from fpstore.text import Recipe
-
     if store.recipe is None:
         raise click.UsageError(f"{store.path}: found no recipe for texts in the store, expected one built from texts")
-    return with_model_at(Recipe.from_json(store.recipe), idf_path)
+    return with_model_at(store.recipe, idf_path)
 
 
 def read_for(store: "Store", inputs: list[str | Path], idf_path: str | None, **options: Any) -> "Reader":
@@ -33,4 +31,4 @@ def read_for(store: "Store", inputs: list[str | Path], idf_path: str | None, **o
     if reader.recipe is None:
         return reader
     # They are texts, so a recipe is asked for; nothing was read so far.
-    return read(inputs, recipe=recipe_of(store, idf_path), k=store.k, **options)
+    return read(inputs, recipe=recipe_of(store, idf_path), max_distance=store.max_distance, **options)

@@ -24,10 +24,11 @@ def command(store: str, as_json: bool) -> None:
     import fpstore
 
     with fpstore.open(store) as opened:
-        stats = opened.stats(LARGEST_SLOTS)
+        stats = opened.stats(largest_slots=LARGEST_SLOTS)
     if as_json:
         click.echo(json.dumps(stats, indent=2))
         return
+    stats["plan"] = stats["plan"]["name"]
     if stats["fingerprints"] is None:
         most = stats["pending"] + sum(segment["fingerprints"] for segment in stats["segments"])
         stats["fingerprints"] = f"at most {most:,}"

@@ -56,15 +56,7 @@ def column(typed: str) -> str | int:
     return int(typed) if typed.isascii() and typed.isdigit() else typed
 
 
-def plan_choice(typed: str) -> str | float:
-    """What to aim at or a plan's name, as it is; or, as a number, the most bytes per fingerprint."""
-    try:
-        return float(typed)
-    except ValueError:
-        return typed
-
-
-def seed_number(typed: str) -> int:
+def shuffle_number(typed: str) -> int:
     """A whole number, or a new one that nobody knows."""
     if typed == "random":
         return secrets.randbits(128)
@@ -92,16 +84,18 @@ format_option = click.option(
 skip_bad_option = click.option(
     "--skip-bad", is_flag=True, help="Pass over bad lines and rows, and say how many, instead of stopping at the first."
 )
-k_option = click.option(
-    "--k", type=int, default=3, show_default=True, help="The largest Hamming distance that the store must answer."
-)
 plan_option = click.option(
     "--plan",
     metavar="PLAN",
-    type=plan_choice,
     default="balanced",
     show_default=True,
-    help="size, balanced or speed; the most bytes per fingerprint; or a plan's name (see fpstore plan).",
+    help="size, balanced or speed, or a plan's name (see fpstore plan).",
+)
+max_bytes_option = click.option(
+    "--max-bytes",
+    metavar="BYTES",
+    type=float,
+    help="The most bytes per fingerprint: the fastest plan that takes no more, in place of --plan.",
 )
 codec_option = click.option(
     "--codec",
@@ -110,11 +104,11 @@ codec_option = click.option(
     show_default=True,
     help="How keys are coded; gap is nearly always the smallest.",
 )
-seed_option = click.option(
-    "--seed",
-    metavar="SEED",
-    type=seed_number,
-    help="Shuffle the plan's bits by this secret number, or by a random one, so that nobody can aim at a prefix.",
+shuffle_option = click.option(
+    "--shuffle",
+    metavar="NUMBER",
+    type=shuffle_number,
+    help="Shuffle the plan's bits by this secret number, or a random one (random), so that nobody can aim at a prefix.",
 )
 mode_option = click.option(
     "--mode",
@@ -122,6 +116,24 @@ mode_option = click.option(
     type=file_mode,
     help="Whom the store's files are for, such as 0640 or 0750, whatever the umask.  [default: 0600, its owner]",
 )
+
+
+def distance_option(text: str, default: int | None = None) -> Callable[[_Command], _Command]:
+    """The distance, which the paper calls k."""
+    return click.option(
+        "-k",
+        "--k",
+        "--max-distance",
+        "max_distance",
+        metavar="K",
+        type=int,
+        default=default,
+        show_default=default is not None,
+        help=text,
+    )
+
+
+k_option = distance_option("The largest Hamming distance that the store must answer.", default=3)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -119,7 +119,7 @@ def read(
     text_column: str | int | None = None,
     html: bool = False,
     recipe: Recipe | None = None,
-    k: int = DEFAULT_K,
+    max_distance: int = DEFAULT_K,
     threads: int = 1,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
@@ -133,7 +133,7 @@ def read(
     column: holds the fingerprints. text_column: holds texts, which become fingerprints by recipe (DEFAULT
     where None). With neither, a table's column is `fingerprint` or its first, a JSON object's field the text
     in `text`; a field may be a path, its parts joined by dots. html: the texts are HTML (those of formats html and
-    warc are anyhow). k: the distance that they will be compared by, for Reader.lengths. threads: make the
+    warc are anyhow). max_distance: the one that they will be compared by, for Reader.lengths. threads: make the
     fingerprints. skip_bad: count bad lines and rows instead of raising. on_bytes: told of bytes as they are read.
 
     Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
@@ -141,7 +141,7 @@ def read(
     The system's errors pass through.
     """
     recipe = DEFAULT if recipe is None else recipe
-    lengths = Lengths(recipe, k)
+    lengths = Lengths(recipe, max_distance)
     request = Request(
         ids=ids,
         column=column,

@@ -1,7 +1,8 @@
 """Owns leaders that follow their members: the center of a cluster has the bits that most of its members have.
 
-A document is compared with the centers as they are when it comes. So a member is within k of the center that it
-joined, but the center moves on: members can be further than k from it at the end, and from each other than 2k.
+A document is compared with the centers as they are when it comes. So a member is within max_distance of the center
+that it joined. But the center moves on: members can be further than that from it at the end, and further than twice
+that from each other.
 """
 
 import os
@@ -78,10 +79,10 @@ class Votes:
 class Centers:
     """The centers, in a store with ids that is open for writing, and their votes."""
 
-    def __init__(self, store: Store, votes: Votes, k: int, next_id: int) -> None:
+    def __init__(self, store: Store, votes: Votes, max_distance: int, next_id: int) -> None:
         self._store = store
         self._votes = votes
-        self._k = k
+        self._max_distance = max_distance
         self.next_id = next_id
 
     def decide(self, fingerprints: Keys) -> Array:
@@ -93,7 +94,7 @@ class Centers:
         return verdicts
 
     def _decide_slice(self, keys: Keys, verdicts: Array) -> None:
-        found = self._store.probe_many(keys, self._k, threads=1)
+        found = self._store.probe_many(keys, max_distance=self._max_distance, threads=1)
         ends = np.searchsorted(found.query, np.arange(len(keys) + 1)).tolist()
         # Of several at one distance the nearest is the one with the least fingerprint, then id: as in query.additions.
         ids = [] if found.id is None else found.id.tolist()
@@ -105,7 +106,7 @@ class Centers:
         for i, key in enumerate(keys.tolist()):
             near = [each for each in near_rows[ends[i] : ends[i + 1]] if each[2] not in moved]
             apart = np.bitwise_count(centers[: len(moved)] ^ keys[i])
-            close = np.flatnonzero(apart <= self._k).tolist()
+            close = np.flatnonzero(apart <= self._max_distance).tolist()
             if close:
                 clusters = list(moved)
                 near += [(int(apart[j]), int(centers[j]), clusters[j]) for j in close]
@@ -128,7 +129,7 @@ class Centers:
             centers[moved.setdefault(cluster, len(moved))] = center
         moved_ids = np.array(list(moved), dtype=np.uint64)
         self._store.remove(ids=moved_ids[moved_ids < np.uint64(first_new)])
-        self._store.add(centers[: len(moved_ids)], moved_ids)
+        self._store.add(centers[: len(moved_ids)], ids=moved_ids)
 
 
 def _votes(fingerprint: int) -> Array:

@@ -30,7 +30,7 @@ def cluster(
     sources: Sources | Sequence[str | Path],
     output: str | Path,
     *,
-    k: int = 3,
+    max_distance: int = 3,
     update_center: bool = False,
     recipe: Recipe = DEFAULT,
     force: bool = False,
@@ -39,20 +39,20 @@ def cluster(
 ) -> Summary:
     """Write for each document of sources, in their order, a line of the number of its cluster, its name, a distance.
 
-    A document joins the cluster of the nearest leader within k, of several at one distance that with the least
-    fingerprint, then the oldest, or leads the next cluster. The distance is that to the leader. update_center: compare
-    with the bits that most of a cluster's members so far have, in place of the leader; see fpstore.jobs.centers for
-    what that does to k. The rest is as for dedup.
+    A document joins the cluster of the nearest leader within max_distance, of several at one distance that with the
+    least fingerprint, then the oldest, or leads the next cluster. The distance is that to the leader. update_center:
+    compare with the bits that most of a cluster's members so far have, in place of the leader; fpstore.jobs.centers
+    says what that does to max_distance. The rest is as for dedup.
     """
     started = time.monotonic()
-    corpus = Corpus(sources, recipe, k, threads)
+    corpus = Corpus(sources, recipe, max_distance, threads)
     result = Path(output).absolute()
     expect_other_files([result], corpus)
     identity = {
         "job": "clusters by centers" if update_center else "clusters by leaders",
         **corpus.identity,
         "results": [str(result)],
-        "k": k,
+        "max_distance": max_distance,
     }
     with Job([result], identity, corpus.look(), force=force) as job:
         tally = Tally.of(job.state)
@@ -60,9 +60,11 @@ def cluster(
             place = Place(*(job.state["place"] if job.state else ()))
             with (
                 closing(AppendFile(job.work_folder, "members", tally.documents * _MEMBER.itemsize)) as members,
-                _scratch_store(job.work / "store", k) as store,
+                _scratch_store(job.work / "store", max_distance) as store,
             ):
-                leaders = _restored(store, members, Votes(job.work_folder, "votes") if update_center else None, k)
+                leaders = _restored(
+                    store, members, Votes(job.work_folder, "votes") if update_center else None, max_distance
+                )
                 for batch in corpus.batches(place):
                     fingerprints = corpus.fingerprints(batch)
                     found = leaders.decide(fingerprints)
@@ -80,15 +82,15 @@ def cluster(
 
 
 @contextmanager
-def _scratch_store(path: Path, k: int) -> Iterator[Store]:
+def _scratch_store(path: Path, max_distance: int) -> Iterator[Store]:
     """An empty store at path: whatever is there is made again from the members."""
     shutil.rmtree(path, ignore_errors=True)
-    fpstore.create(path, k=k).close()
+    fpstore.create(path, max_distance=max_distance).close()
     with fpstore.open(path, "w", durability="batch") as store:
         yield store
 
 
-def _restored(store: Store, members: AppendFile, votes: Votes | None, k: int) -> Leaders | Centers:
+def _restored(store: Store, members: AppendFile, votes: Votes | None, max_distance: int) -> Leaders | Centers:
     """The leaders, or centers, of those members."""
     next_id = 0
     for known in _chunks(members):
@@ -96,16 +98,16 @@ def _restored(store: Store, members: AppendFile, votes: Votes | None, k: int) ->
         first = first[clusters >= np.uint64(next_id)]
         leaders = known[first]
         if votes is None:
-            store.add(leaders["fingerprint"], leaders["cluster"])
+            store.add(leaders["fingerprint"], ids=leaders["cluster"])
         else:
             votes.restore(known["fingerprint"], known["cluster"], leaders)
         next_id += len(leaders)
     if votes is None:
-        return Leaders(store, k, next_id)
+        return Leaders(store, max_distance, next_id)
     for start in range(0, next_id, _MEMBERS_AT_ONCE):
         ids = np.arange(start, min(start + _MEMBERS_AT_ONCE, next_id), dtype=np.uint64)
-        store.add(votes.centers(ids), ids)
-    return Centers(store, votes, k, next_id)
+        store.add(votes.centers(ids), ids=ids)
+    return Centers(store, votes, max_distance, next_id)
 
 
 def _chunks(members: AppendFile) -> Iterator[Array]:

@@ -67,8 +67,10 @@ class Corpus:
     bytes_read: of the sources, in the pass under way. text_bytes: of the texts that became fingerprints.
     """
 
-    def __init__(self, sources: Sources | Sequence[str | Path], recipe: Recipe, k: int, threads: int | None) -> None:
-        """threads: that make fingerprints; all processors where None. k: for the warning.
+    def __init__(
+        self, sources: Sources | Sequence[str | Path], recipe: Recipe, max_distance: int, threads: int | None
+    ) -> None:
+        """threads: that make fingerprints; all processors where None. max_distance: for the warning.
 
         Raises what fpstore.inputs.documents does.
         """
@@ -84,7 +86,7 @@ class Corpus:
         }
         self._recipe = recipe
         self._threads = threads or len(os.sched_getaffinity(0))
-        self._lengths = Lengths(recipe, k)
+        self._lengths = Lengths(recipe, max_distance)
         with closing(self._documents(self.sources)) as found:
             self.total_bytes = found.total_bytes
 

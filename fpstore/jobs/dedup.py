@@ -24,7 +24,7 @@ def dedup(
     keep: str = "first",
     store: str | Path | None = None,
     recipe: Recipe | None = None,
-    k: int | None = None,
+    max_distance: int | None = None,
     confirm: str | None = None,
     force: bool = False,
     threads: int | None = None,
@@ -36,9 +36,9 @@ def dedup(
     where it was read as one, else an object with name and text. dropped: lines of name, name of the kept document,
     distance and, with confirm, how alike the two are, separated by tabs; or JSON lines where it ends in .jsonl.
     keep: "first", or "longest": decided as if the longest came first. store: a standing store, with which the
-    corpus is compared too, and which gets the kept documents; made where there is none. recipe, k: those of the store
-    by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one have to
-    reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
+    corpus is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of
+    the store by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one
+    have to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
     threads: for fingerprints; all processors by default.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
@@ -50,8 +50,8 @@ def dedup(
     if keep not in _RUNS:
         raise ValueError(f"keep: found {keep!r:.40}, expected first or longest")
     standing = None if store is None else Path(store).absolute()
-    settings = settle_settings(standing, recipe, k)
-    corpus = Corpus(sources, settings.recipe, settings.k, threads)
+    settings = settle_settings(standing, recipe, max_distance)
+    corpus = Corpus(sources, settings.recipe, settings.max_distance, threads)
     if keep == "longest" and len(corpus.files) < len(corpus.sources):
         raise ValueError("standard input: found keep longest, which reads the inputs twice; expected files")
     check = None if confirm is None else Confirm.parse(confirm)
@@ -63,7 +63,7 @@ def dedup(
         "results": list(map(str, results)),
         "keep": keep,
         "store": standing and str(standing),
-        "k": settings.k,
+        "max_distance": settings.max_distance,
         "confirm": check and str(check),
     }
     with Job(results, identity, corpus.look(), force=force, store=settings.store) as job:
@@ -77,7 +77,7 @@ def dedup(
                 run = _RUNS[keep](job, corpus, workplace, settings, check, progress)
                 run.to_the_end()
                 if standing is not None:
-                    workplace.store.settle()
+                    workplace.store.wait()
                 run.commit_last()
         if standing is not None and not job.was_done:
             release(standing, job)

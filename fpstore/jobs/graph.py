@@ -43,12 +43,14 @@ class Documents:
     def __len__(self) -> int:
         return len(self.fingerprints)
 
-    def near(self, k: int, memory: str, progress: Progress | None) -> Iterator[tuple[Counts, Counts, Array]]:
-        """The pairs of distinct fingerprints within k: indexes of the two, smaller first, and the distances."""
+    def near(self, max_distance: int, memory: str, progress: Progress | None) -> Iterator[tuple[Counts, Counts, Array]]:
+        """The near pairs of distinct fingerprints: indexes of the two, smaller first, and the distances."""
         path = self._folder / "store"
         shutil.rmtree(path, ignore_errors=True)
-        with fpstore.build(path, self.distinct, None, k=k, memory=memory, progress=progress) as store:
-            for found in store.pairs(k, memory=memory, progress=progress):
+        with fpstore.build(
+            path, self.distinct, ids=None, max_distance=max_distance, memory=memory, progress=progress
+        ) as store:
+            for found in store.pairs(max_distance=max_distance, memory=memory, progress=progress):
                 places = (np.searchsorted(self.distinct, keys) for keys in (found.first, found.second))
                 yield (*places, found.distance)  # type: ignore[misc]
         shutil.rmtree(path)
@@ -62,7 +64,7 @@ def components(
     sources: Sources | Sequence[str | Path],
     output: str | Path,
     *,
-    k: int = 3,
+    max_distance: int = 3,
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
@@ -71,13 +73,13 @@ def components(
 ) -> Summary:
     """Write for each document of sources, in their order, a line of the number of its component, its name, a distance.
 
-    A component: all that are within k of each other, directly or by way of others. They are numbered in the order of
-    their first documents; the distance is that to the first document, and can be more than k. memory: the budget for
-    finding pairs. The rest is as for cluster.
+    A component: all that are within max_distance of each other, directly or by way of others. They are numbered in the
+    order of their first documents; the distance is that to the first document, and can be more than max_distance.
+    memory: the budget for finding pairs. The rest is as for cluster.
     """
 
     def write(documents: Documents, out: AppendFile) -> int:
-        labels = _components(len(documents.distinct), documents.near(k, memory, progress))[documents.place]
+        labels = _components(len(documents.distinct), documents.near(max_distance, memory, progress))[documents.place]
         rows = np.arange(len(labels))
         first = np.empty(len(documents.distinct), dtype=np.int64)
         first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
@@ -92,21 +94,29 @@ def components(
             out.write(b"".join(row(*values) for values in columns))
         return int(np.count_nonzero(is_leader))
 
-    return _run(Corpus(sources, recipe, k, threads), Path(output).absolute(), "components", k, write, force, progress)
+    return _run(
+        Corpus(sources, recipe, max_distance, threads),
+        Path(output).absolute(),
+        "components",
+        max_distance,
+        write,
+        force,
+        progress,
+    )
 
 
 def document_pairs(
     sources: Sources | Sequence[str | Path],
     output: str | Path,
     *,
-    k: int = 3,
+    max_distance: int = 3,
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
     memory: str = "1GiB",
     progress: Progress | None = None,
 ) -> Summary:
-    """Write a line for each pair of documents within k of each other: the names of the two and the distance.
+    """Write a line for each pair of documents within max_distance of each other: the names of the two and the distance.
 
     The document that came first is first; the pairs are in no particular order. n equal documents are n (n - 1) / 2
     pairs. The rest is as for components.
@@ -114,7 +124,7 @@ def document_pairs(
 
     def write(documents: Documents, out: AppendFile) -> int:
         count = 0
-        pairs = _pairs(documents, k, memory, progress)
+        pairs = _pairs(documents, max_distance, memory, progress)
         while found := list(islice(pairs, _NAMES_AT_ONCE)):
             columns = np.array(found, dtype=np.uint64).T
             names = [documents.names.names(ids) for ids in (columns[:2].min(axis=0), columns[:2].max(axis=0))]
@@ -122,18 +132,28 @@ def document_pairs(
             count += len(found)
         return count
 
-    return _run(Corpus(sources, recipe, k, threads), Path(output).absolute(), "pairs", k, write, force, progress)
+    return _run(
+        Corpus(sources, recipe, max_distance, threads),
+        Path(output).absolute(),
+        "pairs",
+        max_distance,
+        write,
+        force,
+        progress,
+    )
 
 
-def _pairs(documents: Documents, k: int, memory: str, progress: Progress | None) -> Iterator[tuple[int, int, int]]:
-    """The numbers of two documents within k of each other, and their distance."""
+def _pairs(
+    documents: Documents, max_distance: int, memory: str, progress: Progress | None
+) -> Iterator[tuple[int, int, int]]:
+    """The numbers of two documents within max_distance of each other, and their distance."""
     # The documents of each distinct fingerprint, in their order.
     order = np.argsort(documents.place, kind="stable")
     ends = np.searchsorted(documents.place[order], np.arange(len(documents.distinct) + 1))
     for index in np.flatnonzero(np.diff(ends) > 1).tolist():
         for one, other in combinations(order[ends[index] : ends[index + 1]].tolist(), 2):
             yield one, other, 0
-    for near in documents.near(k, memory, progress):
+    for near in documents.near(max_distance, memory, progress):
         for first, second, distance in zip(*(column.tolist() for column in near), strict=True):
             groups = (order[ends[index] : ends[index + 1]].tolist() for index in (first, second))
             for one, other in product(*groups):
@@ -141,12 +161,12 @@ def _pairs(documents: Documents, k: int, memory: str, progress: Progress | None)
 
 
 def _run(
-    corpus: Corpus, result: Path, name: str, k: int, work: _Work, force: bool, progress: Progress | None
+    corpus: Corpus, result: Path, name: str, max_distance: int, work: _Work, force: bool, progress: Progress | None
 ) -> Summary:
     """Collect the documents, and do the work with them."""
     started = time.monotonic()
     expect_other_files([result], corpus)
-    identity = {"job": name, **corpus.identity, "results": [str(result)], "k": k}
+    identity = {"job": name, **corpus.identity, "results": [str(result)], "max_distance": max_distance}
     with Job([result], identity, corpus.look(), force=force) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:

@@ -17,8 +17,8 @@ from fpstore.types import Array, Ids, Keys
 class Kept(Leaders):
     """The kept documents, of a workplace; refused: how many near ones were found not to be alike."""
 
-    def __init__(self, workplace: Workplace, recipe: Recipe, k: int, confirm: Confirm | None) -> None:
-        super().__init__(workplace.store, k, workplace.next_id)
+    def __init__(self, workplace: Workplace, recipe: Recipe, max_distance: int, confirm: Confirm | None) -> None:
+        super().__init__(workplace.store, max_distance, workplace.next_id)
         self._spool = workplace.spool
         self._checker = None if confirm is None else Checker(confirm, recipe, self._text)
         self.looks_on = confirm is not None

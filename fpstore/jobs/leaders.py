@@ -31,10 +31,10 @@ class Leaders:
 
     looks_on = False
 
-    def __init__(self, store: Store, k: int, next_id: int) -> None:
+    def __init__(self, store: Store, max_distance: int, next_id: int) -> None:
         self._store = store
         self._store.max_matches = MOST_MATCHES
-        self._k = k
+        self._max_distance = max_distance
         self.next_id = next_id
 
     def decide(self, fingerprints: Keys) -> Array:
@@ -47,21 +47,21 @@ class Leaders:
             self._decide_piece(fingerprints[own], found, start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
             self._before_store(leads.tolist(), fingerprints[leads], verdicts["id"][leads].tolist())
-            self._store.add(fingerprints[leads], verdicts["id"][leads])
+            self._store.add(fingerprints[leads], ids=verdicts["id"][leads])
             start += count
         return verdicts
 
     def _near(self, keys: Keys) -> tuple[Matches, int]:
         """What the first of keys are near, as far as it matters, and how many of them these are."""
         if not self.looks_on:
-            return self._store.nearest_many(keys, k=self._k), len(keys)
+            return self._store.nearest_many(keys, max_distance=self._max_distance), len(keys)
         count = len(keys)
         while count > 1:
             try:
-                return self._store.probe_many(keys[:count], self._k, threads=1), count
+                return self._store.probe_many(keys[:count], max_distance=self._max_distance, threads=1), count
             except TooManyMatches:
                 count //= 2
-        return self._store.probe(int(keys[0]), self._k), 1
+        return self._store.probe(int(keys[0]), max_distance=self._max_distance), 1
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         """The leader of a document among those it is near, the nearest first, and how alike they are.
@@ -90,7 +90,7 @@ class Leaders:
             return row
 
         nearer = [np.concatenate([found.fingerprint, keys]), ties]
-        rows, verdicts["distance"] = in_turn(keys, self._k, found.query, found.distance, nearer, choose)
+        rows, verdicts["distance"] = in_turn(keys, self._max_distance, found.query, found.distance, nearer, choose)
         leads = rows == NEW
         verdicts["leads"] = leads
         verdicts["id"] = ids[np.where(leads, len(found) + np.arange(len(keys)), rows)]

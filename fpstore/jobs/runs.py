@@ -54,7 +54,7 @@ class FirstRun:
         self._corpus = corpus
         self._workplace = workplace
         self._progress = progress
-        self._kept = Kept(workplace, settings.recipe, settings.k, confirm)
+        self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
         self._place = Place(*(job.state["place"] if job.state else ()))

@@ -21,7 +21,7 @@ from fpstore.notes import NAMES, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT, Recipe
 
 _LAST_ID = (1 << 64) - 1
-DEFAULT_K = 3
+DEFAULT_DISTANCE = 3
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
 
@@ -31,28 +31,29 @@ class Settings:
     """What a store and a job with it agree on; store: the identity of a standing store that is there."""
 
     recipe: Recipe
-    k: int
+    max_distance: int
     store: str | None = None
 
 
-def settle_settings(store: Path | None, recipe: Recipe | None, k: int | None) -> Settings:
-    """The recipe and k of a job: those given, else those of the standing store, else the defaults.
+def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int | None) -> Settings:
+    """The recipe and max_distance of a job: those given, else those of the standing store, else the defaults.
 
-    Raises ValueError where the store has another recipe or none, a smaller k, or no ids.
+    Raises ValueError where the store has another recipe or none, a smaller max_distance, or no ids.
     """
     if store is None or not os.path.lexists(store):
-        return Settings(recipe or DEFAULT, DEFAULT_K if k is None else k)
+        return Settings(recipe or DEFAULT, DEFAULT_DISTANCE if max_distance is None else max_distance)
     with fpstore.open(store) as opened:
-        if not opened.has_ids:
+        if not opened._settings.ids:
             raise ValueError(f"{store}: found a store without ids, expected one with ids")
         if opened.recipe is None:
             raise ValueError(f"{store}: found no recipe for texts in the store, expected one built from texts")
-        own = Recipe.from_json(opened.recipe)
+        own = opened.recipe
         if recipe not in (None, own):
             raise ValueError(f"{store}: found recipe {own.name}, expected {recipe.name}: the store's is the one to use")
-        if k is not None and not 0 <= k <= opened.plan.k:
-            raise ValueError(f"{store}: found k {k}, expected 0..{opened.plan.k}, what the store answers")
-        return Settings(recipe or own, opened.k if k is None else k, opened.identity)
+        if max_distance is not None and not 0 <= max_distance <= opened.plan.max_distance:
+            most = opened.plan.max_distance
+            raise ValueError(f"{store}: found max_distance {max_distance}, expected 0..{most}, what the store answers")
+        return Settings(recipe or own, opened.max_distance if max_distance is None else max_distance, opened.identity)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Workplace:
 def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
     """A store of the job's own, as it was at the last commit."""
     if job.state is None:
-        fpstore.create(job.work / _OWN_STORE, k=settings.k, recipe=dict(settings.recipe.to_json())).close()
+        fpstore.create(job.work / _OWN_STORE, max_distance=settings.max_distance, recipe=settings.recipe).close()
     count, next_id = (job.state["spool"], job.state["next_id"]) if job.state else (0, 0)
     with _opened(job.work / _OWN_STORE, job) as (store, spools):
         with files_of_jobs():
@@ -86,7 +87,7 @@ def standing_workplace(path: Path, job: Job, settings: Settings, *, texts: bool)
     as this job left it: another store, or one that another job has written to.
     """
     if job.state is None and not os.path.lexists(path):
-        fpstore.create(path, k=settings.k, recipe=dict(settings.recipe.to_json())).close()
+        fpstore.create(path, max_distance=settings.max_distance, recipe=settings.recipe).close()
     with _opened(path, job) as (store, spools), Folder.open(path) as home:
         with files_of_jobs():
             folder = notes.open_names(home, store.identity) or subfolder(home, NAMES)
@@ -186,7 +187,7 @@ def _expect_last(store: Store, names: Folder, own: int, count: int) -> None:
     if own <= 0:
         return
     keys, ids = (column[:1].tolist() for column in stored_since(names, count - 1, 0))
-    found = [match.id for key in keys for match in store.probe(key, 0)]
+    found = [match.id for key in keys for match in store.probe(key, max_distance=0)]
     if not ids or ids[0] not in found:
         told = f"lacks document {ids}, which the interrupted job stored last: of another moment?"
         raise JobError(f"{told}; --force begins again", path=store.path)

@@ -81,8 +81,9 @@ def _proved_plan(folder: Path, settings: Settings) -> Plan:
         plan.prove()
     except PlanError as error:
         raise CorruptStore(f"catalog: {error}", path=folder) from None
-    if settings.k > plan.k:
-        raise CorruptStore(f"catalog: k {settings.k}, expected at most {plan.k} (plan {plan.name})", path=folder)
+    if settings.max_distance > plan.max_distance:
+        most = f"at most {plan.max_distance} (plan {plan.name})"
+        raise CorruptStore(f"catalog: max_distance {settings.max_distance}, expected {most}", path=folder)
     return plan
 
 

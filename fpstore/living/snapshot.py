@@ -242,6 +242,15 @@ class Snapshot:
             last = keys[-1:]
         return count
 
+    @functools.cached_property
+    def row_count(self) -> int:
+        """Live rows, one for each id of a fingerprint; reads all of them, unless they are one segment and no more."""
+        if not self.settings.ids:
+            return self.key_count
+        if self.is_plain:
+            return self.parts[0].segment.record.id_count
+        return sum(len(keys) for keys, _ in self.rows())
+
     # --- Moving on ---
 
     def extended(self, records: Sequence[Change], state: State) -> "Snapshot":

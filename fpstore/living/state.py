@@ -17,7 +17,9 @@ from fpstore.errors import Error, UnsupportedVersion
 from fpstore.format import CODECS, KEY_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry
 
-RECORD_VERSION = 3
+RECORD_VERSION = 4
+# What ids can be.
+ID_TYPES = ("uint64",)
 # The last number of a change, and of a generation.
 MAX_NUMBER = 2**63 - 1
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
@@ -28,22 +30,30 @@ _PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name i
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What holds for the whole store. plan: of Plan.to_json. ValueError for what cannot be."""
+    """What holds for the whole store. plan: of Plan.to_json. ValueError for what cannot be.
 
-    k: int
+    id_type: what the ids of its fingerprints are, None where these have none.
+    """
+
+    max_distance: int
     plan: dict[str, Any]
     codec: str
-    ids: bool
+    id_type: str | None
     recipe: dict[str, Any] | None = None
-    key_bits: int = KEY_BITS
+    bits: int = KEY_BITS
 
     def __post_init__(self) -> None:
-        expect_integer("key_bits", self.key_bits, KEY_BITS, KEY_BITS)
-        expect_integer("k", self.k, 0, self.key_bits)
+        expect_integer("bits", self.bits, KEY_BITS, KEY_BITS)
+        expect_integer("max_distance", self.max_distance, 0, self.bits)
         expect("plan", self.plan, isinstance(self.plan, dict), "an object")
         expect("codec", self.codec, self.codec in CODECS, f"one of {', '.join(CODECS)}")
-        expect("ids", self.ids, isinstance(self.ids, bool), "true or false")
+        expect("id_type", self.id_type, self.id_type in (None, *ID_TYPES), f"null or {', '.join(ID_TYPES)}")
         expect("recipe", self.recipe, self.recipe is None or isinstance(self.recipe, dict), "an object or null")
+
+    @property
+    def ids(self) -> bool:
+        """Whether its fingerprints have ids."""
+        return self.id_type is not None
 
     @functools.cached_property
     def text(self) -> str:

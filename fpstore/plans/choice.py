@@ -17,29 +17,47 @@ from fpstore.plans.planner import MAX_DISTANCE
 EXPECTED_KEYS = 10**7
 
 
+def plan_asked(plan: str | Plan, max_bytes: float | None) -> str | float | Plan:
+    """What PlanChoice takes of a caller's two arguments: the most bytes per fingerprint, or else plan itself.
+
+    ValueError for both, and for a plan that is a number.
+    """
+    if max_bytes is None:
+        if not isinstance(plan, str | Plan):
+            raise ValueError(f"plan: found {plan!r:.40}, expected {', '.join(planner.AIMS)}, a name or a Plan")
+        return plan
+    if plan != "balanced":
+        raise ValueError(f"plan and max_bytes: found {plan!r:.40} and {max_bytes!r:.40}, expected one of the two")
+    number = isinstance(max_bytes, int | float) and not isinstance(max_bytes, bool)
+    if not number or not 0 < max_bytes < inf:
+        raise ValueError(f"max_bytes: found {max_bytes!r:.40}, expected a number of bytes per fingerprint")
+    return float(max_bytes)
+
+
 @dataclass(frozen=True)
 class PlanChoice:
     """A distance and an aim, a number of bytes per fingerprint, a name, or a Plan; checked when it is made.
 
-    Raises ValueError for what is none of these, PlanError for a plan that would miss or answers less than k.
+    Raises ValueError for what is none of these, PlanError for a plan that would miss or answers a smaller distance.
     """
 
-    k: int
+    max_distance: int
     plan: str | float | Plan
 
     def __post_init__(self) -> None:
-        k = as_integer(self.k)
+        k = as_integer(self.max_distance)
         if k is None or not 0 <= k <= MAX_DISTANCE:
-            raise ValueError(f"k: found {self.k!r}, expected an integer from 0 to {MAX_DISTANCE}")
-        object.__setattr__(self, "k", k)
+            raise ValueError(f"max_distance: found {self.max_distance!r}, expected an integer from 0 to {MAX_DISTANCE}")
+        object.__setattr__(self, "max_distance", k)
         if isinstance(self.plan, str):
             if self.plan not in planner.AIMS:
                 object.__setattr__(self, "plan", plans.named(self.plan, k))
         elif isinstance(self.plan, Plan):
-            if self.plan.key_bits != KEY_BITS:
-                raise PlanError(wrong(f"plan {self.plan.name}, key_bits", f"{self.plan.key_bits}", KEY_BITS))
-            if self.plan.k < k:
-                raise PlanError(wrong(f"plan {self.plan.name}, k", f"{self.plan.k}", f"{k} or more"))
+            if self.plan.bits != KEY_BITS:
+                raise PlanError(wrong(f"plan {self.plan.name}, bits", f"{self.plan.bits}", KEY_BITS))
+            if self.plan.max_distance < k:
+                where = f"plan {self.plan.name}, max_distance"
+                raise PlanError(wrong(where, f"{self.plan.max_distance}", f"{k} or more"))
             self.plan.prove()
         elif not isinstance(self.plan, int | float) or isinstance(self.plan, bool) or not 0 < self.plan < inf:
             aims = ", ".join(planner.AIMS)
@@ -47,18 +65,18 @@ class PlanChoice:
 
     def for_count(self, count: int) -> Plan:
         """The plan for so many fingerprints."""
-        return self.plan if isinstance(self.plan, Plan) else planner.choose(count, self.k, self.plan)
+        return self.plan if isinstance(self.plan, Plan) else planner.choose(count, self.max_distance, self.plan)
 
-    def shuffled(self, seed: int | None, count: int = EXPECTED_KEYS) -> "PlanChoice":
-        """The choice with the plan's bits shuffled by the seed; with None as it is. ValueError for any other seed.
+    def shuffled(self, shuffle: int | None, count: int = EXPECTED_KEYS) -> "PlanChoice":
+        """The choice with the plan's bits shuffled by this number; with None as it is. ValueError for anything else.
 
         The order of table 0 then depends on the plan, which so has to be chosen before the keys are read: for count.
         """
-        if seed is None:
+        if shuffle is None:
             return self
-        number = as_integer(seed)
+        number = as_integer(shuffle)
         if number is None:
-            raise ValueError(f"seed: found {seed!r:.40}, expected an integer or None")
+            raise ValueError(f"shuffle: found {shuffle!r:.40}, expected an integer or None")
         return replace(self, plan=self.for_count(count).shuffled(number))
 
     @property

@@ -62,7 +62,7 @@ def choose(band_count: int, k: int, key_bits: int = KEY_BITS) -> Plan:
     check_range(f"choose-{band_count}", "number of tables", comb(band_count, k), 1, MAX_TABLES)
     bands = even_bands(_every_bit(key_bits), band_count)
     tables = tuple(TablePlan(sum(chosen)) for chosen in combinations(bands, band_count - k))
-    return Plan(f"choose-{band_count}", k, bands, tables, key_bits=key_bits)
+    return Plan(f"choose-{band_count}", k, bands, tables, bits=key_bits)
 
 
 def flips(bands: int | Iterable[int], flip_counts: Iterable[int], k: int, key_bits: int = KEY_BITS) -> Plan:
@@ -77,7 +77,7 @@ def flips(bands: int | Iterable[int], flip_counts: Iterable[int], k: int, key_bi
     name = f"flips-{label}:{','.join(map(str, counts))}"
     if len(counts) != len(masks):
         raise refusal(f"plan {name}", f"{len(counts)} flips", f"one for each of {len(masks)} bands")
-    plan = Plan(name, k, masks, tuple(map(TablePlan, masks, counts)), key_bits=key_bits)
+    plan = Plan(name, k, masks, tuple(map(TablePlan, masks, counts)), bits=key_bits)
     plan.prove()
     return plan
 
@@ -100,13 +100,13 @@ def general(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -> Plan:
     if table_count is None or table_count > MAX_TABLES:
         raise refusal(f"plan {name}, k = {k}", f"{table_count or 'endless'} tables", f"at most {MAX_TABLES}")
     prefixes = tuple(_prefixes(_every_bit(key_bits), k, splits))
-    return Plan(name, k, _refinement(key_bits, prefixes), tuple(map(TablePlan, prefixes)), key_bits=key_bits)
+    return Plan(name, k, _refinement(key_bits, prefixes), tuple(map(TablePlan, prefixes)), bits=key_bits)
 
 
 def named(name: str, k: int) -> Plan:
     """The plan of that name for 64-bit fingerprints and distance k, proven. PlanError if there is none."""
     if name in PAPER_NAMES:
-        plan = replace(paper(name), k=k)
+        plan = replace(paper(name), max_distance=k)
     elif match := _CHOOSE_NAME.fullmatch(name):
         plan = choose(int(match[1]), k)
     elif match := _FLIPS_NAME.fullmatch(name):
@@ -125,7 +125,10 @@ def of_tables(tables: Iterable[TablePlan]) -> Plan:
     bands = _refinement(KEY_BITS, tuple(table.prefix_mask for table in chosen))
     plan = Plan("of these tables", 0, bands, chosen)
     plan.prove()
-    while plan.k < KEY_BITS and (larger := replace(plan, k=plan.k + 1)).missed() is None:
+    for distance in range(1, KEY_BITS + 1):
+        larger = replace(plan, max_distance=distance)
+        if larger.missed() is not None:
+            break
         plan = larger
     return plan
 

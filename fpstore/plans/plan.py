@@ -33,7 +33,7 @@ class TablePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The tables of a store that answers every distance up to k, over fingerprints of key_bits bits.
+    """The tables of a store that answers every distance up to max_distance, over fingerprints of so many bits.
 
     bands: disjoint masks that cover every bit; each table's prefix is a union of bands.
     slot_keys: the least average number of keys in a slot (docs/format.md, section 2).
@@ -43,31 +43,31 @@ class Plan:
     """
 
     name: str
-    k: int
+    max_distance: int
     bands: tuple[int, ...]
     tables: tuple[TablePlan, ...]
     slot_keys: int = 24
-    key_bits: int = KEY_BITS
+    bits: int = KEY_BITS
 
     def __post_init__(self) -> None:
         if not (1 <= len(self.name) <= MAX_NAME_LENGTH and self.name.isprintable()):
             raise refusal("plan name", shown(self.name), f"1 to {MAX_NAME_LENGTH} printable characters")
-        check_range(self.name, "key_bits", self.key_bits, 1, MAX_KEY_BITS)
-        check_range(self.name, "k", self.k, 0, MAX_KEY_BITS)
+        check_range(self.name, "bits", self.bits, 1, MAX_KEY_BITS)
+        check_range(self.name, "max_distance", self.max_distance, 0, MAX_KEY_BITS)
         check_range(self.name, "slot_keys", self.slot_keys, 1, MAX_BLOCK_KEYS)
-        check_range(self.name, "number of bands", len(self.bands), 1, self.key_bits)
+        check_range(self.name, "number of bands", len(self.bands), 1, self.bits)
         check_range(self.name, "number of tables", len(self.tables), 1, MAX_TABLES)
         self._check_bands()
         for index, table in enumerate(self.tables):
             self._check_table(index, table)
 
     def _check_bands(self) -> None:
-        every_bit = (1 << self.key_bits) - 1
+        every_bit = (1 << self.bits) - 1
         covered = 0
         for index, band in enumerate(self.bands):
             where = f"plan {self.name}, band {index}"
             if not 1 <= band <= every_bit:
-                raise refusal(where, f"mask {band:#x}", f"some of {self.key_bits} bits")
+                raise refusal(where, f"mask {band:#x}", f"some of {self.bits} bits")
             if band & covered:
                 raise refusal(where, f"bits {band & covered:#x} of an earlier band", "disjoint bands")
             covered |= band
@@ -85,21 +85,21 @@ class Plan:
         check_range(where, "flips", table.flips, 0, table.prefix_bits)
 
     def missed(self) -> int | None:
-        """A pattern of min(k, key_bits) errors, as a bit mask, that no table catches; None if there is none.
+        """A pattern of min(max_distance, bits) errors, as a bit mask, that no table catches; None if there is none.
 
         An exact search, not a formula: it holds for any masks and flips. Raises PlanError when the plan is
         too tangled to be decided in MAX_PROOF_VISITS.
         """
         tables = [(table.prefix_mask, table.flips) for table in self.tables]
         try:
-            errors = escape(self.bands, tables, min(self.k, self.key_bits))
+            errors = escape(self.bands, tables, min(self.max_distance, self.bits))
         except PlanError as error:
             raise PlanError(f"plan {self.name}, {error}") from None
         if errors is None:
             return None
         # More errors escape too, so fill up to the distance that the plan promises.
         spare = ~errors
-        for _ in range(min(self.k, self.key_bits) - errors.bit_count()):
+        for _ in range(min(self.max_distance, self.bits) - errors.bit_count()):
             errors |= spare & -spare
             spare &= spare - 1
         return errors
@@ -113,12 +113,12 @@ class Plan:
         counts = ", ".join(f"band {index}: {count}" for index, count in on_bands if count)
         raise PlanError(
             f"plan {self.name} would miss matches at distance {errors.bit_count()}: "
-            f"no table catches errors in bits {_hex(errors, self.key_bits)} ({counts or 'none'})"
+            f"no table catches errors in bits {_hex(errors, self.bits)} ({counts or 'none'})"
         )
 
     def shuffled(self, seed: int) -> "Plan":
         """The plan with its bits in an order that only the seed tells; as exact, and as fast."""
-        bits = sorted(range(self.key_bits), key=lambda bit: sha256(f"{seed}:{bit}".encode()).digest())
+        bits = sorted(range(self.bits), key=lambda bit: sha256(f"{seed}:{bit}".encode()).digest())
         bands = tuple(_moved(band, bits) for band in self.bands)
         tables = tuple(_replace(table, prefix_mask=_moved(table.prefix_mask, bits)) for table in self.tables)
         return _replace(self, name=f"{self.name} shuffled"[:MAX_NAME_LENGTH], bands=bands, tables=tables)
@@ -127,12 +127,12 @@ class Plan:
         """The plan as a dict of plain values, masks as hex digits; `from_json` reads it back."""
         return {
             "name": self.name,
-            "k": self.k,
-            "key_bits": self.key_bits,
+            "max_distance": self.max_distance,
+            "bits": self.bits,
             "slot_keys": self.slot_keys,
-            "bands": [_hex(band, self.key_bits) for band in self.bands],
+            "bands": [_hex(band, self.bits) for band in self.bands],
             "tables": [
-                {"prefix_mask": _hex(table.prefix_mask, self.key_bits), "flips": table.flips} for table in self.tables
+                {"prefix_mask": _hex(table.prefix_mask, self.bits), "flips": table.flips} for table in self.tables
             ],
         }
 
@@ -143,18 +143,18 @@ class Plan:
         It is not proven: whoever probes with it does that.
         """
         try:
-            fields = named_fields("plan", value, {"name", "k", "key_bits", "slot_keys", "bands", "tables"})
-            key_bits = typed("plan, key_bits", fields["key_bits"], int)
-            check_range("from json", "key_bits", key_bits, 1, MAX_KEY_BITS)
+            fields = named_fields("plan", value, {"name", "max_distance", "bits", "slot_keys", "bands", "tables"})
+            key_bits = typed("plan, bits", fields["bits"], int)
+            check_range("from json", "bits", key_bits, 1, MAX_KEY_BITS)
             bands = limited_list("plan, bands", fields["bands"], key_bits)
             tables = limited_list("plan, tables", fields["tables"], MAX_TABLES)
             return cls(
                 name=typed("plan, name", fields["name"], str),
-                k=typed("plan, k", fields["k"], int),
+                max_distance=typed("plan, max_distance", fields["max_distance"], int),
                 bands=tuple(_mask(f"plan, band {i}", band, key_bits) for i, band in enumerate(bands)),
                 tables=tuple(_table(f"plan, table {i}", table, key_bits) for i, table in enumerate(tables)),
                 slot_keys=typed("plan, slot_keys", fields["slot_keys"], int),
-                key_bits=key_bits,
+                bits=key_bits,
             )
         except PlanError:
             raise

@@ -237,7 +237,7 @@ def _every_candidate(n: int, k: int) -> list[Prediction]:
 def _candidates(n: int, k: int, slots: _SlotPolicy) -> list[Prediction]:
     _check_count(n)
     if not 0 <= k <= MAX_DISTANCE:
-        raise ValueError(f"k: found {k}, expected 0 to {MAX_DISTANCE}")
+        raise ValueError(f"max_distance: found {k}, expected 0 to {MAX_DISTANCE}")
     slot_keys = _slot_keys(n, slots)
     # Families overlap (paper-4 is choose-4 is flips-4:0,0,0,0): the first name stays.
     distinct: dict[tuple[TablePlan, ...], Plan] = {}

@@ -577,8 +577,8 @@ MUTANTS = (
     Mutant(
         "a distance one above the plan's is answered",
         "fpstore/store.py",
-        "if distance > plan.k:",
-        "if distance > plan.k + 1:",
+        "if distance > plan.max_distance:",
+        "if distance > plan.max_distance + 1:",
         "matches are missed without an error",
         ("tests/test_store.py::test_a_distance_above_the_plans_names_what_to_rebuild",),
     ),
@@ -593,7 +593,7 @@ MUTANTS = (
     Mutant(
         "ids are removed from a store without any",
         "fpstore/store.py",
-        "elif not self.has_ids:",
+        "elif not self._settings.ids:",
         "elif False:",
         "a removal that means nothing is logged",
         ("tests/test_living.py::test_ids_for_a_store_without_ids_are_refused",),

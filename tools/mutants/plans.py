@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "a plan for a smaller distance is taken",
         "fpstore/plans/choice.py",
-        "if self.plan.k < k:",
-        "if self.plan.k < k - 1:",
+        "if self.plan.max_distance < k:",
+        "if self.plan.max_distance < k - 1:",
         "a store promises a distance that its plan does not answer",
         ("tests/test_builder.py::test_a_wrong_argument_is_refused_and_nothing_is_written",),
     ),
@@ -70,8 +70,8 @@ MUTANTS = (
     Mutant(
         "k above the plan's is taken from a store",
         "fpstore/living/opening.py",
-        "if settings.k > plan.k:",
-        "if settings.k > plan.k + 1:",
+        "if settings.max_distance > plan.max_distance:",
+        "if settings.max_distance > plan.max_distance + 1:",
         "a store promises a distance that its plan does not answer",
         ("tests/test_store_damage.py::test_a_catalog_whose_plan_does_not_hold_is_refused",),
     ),

@@ -1,0 +1,135 @@
+"""How a caller comes by a store: built from fingerprints, made empty, or opened."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fpstore.arrays import as_mode
+from fpstore.creation import build_store, create_store
+from fpstore.errors import PathLike, RecipeError
+from fpstore.living.state import ID_TYPES
+from fpstore.plans.choice import plan_asked
+from fpstore.plans.plan import Plan
+from fpstore.store import Store
+from fpstore.threads import thread_count
+from fpstore.types import Progress
+
+if TYPE_CHECKING:
+    from fpstore.text import Recipe
+
+MODES = ("r", "w")
+DURABILITIES = ("commit", "batch")
+
+
+def build(
+    path: PathLike,
+    fingerprints: object,
+    *,
+    ids: object = "row",
+    max_distance: int = 3,
+    plan: str | Plan = "balanced",
+    max_bytes: float | None = None,
+    codec: str = "gap",
+    recipe: "Recipe | str | None" = None,
+    shuffle: int | None = None,
+    memory: str | int = "2GiB",
+    threads: int | None = None,
+    progress: Progress | None = None,
+    force: bool = False,
+    mode: int | None = None,
+) -> Store:
+    """Build a store at path and open it for reading.
+
+    fingerprints: uint64[n] (or anything that numpy or Arrow can hand over as such), or a stream: an iterator of
+    such arrays or of pairs of arrays, fingerprints and ids. ids: uint64[n]; "row", the index in the input, unless that
+    is a stream of pairs; None, a store without ids.
+    max_distance: the largest Hamming distance that the store must answer, the paper's k. plan: "size", "balanced",
+    "speed", a plan's name, or a Plan. max_bytes: the fastest plan that takes no more bytes per fingerprint, in place of
+    plan. codec: "gap", "xor", "rice", "raw". memory: the budget; more keys than it holds are sorted through spill files
+    beside the store. progress: called with (phase, done, total or None). recipe: how text became the fingerprints, a
+    Recipe or the name of one, kept with the store. force: replace a store that is there. shuffle: a secret number that
+    shuffles the plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7.
+    mode: whom its files are for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the store's
+    folder, where who may read may also enter, and holds for all that is ever made in it.
+    Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
+    """
+    build_store(
+        Path(path),
+        fingerprints,
+        ids,
+        max_distance=max_distance,
+        plan=plan_asked(plan, max_bytes),
+        codec=codec,
+        memory=memory,
+        threads=thread_count(threads),
+        progress=progress,
+        recipe=_recipe_record(recipe),
+        force=force,
+        shuffle=shuffle,
+        mode=as_mode(mode),
+    )
+    return open(path)
+
+
+def create(
+    path: PathLike,
+    *,
+    id_type: str | None = "uint64",
+    max_distance: int = 3,
+    plan: str | Plan = "balanced",
+    max_bytes: float | None = None,
+    codec: str = "gap",
+    recipe: "Recipe | str | None" = None,
+    shuffle: int | None = None,
+    mode: int | None = None,
+) -> Store:
+    """Make an empty store at path, and open it for writing.
+
+    id_type: "uint64", or None for fingerprints without ids. plan: as for build; size, balanced and speed are those of
+    10^7 fingerprints, as nobody knows yet how many there will be. All else is as for build.
+    Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
+    """
+    if id_type is not None and id_type not in ID_TYPES:
+        raise ValueError(f"id_type: found {id_type!r:.40}, expected None or {', '.join(ID_TYPES)}")
+    create_store(
+        Path(path),
+        max_distance=max_distance,
+        id_type=id_type,
+        plan=plan_asked(plan, max_bytes),
+        codec=codec,
+        recipe=_recipe_record(recipe),
+        shuffle=shuffle,
+        mode=as_mode(mode),
+    )
+    return open(path, "w")
+
+
+def open(path: PathLike, mode: str = "r", *, durability: str = "commit") -> Store:
+    """Open the store at path.
+
+    mode: "r", for reading, beside any number of other processes and one that writes; "w", as that one. durability:
+    "commit", what add and add_if_new store is durable, and seen by other processes, when they return; "batch", up to
+    65,536 rows wait for that until the next sync, removal or close, and are lost if the process dies before.
+    path is looked up once: where it leads to something else later, every call raises StoreChanged.
+    Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes, JobError
+    before a job that adds to it has ended. One that never will is undone, with a warning.
+    """
+    if mode not in MODES:
+        raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
+    if durability not in DURABILITIES:
+        raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
+    return Store(Path(path), mode, durability)
+
+
+def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:
+    """What a store keeps of a recipe. TypeError for what is none, RecipeError for a name that none has."""
+    if recipe is None:
+        return None
+    from fpstore.text import PRESETS, Recipe
+
+    if isinstance(recipe, str):
+        if recipe not in PRESETS:
+            raise RecipeError(f"recipe: found {recipe!r:.40}, expected a Recipe or one of {', '.join(PRESETS)}")
+        recipe = PRESETS[recipe]
+    if not isinstance(recipe, Recipe):
+        raise TypeError(f"recipe: found a {type(recipe).__name__}, expected a Recipe, the name of one or None")
+    return dict(recipe.to_json())

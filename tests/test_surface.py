@@ -1,0 +1,115 @@
+"""What the names of the public surface promise: texts by the store's recipe, counts, keywords, states."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fpstore
+from fpstore import RecipeError
+from fpstore.living.catalog import create_catalog
+from fpstore.living.sizes import LivingSizes
+from fpstore.living.state import Settings
+from fpstore.plans import families as plans
+from fpstore.text import PRESETS
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    fpstore.build(tmp_path / "store", [1, 2, 1 << 40]).close()
+    return tmp_path / "store"
+
+
+# --- Texts ---
+
+
+def test_a_text_is_asked_for_by_the_stores_own_recipe(tmp_path: Path) -> None:
+    texts = [" ".join(f"{word}{number}" for word in ("one", "two", "three", "four", "five")) for number in range(50)]
+    recipe = PRESETS["characters-3"]
+    with fpstore.create(tmp_path / "s", recipe="characters-3") as store:
+        store.add_texts(texts, ids=list(range(50)))
+        assert store.recipe == recipe
+        assert store.fingerprint_many(texts).tolist() == [recipe.fingerprint(text) for text in texts]
+        assert store.fingerprint(texts[3]) == recipe.fingerprint(texts[3]) != PRESETS["web-en"].fingerprint(texts[3])
+        assert all(next(iter(store.probe_text(text))).id == number for number, text in enumerate(texts))
+        assert len(store.probe_text(texts[3], max_distance=0)) == 1
+        found = store.add_texts_if_new([texts[4], "another text of its own"], ids=[100, 101], max_distance=0)
+        assert found.stored.tolist() == [False, True]
+        with pytest.raises(TypeError, match="texts: found one str, expected several of them"):
+            store.fingerprint_many(texts[0])
+
+
+def test_a_store_without_a_recipe_takes_no_texts(folder: Path) -> None:
+    with fpstore.open(folder) as store:
+        assert store.recipe is None
+        for ask in (store.fingerprint, store.probe_text):
+            with pytest.raises(RecipeError, match=f"^{folder}: found no recipe for texts in it, expected a store made"):
+                ask("a text")
+
+
+def test_a_record_that_is_no_recipe_is_named(tmp_path: Path) -> None:
+    (tmp_path / "segments").mkdir()
+    plan = plans.paper("paper-4").to_json()
+    create_catalog(tmp_path, Settings(3, plan, "gap", None, recipe={"a": 1}), ())
+    with fpstore.open(tmp_path) as store, pytest.raises(RecipeError, match=f"^{tmp_path}: recipe"):
+        store.recipe  # noqa: B018
+
+
+# --- What the names of the surface promise ---
+
+
+def test_ids_and_the_distance_are_said_by_name(folder: Path) -> None:
+    with fpstore.open(folder) as store:
+        calls: list[tuple[Callable[..., Any], Any]] = [
+            (store.probe, 1),
+            (store.probe_many, [1]),
+            (store.contains_near, 1),
+            (store.nearest_many, [1]),
+            (store.add, [1]),
+            (store.add_if_new, [1]),
+            (partial(fpstore.build, folder), [1]),
+        ]
+        for call, given in calls:
+            with pytest.raises(TypeError, match="positional"):
+                call(given, 1)
+
+
+def test_a_store_is_true_and_counts_when_it_is_asked_to(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s") as store:
+        assert store
+        assert (store.count(), store.count("rows")) == (0, 0)
+        store.add([1, 1, 2], ids=[1, 2, 3])
+        assert (store.count(), store.count("rows")) == (2, 3)
+        store.compact()
+        assert (store.count("fingerprints"), store.count("rows")) == (2, 3)
+        store.remove(ids=[1])
+        assert (store.count(), store.count("rows")) == (2, 2)
+        with pytest.raises(ValueError, match="of: found 'ids', expected fingerprints or rows"):
+            store.count("ids")
+    with fpstore.build(tmp_path / "t", [1, 2, 2], ids=None) as store:
+        assert (store.count(), store.count("rows")) == (2, 2)
+
+
+def test_rows_and_pairs_are_those_of_the_moment_of_the_call(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s") as store:
+        store.add([1, 3], ids=[1, 3])
+        rows, pairs = store.rows(), store.pairs()
+        store.add([2], ids=[2])
+        store.compact()
+        assert [(keys.tolist(), ids.tolist()) for keys, ids in rows if ids is not None] == [([1, 3], [1, 3])]
+        assert [pair for batch in pairs for pair in batch] == [(1, 3, 1)]
+
+
+def test_close_can_wait_for_merges_that_are_due(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s").close()
+    store = fpstore.Store(tmp_path / "s", "w", sizes=LivingSizes(flush_rows=100))
+    for start in range(0, 1000, 50):
+        store.add(list(range(start, start + 50)), ids=list(range(start, start + 50)))
+    store.close(wait=True)
+    store.close(wait=True)
+    with fpstore.Store(tmp_path / "s", "w", sizes=LivingSizes(flush_rows=100)) as store:
+        segments = len(store._segments)
+        store.wait()
+        assert len(store._segments) == segments
