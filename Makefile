@@ -3,6 +3,7 @@
 #   make demo    near-duplicate files in Python's own library, found through the command line
 #   make test    every test            (PYTEST_ARGS="-k probe" for some)
 #   make test-fast  without those marked slow, which every file of tests but a few has
+#   make test-clients  against the packages whose fingerprints docs/compatibility.md compares, which it installs
 #   make lint    ruff and mypy, and clang-format where it is installed
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
@@ -25,7 +26,7 @@ SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native
 # Of pip's words only its errors: what is going on is said by a line before each step.
 PIP := $(VENV)/bin/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: install demo test test-fast lint bench asan gate gate-reduced mutants fuzz clean
+.PHONY: install demo test test-fast test-clients lint bench asan gate gate-reduced mutants fuzz clean
 C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz,$(folder)/*.c $(folder)/*.h))
 
 install: $(VENV)/.installed
@@ -41,6 +42,9 @@ test: $(VENV)/.installed
 test-fast: $(VENV)/.installed
 	@echo "The tests that are not slow: under a minute on two cores."
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) -m "not slow"
+
+test-clients: $(VENV)/.clients
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/test_compatibility.py tests/test_text_given.py
 
 lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .
@@ -98,6 +102,14 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml setup.py $(SOURCES)
 $(VENV)/.builders: $(VENV)/.installed
 	@echo "Installing what compiles the core in the source tree: some seconds."
 	@$(PIP) 'setuptools>=77' 'Cython>=3.1'
+	@touch $@
+
+# In a folder of their own, without what they need: only their functions that make fingerprints are read from there.
+$(VENV)/.clients: $(VENV)/.installed
+	@echo "Installing other packages' simhashes, to compare with: about half a minute."
+	@$(PIP) -e '.[test-clients]'
+	@$(PIP) --no-deps --upgrade --target $(VENV)/clients \
+		text-dedup==0.4.0 floc-simhash==0.1.0 simhash-pybind==0.0.3
 	@touch $@
 
 $(VENV)/.linters: $(VENV)/.installed

@@ -331,7 +331,7 @@ cdef extern from "text_hash.h" nogil:
 cdef extern from "text_simhash.h" nogil:
     enum: WEIGHT_ONE
     enum: FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
-    enum: XXH3, XXH64, MD5, SHA256
+    enum: XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA256, BLAKE2B, FNV1, FNV1A
     ctypedef struct Cell:
         uint64_t hash
         uint64_t value
@@ -343,6 +343,8 @@ cdef extern from "text_simhash.h" nogil:
         TokenSteps tokens
         unsigned shingle
         int hash
+        uint64_t seed
+        int tie
         int weights
         const CellTable *idf
         uint64_t idf_unseen
@@ -358,7 +360,7 @@ cdef extern from "text_simhash.h" nogil:
     uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size)
     int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count)
     void add_weighted(Sums *sums, uint64_t hash, int64_t weight)
-    uint64_t signs(const Sums *sums)
+    uint64_t signs(const Sums *sums, int tie)
     void document_free(Document *document)
     Status document_count(Document *document, const Steps *steps, const Given *given)
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,

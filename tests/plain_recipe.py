@@ -1,32 +1,18 @@
 """Recipes in the plainest Python: plain_unicode, hashlib, the packages, and integers."""
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 
 import rjieba
 import Stemmer
 import stopwordsiso
-import xxhash
+from plain_hashes import hash_value
 from plain_unicode import characters, normalise, words
 
 from fpstore.text import Recipe
 from fpstore.text.model import Model
 
 ONE = 1 << 16
-
-
-def low64(digest: bytes) -> int:
-    return int.from_bytes(digest[-8:], "big")
-
-
-HASHES: dict[str, Callable[[bytes], int]] = {
-    "xxh3": xxhash.xxh3_64_intdigest,
-    "xxh64": xxhash.xxh64_intdigest,
-    "md5": lambda data: low64(hashlib.md5(data).digest()),
-    "sha256": lambda data: low64(hashlib.sha256(data).digest()),
-}
 
 
 def tokens_of(recipe: Recipe, text: str) -> list[str]:
@@ -50,7 +36,7 @@ def features_of(recipe: Recipe, text: str) -> dict[int, int]:
     joint = "" if recipe.tokens in ("characters", "letters") else " "
     count = max(len(tokens) - recipe.shingle, 0) + 1 if tokens or recipe.tokens == "letters" else 0
     shingles = [joint.join(tokens[i : i + recipe.shingle]) for i in range(count)]
-    counts = Counter(HASHES[recipe.hash](shingle.encode()) for shingle in shingles)
+    counts = Counter(hash_value(recipe.hash, shingle.encode(), recipe.seed) for shingle in shingles)
     return {each: weight_of(recipe, each, counts[each]) for each in sorted(counts)}
 
 
@@ -69,4 +55,4 @@ def fingerprint_of(recipe: Recipe, text: str) -> int:
     weighted = features_of(recipe, text)
     total = sum(weighted.values())
     ones = [sum(weight for value, weight in weighted.items() if value >> bit & 1) for bit in range(64)]
-    return sum(1 << bit for bit in range(64) if 2 * ones[bit] > total)
+    return sum(1 << bit for bit in range(64) if 2 * ones[bit] > total - (recipe.tie == "set"))

@@ -15,7 +15,7 @@ from outcome import Command, Outcome, running
 import fpstore
 from fpstore import text
 from fpstore.cli import add
-from fpstore.cli.values import RECIPES
+from fpstore.cli.values import HASHES, RECIPES
 from fpstore.text import fingerprint
 
 BASE = 0x9F3A5C0012AB44DE
@@ -73,6 +73,7 @@ def test_an_empty_store_has_ids_and_no_recipe_by_default(command: Command, tmp_p
 
 def test_the_recipes_offered_are_those_there_are() -> None:
     assert list(RECIPES) == list(text.PRESETS)
+    assert text.recipe.CHOICES["hash"] == HASHES
 
 
 @pytest.mark.parametrize("arguments", [["--k", "99"], ["--plan", "none-5"], ["--recipe", "words-5"], ["--ids", "x"]])

@@ -1,5 +1,9 @@
 """The simhash of given hashes and features: equal to the package `simhash`, and to the rule of simhash-py."""
 
+from typing import Any
+
+import numpy as np
+import plain_hashes
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -68,20 +72,79 @@ def test_a_weight_is_as_many_of_the_hash(weighted: list[tuple[int, int]]) -> Non
     assert simhash_of_hashes(hashes, weights) == rule_of_simhash_py(repeated)
 
 
-@pytest.mark.parametrize("hash", ["xxh3", "xxh64", "md5", "sha256"])
+SIGNED = st.lists(st.tuples(U64, st.integers(-(1 << 24), 1 << 24)), max_size=30)
+
+
+def simhash_of_signed(weighted: list[tuple[int, int]], tie: str) -> int:
+    """The sum of the weights, each with the sign that its hash gives it, is above 0; or 0, where ties are set."""
+    sums = [sum(weight if value >> bit & 1 else -weight for value, weight in weighted) for bit in range(64)]
+    return sum(1 << bit for bit in range(64) if sums[bit] > 0 or (sums[bit] == 0 and tie == "set"))
+
+
+@pytest.mark.parametrize("tie", ["clear", "set"])
+@given(weighted=SIGNED)
+@example(weighted=[])
+@example(weighted=[(1, 65536), (2, 65536)])
+@example(weighted=[(5, -1)])
+def test_weights_of_any_sign_have_the_sign_of_their_sums(tie: Any, weighted: Any) -> None:
+    hashes, weights = [value for value, _ in weighted], [weight / 65536 for _, weight in weighted]
+    assert simhash_of_hashes(hashes, weights, tie=tie) == simhash_of_signed(weighted, tie)
+
+
+def test_a_weight_below_zero_counts_for_the_other_side() -> None:
+    assert simhash_of_hashes([0xFF], [-1]) == 2**64 - 1 - 0xFF
+    assert simhash_of_features({"a": 2, "b": -1}) == simhash_of_features([("a", 1), ("b", -0.5)])
+    assert simhash_of_features([("a", 1), ("b", 3), ("a", 1), ("b", -3)]) == simhash_of_features(["a"])
+
+
+def test_ties_are_clear_or_set() -> None:
+    assert simhash_of_hashes([1, 2]) == 0
+    assert simhash_of_hashes([1, 2], tie="set") == 3
+    assert (simhash_of_hashes([]), simhash_of_hashes([], tie="set")) == (0, 2**64 - 1)
+    assert (simhash_of_features([]), simhash_of_features({}, tie="set")) == (0, 2**64 - 1)
+
+
+@pytest.mark.parametrize("hash", plain_hashes.NAMES)
 def test_the_shingles_of_a_recipe_are_features(hash: str) -> None:
-    recipe = Recipe("one", shingle=1, hash=hash)
-    assert simhash_of_features(["ab", "cd", "cd"], hash) == recipe.fingerprint("ab cd cd")
+    for seed in (0, 42) if hash in plain_hashes.SEEDED else (0,):
+        for tie in ("clear", "set"):
+            recipe = Recipe("one", shingle=1, hash=hash, seed=seed, tie=tie)
+            expected = simhash_of_features(["ab", "cd", "cd", "ef"], hash, seed=seed, tie=tie)
+            assert expected == recipe.fingerprint("ab cd cd ef")
+
+
+def test_features_can_be_bytes_and_halves_of_surrogate_pairs_are_what_recipes_make_of_them() -> None:
+    assert simhash_of_features(["größe", "b"]) == simhash_of_features(["größe".encode(), b"b"])
+    assert simhash_of_features([(b"\xff", 2.0)]) == plain_hashes.hash_value("xxh3", b"\xff")
+    assert simhash_of_features(["\ud800"]) == simhash_of_features(["\ufffd"])
 
 
 def test_what_has_no_meaning_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"weights: found -1\.0, expected none below 0"):
-        simhash_of_hashes([1, 2], [1, -1])
     with pytest.raises(ValueError, match="found 2 hashes with 1 weights"):
         simhash_of_hashes([1, 2], [1])
     with pytest.raises(ValueError, match="weights: found nan in all"):
         simhash_of_hashes([1], [float("nan")])
+    with pytest.raises(ValueError, match=r"weights: found .*, expected less than 2\^46"):
+        simhash_of_hashes([1, 2], [2.0**45, -(2.0**45)])
+    with pytest.raises(ValueError, match="tie: found 'one', expected clear or set"):
+        simhash_of_hashes([1], tie="one")
     with pytest.raises(ValueError, match="hash: found 'crc', expected xxh3 or xxh64 or md5 or sha256"):
-        simhash_of_features(["a"], hash="crc")
+        simhash_of_features([], hash="crc")
+    with pytest.raises(ValueError, match="seed: found 1, expected 0 for hash md5"):
+        simhash_of_features([], hash="md5", seed=1)
     with pytest.raises(OverflowError):
         simhash_of_hashes([1 << 64])
+
+
+@pytest.mark.parametrize("one", ["word", b"word"])
+def test_one_feature_in_place_of_several_is_refused(one: Any) -> None:
+    with pytest.raises(TypeError, match=r"features: found one (str|bytes), expected several of them"):
+        simhash_of_features(one)
+
+
+@pytest.mark.parametrize(
+    "wrong", [1, None, ("a",), ("a", "1"), ("a", None), ("a", True), ("a", 1, 2), (1, 1), ["a", np.bool_(True)]]
+)
+def test_what_is_no_feature_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"features: found .*, expected str, bytes, or a pair of one and its weight"):
+        simhash_of_features(["fine", wrong])

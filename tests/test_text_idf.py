@@ -4,6 +4,7 @@ import hashlib
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,13 @@ def test_another_model_and_one_of_other_steps_are_refused() -> None:
         WORDS.with_model(model).with_model(other)
     with pytest.raises(ValueError, match="idf model: found shingle 1, expected 2"):
         DEFAULT.with_model(model)
+    with pytest.raises(ValueError, match="idf model: found seed 0, expected 42, as the recipe has"):
+        replace(WORDS, seed=42).with_model(model)
+    seeded = Learner(replace(WORDS, seed=42))
+    seeded.see("a b")
+    with pytest.raises(ValueError, match="idf model: found seed 42, expected 0, as the recipe has"):
+        WORDS.with_model(seeded.model())
+    assert replace(WORDS, tie="set").with_model(model).tie == "set"
     with pytest.raises(ValueError, match="idf model: found version None, expected 2"):
         WORDS.with_model(Model.from_bytes(sealed(HEADER.replace(b":2", b":0"))))
 

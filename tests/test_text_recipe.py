@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import numpy as np
+import plain_hashes
 import plain_recipe
 import pytest
 from hypothesis import example, given
@@ -25,6 +26,7 @@ PLAIN_TOKENS = ("words", "characters", "letters", "chinese")
 def recipes(draw: st.DrawFn) -> Recipe:
     tokens = draw(st.sampled_from([*PLAIN_TOKENS, "whole"]))
     words = tokens in ("words", "chinese")
+    hash = draw(st.sampled_from(plain_hashes.NAMES))
     return Recipe(
         "drawn",
         normalisation=draw(st.sampled_from(["nfkc-casefold", "nfkc", "lower", "none"])),
@@ -33,7 +35,9 @@ def recipes(draw: st.DrawFn) -> Recipe:
         stemming=draw(st.sampled_from(["", "english", "german"])) if words else "",
         shingle=1 if tokens == "whole" else draw(st.sampled_from([1, 2, 3, 4, 64])),
         weights=draw(st.sampled_from(["frequency", "capped", "log", "presence"])),
-        hash=draw(st.sampled_from(["xxh3", "xxh64", "md5", "sha256"])),
+        hash=hash,
+        seed=draw(st.integers(0, (1 << plain_hashes.SEEDED.get(hash, 0)) - 1)),
+        tie=draw(st.sampled_from(["clear", "set"])),
     )
 
 
@@ -139,6 +143,14 @@ def test_the_record_of_the_default() -> None:
     }
 
 
+def test_a_field_that_came_later_is_in_the_record_only_where_it_differs() -> None:
+    changed = dataclasses.replace(DEFAULT, seed=42, tie="set")
+    assert changed.to_json() == DEFAULT.to_json() | {"seed": 42, "tie": "set"}
+    assert Recipe.from_json(changed.to_json()) == changed
+    assert Recipe.from_json(DEFAULT.to_json() | {"seed": 0, "tie": "clear"}) == DEFAULT
+    assert dataclasses.replace(DEFAULT, seed=42) != DEFAULT != dataclasses.replace(DEFAULT, tie="set")
+
+
 @given(recipes())
 def test_a_recipe_survives_json(recipe: Recipe) -> None:
     assert Recipe.from_json(json.loads(json.dumps(recipe.to_json()))) == recipe
@@ -169,6 +181,13 @@ def test_a_recipe_cannot_be_changed() -> None:
         ({"idf": "0" * 64}, "recipe idf: found '0+', expected none for weights frequency"),
         ({"weights": "idf", "idf": "0" * 63}, "recipe idf: found '0+', expected 64 hexadecimal digits"),
         ({"weights": "idf", "idf": "X" * 64}, "recipe idf: found 'X+', expected 64 hexadecimal digits"),
+        ({"seed": 1.0}, r"recipe seed: found 1\.0, expected int"),
+        ({"seed": True}, "recipe seed: found True, expected int"),
+        ({"seed": -1}, r"recipe seed: found -1, expected 0\.\.2\*\*64 - 1 for hash xxh3"),
+        ({"seed": 1 << 64}, r"recipe seed: found 18446744073709551616, expected 0\.\.2\*\*64 - 1 for hash xxh3"),
+        ({"seed": 1 << 32, "hash": "murmur3"}, r"found 4294967296, expected 0\.\.2\*\*32 - 1 for hash murmur3"),
+        ({"seed": 42, "hash": "md5"}, "recipe seed: found 42, expected 0 for hash md5"),
+        ({"tie": "one"}, "recipe tie: found 'one', expected clear or set"),
         ({"hash": "md4"}, "recipe hash: found 'md4', expected xxh3 or xxh64 or md5 or sha256"),
     ],
 )
@@ -181,7 +200,7 @@ def test_a_wrong_value_of_a_field_is_refused_by_name(change: Any, message: str) 
 
 def test_a_missing_field_and_an_unknown_one_are_refused() -> None:
     record = DEFAULT.to_json()
-    with pytest.raises(ValueError, match="expected name, version, html, normalisation"):
+    with pytest.raises(ValueError, match=r"expected name, version, html, .* hash, and where they differ seed, tie"):
         Recipe.from_json(record | {"stemmer": "snowball"})
     del record["hash"]
     with pytest.raises(ValueError, match="expected name, version, html, normalisation"):

@@ -2,30 +2,23 @@
 
 # mypy: disable-error-code="comparison-overlap"
 
-import hashlib
 import math
 import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, cast
 
 import numpy as np
+import plain_hashes
 import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.text._simhash import Idf, features, hash_of, measure, simhash_of, tokens_of, xxh3, xxh64
+from fpstore.text._simhash import SEED_BITS, Idf, features, hash_of, measure, simhash_of, tokens_of, xxh3, xxh64
 
-HASHES: dict[str, Callable[[bytes], int]] = {
-    "xxh3": xxhash.xxh3_64_intdigest,
-    "xxh64": xxhash.xxh64_intdigest,
-    "md5": lambda data: int.from_bytes(hashlib.md5(data).digest()[-8:], "big"),
-    "sha256": lambda data: int.from_bytes(hashlib.sha256(data).digest()[-8:], "big"),
-}
 WEIGHTS = ("frequency", "presence", "capped", "log")
 ONE = 1 << 16
 
@@ -47,8 +40,10 @@ def weight_of(count: int, weights: str) -> int:
     return ONE * {"frequency": count, "presence": 1, "capped": min(count, 4)}[weights]
 
 
-def twin_features(text: str, weights: str = "frequency", hash: str = "xxh3", **steps: Any) -> dict[int, int]:
-    counts = Counter(HASHES[hash](shingle.encode()) for shingle in shingles(text, **steps)[0])
+def twin_features(
+    text: str, weights: str = "frequency", hash: str = "xxh3", seed: int = 0, **steps: Any
+) -> dict[int, int]:
+    counts = Counter(plain_hashes.hash_value(hash, shingle.encode(), seed) for shingle in shingles(text, **steps)[0])
     return {value: weight_of(count, weights) for value, count in sorted(counts.items())}
 
 
@@ -72,17 +67,44 @@ def assert_as_twin(text: str, **steps: Any) -> None:
 LENGTHS = [*range(300), 511, 512, 513, *range(1020, 1030), 1087, 1088, 1089, 2047, 2048, 2049, 3000, 10_000]
 
 
-@pytest.mark.parametrize("name", HASHES)
+SHORTER = [size for size in LENGTHS if size < 600]  # of the hashes that the twin takes byte by byte
+
+
+@pytest.mark.parametrize("name", plain_hashes.NAMES)
 def test_a_hash_equals_the_package_at_every_length(name: str) -> None:
     source = random.Random(64)
-    for size in LENGTHS:
+    for size in SHORTER if name in ("fnv1", "fnv1a", "murmur3") else LENGTHS:
         for data in (bytes(size), b"\xff" * size, source.randbytes(size)):
-            assert hash_of(data, name) == HASHES[name](data), data.hex()
+            assert hash_of(data, name) == plain_hashes.hash_value(name, data), data.hex()
+
+
+@pytest.mark.parametrize("name", plain_hashes.SEEDED)
+def test_a_hash_with_a_seed_equals_the_package_at_every_length(name: str) -> None:
+    source = random.Random(42)
+    bits = plain_hashes.SEEDED[name]
+    for size in SHORTER if name == "murmur3" else LENGTHS:
+        data = source.randbytes(size)
+        for seed in (1, 42, (1 << bits) - 1, source.getrandbits(bits)):
+            assert hash_of(data, name, seed) == plain_hashes.hash_value(name, data, seed), (seed, data.hex())
+
+
+@pytest.mark.parametrize("name", plain_hashes.NAMES)
+def test_a_seed_that_a_hash_does_not_take_is_refused(name: str) -> None:
+    bits = plain_hashes.SEEDED.get(name, 0)
+    assert SEED_BITS.get(name, 0) == bits
+    expected = rf"0\.\.2\*\*{bits} - 1" if bits else "0"
+    for seed in (-1, 1 << bits):
+        with pytest.raises(ValueError, match=f"seed: found {seed}, expected {expected} for hash {name}$"):
+            hash_of(b"data", name, seed)
+        with pytest.raises(ValueError, match=f"seed: found {seed}, expected {expected} for hash {name}$"):
+            measure(["text"], hash=name, seed=seed)
 
 
 def test_the_hashes_of_nothing_are_the_published_values() -> None:
     assert xxh64(b"") == 0xEF46DB3751D8E999
     assert xxh3(b"") == 0x2D06800538D394C2
+    assert hash_of(b"", "fnv1") == hash_of(b"", "fnv1a") == 0xCBF29CE484222325
+    assert hash_of(b"", "murmur3") == 0
 
 
 @given(st.binary(max_size=5000))
@@ -106,7 +128,7 @@ WORDY = st.lists(st.sampled_from(["a", "the", "of", "word", "Größe", "中文",
     st.sampled_from(["words", "characters", "separated"]),
     st.sampled_from([1, 2, 3, 4, 5, 7, 64]),
     st.sampled_from(WEIGHTS),
-    st.sampled_from(list(HASHES)),
+    st.sampled_from(plain_hashes.NAMES),
 )
 def test_a_text_is_measured_as_the_plain_twin_does(
     text: str, tokens: str, shingle: int, weights: str, hash: str
@@ -142,6 +164,14 @@ def test_sums_of_any_number_of_shingles_do_not_overflow(count: Any) -> None:
     fingerprint = xxh3(b"same")
     assert measure(["same " * count], shingle=1)[0].tolist() == [fingerprint]
     assert_as_twin(" ".join(str(number) for number in range(count)), shingle=1)
+
+
+def test_a_tie_sets_the_bit_where_it_is_asked_to() -> None:
+    one, two = xxh3(b"one"), xxh3(b"two")
+    assert measure(["one two"], shingle=1, tie="set")[0].tolist() == [one | two]
+    assert measure(["one two one"], shingle=1, tie="set")[0].tolist() == [one]
+    assert measure(["one two one"], shingle=1, weights="presence", tie="set")[0].tolist() == [one | two]
+    assert measure([""], tie="set")[0].tolist() == [2**64 - 1]
 
 
 def test_a_tie_leaves_the_bit_clear() -> None:
@@ -278,6 +308,7 @@ def test_no_texts_have_no_fingerprints() -> None:
         ({"weights": "tf"}, "weights: found 'tf', expected frequency"),
         ({"weights": "idf"}, "weights: found 'idf' with idf None"),
         ({"idf": Idf(np.array([], dtype=np.uint64), np.array([]), 1.0)}, "weights: found 'frequency' with idf <"),
+        ({"tie": "one"}, "tie: found 'one', expected clear or set"),
         ({"hash": "md4"}, "hash: found 'md4', expected xxh3 or xxh64 or md5 or sha256"),
     ],
 )

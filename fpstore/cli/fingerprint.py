@@ -1,15 +1,15 @@
-"""`fpstore fingerprint`: texts to fingerprints, one line each."""
+"""`fpstore fingerprint`: texts, or features that come ready-made, to fingerprints, one line each."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
-from fpstore.cli.values import FILE_PATH, format_option, skip_bad_option, tell_skipped
+from fpstore.cli.values import FILE_PATH, HASHES, format_option, skip_bad_option, tell_skipped
 
 if TYPE_CHECKING:
     from fpstore.inputs import Documents
@@ -20,10 +20,19 @@ Examples:
   fpstore fingerprint documents/ --format text > fingerprints.tsv
   fpstore fingerprint crawl.warc.gz --recipe web-en --threads 4
   fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fpstore - --format hex
+  fpstore fingerprint tokens.jsonl --features tokens --hash fnv1 --tie set
 """
 
 # About this many characters of texts are turned into fingerprints together.
 BATCH_CHARACTERS = 1 << 22
+
+_OF_TEXTS = {
+    "text_column": "--text-column",
+    "html": "--html",
+    "threads": "--threads",
+    "recipe_name": "--recipe",
+    "idf_path": "--idf",
+}
 
 
 @click.command(short_help="Print the fingerprints of texts.", epilog=EPILOG)
@@ -33,7 +42,20 @@ BATCH_CHARACTERS = 1 << 22
 @recipe_option
 @idf_option
 @skip_bad_option
+@click.option(
+    "--features",
+    metavar="FIELD",
+    help="This field of JSON lines holds features: a list of tokens or of pairs [token, weight], or an object of tokens"
+    " and their weights. They are hashed as they stand, by no recipe.",
+)
+@click.option("--hash", type=click.Choice(HASHES), help="The hash of --features.  [default: xxh3]")
+@click.option("--seed", type=int, help="The seed of --hash, for xxh3, xxh64 and murmur3.  [default: 0]")
+@click.option(
+    "--tie", type=click.Choice(["clear", "set"]), help="What a bit of --features is that weighs 0.  [default: clear]"
+)
+@click.pass_context
 def command(
+    context: click.Context,
     inputs: tuple[str, ...],
     format: str,
     text_column: str | int | None,
@@ -42,17 +64,34 @@ def command(
     recipe_name: str | None,
     idf_path: str | None,
     skip_bad: bool,
+    features: str | None,
+    hash: str | None,
+    seed: int | None,
+    tie: str | None,
 ) -> None:
     """Print the fingerprint of every text of every INPUT, a tab, and its name.
 
     The name is the path of the file, path:line, or path:record:URI; control characters and backslashes in it are
     escaped by a backslash. The lines come in the order in which build
-    numbers rows. A text without words has the fingerprint 0000000000000000.
+    numbers rows. A text without words has the fingerprint 0000000000000000, unless the recipe sets ties.
+
+    With --features the lines of JSON hold tokens instead of texts, with weights or without; they are hashed as they
+    stand. A weight below 0 counts for the other side.
     """
     from fpstore.inputs import documents
     from fpstore.jobs.rows import field
     from fpstore.text.short import Lengths
 
+    # A file's name can hold bytes that are no UTF-8; they go out as they came in.
+    sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    own = {"hash": hash, "seed": seed, "tie": tie}
+    given = {name: value for name, value in own.items() if value is not None}
+    if features is not None:
+        _refuse_others(context)
+        _print_features(inputs, features, skip_bad, given | {"format": format})
+        return
+    if given:
+        raise click.UsageError(f"--{next(iter(given))} goes with --features: of texts, the recipe says it")
     bytes_read = 0
 
     def count_bytes(count: int) -> None:
@@ -61,8 +100,6 @@ def command(
 
     recipe = recipe_asked(recipe_name, idf_path)
     lengths = Lengths(recipe)
-    # A file's name can hold bytes that are no UTF-8; they go out as they came in.
-    sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
     named_texts = documents(
         inputs,
         format=format,
@@ -81,6 +118,25 @@ def command(
                 bar("reading (bytes)", bytes_read, named_texts.total_bytes)
     tell_skipped(named_texts.skipped, named_texts.notes)
     tell_short(lengths)
+
+
+def _refuse_others(context: click.Context) -> None:
+    """UsageError for an option that says something of texts, which --features are not."""
+    for name, option in _OF_TEXTS.items():
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option} goes with texts: found --features too, expected one of the two")
+
+
+def _print_features(inputs: tuple[str, ...], column: str, skip_bad: bool, given: dict[str, Any]) -> None:
+    from fpstore.inputs.errors import Faults
+    from fpstore.inputs.features import fingerprints_of_features
+    from fpstore.jobs.rows import field
+
+    faults = Faults(skip_bad)
+    with closing(fingerprints_of_features(inputs, column, faults=faults, **given)) as lines:
+        for name, fingerprint in lines:
+            sys.stdout.write(f"{fingerprint:016x}\t{field(name)}\n")
+    tell_skipped(faults.counts, faults.notes)
 
 
 def _batches(named_texts: "Documents") -> Iterator[tuple[list[str], list[str]]]:

@@ -26,7 +26,9 @@ def command(name: str | None) -> None:
     if name is None:
         plain = Recipe("plain").to_json()
         for preset in PRESETS.values():
-            own = {step: value for step, value in preset.to_json().items() if value != plain[step] and step != "name"}
+            own = {
+                step: value for step, value in preset.to_json().items() if value != plain.get(step) and step != "name"
+            }
             steps = " ".join(f"{step}={value}" for step, value in own.items())
             click.echo(f"{preset.name}\t{steps}".rstrip())
         return

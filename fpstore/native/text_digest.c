@@ -1,4 +1,4 @@
-/* MD5 and SHA-256, a block at a time. */
+/* MD5, SHA-256 and BLAKE2b, a block at a time. */
 #include "text_digest.h"
 
 #define DIGEST_BLOCK 64
@@ -89,10 +89,22 @@ static void digest_run(DigestBlock run, uint32_t *state, int size_is_big_endian,
     for (size_t at = 0; at < padded; at += DIGEST_BLOCK) run(state, last + at);
 }
 
-uint64_t md5_tail(const uint8_t *data, size_t size) {
-    uint32_t state[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
+static void md5_run(uint32_t state[4], const uint8_t *data, size_t size) {
+    static const uint32_t begin[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
+    memcpy(state, begin, sizeof begin);
     digest_run(md5_block, state, 0, data, size);
+}
+
+uint64_t md5_tail(const uint8_t *data, size_t size) {
+    uint32_t state[4];
+    md5_run(state, data, size);
     return (uint64_t)__builtin_bswap32(state[2]) << 32 | __builtin_bswap32(state[3]);
+}
+
+uint64_t md5_head(const uint8_t *data, size_t size) {
+    uint32_t state[4];
+    md5_run(state, data, size);
+    return (uint64_t)__builtin_bswap32(state[0]) << 32 | __builtin_bswap32(state[1]);
 }
 
 uint64_t sha256_tail(const uint8_t *data, size_t size) {
@@ -100,4 +112,59 @@ uint64_t sha256_tail(const uint8_t *data, size_t size) {
     memcpy(state, sha256_squares, sizeof state);
     digest_run(sha256_block, state, 1, data, size);
     return (uint64_t)state[6] << 32 | state[7];
+}
+
+#define BLAKE_BLOCK 128
+#define BLAKE_ROUNDS 12
+
+/* 64 bits of the fractional parts of the square roots of the first primes. */
+static const uint64_t blake_begin[8] = {0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
+                                        0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
+static const uint8_t blake_orders[10][16] = {
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
+    {11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4}, {7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8},
+    {9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13}, {2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9},
+    {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11}, {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
+    {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5}, {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0}};
+/* Which four words of the state are mixed together. */
+static const uint8_t blake_places[8][4] = {{0, 4, 8, 12},  {1, 5, 9, 13},  {2, 6, 10, 14}, {3, 7, 11, 15},
+                                           {0, 5, 10, 15}, {1, 6, 11, 12}, {2, 7, 8, 13},  {3, 4, 9, 14}};
+
+/* count is 1..63 at every call. */
+ALWAYS_INLINE uint64_t turned_right(uint64_t value, int count) { return value >> count | value << (64 - count); }
+
+/* read: the bytes of the message up to the end of this block. A message is shorter than 2^64 bytes. */
+static void blake_block(uint64_t state[8], const uint8_t *block, uint64_t read, int is_last) {
+    uint64_t words[16], v[16];
+    memcpy(words, block, BLAKE_BLOCK);
+    memcpy(v, state, 8 * sizeof *v);
+    memcpy(v + 8, blake_begin, sizeof blake_begin);
+    v[12] ^= read;
+    if (is_last) v[14] = ~v[14];
+    for (int round = 0; round < BLAKE_ROUNDS; round++)
+        for (int i = 0; i < 8; i++) {
+            const uint8_t *order = blake_orders[round % 10] + 2 * i, *at = blake_places[i];
+            uint64_t *a = v + at[0], *b = v + at[1], *c = v + at[2], *d = v + at[3];
+            *a += *b + words[order[0]];
+            *d = turned_right(*d ^ *a, 32);
+            *c += *d;
+            *b = turned_right(*b ^ *c, 24);
+            *a += *b + words[order[1]];
+            *d = turned_right(*d ^ *a, 16);
+            *c += *d;
+            *b = turned_right(*b ^ *c, 63);
+        }
+    for (int i = 0; i < 8; i++) state[i] ^= v[i] ^ v[i + 8];
+}
+
+uint64_t blake2b_8(const uint8_t *data, size_t size) {
+    uint64_t state[8];
+    uint8_t last[BLAKE_BLOCK] = {0};
+    size_t at = 0;
+    memcpy(state, blake_begin, sizeof state);
+    state[0] ^= 0x01010000 ^ 8; /* no key, one leaf, 8 bytes of digest */
+    for (; size - at > BLAKE_BLOCK; at += BLAKE_BLOCK) blake_block(state, data + at, at + BLAKE_BLOCK, 0);
+    if (size > at) memcpy(last, data + at, size - at);
+    blake_block(state, last, size, 1);
+    return __builtin_bswap64(state[0]);
 }

@@ -1,4 +1,4 @@
-/* XXH3 of what is long, and XXH64. */
+/* XXH3 of what is long, XXH64, FNV and MurmurHash3. */
 #include "text_hash.h"
 
 const uint8_t xxh3_secret[192] = {
@@ -15,44 +15,54 @@ const uint8_t xxh3_secret[192] = {
     0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e,
 };
 
-ALWAYS_INLINE void accumulate(uint64_t lanes[8], const uint8_t *at, size_t secret_at) {
+ALWAYS_INLINE void accumulate(uint64_t lanes[8], const uint8_t *at, const uint8_t *key_at) {
     for (int i = 0; i < 8; i++) {
-        const uint64_t value = load64(at + 8 * i), key = value ^ secret(secret_at + 8 * i);
+        const uint64_t value = load64(at + 8 * i), key = value ^ load64(key_at + 8 * i);
         lanes[i ^ 1] += value;
         lanes[i] += (key & 0xFFFFFFFF) * (key >> 32);
     }
 }
 
-uint64_t xxh3_long(const uint8_t *at, size_t size) {
+uint64_t xxh3_long(const uint8_t *at, size_t size, uint64_t seed) {
     uint64_t lanes[8] = {P32_3, P64_1, P64_2, P64_3, P64_4, P32_2, P64_5, P32_1};
-    const uint8_t *end = at + size;
-    for (; end - at > 1024; at += 1024) {
-        for (int stripe = 0; stripe < 16; stripe++) accumulate(lanes, at + 64 * stripe, 8 * stripe);
-        for (int i = 0; i < 8; i++) lanes[i] = (lanes[i] ^ lanes[i] >> 47 ^ secret(128 + 8 * i)) * P32_1;
+    const uint8_t *end = at + size, *key = xxh3_secret;
+    uint8_t own[sizeof xxh3_secret];
+    if (seed != 0) {
+        for (size_t i = 0; i < sizeof own; i += 16) {
+            store64(own + i, secret(i) + seed);
+            store64(own + i + 8, secret(i + 8) - seed);
+        }
+        key = own;
     }
-    for (size_t secret_at = 0; end - at > 64; at += 64, secret_at += 8) accumulate(lanes, at, secret_at);
-    accumulate(lanes, end - 64, 121);
+    for (; end - at > 1024; at += 1024) {
+        for (int stripe = 0; stripe < 16; stripe++) accumulate(lanes, at + 64 * stripe, key + 8 * stripe);
+        for (int i = 0; i < 8; i++) lanes[i] = (lanes[i] ^ lanes[i] >> 47 ^ load64(key + 128 + 8 * i)) * P32_1;
+    }
+    for (const uint8_t *key_at = key; end - at > 64; at += 64, key_at += 8) accumulate(lanes, at, key_at);
+    accumulate(lanes, end - 64, key + 121);
     uint64_t hash = size * P64_1;
     for (int i = 0; i < 4; i++)
-        hash += fold_product(lanes[2 * i] ^ secret(11 + 16 * i), lanes[2 * i + 1] ^ secret(19 + 16 * i));
+        hash += fold_product(lanes[2 * i] ^ load64(key + 11 + 16 * i), lanes[2 * i + 1] ^ load64(key + 19 + 16 * i));
     return xxh3_avalanche(hash);
 }
 
-uint64_t xxh3_middle(const uint8_t *at, size_t size) {
-    uint64_t hash = size * P64_1, last = mix_16(at + size - 16, 119);
-    for (int i = 0; i < 8; i++) hash += mix_16(at + 16 * i, 16 * i);
+uint64_t xxh3_middle(const uint8_t *at, size_t size, uint64_t seed) {
+    uint64_t hash = size * P64_1, last = mix_16(at + size - 16, 119, seed);
+    for (int i = 0; i < 8; i++) hash += mix_16(at + 16 * i, 16 * i, seed);
     hash = xxh3_avalanche(hash);
-    for (size_t i = 8; i < size / 16; i++) last += mix_16(at + 16 * i, 16 * (i - 8) + 3);
+    for (size_t i = 8; i < size / 16; i++) last += mix_16(at + 16 * i, 16 * (i - 8) + 3, seed);
     return xxh3_avalanche(hash + last);
 }
 
+uint64_t xxh3_seeded(const uint8_t *at, size_t size, uint64_t seed) { return xxh3_with(at, size, seed); }
+
 ALWAYS_INLINE uint64_t mix_lane(uint64_t lane, uint64_t value) { return rotate_left(lane + value * P64_2, 31) * P64_1; }
 
-uint64_t xxh64(const uint8_t *at, size_t size) {
+ALWAYS_INLINE uint64_t xxh64_with(const uint8_t *at, size_t size, uint64_t seed) {
     const uint8_t *end = at + size;
-    uint64_t hash = P64_5;
+    uint64_t hash = seed + P64_5;
     if (size >= 32) {
-        uint64_t lanes[4] = {P64_1 + P64_2, P64_2, 0, 0 - P64_1};
+        uint64_t lanes[4] = {seed + P64_1 + P64_2, seed + P64_2, seed, seed - P64_1};
         for (; end - at >= 32; at += 32)
             for (int i = 0; i < 4; i++) lanes[i] = mix_lane(lanes[i], load64(at + 8 * i));
         hash =
@@ -67,4 +77,51 @@ uint64_t xxh64(const uint8_t *at, size_t size) {
     }
     for (; at < end; at++) hash = rotate_left(hash ^ *at * P64_5, 11) * P64_1;
     return xxh64_avalanche(hash);
+}
+
+uint64_t xxh64(const uint8_t *at, size_t size) { return xxh64_with(at, size, 0); }
+
+uint64_t xxh64_seeded(const uint8_t *at, size_t size, uint64_t seed) { return xxh64_with(at, size, seed); }
+
+#define FNV_START 0xCBF29CE484222325u
+#define FNV_PRIME 0x100000001B3u
+
+uint64_t fnv1(const uint8_t *at, size_t size) {
+    uint64_t hash = FNV_START;
+    for (size_t i = 0; i < size; i++) hash = hash * FNV_PRIME ^ at[i];
+    return hash;
+}
+
+uint64_t fnv1a(const uint8_t *at, size_t size) {
+    uint64_t hash = FNV_START;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ at[i]) * FNV_PRIME;
+    return hash;
+}
+
+#define MURMUR_1 0x87C37B91114253D5u
+#define MURMUR_2 0x4CF5AD432745937Fu
+
+ALWAYS_INLINE uint64_t murmur_low(uint64_t word) { return rotate_left(word * MURMUR_1, 31) * MURMUR_2; }
+
+ALWAYS_INLINE uint64_t murmur_high(uint64_t word) { return rotate_left(word * MURMUR_2, 33) * MURMUR_1; }
+
+ALWAYS_INLINE uint64_t murmur_end(uint64_t hash) {
+    hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCDu;
+    hash = (hash ^ hash >> 33) * 0xC4CEB9FE1A85EC53u;
+    return hash ^ hash >> 33;
+}
+
+uint64_t murmur3(const uint8_t *at, size_t size, uint32_t seed) {
+    const uint8_t *end = at + size;
+    uint64_t low = seed, high = seed;
+    for (; end - at >= 16; at += 16) {
+        low = (rotate_left(low ^ murmur_low(load64(at)), 27) + high) * 5 + 0x52DCE729;
+        high = (rotate_left(high ^ murmur_high(load64(at + 8)), 31) + low) * 5 + 0x38495AB5;
+    }
+    uint8_t last[16] = {0};
+    if (at < end) memcpy(last, at, (size_t)(end - at));
+    low ^= murmur_low(load64(last)) ^ size;
+    high ^= murmur_high(load64(last + 8)) ^ size;
+    low += high;
+    return murmur_end(low) + murmur_end(high + low);
 }

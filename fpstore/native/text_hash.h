@@ -1,4 +1,5 @@
-/* XXH3 64 and XXH64, both with seed 0, from the published specification (xxHash, doc/xxhash_spec.md). */
+/* XXH3 64 and XXH64, from the published specification (xxHash, doc/xxhash_spec.md); FNV-1 and FNV-1a of 64 bits (RFC
+   9923), and the first half of MurmurHash3 x64 128 (smhasher), for fingerprints that other tools make. */
 #ifndef FPSTORE_TEXT_HASH_H
 #define FPSTORE_TEXT_HASH_H
 
@@ -45,47 +46,60 @@ ALWAYS_INLINE uint64_t xxh3_avalanche(uint64_t hash) {
     return hash ^ hash >> 32;
 }
 
-ALWAYS_INLINE uint64_t mix_16(const uint8_t *at, size_t secret_at) {
-    return fold_product(load64(at) ^ secret(secret_at), load64(at + 8) ^ secret(secret_at + 8));
+ALWAYS_INLINE uint64_t mix_16(const uint8_t *at, size_t secret_at, uint64_t seed) {
+    return fold_product(load64(at) ^ (secret(secret_at) + seed), load64(at + 8) ^ (secret(secret_at + 8) - seed));
 }
 
-uint64_t xxh3_long(const uint8_t *at, size_t size);   /* size is over 240 */
-uint64_t xxh3_middle(const uint8_t *at, size_t size); /* size is 129..240 */
+uint64_t xxh3_long(const uint8_t *at, size_t size, uint64_t seed);   /* size is over 240 */
+uint64_t xxh3_middle(const uint8_t *at, size_t size, uint64_t seed); /* size is 129..240 */
 
-ALWAYS_INLINE uint64_t xxh3(const uint8_t *at, size_t size) {
+/* Inline for the seed 0 of most recipes, which folds away. */
+ALWAYS_INLINE uint64_t xxh3_with(const uint8_t *at, size_t size, uint64_t seed) {
     if (size <= 16) {
         if (size > 8) {
-            const uint64_t low = load64(at) ^ secret(24) ^ secret(32);
-            const uint64_t high = load64(at + size - 8) ^ secret(40) ^ secret(48);
+            const uint64_t low = load64(at) ^ ((secret(24) ^ secret(32)) + seed);
+            const uint64_t high = load64(at + size - 8) ^ ((secret(40) ^ secret(48)) - seed);
             return xxh3_avalanche(size + __builtin_bswap64(low) + high + fold_product(low, high));
         }
         if (size >= 4) {
             uint64_t hash = load32(at + size - 4) + ((uint64_t)load32(at) << 32);
-            hash ^= secret(8) ^ secret(16);
+            hash ^= (secret(8) ^ secret(16)) - (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
             hash ^= rotate_left(hash, 49) ^ rotate_left(hash, 24);
             hash *= MX_2;
             hash = (hash ^ ((hash >> 35) + size)) * MX_2;
             return hash ^ hash >> 28;
         }
-        if (size == 0) return xxh64_avalanche(secret(56) ^ secret(64));
+        if (size == 0) return xxh64_avalanche(seed ^ secret(56) ^ secret(64));
         const uint32_t some =
             (uint32_t)at[0] << 16 | (uint32_t)at[size >> 1] << 24 | at[size - 1] | (uint32_t)size << 8;
-        return xxh64_avalanche(some ^ (uint64_t)(load32(xxh3_secret) ^ load32(xxh3_secret + 4)));
+        return xxh64_avalanche(some ^ ((uint64_t)(load32(xxh3_secret) ^ load32(xxh3_secret + 4)) + seed));
     }
-    if (size > 240) return xxh3_long(at, size);
-    if (size > 128) return xxh3_middle(at, size);
+    if (size > 240) return xxh3_long(at, size, seed);
+    if (size > 128) return xxh3_middle(at, size, seed);
     uint64_t hash = size * P64_1;
     if (size > 32) {
         if (size > 64) {
-            if (size > 96) hash += mix_16(at + 48, 96) + mix_16(at + size - 64, 112);
-            hash += mix_16(at + 32, 64) + mix_16(at + size - 48, 80);
+            if (size > 96) hash += mix_16(at + 48, 96, seed) + mix_16(at + size - 64, 112, seed);
+            hash += mix_16(at + 32, 64, seed) + mix_16(at + size - 48, 80, seed);
         }
-        hash += mix_16(at + 16, 32) + mix_16(at + size - 32, 48);
+        hash += mix_16(at + 16, 32, seed) + mix_16(at + size - 32, 48, seed);
     }
-    hash += mix_16(at, 0) + mix_16(at + size - 16, 16);
+    hash += mix_16(at, 0, seed) + mix_16(at + size - 16, 16, seed);
     return xxh3_avalanche(hash);
 }
 
-uint64_t xxh64(const uint8_t *at, size_t size);
+ALWAYS_INLINE uint64_t xxh3(const uint8_t *at, size_t size) { return xxh3_with(at, size, 0); }
+
+uint64_t xxh3_seeded(const uint8_t *at, size_t size, uint64_t seed);
+
+uint64_t xxh64(const uint8_t *at, size_t size); /* with seed 0 */
+uint64_t xxh64_seeded(const uint8_t *at, size_t size, uint64_t seed);
+
+/* FNV-1 multiplies before it takes a byte, FNV-1a after. */
+uint64_t fnv1(const uint8_t *at, size_t size);
+uint64_t fnv1a(const uint8_t *at, size_t size);
+
+/* The first of the two words of MurmurHash3 x64 128. */
+uint64_t murmur3(const uint8_t *at, size_t size, uint32_t seed);
 
 #endif

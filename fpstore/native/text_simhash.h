@@ -16,7 +16,7 @@
 #define SHINGLES_AT_ONCE 1020 /* four times what a byte can count */
 
 typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
-typedef enum { XXH3, XXH64, MD5, SHA256 } HashKind;
+typedef enum { XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA256, BLAKE2B, FNV1, FNV1A } HashKind;
 
 /* Of a shingle: its hash and how often it occurs, or in an idf model its weight. A free one has the value 0. */
 typedef struct {
@@ -35,6 +35,8 @@ typedef struct {
     TokenSteps tokens;
     unsigned shingle;
     HashKind hash;
+    uint64_t seed; /* of the hashes that take one; XXH3 and XXH64 have 0 */
+    int tie;       /* 1 where a bit is set whose two sides weigh the same */
     WeightKind weights;
     const CellTable *idf; /* values one more than the weight */
     uint64_t idf_unseen;
@@ -85,8 +87,8 @@ ALWAYS_INLINE void add_weighted(Sums *sums, uint64_t hash, int64_t weight) {
     sums->total += weight;
 }
 
-/* A bit is set where what has it weighs more than what has not; a tie leaves it clear. */
-uint64_t signs(const Sums *sums);
+/* A bit is set where what has it weighs more than what has not, and where tie is 1 as much. */
+uint64_t signs(const Sums *sums, int tie);
 
 uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size);
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from fpstore.text.given import simhash_of_features, simhash_of_hashes
 from fpstore.text.packages import need
 from fpstore.text.presets import DEFAULT, PRESETS
+from fpstore.text.projection import simhash_of_projection
 from fpstore.text.recipe import Features, Recipe
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "need",
     "simhash_of_features",
     "simhash_of_hashes",
+    "simhash_of_projection",
 ]
 
 

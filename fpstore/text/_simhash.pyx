@@ -15,15 +15,20 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 
 from fpstore._native cimport (
+    BLAKE2B,
     CAPPED,
     CHARACTERS,
+    FNV1,
+    FNV1A,
     FOLD_CHANGES,
     FREQUENCY,
     IDF,
     JOINS,
     LOGARITHM,
-    MD5,
     MAX_SHINGLE,
+    MD5,
+    MD5_HEAD,
+    MURMUR3,
     NFKC_CHANGES,
     OK,
     PRESENCE,
@@ -33,7 +38,9 @@ from fpstore._native cimport (
     WHOLE,
     WORDS,
     XXH3,
+    XXH3_SEEDED,
     XXH64,
+    XXH64_SEEDED,
     Document,
     Given,
     Cell,
@@ -81,7 +88,21 @@ _NORMALISATIONS = {
 }
 _TOKENS = {"words": WORDS, "characters": CHARACTERS, "separated": SEPARATED}
 _WEIGHTS = {"frequency": FREQUENCY, "presence": PRESENCE, "capped": CAPPED, "log": LOGARITHM, "idf": IDF}
-_HASHES = {"xxh3": XXH3, "xxh64": XXH64, "md5": MD5, "sha256": SHA256}
+_HASHES = {
+    "xxh3": XXH3,
+    "xxh64": XXH64,
+    "md5": MD5,
+    "sha256": SHA256,
+    "md5-first": MD5_HEAD,
+    "blake2b": BLAKE2B,
+    "fnv1": FNV1,
+    "fnv1a": FNV1A,
+    "murmur3": MURMUR3,
+}
+_TIES = {"clear": 0, "set": 1}
+
+# Of the hashes that take one. Any other has the seed 0.
+SEED_BITS = {"xxh3": 64, "xxh64": 64, "murmur3": 32}
 
 # A slice that one thread takes at once: enough to make taking it cheap.
 _MIN_SLICE_BYTES = 1 << 18
@@ -184,7 +205,17 @@ cdef int chosen(choices, name, value) except -1:
     return choices[value]
 
 
-cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash) except *:
+cdef choose_hash(Steps* steps, hash, seed):
+    steps.hash = chosen(_HASHES, "hash", hash)
+    bits = SEED_BITS.get(hash, 0)
+    if not 0 <= seed < 1 << bits:
+        raise ValueError(f"seed: found {seed}, expected {f'0..2**{bits} - 1' if bits else 0} for hash {hash}")
+    steps.seed = seed
+    if steps.seed != 0:
+        steps.hash = {XXH3: XXH3_SEEDED, XXH64: XXH64_SEEDED}.get(steps.hash, steps.hash)
+
+
+cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash, seed, tie) except *:
     cdef Steps steps
     if not 1 <= shingle <= MAX_SHINGLE:
         raise ValueError(f"shingle: found {shingle}, expected 1..{MAX_SHINGLE}")
@@ -194,7 +225,8 @@ cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash) except *
     steps.tokens.flags = chosen(_NORMALISATIONS, "normalisation", normalisation)
     steps.shingle = shingle
     steps.weights = chosen(_WEIGHTS, "weights", weights)
-    steps.hash = chosen(_HASHES, "hash", hash)
+    choose_hash(&steps, hash, seed)
+    steps.tie = chosen(_TIES, "tie", tie)
     steps.idf = NULL
     steps.idf_unseen = 0
     if idf is not None:
@@ -296,7 +328,7 @@ cdef void document_begin(Document* document) noexcept:
 
 
 def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
-            hash="xxh3", int threads=1):
+            hash="xxh3", seed=0, tie="clear", int threads=1):
     """The fingerprints of texts and how many tokens each has: (uint64[n], uint32[n]).
 
     texts: str, or bytes of UTF-8, where what is not UTF-8 becomes U+FFFD as bytes.decode("utf-8", "replace") does;
@@ -305,7 +337,7 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     Raises TypeError for other texts, ValueError for an unknown step, MemoryError also for a shingle of over 2 GiB.
     """
     cdef Batch batch
-    cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash)
+    cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash, seed, tie)
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
     if threads < 1:
@@ -323,12 +355,12 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
 
 
 def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
-             hash="xxh3"):
+             hash="xxh3", seed=0, tie="clear"):
     """The distinct hashes of the shingles of text, increasing, and what each weighs: (uint64[m], float64[m]).
 
-    The arguments and what is raised are those of measure.
+    The arguments and what is raised are those of measure; tie decides nothing here.
     """
-    cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash)
+    cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash, seed, tie)
     cdef Document document
     cdef Status status
     cdef Given given
@@ -358,12 +390,13 @@ def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     return numpy.asarray(hashes)[order], numpy.asarray(weighed)[order]
 
 
-def simhash_of(const uint64_t[::1] hashes not None, const double[::1] weights not None):
-    """The fingerprint of features: a bit is set if what has it weighs more than what has not.
+def simhash_of(const uint64_t[::1] hashes not None, const double[::1] weights not None, tie="clear"):
+    """The fingerprint of features: a bit is set if what has it weighs more than what has not, or with tie set as much.
 
-    hashes: uint64[m]. weights: float64[m], kept to 2^-16, of which the sizes together are below 2^46.
-    Raises ValueError for lengths that differ, and for weights that are larger or not finite.
+    hashes: uint64[m]. weights: float64[m] of any sign, kept to 2^-16, of which the sizes together are below 2^46.
+    Raises ValueError for lengths that differ, for weights that are larger or not finite, and for an unknown tie.
     """
+    cdef int tied = chosen(_TIES, "tie", tie)
     cdef Sums sums
     cdef double size = 0
     cdef Py_ssize_t i
@@ -378,7 +411,7 @@ def simhash_of(const uint64_t[::1] hashes not None, const double[::1] weights no
         sums.ones[i] = 0
     for i in range(len(hashes)):
         add_weighted(&sums, hashes[i], llrint(weights[i] * WEIGHT_ONE))
-    return signs(&sums)
+    return signs(&sums, tied)
 
 
 cdef list strings_of(text, int kind, normalisation):
@@ -428,10 +461,13 @@ def xxh64(const uint8_t[::1] data not None):
     return c_xxh64(&data[0] if len(data) else NULL, len(data))
 
 
-def hash_of(const uint8_t[::1] data not None, hash="xxh3"):
-    """The hash of data that a recipe calls so, as an int 0..2**64 - 1. Raises ValueError for another name."""
+def hash_of(const uint8_t[::1] data not None, hash="xxh3", seed=0):
+    """The hash of data that a recipe calls so, as an int 0..2**64 - 1.
+
+    Raises ValueError for another name, and for a seed that the hash does not take.
+    """
     cdef Steps steps
-    steps.hash = chosen(_HASHES, "hash", hash)
+    choose_hash(&steps, hash, seed)
     return hash_slice(&steps, &data[0] if len(data) else NULL, len(data))
 
 

@@ -17,17 +17,23 @@ The steps of version 2, in order:
    become their stems by the Snowball algorithm of this name. Empty: no such step.
 5. `shingle`: every so many tokens in a row; words are joined by one space. A document with fewer tokens, but
    at least one, is a single shingle of all of them.
-6. `hash`: of the shingle's UTF-8: `xxh3` (XXH3, 64 bits) and `xxh64`, with seed 0; `md5` and `sha256`, the last
-   8 bytes of the digest as a big-endian number.
+6. `hash`: of the shingle's UTF-8:
+   - `xxh3` (XXH3, 64 bits), `xxh64` and `murmur3`, the first word of MurmurHash3 x64 128, all with the `seed`;
+   - `md5` and `sha256`, the last 8 bytes of the digest as a big-endian number; `md5-first`, the first 8 so;
+   - `blake2b`, BLAKE2b with a digest of 8 bytes, as a big-endian number;
+   - `fnv1` and `fnv1a` of 64 bits.
 7. `weights`: what a shingle that occurs n times counts: `frequency`, n; `capped`, n but at most 4; `log`,
    1 + ln n; `presence`, 1; `idf`, n times what the model of checksum `idf` says (see `idf`).
-8. Simhash: bit b is set if the weight of the shingles whose hash has bit b is more than half of all the weight. A tie
-   leaves the bit clear. A document without tokens has the fingerprint 0, except that `letters` makes one empty shingle
-   of it.
+8. Simhash: bit b is set if the weight of the shingles whose hash has bit b is more than half of all the weight. `tie`:
+   what a bit is of which it is just half, `clear` or `set`. So a document without tokens has the fingerprint 0, or
+   2**64 - 1 where ties are set, except that `letters` makes one empty shingle of it.
 
 A change of any step is a new version, so that equal recipes give equal fingerprints, on every machine and
 under every Python: what Unicode calls a letter, and its foldings, are those of Unicode 14. A code point that
 is not assigned there is no letter, and passes normalisation as it is.
+
+A field that came after the first recipes of a version stands in a record only where it differs from what they all did
+(`ADDED`). So a record says the same in every fpstore that reads it, and one that does not know the field refuses it.
 """
 
 from __future__ import annotations
@@ -53,13 +59,18 @@ MAX_SHINGLE = 64
 PREPARED_AT_ONCE = 1 << 22
 
 # Every value that a field can have.
-_CHOICES = {
+CHOICES = {
     "html": HTML_CHOICES,
     "normalisation": ("nfkc-casefold", "nfkc", "lower", "none"),
     "tokens": ("words", "characters", "letters", "chinese", "whole"),
     "weights": ("frequency", "capped", "log", "presence", "idf"),
-    "hash": ("xxh3", "xxh64", "md5", "sha256"),
+    "hash": ("xxh3", "xxh64", "md5", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3"),
+    "tie": ("clear", "set"),
 }
+# The fields that records of this version do not all have, and what is meant where one is missing.
+ADDED: dict[str, str | int] = {"seed": 0, "tie": "clear"}
+_NO_STEPS = ("name", "weights", "idf", "tie")  # those fields that do not decide which shingles a text has
+_INTEGERS = ("version", "shingle", "seed")
 _WORDS = ("words", "chinese")  # those tokens that can be stop words or have stems
 _IDF_DIGITS = 64  # of a model's checksum, in hexadecimal
 
@@ -75,8 +86,9 @@ class Features(NamedTuple):
 class Recipe:
     """How a document becomes a fingerprint; see the module for what each step means.
 
-    name: what people call it. shingle: how many tokens, 1..64. Two recipes are the same if every field is; the
-    model is no field of the record, only its checksum `idf` is. Weights `idf` need with_model before a text is
+    name: what people call it. shingle: how many tokens, 1..64. seed: of a hash that takes one, 0..2**64 - 1
+    (`murmur3`: 2**32 - 1), else 0. Two recipes are the same if every field is; the model is no field of the record,
+    only its checksum `idf` is. Weights `idf` need with_model before a text is
     read. Raises ValueError for a value that no step has or that another step rules out, UnsupportedVersion for
     another version.
     """
@@ -92,6 +104,8 @@ class Recipe:
     weights: str = "frequency"
     idf: str = ""
     hash: str = "xxh3"
+    seed: int = 0
+    tie: str = "clear"
     model: Model | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -102,7 +116,7 @@ class Recipe:
             raise ValueError("recipe name: found an empty string, expected a name")
         if not 1 <= self.shingle <= MAX_SHINGLE:
             raise ValueError(f"recipe shingle: found {self.shingle}, expected 1..{MAX_SHINGLE} tokens")
-        for step, choices in _CHOICES.items():
+        for step, choices in CHOICES.items():
             if getattr(self, step) not in choices:
                 expected = " or ".join(choices)
                 raise ValueError(f"recipe {step}: found {getattr(self, step)!r}, expected {expected}")
@@ -112,6 +126,7 @@ class Recipe:
                 raise ValueError(f"recipe {step}: found {getattr(self, step)!r}, expected {expected}")
         if self.tokens == "whole" and self.shingle != 1:
             raise ValueError(f"recipe shingle: found {self.shingle}, expected 1 for tokens whole")
+        _check_seed(self.hash, self.seed)
         _check_idf(self.weights, self.idf)
 
     def fingerprint(self, text: str | bytes) -> int:
@@ -162,20 +177,21 @@ class Recipe:
         """
         if self.idf not in ("", model.checksum):
             raise ValueError(f"idf model: found checksum {model.checksum}, expected {self.idf}, as the recipe has")
-        found, expected = model.steps, self.steps()
-        for step, value in expected.items():
-            if found.get(step) != value:
-                raise ValueError(f"idf model: found {step} {found.get(step)!r}, expected {value!r}, as the recipe has")
+        found, expected = ADDED | dict(model.steps), ADDED | self.steps()
+        for step in expected | found:
+            if step not in _NO_STEPS and found.get(step) != expected.get(step):
+                told = f"found {step} {found.get(step)!r}, expected {expected.get(step)!r}, as the recipe has"
+                raise ValueError(f"idf model: {told}")
         return replace(self, weights="idf", idf=model.checksum, model=model)
 
     def steps(self) -> dict[str, str | int]:
-        """What decides which shingles a text has: all of the record but the name and the weights."""
-        record = self.to_json()
-        return {name: record[name] for name in FIELDS if name not in ("name", "weights", "idf")}
+        """What decides which shingles a text has: all of the record but the name, the weights and what a tie is."""
+        return {name: value for name, value in self.to_json().items() if name not in _NO_STEPS}
 
     def to_json(self) -> dict[str, str | int]:
-        """The recipe as a plain dictionary, for json; from_json reads it back."""
-        return {name: getattr(self, name) for name in FIELDS}
+        """The recipe as a plain dictionary, for json; from_json reads it back. Those of ADDED where they differ."""
+        record = {name: getattr(self, name) for name in FIELDS}
+        return {name: value for name, value in record.items() if name not in ADDED or value != ADDED[name]}
 
     @classmethod
     def from_json(cls, record: Mapping[str, object]) -> Recipe:
@@ -190,20 +206,22 @@ class Recipe:
         if type(version) is int:
             # Said before its fields are compared: another version may well have others.
             _check_version(version)
-        if set(record) != set(FIELDS):
+        if not set(FIELDS) - set(ADDED) <= set(record) <= set(FIELDS):
             found = ", ".join(map(str, record))
-            raise ValueError(f"recipe: found fields {found}, expected {', '.join(FIELDS)}")
+            fields_of_all = ", ".join(name for name in FIELDS if name not in ADDED)
+            expected = f"{fields_of_all}, and where they differ {', '.join(ADDED)}"
+            raise ValueError(f"recipe: found fields {found}, expected {expected}")
         return cls(**record)  # type: ignore[arg-type]  # __post_init__ checks each
 
     def _nothing(self) -> int:
         """The hash of an empty shingle."""
-        return _simhash.hash_of(b"", self.hash)
+        return _simhash.hash_of(b"", self.hash, self.seed)
 
     def _steps(self) -> tuple[Prepare | None, dict[str, Any]]:
         """The steps that the core leaves out, None where there are none, and what it has to be told of the others."""
         if self.weights == "idf" and self.model is None:
             raise ValueError(f"recipe {self.name}: found no idf model, expected that of checksum {self.idf or 'any'}")
-        steps = {"shingle": self.shingle, "weights": self.weights, "hash": self.hash}
+        steps: dict[str, Any] = {name: getattr(self, name) for name in ("shingle", "weights", "hash", "seed", "tie")}
         steps["idf"] = None if self.model is None else self.model.table
         plain = self.tokens in ("words", "characters") and self.normalisation != "lower"
         if plain and not (self.stop_words or self.stemming):
@@ -240,7 +258,7 @@ def _prepared(prepare: Prepare, text: str | bytes) -> str | bytes:
 
 
 def _check_type(name: str, value: object) -> None:
-    expected = int if name in ("version", "shingle") else str
+    expected = int if name in _INTEGERS else str
     # A bool is an int to isinstance, and True is no version.
     if type(value) is not expected:
         raise ValueError(f"recipe {name}: found {value!r}, expected {expected.__name__}")
@@ -251,6 +269,13 @@ def _check_version(version: int) -> None:
         return
     error = UnsupportedVersion.of("recipe version", version, VERSION)
     raise error if version > VERSION else UnsupportedVersion(f"{error}; build again, from the documents")
+
+
+def _check_seed(hash: str, seed: int) -> None:
+    bits = _simhash.SEED_BITS.get(hash, 0)
+    if not 0 <= seed < 1 << bits:
+        expected = f"0..2**{bits} - 1" if bits else "0"
+        raise ValueError(f"recipe seed: found {seed}, expected {expected} for hash {hash}")
 
 
 def _check_idf(weights: str, checksum: str) -> None:
