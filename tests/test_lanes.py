@@ -16,7 +16,6 @@ ALL_SLOW = {
     "test_living_model.py",
     "test_native_plain.py",
     "test_readers.py",
-    "test_readme.py",
 }
 
 
