@@ -25,12 +25,15 @@ if TYPE_CHECKING:
         TooManyMatches,
         UnsupportedVersion,
     )
+    from fpstore.living.stats import Stats
     from fpstore.living.verified import Verified
     from fpstore.making import build, create, open
     from fpstore.plans.plan import Plan, TablePlan
-    from fpstore.query.additions import Additions
+    from fpstore.progress import OnProgress, Progress
+    from fpstore.query.additions import Addition, Additions
     from fpstore.query.matches import Match, Matches
-    from fpstore.query.pairs import Pairs
+    from fpstore.query.pairs import Pair, Pairs
+    from fpstore.query.tables import Row, Rows
     from fpstore.recovery import Recovered, recover
     from fpstore.store import Store
 
@@ -39,6 +42,7 @@ expect_supported()
 __version__ = "0.1.0"
 
 __all__ = [
+    "Addition",
     "Additions",
     "CorruptStore",
     "Damage",
@@ -47,12 +51,18 @@ __all__ = [
     "Match",
     "Matches",
     "NotAStore",
+    "OnProgress",
+    "Pair",
     "Pairs",
     "Plan",
     "PlanError",
+    "Progress",
     "ReadOnly",
     "RecipeError",
     "Recovered",
+    "Row",
+    "Rows",
+    "Stats",
     "Store",
     "StoreChanged",
     "StoreClosed",
@@ -70,7 +80,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "query.additions": ("Additions",),
+    "query.additions": ("Addition", "Additions"),
     "errors": (
         "CorruptStore",
         "Damage",
@@ -87,10 +97,13 @@ _HOMES = {
         "TooManyMatches",
         "UnsupportedVersion",
     ),
+    "living.stats": ("Stats",),
     "living.verified": ("Verified",),
     "making": ("build", "create", "open"),
     "query.matches": ("Match", "Matches"),
-    "query.pairs": ("Pairs",),
+    "query.pairs": ("Pair", "Pairs"),
+    "query.tables": ("Row", "Rows"),
+    "progress": ("OnProgress", "Progress"),
     "plans.plan": ("Plan", "TablePlan"),
     "recovery": ("Recovered", "recover"),
     "store": ("Store",),

@@ -276,7 +276,7 @@ cdef extern from "pending.h" nogil:
                             uint64_t live_since)
     void pending_copy(Pending *pending, const Pending *source, uint32_t count)
     Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)
-    void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
+    void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint16_t *distance, uint64_t *ids,
                       uint64_t *positions)
     uint64_t pending_walk_rows(const Pending *pending, const uint32_t *entries, uint64_t count, uint32_t end,
                                PendingWalk *walk, uint64_t room, int64_t *which, uint64_t *ids, uint64_t *positions)

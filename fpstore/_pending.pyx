@@ -8,7 +8,7 @@ import os
 import threading
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 import numpy as np
@@ -44,9 +44,9 @@ cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
 cdef uint64_t MAX_CAPACITY = (1 << 31) - 1
 
 # A single query mostly finds nothing, and takes less time than to make five arrays: these are made once.
-cdef object INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT8 = np.dtype(np.uint8)
+cdef object INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT16 = np.dtype(np.uint16)
 cdef object NO_KEYS = np.empty(0, UINT64)
-cdef object NO_ROWS = (np.empty(0, INT64), NO_KEYS, np.empty(0, UINT8), None, NO_KEYS)
+cdef object NO_ROWS = (np.empty(0, INT64), NO_KEYS, np.empty(0, UINT16), None, NO_KEYS)
 cdef object NO_ROWS_WITH_IDS = (NO_ROWS[0], NO_KEYS, NO_ROWS[2], NO_KEYS, NO_KEYS)
 cdef object NO_ENTRIES = (NO_ROWS[0], NO_KEYS, NO_ROWS[2], np.empty(0, np.uint32))
 
@@ -152,7 +152,7 @@ cdef class PendingIndex:
         """The rows below `end`, in the order of adding, whose fingerprint is within `distance` bits of a query.
 
         queries: uint64[m], m below 2^32. distance: at most the plan's k. end: at most count, or ValueError.
-        Returns (query int64[r], fingerprint uint64[r], distance uint8[r], id uint64[r] or None, position uint64[r]),
+        Returns (query int64[r], fingerprint uint64[r], distance uint16[r], id uint64[r] or None, position uint64[r]),
         ordered by (query, distance, fingerprint), of one fingerprint the newest row first. TooManyMatches for more rows
         than most, unless that is 0.
         """
@@ -175,12 +175,12 @@ cdef class PendingIndex:
                 raise TooManyMatches.found(n, state.row_count, most)
             if state.row_count == 0:
                 return NO_ROWS_WITH_IDS if self.with_ids else NO_ROWS
-            columns = (np.empty(state.row_count, INT64), np.empty(state.row_count, UINT64), np.empty(state.row_count, UINT8),
+            columns = (np.empty(state.row_count, INT64), np.empty(state.row_count, UINT64), np.empty(state.row_count, UINT16),
                        np.empty(state.row_count, UINT64) if self.with_ids else None, np.empty(state.row_count, UINT64))
             for i in range(5):
                 at[i] = address(columns[i])
             with nogil:
-                pending_fill(&state, <int64_t *>at[0], <uint64_t *>at[1], <uint8_t *>at[2], <uint64_t *>at[3],
+                pending_fill(&state, <int64_t *>at[0], <uint64_t *>at[1], <uint16_t *>at[2], <uint64_t *>at[3],
                              <uint64_t *>at[4])
             return columns
         finally:
@@ -190,19 +190,19 @@ cdef class PendingIndex:
                 after_bits=None, after_fingerprints=None):
         """The fingerprints with rows below `end`, for each query the nearest `keep`, 1 or more, after what is given.
 
-        after_bits, after_fingerprints: uint8[m] and uint64[m], or None for all.
-        Returns (query int64[r], fingerprint uint64[r], distance uint8[r], entry uint32[r]), ordered by (query, distance,
+        after_bits, after_fingerprints: uint16[m] and uint64[m], or None for all.
+        Returns (query int64[r], fingerprint uint64[r], distance uint16[r], entry uint32[r]), ordered by (query, distance,
         fingerprint); entry: for least_ids and walk. However many there are, 2 * m * keep of them are held, or 1,024.
         """
         cdef uint64_t n = <uint64_t>queries.shape[0], i
         cdef PendingSearch state
         cdef Status status = OK
         cdef Match *after = NULL
-        cdef const uint8_t[::1] before_bits
+        cdef const uint16_t[::1] before_bits
         cdef const uint64_t[::1] before
         cdef int64_t[::1] query
         cdef uint64_t[::1] fingerprint
-        cdef uint8_t[::1] bits
+        cdef uint16_t[::1] bits
         cdef uint32_t[::1] entry
         self.begin(&state, n, distance, end)
         state.keep = keep
@@ -226,12 +226,12 @@ cdef class PendingIndex:
             if state.match_count == 0:
                 return NO_ENTRIES
             columns = (np.empty(state.match_count, INT64), np.empty(state.match_count, UINT64),
-                       np.empty(state.match_count, UINT8), np.empty(state.match_count, np.uint32))
+                       np.empty(state.match_count, UINT16), np.empty(state.match_count, np.uint32))
             query, fingerprint, bits, entry = columns
             for i in range(state.match_count):
                 query[i] = state.matches[i].match.query
                 fingerprint[i] = state.matches[i].match.fingerprint
-                bits[i] = <uint8_t>state.matches[i].match.distance
+                bits[i] = <uint16_t>state.matches[i].match.distance
                 entry[i] = pending_entry_number(&self.pending, &state.matches[i])
             return columns
         finally:

@@ -5,7 +5,7 @@ combine, is the store's to know.
 """
 
 cimport cython
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 
@@ -47,7 +47,7 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
     cdef uint64_t i, count = <uint64_t>queries.shape[0]
     cdef long long[::1] query
     cdef unsigned long long[::1] fingerprint
-    cdef unsigned char[::1] bits
+    cdef uint16_t[::1] bits
     if count >> 32:
         raise ValueError(f"{count} queries in one batch: expected fewer than 2^32")
     memset(&state, 0, cython.sizeof(Search))
@@ -81,12 +81,12 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
         blocks[0] = state.blocks_scanned
         out_query = np.empty(state.match_count, dtype=np.int64)
         out_fingerprint = np.empty(state.match_count, dtype=np.uint64)
-        out_bits = np.empty(state.match_count, dtype=np.uint8)
+        out_bits = np.empty(state.match_count, dtype=np.uint16)
         query, fingerprint, bits = out_query, out_fingerprint, out_bits
         for i in range(state.match_count):
             query[i] = state.matches[i].query
             fingerprint[i] = state.matches[i].fingerprint
-            bits[i] = <unsigned char>state.matches[i].distance
+            bits[i] = <uint16_t>state.matches[i].distance
         return out_query, out_fingerprint, out_bits
     finally:
         free(state.matches)
@@ -98,7 +98,7 @@ def search(SegmentView view not None, const uint64_t[::1] queries not None, unsi
     """Every fingerprint of the segment within `distance` bits of each query.
 
     queries: uint64[m], m below 2^32. distance: at most the plan's k. first_only: stop at the first match of all.
-    Returns (query int64[r], fingerprint uint64[r], distance uint8[r]), ordered by (query, distance, fingerprint).
+    Returns (query int64[r], fingerprint uint64[r], distance uint16[r]), ordered by (query, distance, fingerprint).
     CorruptStore where a page or a block needed for the answer is damaged. TooManyMatches for more than most, unless
     that is 0.
     """
@@ -108,7 +108,7 @@ def search(SegmentView view not None, const uint64_t[::1] queries not None, unsi
 
 cdef Match *after_each(bits, fingerprints, uint64_t count) except? NULL:
     """A Match for each query, which stands before what is asked for; to be freed. NULL where bits is None."""
-    cdef const uint8_t[::1] distances
+    cdef const uint16_t[::1] distances
     cdef const uint64_t[::1] keys
     cdef Match *after
     cdef uint64_t i
@@ -129,7 +129,7 @@ def nearest(SegmentView view not None, const uint64_t[::1] queries not None, uns
             after_bits=None, after_fingerprints=None):
     """Of what search() returns, for each query the first `keep`, 1 or more, that come after a distance and a fingerprint.
 
-    after_bits, after_fingerprints: uint8[m] and uint64[m], or None for all. However many matches there are, 2 * m * keep
+    after_bits, after_fingerprints: uint16[m] and uint64[m], or None for all. However many matches there are, 2 * m * keep
     of them are held at a time, or 1,024.
     """
     cdef uint64_t blocks

@@ -1,6 +1,7 @@
 """What callers pass as fingerprints, queries, ids and sizes, turned into uint64 arrays and integers or refused."""
 
 import re
+from collections.abc import Iterable, Mapping, Set
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ import numpy as np
 
 from fpstore.types import Array, Ids, Keys
 
-_EXPECTED = "expected unsigned 64-bit integers"
+_EXPECTED = "expected integers of 64 bits"
+_BITS = (1 << 64) - 1
+# The texts and other things that Python can walk, which hold no fingerprints.
+_NO_VALUES = (str, bytes, bytearray, Set, Mapping)
 _UNITS = {"": 1, "B": 1} | {
     f"{letter}{suffix}": base**power
     for power, letter in enumerate("KMGT", start=1)
@@ -18,11 +22,12 @@ _UNITS = {"": 1, "B": 1} | {
 
 
 def as_keys(values: object, what: str) -> Keys:
-    """values as a contiguous uint64[n], without a copy where it is one already.
+    """values as a contiguous uint64[n], without a copy where it is one already, or int64[n].
 
-    Takes numpy arrays, anything numpy can view (the buffer protocol, `__array__`), anything with the Arrow protocol,
-    and sequences of Python integers. TypeError for anything but integers, ValueError for negative ones, for
-    more than one dimension and for nulls. `what` names the values in the error.
+    Takes numpy arrays, anything numpy can view (the buffer protocol, `__array__`), anything with the Arrow protocol, a
+    table of one column too, and what yields integers. Numbers below 0 stand for the same 64 bits without a sign, as
+    in columns of types that have no other. TypeError for anything but integers, ValueError for such as have not 64
+    bits, for more than one dimension or column and for nulls. `what` names the values in the error.
     """
     array = _as_array(values, what)
     if array.ndim != 1:
@@ -31,22 +36,38 @@ def as_keys(values: object, what: str) -> Keys:
         return np.ascontiguousarray(array)
     if array.size == 0:
         return np.empty(0, dtype=np.uint64)
-    if array.dtype.kind not in "ui":
+    if array.dtype.kind == "i":
+        return np.ascontiguousarray(array, dtype=np.int64).view(np.uint64)
+    if array.dtype.kind != "u":
         raise TypeError(f"{what}: found dtype {array.dtype}, {_EXPECTED}")
-    if array.dtype.kind == "i" and int(array.min()) < 0:
-        first = int(np.argmax(array < 0))
-        raise ValueError(f"{what}, item {first}: found {array[first]}, {_EXPECTED}")
     return array.astype(np.uint64)
 
 
 def as_key(value: object, what: str) -> int:
-    """value as an integer of 64 bits. TypeError for anything but an integer, ValueError out of range."""
+    """value as an integer of 64 bits without a sign. TypeError for anything but an integer, ValueError out of range.
+
+    One below 0 stands for the same bits, as int64 has them; so do 8 bytes, the first of them the highest.
+    """
+    if isinstance(value, bytes):
+        if len(value) != 8:
+            raise ValueError(f"{what}: found {len(value)} bytes, expected 8")
+        return int.from_bytes(value, "big")
     key = as_integer(value)
     if key is None:
         raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
-    if not 0 <= key < 1 << 64:
+    if not -(1 << 63) <= key <= _BITS:
         raise ValueError(f"{what}: found {key}, {_EXPECTED}")
-    return key
+    return key & _BITS
+
+
+def as_count(value: object, what: str) -> int:
+    """value as an integer above 0. TypeError for anything but an integer, ValueError out of range."""
+    count = as_integer(value)
+    if count is None:
+        raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
+    if count < 1:
+        raise ValueError(f"{what}: found {count}, expected 1 or more")
+    return count
 
 
 def as_integer(value: Any) -> int | None:
@@ -102,14 +123,18 @@ def as_mode(mode: object) -> int | None:
 def _as_array(values: object, what: str) -> Array:
     if isinstance(values, np.ndarray):
         return values
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        pyarrow = _pyarrow()
+        if pyarrow is not None:
+            return _from_arrow(values, what, pyarrow)
+        if not hasattr(values, "__array__"):
+            raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'")
     if hasattr(values, "__array__") or _has_buffer(values):
         return np.asarray(values)
-    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
-        return _from_arrow(values, what)
-    if isinstance(values, list | tuple):
+    if isinstance(values, Iterable) and not isinstance(values, _NO_VALUES):
         # One by one: numpy would turn a mixture of large and small integers into floats.
-        return np.array([as_key(value, f"{what}, item {i}") for i, value in enumerate(values)], dtype=np.uint64)
-    raise TypeError(f"{what}: found a {type(values).__name__}, expected an array of unsigned 64-bit integers")
+        return np.fromiter((as_key(value, f"{what}, item {i}") for i, value in enumerate(values)), dtype=np.uint64)
+    raise TypeError(f"{what}: found a {type(values).__name__}, expected an array of integers of 64 bits")
 
 
 def _has_buffer(values: object) -> bool:
@@ -122,12 +147,38 @@ def _has_buffer(values: object) -> bool:
     return True
 
 
-def _from_arrow(values: Any, what: str) -> Array:
+def _pyarrow() -> Any:
+    """The package, None where it is not installed."""
     try:
         import pyarrow
-    except ImportError as error:
-        raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'") from error
-    column = pyarrow.chunked_array(values)
+    except ImportError:
+        return None
+    return pyarrow
+
+
+def _from_arrow(values: Any, what: str, pyarrow: Any) -> Array:
+    """What speaks Arrow: a column, or a table of one, in one piece or in several."""
+    if hasattr(values, "__arrow_c_stream__"):
+        column = pyarrow.chunked_array(values)
+    else:
+        column = pyarrow.chunked_array([pyarrow.array(values)])
+    if pyarrow.types.is_struct(column.type):
+        names = [field.name for field in column.type]
+        if len(names) != 1:
+            raise ValueError(f"{what}: found a table with columns {', '.join(names) or 'none'}, expected one column")
+        column = column.flatten()[0] if hasattr(column, "flatten") else column
     if column.null_count:
         raise ValueError(f"{what}: found {column.null_count} nulls, {_EXPECTED}")
+    kind = column.type
+    if pyarrow.types.is_decimal(kind) and kind.scale == 0:
+        return _as_array(map(int, column.to_pylist()), what)
+    if pyarrow.types.is_fixed_size_binary(kind) and kind.byte_width == 8:
+        # The highest byte first, as the hexadecimal digits are written.
+        return np.concatenate([np.empty(0, dtype=">u8"), *(_eights(chunk) for chunk in column.chunks)])
+    if not pyarrow.types.is_integer(kind) and len(column):
+        raise TypeError(f"{what}: found type {kind}, {_EXPECTED}")
     return np.asarray(column)
+
+
+def _eights(chunk: Any) -> Array:
+    return np.frombuffer(chunk.buffers()[1], dtype=">u8", count=len(chunk), offset=8 * chunk.offset)

@@ -36,10 +36,10 @@ from fpstore.living.sweep import (
 )
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
+from fpstore.progress import Tell
 from fpstore.segment.entry import SegmentEntry, is_segment_name, segment_name
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
-from fpstore.types import Progress
 
 PIECE_BYTES = 4 << 20
 # Texts are private, unless whoever makes a store says otherwise.
@@ -56,7 +56,7 @@ def build_store(
     codec: str,
     memory: str | int,
     threads: int,
-    progress: Progress | None,
+    progress: Tell | None,
     recipe: dict[str, object] | None,
     force: bool,
     shuffle: int | None,
@@ -115,7 +115,7 @@ def create_store(
 
 
 def copy_store(
-    snapshot: Snapshot, home: Folder, path: Path, progress: Progress | None = None, mode: int | None = None
+    snapshot: Snapshot, home: Folder, path: Path, progress: Tell | None = None, mode: int | None = None
 ) -> None:
     """Write what the snapshot holds as a store at path: whole and durable, or not there at all. mode: as for a build.
 
@@ -148,7 +148,7 @@ def rebuild_store(
     rows: Callable[[Path], Iterator[object]],
     settings: Settings,
     plan: Plan,
-    report: Progress,
+    report: Tell,
     home: Folder,
 ) -> tuple[SegmentEntry, str | None]:
     """Write the store of these rows at path: whole and durable, or not there at all. What the catalog says of it.
@@ -188,9 +188,7 @@ def _expect_nothing(path: Path) -> None:
         raise FileExistsError(errno.EEXIST, "already there", str(path))
 
 
-def _replace(
-    path: Path, build: Build, settings: Callable[[Plan], Settings], report: Progress, mode: int | None
-) -> None:
+def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], report: Tell, mode: int | None) -> None:
     with Catalog.open(path, writable=True) as catalog:
         state = catalog.state()
         if mode is not None:

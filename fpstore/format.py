@@ -16,7 +16,7 @@ from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.huffman import MAX_CODE_BITS as MAX_CODE_BITS
 from fpstore.huffman import SYMBOL_COUNT as SYMBOL_COUNT
 from fpstore.huffman import check_lengths
-from fpstore.types import Array, Counts
+from fpstore.types import Array, Codec, Counts
 
 VERSION = 1
 KIND_SEGMENT = 1
@@ -37,7 +37,7 @@ CODEC_GAP = 0
 CODEC_XOR = 1
 CODEC_RICE = 2
 CODEC_RAW = 3
-CODECS = ("gap", "xor", "rice", "raw")  # the name of codec number i
+CODECS: tuple[Codec, ...] = ("gap", "xor", "rice", "raw")  # the name of codec number i
 MAX_SLOT_BITS = 40
 MAX_RICE_BITS = 63
 MAX_RICE_QUOTIENT = 24  # this many zero bits say that the delta follows as it is

@@ -1,7 +1,7 @@
 """How a caller comes by a store: built from fingerprints, made empty, or opened."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from fpstore.arrays import as_mode
 from fpstore.creation import build_store, create_store
@@ -9,15 +9,16 @@ from fpstore.errors import PathLike, RecipeError
 from fpstore.living.state import ID_TYPES
 from fpstore.plans.choice import plan_asked
 from fpstore.plans.plan import Plan
+from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
-from fpstore.types import Progress
+from fpstore.types import Codec, Durability, IdType, Mode
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
 
-MODES = ("r", "w")
-DURABILITIES = ("commit", "batch")
+MODES: tuple[Mode, ...] = get_args(Mode)
+DURABILITIES: tuple[Durability, ...] = get_args(Durability)
 
 
 def build(
@@ -28,12 +29,12 @@ def build(
     max_distance: int = 3,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
-    codec: str = "gap",
+    codec: Codec = "gap",
     recipe: "Recipe | str | None" = None,
     shuffle: int | None = None,
     memory: str | int = "2GiB",
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     force: bool = False,
     mode: int | None = None,
 ) -> Store:
@@ -45,7 +46,7 @@ def build(
     max_distance: the largest Hamming distance that the store must answer, the paper's k. plan: "size", "balanced",
     "speed", a plan's name, or a Plan. max_bytes: the fastest plan that takes no more bytes per fingerprint, in place of
     plan. codec: "gap", "xor", "rice", "raw". memory: the budget; more keys than it holds are sorted through spill files
-    beside the store. progress: called with (phase, done, total or None). recipe: how text became the fingerprints, a
+    beside the store. progress: called with a Progress, now and then. recipe: how text became the fingerprints, a
     Recipe or the name of one, kept with the store. force: replace a store that is there. shuffle: a secret number that
     shuffles the plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7.
     mode: whom its files are for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the store's
@@ -61,7 +62,7 @@ def build(
         codec=codec,
         memory=memory,
         threads=thread_count(threads),
-        progress=progress,
+        progress=told(progress),
         recipe=_recipe_record(recipe),
         force=force,
         shuffle=shuffle,
@@ -73,11 +74,11 @@ def build(
 def create(
     path: PathLike,
     *,
-    id_type: str | None = "uint64",
+    id_type: IdType | None = "uint64",
     max_distance: int = 3,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
-    codec: str = "gap",
+    codec: Codec = "gap",
     recipe: "Recipe | str | None" = None,
     shuffle: int | None = None,
     mode: int | None = None,
@@ -103,12 +104,13 @@ def create(
     return open(path, "w")
 
 
-def open(path: PathLike, mode: str = "r", *, durability: str = "commit") -> Store:
+def open(path: PathLike, mode: Mode = "r", *, durability: Durability = "commit", signed: bool = False) -> Store:
     """Open the store at path.
 
     mode: "r", for reading, beside any number of other processes and one that writes; "w", as that one. durability:
     "commit", what add and add_if_new store is durable, and seen by other processes, when they return; "batch", up to
     65,536 rows wait for that until the next sync, removal or close, and are lost if the process dies before.
+    signed: everything that comes out, of fingerprints and of ids, is int64 with the same bits as uint64.
     path is looked up once: where it leads to something else later, every call raises StoreChanged.
     Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes, JobError
     before a job that adds to it has ended. One that never will is undone, with a warning.
@@ -117,7 +119,7 @@ def open(path: PathLike, mode: str = "r", *, durability: str = "commit") -> Stor
         raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
-    return Store(Path(path), mode, durability)
+    return Store(Path(path), mode, durability, signed=signed)
 
 
 def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:

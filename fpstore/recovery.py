@@ -27,12 +27,13 @@ from fpstore.living.removals import Removals
 from fpstore.living.state import Settings
 from fpstore.plans.families import of_tables
 from fpstore.plans.plan import Plan, TablePlan
+from fpstore.progress import OnProgress, Tell, told
 from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.salvage import Salvaged, salvage
 from fpstore.segment.wreck import Wreck
-from fpstore.types import Array, Ids, Keys, Progress
+from fpstore.types import Array, Ids, Keys
 
 _NO_IDS = "found ids, expected none as in the store"
 NO_KEYS: Keys = np.empty(0, dtype=np.uint64)
@@ -71,7 +72,7 @@ class Recovered:
         return not any(counts) and not self.unknown
 
 
-def recover(path: PathLike, new: PathLike, *, progress: Progress | None = None) -> Recovered:
+def recover(path: PathLike, new: PathLike, *, progress: OnProgress | None = None) -> Recovered:
     """Make a store at new, where nothing may be, of what is sound in the store at path, which is never changed.
 
     Raises FileNotFoundError; NotAStore where path is no store; FileExistsError; StoreLocked while the store has a
@@ -82,7 +83,7 @@ def recover(path: PathLike, new: PathLike, *, progress: Progress | None = None) 
         raise FileExistsError(errno.EEXIST, "already there", str(target))
     expect_outside_stores(target)
     with _opened(Path(path)) as folder, no_writer(folder), _segments_of(folder) as segments:
-        return _Recovery(folder, segments, progress or (lambda phase, done, total: None)).run(target)
+        return _Recovery(folder, segments, told(progress) or (lambda phase, done, total: None)).run(target)
 
 
 @contextlib.contextmanager
@@ -134,7 +135,7 @@ class _Losses:
 class _Recovery:
     """One store on its way to another."""
 
-    def __init__(self, folder: Folder, segments: Folder | None, progress: Progress) -> None:
+    def __init__(self, folder: Folder, segments: Folder | None, progress: Tell) -> None:
         self._folder = folder
         self._segments = segments
         self._progress = progress

@@ -10,13 +10,13 @@ import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_args
 
 import numpy as np
 
 from fpstore import forks
 from fpstore._pairs import Join
-from fpstore.arrays import as_integer, as_key, as_keys, as_mode, as_rows, parse_memory
+from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_mode, as_rows, parse_memory
 from fpstore.creation import copy_store
 from fpstore.errors import CorruptStore, PathLike, PlanError, ReadOnly, RecipeError, StoreClosed, TooManyMatches
 from fpstore.living import changes, verified
@@ -24,16 +24,19 @@ from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
+from fpstore.living.stats import Stats, stats_of
 from fpstore.living.verified import Verified
 from fpstore.living.writer import Writer
 from fpstore.plans.plan import Plan
+from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.additions import Additions
 from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
 from fpstore.query.pairs import Pairs
+from fpstore.query.tables import Rows, Table
 from fpstore.segment import report as reports
 from fpstore.segment.reader import Segment
 from fpstore.threads import Threads, slices, thread_count
-from fpstore.types import Ids, Keys, Progress
+from fpstore.types import Array, Codec, Counted, Durability, IdType, Mode
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -42,7 +45,11 @@ if TYPE_CHECKING:
 # disk), enough to hide the call (1 % of the time of plan "speed").
 SLICE_QUERIES = 1024
 MIN_SLICE = 256
-COUNTED = ("fingerprints", "rows")
+
+# Rows of a batch of rows().
+ROWS_AT_ONCE = 1 << 16
+
+SomeTable = TypeVar("SomeTable", bound=Table[Any])
 
 
 class Store:
@@ -55,11 +62,18 @@ class Store:
     max_matches = MAX_MATCHES
 
     def __init__(
-        self, path: Path, mode: str = "r", durability: str = "commit", sizes: LivingSizes | None = None, **job: Any
+        self,
+        path: Path,
+        mode: Mode = "r",
+        durability: Durability = "commit",
+        sizes: LivingSizes | None = None,
+        signed: bool = False,
+        **job: Any,
     ) -> None:
         """Made by open(). Of a store open for writing: sizes, for tests and tools; job: what a job tells the Writer."""
         self.path = path.absolute()
-        self.mode = mode
+        self.mode: Mode = mode
+        self._signed = signed
         self._fork = forks.generation
         self._closed = True
         self._threads: dict[int, Threads] = {}
@@ -87,7 +101,7 @@ class Store:
             error.add_note(f"closing the store: {late}")  # what went wrong first is what is told
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self.path,)
+        return Store, (self.path, "r", "commit", None, self._signed)
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and self._fork == forks.generation:
@@ -152,14 +166,14 @@ class Store:
         return self._latest.state.identity
 
     @property
-    def codec(self) -> str:
+    def codec(self) -> Codec:
         """How keys are coded."""
-        return self._settings.codec
+        return cast(Codec, self._settings.codec)
 
     @property
-    def id_type(self) -> str | None:
+    def id_type(self) -> IdType | None:
         """What the ids are: "uint64", or None where fingerprints have none."""
-        return self._settings.id_type
+        return cast(IdType | None, self._settings.id_type)
 
     @property
     def recipe(self) -> "Recipe | None":
@@ -194,7 +208,7 @@ class Store:
         """The fingerprint of a text by the store's own recipe. RecipeError in a store that has none."""
         return int(self.fingerprint_many([text], threads=1)[0])
 
-    def fingerprint_many(self, texts: Iterable[str | bytes], *, threads: int | None = None) -> Keys:
+    def fingerprint_many(self, texts: Iterable[str | bytes], *, threads: int | None = None) -> Array:
         """The fingerprints of texts, in their order, by the store's own recipe: uint64[n].
 
         threads: how many at once, all processors by default. RecipeError in a store that has no recipe.
@@ -204,7 +218,8 @@ class Store:
         recipe = self.recipe
         if recipe is None:
             raise RecipeError("found no recipe for texts in it, expected a store made with one", path=self.path)
-        return recipe.fingerprint_many(list(texts), thread_count(threads))
+        found = recipe.fingerprint_many(list(texts), thread_count(threads))
+        return found.view(np.int64) if self._signed else found
 
     def probe_text(self, text: str | bytes, *, max_distance: int | None = None) -> Matches:
         """As probe, for the fingerprint of a text by the store's own recipe."""
@@ -230,7 +245,7 @@ class Store:
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
         distance = self._distance(max_distance)
         with _Reading(self) as snapshot:
-            return snapshot.search(query, distance)
+            return self._out(snapshot.search(query, distance))
 
     def probe_many(
         self, fingerprints: object, *, max_distance: int | None = None, threads: int | None = None
@@ -246,7 +261,7 @@ class Store:
         with _Reading(self) as snapshot:
             try:
                 if snapshot.is_large(len(queries)):
-                    return snapshot.stream(queries, distance, self._team(count).map, room)
+                    return self._out(snapshot.stream(queries, distance, self._team(count).map, room))
 
                 def search(own: slice) -> Matches:
                     self._expect_usable()
@@ -255,14 +270,14 @@ class Store:
                 parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
             except TooManyMatches as error:  # which may be about some of the queries only
                 raise TooManyMatches.found(len(queries), error.rows, self.max_matches, at_least=True) from None
-        return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
+        return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
 
     def nearest_many(self, fingerprints: object, *, max_distance: int | None = None) -> Matches:
         """Of what probe_many returns, the first row of each query: its nearest match. Takes memory for those only."""
         queries = as_keys(fingerprints, "fingerprints")
         distance = self._distance(max_distance)
         with _Reading(self) as snapshot:
-            return snapshot.nearest(queries, distance)
+            return self._out(snapshot.nearest(queries, distance))
 
     def contains_near(self, fingerprint: int, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
@@ -272,68 +287,73 @@ class Store:
             return snapshot.contains(query, distance)
 
     def pairs(
-        self, *, max_distance: int | None = None, memory: str | int = "1GiB", progress: Progress | None = None
+        self, *, max_distance: int | None = None, memory: str | int = "1GiB", progress: OnProgress | None = None
     ) -> Iterator[Pairs]:
         """Every pair of distinct stored fingerprints within max_distance, once, in no order, a batch at a time.
 
-        memory: the budget for keys held at once; ValueError where a single prefix needs more. progress: called
-        with ("pairs", thousandths done, 1000).
+        memory: the budget for keys held at once; ValueError where a single prefix needs more.
         """
         distance, budget = self._distance(max_distance), parse_memory(memory)
         with _Reading(self) as snapshot:
-            return self._pairs(self._joins(snapshot, distance, budget, progress))
+            return self._pairs(self._joins(snapshot, distance, budget, told(progress)))
 
     def _pairs(self, joins: Iterator[Join]) -> Iterator[Pairs]:
         for join in joins:
             while not join.done:
                 found = Pairs(*join.next())
                 if len(found):
-                    yield found
+                    yield self._out(found)
                 self._expect_usable()
 
     def count_pairs(
-        self, *, max_distance: int | None = None, memory: str | int = "1GiB", progress: Progress | None = None
+        self, *, max_distance: int | None = None, memory: str | int = "1GiB", progress: OnProgress | None = None
     ) -> int:
         """How many pairs `pairs` would yield, without holding or returning them."""
         total, distance, budget = 0, self._distance(max_distance), parse_memory(memory)
         with _Reading(self) as snapshot:
-            joins = self._joins(snapshot, distance, budget, progress)
+            joins = self._joins(snapshot, distance, budget, told(progress))
         for join in joins:
             while not join.done:
                 total += join.count()
         return total
 
-    def _joins(self, snapshot: Snapshot, distance: int, memory_bytes: int, progress: Progress | None) -> Iterator[Join]:
+    def _joins(self, snapshot: Snapshot, distance: int, memory_bytes: int, tell: Tell | None) -> Iterator[Join]:
         with _Reading(self, snapshot):
             for join, share in snapshot.joins(distance, memory_bytes):
-                if progress:
-                    progress("pairs", int(1000 * share), 1000)
+                if tell:
+                    tell("pairs", int(1000 * share), 1000)
                 yield join
 
-    def count(self, of: str = "fingerprints") -> int:
+    def count(self, of: Counted = "fingerprints") -> int:
         """How many distinct fingerprints there are, or how many rows: one for each id of a fingerprint.
 
         of: "fingerprints" or "rows". Reads all of them, unless they are in one segment and none was removed (compact).
         """
-        if of not in COUNTED:
-            raise ValueError(f"of: found {of!r:.40}, expected {' or '.join(COUNTED)}")
+        if of not in get_args(Counted):
+            raise ValueError(f"of: found {of!r:.40}, expected {' or '.join(get_args(Counted))}")
         with _Reading(self) as snapshot:
             return snapshot.key_count if of == "fingerprints" else snapshot.row_count
 
-    def rows(self) -> Iterator[tuple[Keys, Ids | None]]:
-        """All that is stored, a batch at a time: fingerprints uint64[m], one for each id, and ids, uint64[m] or None.
+    def rows(self, *, batch: int = ROWS_AT_ONCE) -> Iterator[Rows]:
+        """All that is stored, at most `batch` rows at a time: each fingerprint once for each id.
 
-        In the order of table 0 (by default that of the fingerprints), then of the ids; each once. What damaged pages
-        lack is read from other tables, with a warning; where these lack it too CorruptStore comes before the first row.
+        In the order of table 0 (by default that of the fingerprints), then of the ids. What damaged pages lack is read
+        from other tables, with a warning; where these lack it too CorruptStore comes before the first row.
         """
+        most = as_count(batch, "batch")
         with _Reading(self) as snapshot:
-            return self._rows(snapshot)
+            return self._rows(snapshot, most)
 
-    def _rows(self, snapshot: Snapshot) -> Iterator[tuple[Keys, Ids | None]]:
+    def _rows(self, snapshot: Snapshot, most: int) -> Iterator[Rows]:
         with _Reading(self, snapshot):
             for keys, ids in snapshot.rows():
-                self._expect_usable()
-                yield keys, ids
+                rows = self._out(Rows(keys, ids))
+                for first in range(0, len(rows), most):
+                    self._expect_usable()
+                    yield rows[first : first + most]
+
+    def _out(self, table: SomeTable) -> SomeTable:
+        return table.signed() if self._signed else table
 
     # --- Changing ---
 
@@ -352,7 +372,7 @@ class Store:
         step: no other addition comes in between.
         """
         rows = as_rows(fingerprints, ids, self._settings.ids, self.path)
-        return self._expect_writer().add_if_new(*rows, self._distance(max_distance))
+        return self._out(self._expect_writer().add_if_new(*rows, self._distance(max_distance)))
 
     def remove(self, *, ids: object = None, fingerprints: object = None) -> None:
         """Remove all that has one of ids (uint64[n]), all of fingerprints (uint64[n]), or, of both, each row.
@@ -383,25 +403,25 @@ class Store:
         """Wait for the segments and merges that the store makes by itself; close would end them."""
         self._expect_writer().settle()
 
-    def compact(self, *, progress: Progress | None = None) -> None:
+    def compact(self, *, progress: OnProgress | None = None) -> None:
         """Merge everything into one segment, without what was removed; probes and additions go on meanwhile.
 
         One segment of which nothing was removed stays as it is, and is not read.
         """
-        self._expect_writer().compact(progress)
+        self._expect_writer().compact(told(progress))
 
     def _refresh(self) -> None:
         """Move on to the newest state now rather than at the next call."""
         with _Reading(self):
             pass
 
-    def copy(self, path: PathLike, *, progress: Progress | None = None, mode: int | None = None) -> None:
+    def copy(self, path: PathLike, *, progress: OnProgress | None = None, mode: int | None = None) -> None:
         """Copy the store as it is now to path, where nothing may be; the writer may go on meanwhile.
 
         mode: as for build. The copy is a store of its own, with another identity.
         """
         with _Reading(self) as snapshot:
-            copy_store(snapshot, self._living.home, Path(path), progress, as_mode(mode))
+            copy_store(snapshot, self._living.home, Path(path), told(progress), as_mode(mode))
 
     def _expect_writer(self) -> Writer:
         self._expect_usable()
@@ -411,38 +431,25 @@ class Store:
 
     # --- About it ---
 
-    def verify(self, *, progress: Progress | None = None) -> Verified:
+    def verify(self, *, progress: OnProgress | None = None) -> Verified:
         """Read everything and check it; how much that was. Raises CorruptStore whose damage lists all that is wrong."""
         with _Reading(self) as snapshot:
-            return verified.verify_snapshot(snapshot, progress)
+            return verified.verify_snapshot(snapshot, told(progress))
 
-    def stats(self, *, largest_slots: int = 0) -> dict[str, Any]:
+    def stats(self, *, largest_slots: int = 0) -> Stats:
         """What the store holds and how, without decoding it, in a millisecond whatever its size.
 
-        fingerprints: None where they are not in one segment, as only count, which reads them, would tell.
         largest_slots: how many of the fullest slots of each table to name, with the bits that their fingerprints share,
         and to warn of if they are crowded; that reads the directories: for 10^8 fingerprints in 3 tables 0.04 s, and
         0.4 s from disk.
         """
         with _Reading(self) as snapshot:
-            return {
-                "path": os.fspath(self.path),
-                "max_distance": self.max_distance,
-                "bits": self.bits,
-                "plan": self.plan.to_json(),
-                "codec": self.codec,
-                "id_type": self.id_type,
-                "recipe": self._settings.recipe,
-                "fingerprints": snapshot.key_count if snapshot.is_plain or snapshot.is_empty else None,
-                "pending": snapshot.pending_end,
-                "removals": len(snapshot.removals),
-                "segments": [reports.stats(part.segment, largest_slots) for part in snapshot.parts],
-            }
+            return stats_of(snapshot, os.fspath(self.path), largest_slots)
 
-    def report(self, *, progress: Progress | None = None) -> reports.Report:
+    def report(self, *, progress: OnProgress | None = None) -> reports.Report:
         """The compression-ratio report of the segments: decodes every table, a few times over."""
         with _Reading(self) as snapshot:
-            return reports.combine([reports.report_segment(part.segment, progress) for part in snapshot.parts])
+            return reports.combine([reports.report_segment(part.segment, told(progress)) for part in snapshot.parts])
 
     def _expect_usable(self) -> None:
         if self._closed:

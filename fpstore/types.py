@@ -1,7 +1,7 @@
 """The array types that signatures name; it imports nothing else of fpstore."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -9,12 +9,17 @@ import numpy.typing as npt
 Keys = npt.NDArray[np.uint64]
 Ids = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
+Distances = npt.NDArray[np.uint16]
 Bytes = npt.NDArray[np.uint8]
 Array = npt.NDArray[Any]
 Buffer = bytes | bytearray | memoryview
 
-# Called with (what is being done, how much is done, how much there is or None).
-Progress = Callable[[str, int, int | None], None]
+# What settings are called, where there are few of them.
+Mode = Literal["r", "w"]
+Durability = Literal["commit", "batch"]
+Codec = Literal["gap", "xor", "rice", "raw"]
+IdType = Literal["uint64"]
+Counted = Literal["fingerprints", "rows"]
 
 
 class SortedKeys(Protocol):

@@ -228,9 +228,9 @@ def brute_force(stored: Keys, queries: Keys, k: int, block: int = 1 << 22) -> Ma
         distances = np.bitwise_count(queries[start : start + rows, None] ^ stored[None, :])
         query, column = np.nonzero(distances <= k)
         parts.append((query + start, stored[column], distances[query, column]))
-    nothing = (np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint8))
+    nothing = (np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint16))
     query, fingerprint, distance = (np.concatenate(columns) for columns in zip(*(parts or [nothing]), strict=True))
-    return in_order(query.astype(np.int64), fingerprint.astype(np.uint64), distance.astype(np.uint8))
+    return in_order(query.astype(np.int64), fingerprint.astype(np.uint64), distance.astype(np.uint16))
 
 
 def in_order(query: Array, fingerprint: Array, distance: Array) -> Matches:

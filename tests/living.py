@@ -12,7 +12,7 @@ from helpers import uniform
 
 import fpstore
 from fpstore.living.sizes import LivingSizes
-from fpstore.types import Ids
+from fpstore.types import Durability, Ids
 
 SOME = uniform(300, np.random.default_rng(1))
 MORE = uniform(300, np.random.default_rng(2))
@@ -30,7 +30,7 @@ def store_without_ids(path: Path) -> Path:
     return path
 
 
-def writer_of(path: Path, durability: str = "commit", **sizes: int) -> fpstore.Store:
+def writer_of(path: Path, durability: Durability = "commit", **sizes: int) -> fpstore.Store:
     """The store at path, open for writing, with other sizes than a store has."""
     return fpstore.Store(path, "w", durability, LivingSizes(**sizes))
 
@@ -38,7 +38,7 @@ def writer_of(path: Path, durability: str = "commit", **sizes: int) -> fpstore.S
 def rows_of(store: fpstore.Store) -> list[tuple[int, int | None]]:
     """What a store holds, in order. It is asked by rows and by probes, which must agree."""
     found: list[tuple[int, int | None]] = []
-    for keys, ids in store.rows():
+    for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows()):
         found += zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
     expect_probes(store, found, [*SOME.tolist(), *MORE.tolist()])
     return found

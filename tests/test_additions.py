@@ -34,11 +34,12 @@ def matches_of(keys: Sequence[int], known: Sequence[Row], k: int = K) -> Matches
     rows.sort(key=lambda row: row[:3])  # and ids in their order, as sorting is stable
     query: Counts = np.array([row[0] for row in rows], dtype=np.int64)
     ids = None if any(number is None for _, number in known) else u64([row[3] for row in rows])
-    return Matches(query, u64([row[2] for row in rows]), np.array([row[1] for row in rows], dtype=np.uint8), ids)
+    return Matches(query, u64([row[2] for row in rows]), np.array([row[1] for row in rows], dtype=np.uint16), ids)
 
 
 def rows_of(found: Additions) -> list[Found]:
-    return [None if match is None else (match.distance, match.fingerprint, match.id) for match in found]
+    matches = [addition.match for addition in found]
+    return [None if match is None else (match.distance, match.fingerprint, match.id) for match in matches]
 
 
 def by_the_rule(rows: Sequence[Row], known: Sequence[Row], k: int = K) -> list[Found]:
@@ -111,13 +112,13 @@ def test_one_that_was_not_stored_is_nothing_to_be_near() -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_none_and_one_are_pieces_too(count: int) -> None:
     keys = u64([5] * count)
-    nothing = Matches(np.empty(0, dtype=np.int64), u64([]), np.empty(0, dtype=np.uint8), u64([]))
+    nothing = Matches(np.empty(0, dtype=np.int64), u64([]), np.empty(0, dtype=np.uint16), u64([]))
     found = decide(keys, keys, nothing, K)
     assert found.stored.tolist() == [True] * count
-    assert found.id is not None
-    columns: list[Array] = [found.fingerprint, found.distance, found.id]
+    assert found.match_id is not None
+    columns: list[Array] = [found.match_fingerprint, found.match_distance, found.match_id]
     assert [len(column) for column in columns] == [count] * 3
-    assert decide(keys, None, nothing, K).id is None
+    assert decide(keys, None, nothing, K).match_id is None
 
 
 # --- The rows that are handed to the caller ---
@@ -130,7 +131,7 @@ def test_candidates_come_from_the_nearest_on_and_ties_in_the_order_that_was_give
         asked.append((index, list(near)))
         return near[-1] if near else NEW
 
-    query, bits = np.array([2, 2], dtype=np.int64), np.array([1, 1], dtype=np.uint8)
+    query, bits = np.array([2, 2], dtype=np.int64), np.array([1, 1], dtype=np.uint16)
     # Rows 0 and 1 came before; 2, 3 and 4 are the keys.
     rows, distances = in_turn(u64([0b01, 0b10, 0b11]), 1, query, bits, [u64([7, 9, 8, 6, 0])], choose)
     assert asked == [(0, []), (1, []), (2, [3, 0, 2, 1])]
@@ -140,7 +141,7 @@ def test_candidates_come_from_the_nearest_on_and_ties_in_the_order_that_was_give
 
 
 def test_where_the_ties_are_equal_the_earlier_is_nearer() -> None:
-    query, bits = np.array([2], dtype=np.int64), np.array([1], dtype=np.uint8)
+    query, bits = np.array([2], dtype=np.int64), np.array([1], dtype=np.uint16)
     for ties in ([], [u64([5, 5, 5, 5])]):
         rows, _ = in_turn(u64([0b10, 0b01, 0b11]), 1, query, bits, ties)
         assert rows.tolist() == [NEW, NEW, 0]
@@ -155,7 +156,7 @@ def test_who_refuses_every_candidate_is_there_for_those_after_it() -> None:
         asked.append(list(near))
         return NEW
 
-    no_query, no_bits = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
+    no_query, no_bits = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint16)
     rows, _ = in_turn(u64([5, 5, 5]), 0, no_query, no_bits, [], refuse)
     assert (rows.tolist(), asked) == ([NEW] * 3, [[], [0], [0, 1]])
 
@@ -187,14 +188,14 @@ def test_a_chain_across_pieces_is_not_shadowed_by_what_was_not_stored(tmp_path: 
     with fpstore.create(tmp_path / "s", id_type=None, plan="paper-4") as store:
         found = store.add_if_new(keys)
     assert len(keys) == 257
-    assert list(found)[-2:] == [(255, 0, 3, None), None]
+    assert list(found)[-2:] == [(False, (255, 0, 3, None)), (True, None)]
 
 
 def test_parts_of_a_batch_follow_one_another() -> None:
-    one = Additions(np.array([True]), u64([0]), np.zeros(1, dtype=np.uint8), u64([0]))
-    other = Additions(np.array([False]), u64([7]), np.ones(1, dtype=np.uint8), u64([9]))
+    one = Additions(np.array([True]), u64([0]), np.zeros(1, dtype=np.uint16), u64([0]))
+    other = Additions(np.array([False]), u64([7]), np.ones(1, dtype=np.uint16), u64([9]))
     assert concatenate([one], True) is one
     both = concatenate([one, other], True)
-    assert list(both) == [None, (1, 7, 1, 9)]
+    assert list(both) == [(True, None), (False, (1, 7, 1, 9))]
     empty: Array = concatenate([], True).stored
-    assert (len(empty), concatenate([], False).id) == (0, None)
+    assert (len(empty), concatenate([], False).match_id) == (0, None)

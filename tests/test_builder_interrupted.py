@@ -65,7 +65,7 @@ def test_an_exception_while_replacing_leaves_the_old_store(tmp_path: Path, error
 
 def every_phase(path: Path, **options: Any) -> list[str]:
     phases = []
-    fpstore.build(path, some(), progress=lambda phase, done, total: phases.append(phase), **options).close()
+    fpstore.build(path, some(), progress=lambda progress: phases.append(progress.phase), **options).close()
     return list(dict.fromkeys(phases))
 
 
@@ -81,8 +81,8 @@ def test_an_interruption_in_any_phase_leaves_what_was_there(tmp_path: Path, forc
 
     for stop_at in phases:
 
-        def progress(phase: str, _done: int, _total: int | None, stop_at: str = stop_at) -> None:
-            if phase == stop_at:
+        def progress(progress: fpstore.Progress, stop_at: str = stop_at) -> None:
+            if progress.phase == stop_at:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
@@ -113,7 +113,8 @@ import os, signal, sys
 import numpy as np
 import fpstore
 
-def progress(phase, done, total):
+def progress(progress):
+    phase, done, total, _ = progress
     if phase == "table 1 of 3":
         os.kill(os.getpid(), signal.SIGKILL)
 

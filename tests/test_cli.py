@@ -12,7 +12,7 @@ import pytest
 from outcome import Command, Outcome
 
 import fpstore
-from fpstore import cli, errors
+from fpstore import Progress, cli, errors
 from fpstore.cli import progress
 from fpstore.cli.failures import failure_of, one_line
 from fpstore.inputs import BadInput
@@ -177,10 +177,10 @@ class Terminal(io.StringIO):
 def show_progress(results_follow: bool = True) -> None:
     with progress.progress_bar(results_follow=results_follow) as bar:
         if bar is not None:
-            bar("first phase", 1, 2)
-            bar("first phase", 2, 2)
-            bar("second phase", 1, None)
-            bar("second phase", 5, None)
+            bar(Progress("first phase", 1, 2, "rows"))
+            bar(Progress("first phase", 2, 2, "rows"))
+            bar(Progress("second phase", 1, None, "rows"))
+            bar(Progress("second phase", 5, None, "rows"))
 
 
 def test_a_terminal_sees_a_bar_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def rows_of(path: Path) -> set[tuple[int, int | None]]:
     with fpstore.open(path) as store:
         return {
             row
-            for keys, ids in store.rows()
+            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
             for row in zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
         }
 

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def rows_of(path: Path) -> list[tuple[int, int | None]]:
     with fpstore.open(path) as store:
         return [
             row
-            for keys, ids in store.rows()
+            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
             for row in zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
         ]
 
@@ -85,7 +86,7 @@ def test_a_fingerprint_whose_ids_come_in_two_batches_is_written_once(
 ) -> None:
     batches = [([3, 5], [1, 1]), ([5, 5], [2, 3]), ([5, 8, 8], [4, 1, 2])]
     arrays = [tuple(np.array(column, dtype=np.uint64) for column in batch) for batch in batches]
-    monkeypatch.setattr(fpstore.Store, "rows", lambda _: iter(arrays))
+    monkeypatch.setattr(fpstore.Store, "rows", lambda _: starmap(fpstore.Rows, arrays))
     assert command("export", store, tmp_path / "out.npy", "--no-ids").status == 0
     assert np.load(tmp_path / "out.npy").tolist() == [3, 5, 8]
 

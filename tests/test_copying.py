@@ -25,7 +25,7 @@ IDS = np.arange(900, dtype=np.uint64)
 def rows_of(store: Store) -> set[tuple[int, int | None]]:
     return {
         row
-        for keys, ids in store.rows()
+        for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
         for row in zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
     }
 
@@ -51,7 +51,7 @@ def test_a_copy_holds_what_the_store_holds(store: Store, tmp_path: Path) -> None
         copied.verify()
         assert rows_of(copied) == rows_of(store)
         assert copied._settings == store._settings
-        assert (len(copied._segments), copied.stats()["pending"]) == (2, len(store._latest.pending_rows()[0]))
+        assert (len(copied._segments), copied.stats().pending_count) == (2, len(store._latest.pending_rows()[0]))
         for k in range(4):
             queries = SOME[:50] ^ np.uint64(k)
             assert list(copied.probe_many(queries)) == list(store.probe_many(queries))
@@ -115,12 +115,12 @@ def test_a_reader_copies_the_state_it_sees_though_its_segments_are_gone(
 
 def test_progress_counts_the_bytes(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(creation, "PIECE_BYTES", 1000)
-    told: list[tuple[str, int, int | None]] = []
-    store.copy(tmp_path / "t.fpstore", progress=lambda *progress: told.append(progress))
+    told: list[fpstore.Progress] = []
+    store.copy(tmp_path / "t.fpstore", progress=told.append)
     total = sum(segment.file_bytes for segment in store._segments)
-    assert told[-1] == ("copying", total, total)
-    assert {(phase, of) for phase, _, of in told} == {("copying", total)}
-    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert told[-1] == ("copying", total, total, "bytes")
+    assert {(each.phase, each.total) for each in told} == {("copying", total)}
+    assert [each.done for each in told] == sorted(each.done for each in told)
 
 
 @pytest.mark.parametrize("kind", ["store", "file", "link to nothing"])

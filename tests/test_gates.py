@@ -300,7 +300,7 @@ def test_pages_are_checked_and_a_log_is_decoded_when_the_writer_need_not_wait_an
     watched(environment, "verify")
     watched(changes, "decode_change")
     with fpstore.open(tmp_path / "s") as store:
-        ids = next(store.rows())[1]
+        ids = next(store.rows()).id
         assert ids is not None
         assert sorted(ids.tolist()) == [0, 2]
     assert done == [("verify", [True] * 3)] + [("decode_change", [True] * 3)] * 2

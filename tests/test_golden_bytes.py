@@ -12,6 +12,7 @@ import pytest
 
 import fpstore
 from fpstore.format import CODECS
+from fpstore.types import Codec
 
 
 def mixed(count: int) -> np.ndarray:
@@ -45,7 +46,9 @@ def test_every_codec_is_pinned() -> None:
 
 
 @pytest.mark.parametrize(("codec", "ids", "plan"), GOLDEN)
-def test_a_segment_has_the_bytes_of_its_format_version(codec: str, ids: str | None, plan: str, tmp_path: Path) -> None:
+def test_a_segment_has_the_bytes_of_its_format_version(
+    codec: Codec, ids: str | None, plan: str, tmp_path: Path
+) -> None:
     keys = crowded()
     if ids == "many":  # several of them to a fingerprint
         keys[1::4] = keys[::4]

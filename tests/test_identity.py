@@ -56,7 +56,11 @@ def attentive(monkeypatch: pytest.MonkeyPatch) -> None:
 def rows_of(path: Path) -> set[Row]:
     with fpstore.open(path) as store:
         store.verify()
-        return {row for keys, ids in store.rows() for row in zip(keys.tolist(), ids.tolist(), strict=True)}
+        return {
+            row
+            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
+            for row in zip(keys.tolist(), ids.tolist(), strict=True)
+        }
 
 
 def rows(keys: Keys, ids: Ids) -> set[Row]:

@@ -127,5 +127,9 @@ def test_leaders_are_made_again_from_members_in_pieces(
                 store, members, Votes(Folder.open(tmp_path), "votes") if update_center else None, 3
             )
             assert restored.next_id == 4
-            pairs = [zip(keys.tolist(), ids.tolist(), strict=True) for keys, ids in store.rows() if ids is not None]
+            pairs = [
+                zip(keys.tolist(), ids.tolist(), strict=True)
+                for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
+                if ids is not None
+            ]
     assert sorted(chain.from_iterable(pairs)) == [(0b111 << 6 * number, number) for number in range(4)]

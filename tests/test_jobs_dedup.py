@@ -37,7 +37,7 @@ def rows_of(path: Path) -> list[tuple[int, int]]:
     with fpstore.open(path) as store:
         return sorted(
             (document, key)
-            for keys, ids in store.rows()
+            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
             if ids is not None
             for key, document in zip(keys.tolist(), ids.tolist(), strict=True)
         )

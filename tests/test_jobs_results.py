@@ -171,7 +171,7 @@ def test_a_link_among_what_a_job_needs_is_not_followed(
     store = tmp_path / "s.fpstore"
     dedup([source], tmp_path / "0", store=store)
     with fpstore.open(store) as opened:
-        before = [keys.tolist() for keys, _ in opened.rows()]
+        before = [rows.fingerprint.tolist() for rows in opened.rows()]
     (tmp_path / "mine").write_text("mine")
 
     def work() -> Any:
@@ -189,7 +189,7 @@ def test_a_link_among_what_a_job_needs_is_not_followed(
     else:
         work()
     with fpstore.open(store) as opened:
-        assert [keys.tolist() for keys, _ in opened.rows()] == before
+        assert [rows.fingerprint.tolist() for rows in opened.rows()] == before
     assert (tmp_path / "mine").read_text() == "mine"
 
 

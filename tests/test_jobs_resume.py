@@ -281,7 +281,10 @@ def test_a_job_that_never_ended_is_undone_when_its_folder_is_gone(
         dedup([other], tmp_path / "2", dropped=tmp_path / "2d", store=store)
     assert lines_of(tmp_path / "2d") == [f"{other}:2\t{tmp_path / '0.jsonl'}:1\t0"]
     with fpstore.open(store) as opened:
-        assert sorted(i for _, ids in opened.rows() if ids is not None for i in ids.tolist()) == [0, 1]
+        assert sorted(row.id or 0 for rows in opened.rows() for row in rows) == [
+            0,
+            1,
+        ]
 
 
 def put_out_of_sight(monkeypatch: pytest.MonkeyPatch, source: Path, store: Path, out: Path) -> Path:
@@ -499,7 +502,7 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
         kept = store if name == "store" else job.work / "store"
         if name in ("first", "store"):
             with fpstore.open(kept) as reader:
-                assert len(reader.stats()["segments"]) or reader.stats()["pending"] == state["next_id"]
+                assert len(reader.stats().segments) or reader.stats().pending_count == state["next_id"]
 
     monkeypatch.setattr(Job, "commit", noted)
     works[name]()
@@ -538,7 +541,7 @@ def test_the_id_of_a_document_that_was_removed_is_not_given_again(tmp_path: Path
     second = write_jsonl(tmp_path / "second.jsonl", ["one that comes later", "one that comes later"])
     dedup([second], tmp_path / "two", dropped=tmp_path / "dropped", store=store)
     with fpstore.open(store) as opened:
-        assert sorted(int(id) for _, ids in opened.rows() if ids is not None for id in ids) == [0, 2]
+        assert sorted(row.id or 0 for rows in opened.rows() for row in rows) == [0, 2]
     (line,) = (tmp_path / "dropped").read_text().splitlines()
     assert line.split("\t")[:2] == [f"{second}:2", f"{second}:1"]
 

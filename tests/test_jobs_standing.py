@@ -52,7 +52,7 @@ def rows_of(path: Path) -> set[tuple[int, int]]:
     with fpstore.open(path) as store:
         return {
             row
-            for keys, ids in store.rows()
+            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
             if ids is not None
             for row in zip(keys.tolist(), ids.tolist(), strict=True)
         }
@@ -441,7 +441,7 @@ def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
         add(self, fingerprints, ids=ids)
         self._flush()
         with fpstore.open(self.path) as reader:
-            seen.append((sum(len(keys) for keys, _ in reader.rows()), synced[-1]))
+            seen.append((sum(map(len, reader.rows())), synced[-1]))
 
     monkeypatch.setattr(os, "fsync", noted)
     monkeypatch.setattr(leaders, "PIECE_ROWS", 1)

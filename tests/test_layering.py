@@ -15,6 +15,7 @@ CORE = (
     "platforms",
     "errors",
     "types",
+    "progress",
     "arrays",
     "threads",
     "forks",
@@ -59,7 +60,7 @@ FOLDERS = {
         "report",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
-    "query": ("matches", "nearest", "additions", "pairs", "batch"),
+    "query": ("tables", "matches", "nearest", "additions", "pairs", "batch"),
     "living": (
         "changes",
         "state",
@@ -75,6 +76,7 @@ FOLDERS = {
         "mending",
         "sweep",
         "snapshot",
+        "stats",
         "verified",
         "opening",
         "reader",
@@ -91,7 +93,7 @@ WINGS = {
     "inputs": {"errors", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
-    "jobs": {"", "disk", "errors", "threads", "types", "query", "notes", "text", "inputs"},
+    "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
     "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs"},
 }
 

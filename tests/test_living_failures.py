@@ -17,6 +17,7 @@ import fpstore
 from fpstore.living import writer as writers
 from fpstore.living.catalog import Catalog
 from fpstore.living.snapshot import Snapshot
+from fpstore.types import Durability
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(
         assert keys_of(store) == sorted(SOME[:200].tolist())
         store.add(SOME[200:])
         store._flush()
-        assert (store.stats()["pending"], len(store._segments)) == (0, 1)
+        assert (store.stats().pending_count, len(store._segments)) == (0, 1)
     with fpstore.open(bare) as store:
         store.verify()
         assert keys_of(store) == sorted(SOME.tolist())
@@ -216,7 +217,7 @@ def test_rows_of_a_batch_whose_second_piece_cannot_be_searched_are_not_found_lat
 @pytest.mark.parametrize("durability", ["commit", "batch"])
 @pytest.mark.parametrize(("name", "method"), [("add", "extended"), ("add_if_new", "extended"), ("flush", "published")])
 def test_what_was_written_is_known_where_memory_for_it_lacks(
-    bare: Path, monkeypatch: pytest.MonkeyPatch, durability: str, name: str, method: str
+    bare: Path, monkeypatch: pytest.MonkeyPatch, durability: Durability, name: str, method: str
 ) -> None:
     changes: dict[str, Callable[[fpstore.Store], object]] = {
         "add": lambda store: store.add(SOME[:100]),

@@ -181,7 +181,7 @@ class LivingStore(RuleBasedStateMachine):
     def all_rows(self, by_writer: Any) -> None:
         store = self.synced(by_writer)
         found = []
-        for keys, ids in store.rows():
+        for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows()):
             found += zip(keys.tolist(), ids.tolist() if ids is not None else [None] * len(keys), strict=True)
         assert len(found) == len(set(found))
         assert set(found) == self.model
@@ -199,7 +199,7 @@ class LivingStore(RuleBasedStateMachine):
             copied.verify()
             assert {
                 row
-                for keys, ids in copied.rows()
+                for keys, ids in ((rows.fingerprint, rows.id) for rows in copied.rows())
                 for row in zip(keys.tolist(), ids.tolist() if ids is not None else [None] * len(keys), strict=True)
             } == self.model
         shutil.rmtree(self.folder / "copy.fpstore")

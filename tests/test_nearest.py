@@ -125,7 +125,11 @@ def test_the_least_id_that_was_not_removed_is_found_among_many(tmp_path: Path, f
         store.remove(ids=ids_from(4990, 10))
         assert list(store.nearest_many([6, 7])) == []
         store.add([7], ids=[3])
-        assert list(store.add_if_new([7, 6, 1 << 40], ids=[8, 9, 10])) == [(0, 7, 0, 3), (1, 7, 1, 3), None]
+        assert list(store.add_if_new([7, 6, 1 << 40], ids=[8, 9, 10])) == [
+            (False, (0, 7, 0, 3)),
+            (False, (1, 7, 1, 3)),
+            (True, None),
+        ]
 
 
 def test_a_pending_row_added_after_the_snapshot_takes_no_place(tmp_path: Path) -> None:
@@ -142,8 +146,8 @@ def test_a_pending_row_added_after_the_snapshot_takes_no_place(tmp_path: Path) -
 
 
 def test_of_several_sources_the_least_distance_then_fingerprint_then_id_is_the_nearest() -> None:
-    one: Nearest = (np.array([0, 2]), u64([7, 9]), np.array([1, 2], dtype=np.uint8), u64([4, 4]))
-    other: Nearest = (np.array([0, 1, 2]), u64([7, 3, 8]), np.array([1, 0, 2], dtype=np.uint8), u64([2, 9, 6]))
+    one: Nearest = (np.array([0, 2]), u64([7, 9]), np.array([1, 2], dtype=np.uint16), u64([4, 4]))
+    other: Nearest = (np.array([0, 1, 2]), u64([7, 3, 8]), np.array([1, 0, 2], dtype=np.uint16), u64([2, 9, 6]))
     columns = nearest_of([one, other])
     assert [column.tolist() for column in columns if column is not None] == [[0, 1, 2], [7, 3, 8], [1, 0, 2], [2, 9, 6]]
     assert nearest_of([one]) is one
@@ -173,7 +177,7 @@ def test_a_search_goes_on_after_a_distance_and_a_fingerprint(tmp_path: Path, flu
             store._flush()
 
         def after(bits: list[int], keys: list[int], keep: int) -> list[tuple[int, int]]:
-            least = np.array(bits, dtype=np.uint8)
+            least = np.array(bits, dtype=np.uint16)
             if flushed:
                 found = nearest_in(store._segments[0].view, query, K, keep, least, u64(keys))
             else:
@@ -195,9 +199,9 @@ def test_arguments_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> Non
         pending = store._latest.pending
         assert segment.ids is not None
         with pytest.raises(ValueError, match="1 distances and 2 fingerprints for 2 queries"):
-            nearest_in(segment.view, two, 1, 1, np.zeros(1, dtype=np.uint8), two)
+            nearest_in(segment.view, two, 1, 1, np.zeros(1, dtype=np.uint16), two)
         with pytest.raises(ValueError, match="2 distances and 1 fingerprints for 2 queries"):
-            pending.nearest(two, 1, 1, 1, np.zeros(2, dtype=np.uint8), one)
+            pending.nearest(two, 1, 1, 1, np.zeros(2, dtype=np.uint16), one)
         with pytest.raises(ValueError, match="1 starts and 2 counts of ids"):
             segment.ids.values(one, two)
         with pytest.raises(ValueError, match="ids 1 and 2 on: the segment has 2"):

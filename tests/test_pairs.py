@@ -106,7 +106,7 @@ def test_tiny_sets_give_each_pair_once(tmp_path: Path, fingerprints: list[int]) 
 def test_pairs_come_as_columns_of_their_own(tmp_path: Path) -> None:
     with built(tmp_path, [0, 1, LAST]) as store:
         (pairs,) = store.pairs()
-    assert [column.dtype for column in (pairs.first, pairs.second, pairs.distance)] == [np.uint64, np.uint64, np.uint8]
+    assert [column.dtype for column in (pairs.first, pairs.second, pairs.distance)] == [np.uint64, np.uint64, np.uint16]
     assert all(column.flags.c_contiguous for column in (pairs.first, pairs.second))
     assert (len(pairs), list(pairs)) == (1, [(0, 1, 1)])
     assert all(type(value) is int for value in next(iter(pairs)))
@@ -155,7 +155,7 @@ def test_a_small_budget_works_chunk_by_chunk_and_finds_the_same(tmp_path: Path, 
         whole = found_pairs(store)
         for memory in (SPLIT_BUDGET, 4 * SPLIT_BUDGET):
             shares = []
-            found = found_pairs(store, memory=memory, progress=lambda *step: shares.append(step[1]))  # noqa: B023
+            found = found_pairs(store, memory=memory, progress=lambda step: shares.append(step.done))  # noqa: B023
             assert found == whole
             assert store.count_pairs(memory=memory) == len(whole)
             # Only flips need chunks.
@@ -205,13 +205,13 @@ def test_a_budget_that_is_none_is_refused_at_the_call(tmp_path: Path, memory: An
 
 
 def test_progress_goes_up_to_a_thousand(tmp_path: Path) -> None:
-    steps = []
+    steps: list[fpstore.Progress] = []
     with built(tmp_path, uniform(5000, np.random.default_rng(13)), "flips-2:1,1") as store:
-        store.count_pairs(progress=lambda *step: steps.append(step))
-    assert {(phase, total) for phase, _, total in steps} == {("pairs", 1000)}
-    assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
-    assert steps[0][1] == 0
-    assert steps[-1][1] < 1000
+        store.count_pairs(progress=steps.append)
+    assert {(phase, total, unit) for phase, _, total, unit in steps} == {("pairs", 1000, "thousandths")}
+    assert [step.done for step in steps] == sorted(step.done for step in steps)
+    assert steps[0].done == 0
+    assert steps[-1].done < 1000
 
 
 def test_closing_the_store_in_the_middle_is_an_error_and_not_an_end(tmp_path: Path) -> None:

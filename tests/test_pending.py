@@ -77,7 +77,7 @@ def test_a_row_has_its_query_fingerprint_distance_id_and_position() -> None:
     assert index.append(fingerprint_array([0b1000, 1 << 63]), fingerprint_array([7, LAST]), 5) == 2
     assert index.append(fingerprint_array([0b1011]), fingerprint_array([0]), 1 << 63) == 1
     columns = index.search(fingerprint_array([0b1001, LAST, 0]), 2, 3)
-    assert [column.dtype for column in columns] == [np.int64, np.uint64, np.uint8, np.uint64, np.uint64]
+    assert [column.dtype for column in columns] == [np.int64, np.uint64, np.uint16, np.uint64, np.uint64]
     expected = [(0, 8, 1, 7, 5), (0, 11, 1, 0, 1 << 63), (2, 8, 1, 7, 5), (2, 1 << 63, 1, LAST, 5)]
     assert found_in(index, fingerprint_array([0b1001, LAST, 0]), 2) == expected
 
@@ -96,7 +96,7 @@ def test_what_is_not_found_has_columns_of_the_same_types() -> None:
     for queries, end in ((fingerprint_array([0]), 1), (fingerprint_array([LAST]), 0), (fingerprint_array([]), 1)):
         columns = index.search(queries, 3, end)
         assert [len(column) for column in columns] == [0] * 5
-        assert [column.dtype for column in columns] == [np.int64, np.uint64, np.uint8, np.uint64, np.uint64]
+        assert [column.dtype for column in columns] == [np.int64, np.uint64, np.uint16, np.uint64, np.uint64]
 
 
 def test_of_equal_fingerprints_the_newest_row_comes_first() -> None:

@@ -43,7 +43,7 @@ def rows(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> list[tuple[int, in
 def test_a_match_has_its_query_its_fingerprint_and_its_distance() -> None:
     with segment_of(fingerprint_array([0b1000, 0b1011, 1 << 63]), HALVES) as segment:
         found = search(segment.view, fingerprint_array([0b1001, LAST, 0]), 2)
-        assert [column.dtype for column in found] == [np.int64, np.uint64, np.uint8]
+        assert [column.dtype for column in found] == [np.int64, np.uint64, np.uint16]
         assert rows(found) == [(0, 0b1000, 1), (0, 0b1011, 1), (2, 0b1000, 1), (2, 1 << 63, 1)]
 
 

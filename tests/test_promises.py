@@ -72,7 +72,7 @@ def test_threads_that_test_and_add_store_one_of_what_is_near(tmp_path: Path) -> 
             worker.start()
         for worker in workers:
             worker.join()
-        stored = np.concatenate([keys for keys, _ in store.rows()])
+        stored = np.concatenate([rows.fingerprint for rows in store.rows()])
     assert len(stored) == 600
     distances = np.bitwise_count(stored[:, None] ^ SOME[None, :600])
     assert (distances.min(axis=0) == 1).all()

@@ -26,7 +26,7 @@ def rows_of(path: Path) -> Rows:
     found: Rows = set()
     with fpstore.open(path) as store:
         store.verify()
-        for keys, ids in store.rows():
+        for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows()):
             found |= set(zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True))
     return found
 
@@ -340,10 +340,10 @@ def test_a_link_to_the_segments_of_another_is_not_followed(small: Path, tmp_path
 
 def test_progress_goes_through_the_segments_and_an_interrupt_leaves_nothing(small: Path, tmp_path: Path) -> None:
     phases = []
-    fpstore.recover(small, tmp_path / "new", progress=lambda phase, done, total: phases.append(phase))
+    fpstore.recover(small, tmp_path / "new", progress=lambda progress: phases.append(progress.phase))
     assert phases[0] == "reading segments"
 
-    def interrupt(phase: str, done: int, total: int | None) -> None:
+    def interrupt(_progress: fpstore.Progress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

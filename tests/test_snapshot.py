@@ -19,6 +19,7 @@ from fpstore.living.records import Log
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
 from fpstore.living.writer import Writer
 from fpstore.query import batch
+from fpstore.query.tables import Rows
 from fpstore.types import Keys
 
 SOME = uniform(600, np.random.default_rng(1))
@@ -33,11 +34,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rows_of(snapshot: Snapshot | Store) -> set[tuple[int, int | None]]:
-    found = [
-        row
-        for keys, ids in snapshot.rows()
-        for row in zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
-    ]
+    batches = snapshot.rows()
+    found = [row for batch in batches for row in (batch if isinstance(batch, Rows) else Rows(*batch))]
     assert len(found) == len(set(found))
     return set(found)
 

@@ -3,6 +3,7 @@
 # mypy: disable-error-code="arg-type, assignment, call-arg, misc, union-attr, var-annotated"
 
 import gc
+import json
 import os
 import pickle
 import shutil
@@ -37,6 +38,7 @@ from fpstore import store as stores
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
 from fpstore.plans import families as plans
+from fpstore.plans.plan import Plan
 from fpstore.query.matches import Matches
 from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
@@ -64,7 +66,7 @@ def segment_path(folder: Path) -> Path:
     return path
 
 
-def columns(matches: Matches) -> tuple[NDArray[np.int64], Keys, NDArray[np.uint8]]:
+def columns(matches: Matches) -> tuple[NDArray[np.int64], Keys, NDArray[np.uint16]]:
     return matches.query, matches.fingerprint, matches.distance
 
 
@@ -95,7 +97,7 @@ def test_a_probe_answers_what_brute_force_answers(tmp_path: Path, kind: str, ids
         store.verify()
         for k in range(4):
             found = store.probe_many(queries, max_distance=k)
-            assert [column.dtype for column in columns(found)] == [np.int64, np.uint64, np.uint8]
+            assert [column.dtype for column in columns(found)] == [np.int64, np.uint64, np.uint16]
             if ids:
                 assert found.id.dtype == np.uint64
                 assert rows(found) == expected_rows(fingerprints, numbers, queries, k)
@@ -160,7 +162,7 @@ def test_an_empty_store_answers_nothing(tmp_path: Path, ids: str | None) -> None
         assert store.count() == 0
         assert len(store.probe(0)) == len(store.probe_many([0, LAST])) == 0
         assert not store.contains_near(0)
-        assert store.stats(largest_slots=3)["fingerprints"] == 0
+        assert store.stats(largest_slots=3).fingerprint_count == 0
         assert store.report().to_json()["fingerprints"] == 0
         assert (list(store.pairs()), store.count_pairs()) == ([], 0)
 
@@ -177,7 +179,7 @@ def test_a_store_of_one_fingerprint_finds_it(tmp_path: Path, key: int) -> None:
 def test_no_queries_get_no_matches_of_the_right_types(folder: Path, tmp_path: Path) -> None:
     with fpstore.open(folder) as store, fpstore.build(tmp_path / "without", some(), ids=None) as without:
         for found in (store.probe_many([]), store.probe_many(np.empty(0, dtype=np.uint64), threads=2)):
-            assert [column.dtype for column in columns(found)] == [np.int64, np.uint64, np.uint8]
+            assert [column.dtype for column in columns(found)] == [np.int64, np.uint64, np.uint16]
             assert (len(found), found.id.dtype) == (0, np.uint64)
         assert without.probe_many([]).id is None
 
@@ -266,8 +268,8 @@ def test_queries_and_threads_are_checked(folder: Path) -> None:
     with fpstore.open(folder) as store:
         with pytest.raises(TypeError, match=r"^fingerprint: found '5', a str, expected an integer$"):
             store.probe("5")
-        with pytest.raises(ValueError, match=r"^fingerprint: found -1, expected unsigned"):
-            store.contains_near(-1)
+        with pytest.raises(ValueError, match=r"^fingerprint: found 18446744073709551616, expected integers of 64"):
+            store.contains_near(1 << 64)
         with pytest.raises(TypeError, match=r"^fingerprints: found dtype float64"):
             store.probe_many(np.array([np.nan]))
         for threads in (0, -1, True, 1.5):
@@ -297,20 +299,25 @@ def test_a_store_knows_its_settings_and_its_size(tmp_path: Path) -> None:
 def test_stats_account_for_every_byte(folder: Path) -> None:
     with fpstore.open(str(folder)) as store:
         stats = store.stats()
-    (segment,) = stats.pop("segments")
-    settings = {"max_distance": 3, "bits": 64, "plan": plans.paper("paper-4").to_json(), "codec": "gap"}
+    record = stats.to_json()
+    assert json.loads(json.dumps(record)) | {"segments": ()} == record | {"segments": ()}
+    (segment,) = record.pop("segments")
+    assert (stats.plan, Plan.from_json(record["plan"])) == (plans.paper("paper-4"), plans.paper("paper-4"))
+    settings = {"max_distance": 3, "bits": 64, "plan": stats.plan.to_json(), "codec": "gap"}
     settings |= {"id_type": "uint64", "recipe": None}
-    counts = {"fingerprints": COUNT, "pending": 0, "removals": 0}
-    assert stats == {"path": str(folder)} | counts | settings
-    assert segment["bytes"]["total"] == segment_path(folder).stat().st_size
+    counts = {"fingerprint_count": COUNT, "pending_count": 0, "removal_count": 0}
+    assert record == {"path": str(folder)} | counts | settings
+    assert segment["total_bytes"] == segment_path(folder).stat().st_size
+    parts = ("payload", "directory", "fences", "ids", "rest")
+    assert sum(segment[f"{part}_bytes"] for part in parts) == segment["total_bytes"]
     assert [table["prefix_bits"] for table in segment["tables"]] == [16] * 4
 
 
 def test_stats_name_the_fullest_slots_on_request(tmp_path: Path) -> None:
     crowd = fingerprint_array(range(700)) + np.uint64(0xABCD << 48)
     with fpstore.build(tmp_path / "s", np.concatenate([some(2000), crowd]), plan="paper-4") as store:
-        assert "largest_slots" not in store.stats()["segments"][0]["tables"][0]
-        tables = store.stats(largest_slots=2)["segments"][0]["tables"]
+        assert "largest_slots" not in store.stats().segments[0].tables[0]
+        tables = store.stats(largest_slots=2).segments[0].tables
     assert [len(table["largest_slots"]) for table in tables] == [2] * 4
     first, second = tables[0]["largest_slots"]
     assert first["keys"] >= 700 > second["keys"]
@@ -320,7 +327,7 @@ def test_stats_name_the_fullest_slots_on_request(tmp_path: Path) -> None:
 def test_a_report_covers_the_segment(folder: Path) -> None:
     phases = set()
     with fpstore.open(folder) as store:
-        report = store.report(progress=lambda phase, _done, _total: phases.add(phase))
+        report = store.report(progress=lambda progress: phases.add(progress.phase))
     assert isinstance(report, Report)
     assert report.to_json()["bytes"]["total"] == segment_path(folder).stat().st_size
     assert phases == {"report"}
@@ -329,7 +336,7 @@ def test_a_report_covers_the_segment(folder: Path) -> None:
 def test_verify_says_how_far_it_is(folder: Path) -> None:
     phases = set()
     with fpstore.open(folder) as store:
-        store.verify(progress=lambda phase, _done, _total: phases.add(phase))
+        store.verify(progress=lambda progress: phases.add(progress.phase))
     assert "verify checksums" in phases
 
 

@@ -87,7 +87,7 @@ def test_a_store_is_true_and_counts_when_it_is_asked_to(tmp_path: Path) -> None:
         store.remove(ids=[1])
         assert (store.count(), store.count("rows")) == (2, 2)
         with pytest.raises(ValueError, match="of: found 'ids', expected fingerprints or rows"):
-            store.count("ids")
+            store.count("ids")  # type: ignore[arg-type]
     with fpstore.build(tmp_path / "t", [1, 2, 2], ids=None) as store:
         assert (store.count(), store.count("rows")) == (2, 2)
 
@@ -98,7 +98,7 @@ def test_rows_and_pairs_are_those_of_the_moment_of_the_call(tmp_path: Path) -> N
         rows, pairs = store.rows(), store.pairs()
         store.add([2], ids=[2])
         store.compact()
-        assert [(keys.tolist(), ids.tolist()) for keys, ids in rows if ids is not None] == [([1, 3], [1, 3])]
+        assert [list(batch) for batch in rows] == [[(1, 1), (3, 3)]]
         assert [pair for batch in pairs for pair in batch] == [(1, 3, 1)]
 
 

@@ -44,7 +44,7 @@ def test_so_many_pending_rows_and_no_fewer_become_a_segment(bare: Path, rows: in
         for key in SOME[:rows].tolist():
             store.add([key])
         store.wait()
-        assert (store.stats()["pending"], len(store._segments)) == (pending, rows == 10)
+        assert (store.stats().pending_count, len(store._segments)) == (pending, rows == 10)
         assert keys_of(store) == sorted(SOME[:rows].tolist())
 
 
@@ -64,9 +64,9 @@ def held_flush(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, thread
 def test_so_many_rows_at_once_become_a_segment_without_the_log(bare: Path) -> None:
     with writer_of(bare, flush_rows=10) as store:
         store.add(SOME[:10])
-        assert (store.stats()["pending"], len(store._segments), logged(bare)) == (0, 1, 0)
+        assert (store.stats().pending_count, len(store._segments), logged(bare)) == (0, 1, 0)
         store.add(SOME[10:19])
-        assert (store.stats()["pending"], logged(bare)) == (9, 9)
+        assert (store.stats().pending_count, logged(bare)) == (9, 9)
 
 
 @pytest.mark.parametrize(("smaller", "segments"), [(100, 2), (101, 1)])
@@ -96,7 +96,7 @@ def test_all_is_merged_when_there_are_more_removals_than_the_limit(folder: Path,
     with writer_of(folder, min_removals=20, keys_per_removal=300) as store:
         store.remove(fingerprints=SOME[:removed])
         store.wait()
-        assert store.stats()["removals"] == left
+        assert store.stats().removal_count == left
         assert keys_of(store) == sorted(SOME[removed:].tolist())
 
 
@@ -107,10 +107,10 @@ def test_removals_count_as_long_as_one_segment_is_older(folder: Path) -> None:
         store._flush()
         store.remove(fingerprints=SOME[15:20])
         store.wait()
-        assert (len(store._segments), store.stats()["removals"]) == (2, 20)
+        assert (len(store._segments), store.stats().removal_count) == (2, 20)
         store.remove(fingerprints=SOME[20:21])
         store.wait()
-        assert (len(store._segments), store.stats()["removals"]) == (1, 0)
+        assert (len(store._segments), store.stats().removal_count) == (1, 0)
         assert keys_of(store) == sorted([*SOME[21:].tolist(), *MORE[:5].tolist()])
 
 
@@ -119,7 +119,7 @@ def test_a_removal_masks_what_is_pending_though_every_segment_is_newer(bare: Pat
         store.add(SOME[:5])
         store.remove(fingerprints=SOME[:2])
         store.add(MORE[:100])  # a segment of its own, which needs no removal before it
-        assert (store.stats()["pending"], len(store._segments)) == (5, 1)
+        assert (store.stats().pending_count, len(store._segments)) == (5, 1)
         kept = sorted([*SOME[2:5].tolist(), *MORE[:100].tolist()])
         assert keys_of(store) == kept
         store._flush()
@@ -131,10 +131,10 @@ def test_removals_are_kept_as_long_as_a_segment_is_older(folder: Path) -> None:
         store.remove(fingerprints=SOME[:5])
         store.add(MORE[:5], ids=ids_from(0, 5))
         store._flush()
-        assert (len(store._segments), store.stats()["removals"]) == (2, 5)
+        assert (len(store._segments), store.stats().removal_count) == (2, 5)
         assert keys_of(store) == sorted([*SOME[5:].tolist(), *MORE[:5].tolist()])
         store.compact()
-        assert (len(store._segments), store.stats()["removals"]) == (1, 0)
+        assert (len(store._segments), store.stats().removal_count) == (1, 0)
 
 
 def test_a_removal_right_after_a_flush_masks_what_was_flushed(bare: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_thread_that_cannot_be_had_is_an_error_and_nothing_hangs(bare: Path, m
                 store._flush()
         assert keys_of(store) == sorted(SOME.tolist())
         store._flush()
-        assert (store.stats()["pending"], len(store._segments)) == (0, 1)
+        assert (store.stats().pending_count, len(store._segments)) == (0, 1)
 
 
 # --- Batches ---
@@ -219,7 +219,7 @@ def test_rows_that_wait_while_a_segment_is_published_keep_their_place(
         store.add(SOME[100:110])
         go_on.set()
         store.wait()
-        assert (store.stats()["pending"], len(store._segments)) == (10, 1)
+        assert (store.stats().pending_count, len(store._segments)) == (10, 1)
         store.add(SOME[110:120])
         store.sync()
         assert logged(bare) == 20

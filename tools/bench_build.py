@@ -94,7 +94,8 @@ def phases(path: Path, keys: Keys, plan: str, memory: str) -> dict[str, float]:
     """Where the time of one build goes: seconds of reading, sorting, encoding, and of the rest."""
     marks: list[tuple[float, str]] = [(time.perf_counter(), "reading")]
 
-    def progress(phase: str, done: int, total: int | None) -> None:
+    def progress(told: fpstore.Progress) -> None:
+        phase, done, total, _ = told
         kind = "sorting" if "sorting" in phase else "encoding" if phase.startswith("table") else phase
         if kind == "encoding" and total is not None and done >= total:
             kind = "permuting and finishing"

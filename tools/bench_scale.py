@@ -104,7 +104,8 @@ def build_in_child(task: dict[str, Any]) -> None:
     path = Path(task["path"])
     marks: list[tuple[str, float]] = []
 
-    def progress(phase: str, done: int, total: int | None) -> None:
+    def progress(told: fpstore.Progress) -> None:
+        phase = told.phase
         if not marks or marks[-1][0] != phase:
             marks.append((phase, time.perf_counter()))
             print(f"  {phase}", file=sys.stderr, flush=True)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Keys = NDArray[np.uint64]
-Answer = tuple[NDArray[np.int64], Keys, NDArray[np.uint8]]  # query, fingerprint, distance; sorted by all three
+Answer = tuple[NDArray[np.int64], Keys, NDArray[Any]]  # query, fingerprint, distance; sorted by all three
 
 DISTANCE = 3
 REAL_KEYS = 10**7  # what the bars speak of

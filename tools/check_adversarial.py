@@ -116,7 +116,7 @@ def main() -> int:
                     times = float(np.median(micros)) / even
                     (segment,) = store._segments
                     crowd = max(fullest_prefix(segment, table)[1] for table in range(len(segment.tables)))
-                    warned = bool(store.stats(largest_slots=1)["segments"][0]["warnings"])
+                    warned = bool(store.stats(largest_slots=1).segments[0].warnings)
                     results.expect(warned == (crowd > CROWDED_KEYS), f"{store.plan.name}: {crowd} with one prefix")
                     rows.append(
                         {

@@ -188,7 +188,11 @@ def outcome(folder: Path, others: Set[tuple[int, int]] = frozenset()) -> dict[st
 def rows_of(folder: Path) -> set[tuple[int, int]]:
     """The fingerprints and ids in the store of a folder."""
     with fpstore.open(folder / "s.fpstore") as store:
-        columns = [(keys.tolist(), ids.tolist()) for keys, ids in store.rows() if ids is not None]
+        columns = [
+            (keys.tolist(), ids.tolist())
+            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
+            if ids is not None
+        ]
     return {row for keys, ids in columns for row in zip(keys, ids, strict=True)}
 
 
@@ -198,7 +202,7 @@ def add_another(folder: Path, rng: random.Random) -> tuple[int, int] | None:
         return None
     try:
         with fpstore.open(folder / "s.fpstore", "w") as store:
-            last = max((int(ids.max()) for _, ids in store.rows() if ids is not None), default=-1)
+            last = max((int(rows.id.max()) for rows in store.rows() if rows.id is not None), default=-1)
             row = (rng.getrandbits(64), last + 1)
             store.add([row[0]], ids=[row[1]])
     except fpstore.JobError:

@@ -86,7 +86,7 @@ def fill(path: Path, additions: int, readers: int) -> tuple[int, int, int, int]:
         status = os.waitpid(nurse, 0)[1]
         store.compact()
         small = catalog_bytes(path)
-        rows = sum(len(part) for part, _ in store.rows())
+        rows = sum(map(len, store.rows()))
     if rows != additions:
         raise SystemExit(f"found {rows} rows, expected {additions}")
     return full, small, readers, os.waitstatus_to_exitcode(status)

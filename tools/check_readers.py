@@ -279,8 +279,7 @@ class Reader:
         self._hold()
         found: list[Any] = []
         for batch in [] if first is None else [first, *batches]:
-            rows = batch if name == "pairs" else zip(*(column.tolist() for column in batch), strict=True)
-            found += [tuple(row) for row in rows if row[0] in known]
+            found += [tuple(row) for row in batch if row[0] in known]
         self._calls.append((began, ended, name, queries, sorted(found)))
 
     def _hold(self) -> None:

@@ -60,7 +60,7 @@ def check_files(arguments: Namespace, folder: Path, results: Results) -> None:
         with fpstore.build(folder / f"{plan}.fpstore", keys, ids=None, plan=plan) as store:
             (segment,) = store._segments
             size, tables = os.stat(segment.path).st_size, len(store.plan.tables)
-            said = [store.stats()["segments"][0]["bytes"]["total"]]
+            said = [store.stats().segments[0].total_bytes]
             if plan == REPORTED_PLAN:
                 said.append(store.report().to_json()["bytes"]["total"])
             same = all(total == size for total in said)

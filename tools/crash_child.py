@@ -212,7 +212,11 @@ class Doer:
         if name not in self.stores and not path.exists():
             return None
         store = self.writer(name)
-        return [list(row) for keys, ids in store.rows() for row in zip(keys.tolist(), ids.tolist(), strict=True)]
+        return [
+            list(row)
+            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
+            for row in zip(keys.tolist(), ids.tolist(), strict=True)
+        ]
 
     def writer(self, name: str) -> fpstore.Store:
         if name not in self.stores:

@@ -203,7 +203,11 @@ def inspect_store(path: Path) -> frozenset[Row] | None:
 
 
 def rows_of(store: fpstore.Store) -> frozenset[Row]:
-    found = [row for keys, ids in store.rows() for row in zip(keys.tolist(), ids.tolist(), strict=True)]
+    found = [
+        row
+        for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
+        for row in zip(keys.tolist(), ids.tolist(), strict=True)
+    ]
     if len(found) != len(set(found)):
         raise Broken(f"{store.path.name}: a row is there twice")
     return frozenset(found)

@@ -23,6 +23,7 @@ from identity_stores import SIZES, World, documents, given, some_rows
 import fpstore
 from fpstore import jobs
 from fpstore.cli import main as command_line
+from fpstore.types import Mode
 
 ANSWER_SECONDS = 45.0
 # Longer than a reader may take to notice that its path leads elsewhere.
@@ -38,7 +39,7 @@ Answer = dict[str, Any]
 def rows_of(store: fpstore.Store) -> list[list[int]]:
     """All that a store with ids holds, sorted."""
     found = []
-    for keys, ids in store.rows():
+    for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows()):
         assert ids is not None
         found += [[key, number] for key, number in zip(keys.tolist(), ids.tolist(), strict=True)]
     return sorted(found)
@@ -57,7 +58,7 @@ READS: dict[str, Callable[[fpstore.Store, World], Any]] = {
     "probe": lambda store, world: _probed(store, QUERIES),
     "verify": lambda store, world: store.verify() and None,
     "copy": lambda store, world: store.copy(world.folder / "copied"),
-    "len": lambda store, world: store.stats()["pending"],
+    "len": lambda store, world: store.stats().pending_count,
 }
 CHANGES: dict[str, Callable[[fpstore.Store, World], Any]] = {
     "add": lambda store, world: store.add(**given(HELD)),
@@ -68,7 +69,7 @@ CHANGES: dict[str, Callable[[fpstore.Store, World], Any]] = {
 }
 
 
-def _opened(mode: str, work: Callable[[fpstore.Store], Any]) -> Callable[[World], Any]:
+def _opened(mode: Mode, work: Callable[[fpstore.Store], Any]) -> Callable[[World], Any]:
     def call(world: World) -> Any:
         with fpstore.Store(world.live, mode, sizes=SIZES if mode == "w" else None) as store:
             return work(store)
@@ -223,7 +224,7 @@ def _serve(play: Callable[[str], Answer], told: int, said: int) -> None:
 class Holder:
     """In a process of its own: has the store open, as a reader or as the writer, from before the damage on."""
 
-    def __init__(self, world: World, mode: str, *, relative: bool = False) -> None:
+    def __init__(self, world: World, mode: Any, *, relative: bool = False) -> None:
         self._world = world
         self._mode = mode
         self._relative = relative

@@ -108,7 +108,11 @@ def _leave_note(folder: Path, store: Path) -> None:
 
 def _rows(path: Path) -> Rows:
     with fpstore.open(path) as store:
-        parts = [(keys.tolist(), ids.tolist()) for keys, ids in store.rows() if ids is not None]
+        parts = [
+            (keys.tolist(), ids.tolist())
+            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
+            if ids is not None
+        ]
     return frozenset(row for keys, ids in parts for row in zip(keys, ids, strict=True))
 
 

@@ -19,9 +19,10 @@ from fpstore.disk import Place, placed
 from fpstore.plans import planner
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
+from fpstore.progress import Tell
 from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.writer import SegmentWriter
-from fpstore.types import Ids, Keys, Progress, SortedKeys
+from fpstore.types import Ids, Keys, SortedKeys
 
 # Beside the sorters' arrays: the interpreter with numpy, and the encoder's chunk of output.
 OTHER_MEMORY = 48 << 20
@@ -55,9 +56,7 @@ class Build:
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
         self._options = replace(options, choice=choice.shuffled(shuffle, count))
 
-    def write(
-        self, at: Path | Place, scratch: Path, progress: Progress, position: int = 1
-    ) -> tuple[Plan, SegmentEntry]:
+    def write(self, at: Path | Place, scratch: Path, progress: Tell, position: int = 1) -> tuple[Plan, SegmentEntry]:
         """Write the segment there, with spill files in scratch; its plan, and what the catalog is to say of it."""
         return write_segment(at, scratch, self._source, self._options, progress, position)
 
@@ -68,7 +67,7 @@ def write_rows(
     ids: Ids | None,
     plan: Plan,
     codec: str,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     position: int = 1,
 ) -> SegmentEntry:
     """Write a segment of these rows there, with spill files beside it."""
@@ -85,7 +84,7 @@ def write_stream(at: Path | Place, scratch: Path, rows: Source, plan: Plan, code
 
 
 def write_segment(
-    at: Path | Place, scratch: Path, source: Source, options: BuildOptions, report: Progress, position: int = 1
+    at: Path | Place, scratch: Path, source: Source, options: BuildOptions, report: Tell, position: int = 1
 ) -> tuple[Plan, SegmentEntry]:
     """Write a segment of the source's rows there; scratch: a folder for spill files."""
     memory = options.memory_bytes - OTHER_MEMORY
@@ -114,7 +113,7 @@ def write_segment(
 
 
 def _sorted_source(
-    source: Source, options: BuildOptions, scratch: Path, memory: int, report: Progress
+    source: Source, options: BuildOptions, scratch: Path, memory: int, report: Tell
 ) -> SpilledKeys | SortedPairs:
     """The keys of table 0, with their ids if the store has any."""
     first = options.choice.first_permutation
@@ -161,7 +160,7 @@ def _id_range(pairs: SortedPairs) -> tuple[int, int]:
     return (least, most) if pairs.count else (0, 0)
 
 
-def _advance(report: Progress, phase: str, count: int) -> Callable[[int], None]:
+def _advance(report: Tell, phase: str, count: int) -> Callable[[int], None]:
     done = 0
 
     def advance(keys: int) -> None:

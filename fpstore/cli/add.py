@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore import Progress
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
@@ -122,7 +123,7 @@ def command(
                     added += _add_new(opened, batch, max_distance, as_json) if if_new else _add(opened, batch)
                     done += len(batch.fingerprints)
                     if bar is not None:
-                        bar("rows", done, None)
+                        bar(Progress("reading", done, None, "rows"))
         except BaseException:
             if done:
                 _tell(store, added, done)
@@ -175,8 +176,10 @@ def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: 
     known = ~found.stored
     line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
     count = int(known.sum())
-    ids, match_ids = ([no_id] * count if column is None else column[known].tolist() for column in (batch.ids, found.id))
-    columns = (batch.fingerprints[known], found.fingerprint[known], found.distance[known])
+    ids, match_ids = (
+        [no_id] * count if column is None else column[known].tolist() for column in (batch.ids, found.match_id)
+    )
+    columns = (batch.fingerprints[known], found.match_fingerprint[known], found.match_distance[known])
     sys.stdout.write("".join(map(line.format, ids, *(column.tolist() for column in columns), match_ids)))
     return len(known) - count
 

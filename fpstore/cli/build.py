@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.progress import Progress, progress_bar
+from fpstore import Progress
+from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
 from fpstore.cli.values import (
     FILE_PATH,
@@ -26,7 +27,7 @@ from fpstore.cli.values import (
 
 if TYPE_CHECKING:
     from fpstore.inputs import Reader
-    from fpstore.types import Ids, Keys
+    from fpstore.types import Codec, Ids, Keys
 
 EPILOG = """\b
 Examples:
@@ -85,7 +86,7 @@ def command(
     max_distance: int,
     plan: str,
     max_bytes: float | None,
-    codec: str,
+    codec: "Codec",
     shuffle: int | None,
     memory: str,
     force: bool,
@@ -126,13 +127,12 @@ def command(
             on_bytes=count_bytes,
         )
 
-        def show(phase: str, done: int, total: int | None) -> None:
+        def show(progress: Progress) -> None:
             # The build knows how many rows it has seen; only the bytes tell how many are left.
-            tell: Progress | None = bar
-            if tell is not None and phase == "reading":
-                tell("reading (bytes)", bytes_read, reader.total_bytes)
-            elif tell is not None:
-                tell(phase, done, total)
+            if bar is not None and progress.phase == "reading":
+                bar(Progress("reading", bytes_read, reader.total_bytes, "bytes"))
+            elif bar is not None:
+                bar(progress)
 
         with closing(reader):
             fpstore.build(

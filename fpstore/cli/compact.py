@@ -23,9 +23,9 @@ def command(store: str) -> None:
     with progress_bar() as bar, fpstore.open(store, "w") as opened:
         stats = opened.stats()
         before = sum(segment.file_bytes for segment in opened._segments)
-        waiting = [counted(len(stats["segments"]), "segment")]
-        waiting += [counted(stats["pending"], "pending row")] if stats["pending"] else []
-        waiting += [counted(stats["removals"], "removal")] if stats["removals"] else []
+        waiting = [counted(len(stats.segments), "segment")]
+        waiting += [counted(stats.pending_count, "pending row")] if stats.pending_count else []
+        waiting += [counted(stats.removal_count, "removal")] if stats.removal_count else []
         names = [segment.path for segment in opened._segments]
         opened.compact(progress=bar)
         if names == [segment.path for segment in opened._segments]:

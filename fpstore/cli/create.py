@@ -1,5 +1,7 @@
 """`fpstore create`: an empty store, to add to."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option
@@ -12,6 +14,9 @@ from fpstore.cli.values import (
     shuffle_option,
     store_argument,
 )
+
+if TYPE_CHECKING:
+    from fpstore.types import Codec
 
 EPILOG = """\b
 Examples:
@@ -37,7 +42,7 @@ def command(
     max_distance: int,
     plan: str,
     max_bytes: float | None,
-    codec: str,
+    codec: "Codec",
     shuffle: int | None,
     ids: bool,
     recipe_name: str | None,

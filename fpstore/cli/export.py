@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from fpstore import OnProgress, Progress
 from fpstore.cli.files import new_file
-from fpstore.cli.progress import Progress, progress_bar
+from fpstore.cli.progress import progress_bar
 from fpstore.cli.values import FILE_PATH, store_argument
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ def _format_of(output: str) -> str:
     return suffix[1:]
 
 
-def _rows(store: "Store", with_ids: bool, bar: Progress | None) -> "Rows":
+def _rows(store: "Store", with_ids: bool, bar: OnProgress | None) -> "Rows":
     """All rows, or each fingerprint once, batch by batch."""
     done = 0
     last = None
-    for keys, ids in store.rows():
+    for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows()):
         if not with_ids:
             # Those of one fingerprint come one after the other.
             first = keys != last
@@ -88,7 +89,7 @@ def _rows(store: "Store", with_ids: bool, bar: Progress | None) -> "Rows":
         yield keys, ids if with_ids else None
         done += len(keys)
         if bar is not None:
-            bar("rows", done, None)
+            bar(Progress("writing", done, None, "rows"))
 
 
 def _write_u64(file: BinaryIO, rows: "Rows", with_ids: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fpstore import Progress
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
 from fpstore.cli.values import FILE_PATH, HASHES, format_option, skip_bad_option, tell_skipped
@@ -115,7 +116,7 @@ def command(
             lengths.see(counts)
             sys.stdout.write("".join(map("{:016x}\t{}\n".format, fingerprints.tolist(), map(field, names))))
             if bar is not None:
-                bar("reading (bytes)", bytes_read, named_texts.total_bytes)
+                bar(Progress("reading", bytes_read, named_texts.total_bytes, "bytes"))
     tell_skipped(named_texts.skipped, named_texts.notes)
     tell_short(lengths)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fpstore import Progress
 from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
@@ -54,7 +55,7 @@ def command(
             for done, (_, text) in enumerate(texts, start=1):
                 learner.see(text)
                 if bar is not None:
-                    bar("documents", done, None)
+                    bar(Progress("reading", done, None, "documents"))
         model = learner.model()
         file.write(model.to_bytes())
     tell_skipped(texts.skipped, texts.notes)

@@ -84,15 +84,15 @@ def _measured(path: str) -> tuple[int, int, float]:
 
     with fpstore.open(path) as store:
         stats = store.stats()
-    segments = [segment for segment in stats["segments"] if segment["fingerprints"]]
+    segments = [segment for segment in stats.segments if segment.fingerprint_count]
     saved = 0.0
     for segment in segments:
-        count, sizes = segment["fingerprints"], segment["bytes"]
-        code_bits = 8 * (sizes["payload"] + sizes["fences"]) / (count * len(segment["tables"]))
+        count = segment.fingerprint_count
+        code_bits = 8 * (segment.payload_bytes + segment.fences_bytes) / (count * len(segment.tables))
         saved += planner.saving(count, code_bits) * count
-    total = sum(segment["fingerprints"] for segment in segments)
-    count = total + stats["pending"] if stats["fingerprints"] is None else stats["fingerprints"]
-    return count, stats["max_distance"], saved / max(1, total)
+    total = sum(segment.fingerprint_count for segment in segments)
+    count = total + stats.pending_count if stats.fingerprint_count is None else stats.fingerprint_count
+    return count, stats.max_distance, saved / max(1, total)
 
 
 def _json_choice(prediction: "Prediction", picked_by: list[str]) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore import Progress
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.texts import idf_option, reading_options, tell_short
@@ -122,7 +123,7 @@ def _counted(reader: "Reader") -> "Iterator[Iterator[Keys]]":
                 yield batch.fingerprints
                 done += len(batch.fingerprints)
                 if bar is not None:
-                    bar("queries", done, None)
+                    bar(Progress("probing", done, None, "queries"))
 
         yield batches()
 

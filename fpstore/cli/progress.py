@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
+from fpstore import OnProgress, Progress
+
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-Progress = Callable[[str, int, int | None], None]
 SHOWN_AFTER_SECONDS = 1.0
 
 
@@ -22,15 +23,16 @@ class _Bars:
         self._phase: str | None = None
         self._bar: tqdm[NoReturn] | None = None
 
-    def __call__(self, phase: str, done: int, total: int | None) -> None:
+    def __call__(self, progress: Progress) -> None:
         """So much of the phase is done."""
+        phase, done, total, unit = progress
         bar = self._bar
         if bar is None or phase != self._phase:
             self.close()
             self._phase = phase
             delay = max(0.0, self._shown_from - monotonic())
             bar = self._bar = self._new_bar(
-                desc=phase, total=total, delay=delay, leave=False, unit="", unit_scale=True, file=sys.stderr
+                desc=phase, total=total, delay=delay, leave=False, unit=f" {unit}", unit_scale=True, file=sys.stderr
             )
         bar.update(done - bar.n)
 
@@ -41,7 +43,7 @@ class _Bars:
 
 
 @contextmanager
-def progress_bar(*, results_follow: bool = True) -> Iterator[Progress | None]:
+def progress_bar(*, results_follow: bool = True) -> Iterator[OnProgress | None]:
     """What to tell of progress, or None where nobody would see it.
 
     results_follow: whether results are printed after the work, not during it: lines and a bar on one terminal

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore import Progress
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
@@ -110,7 +111,7 @@ def command(
                     _remove(opened, removed, by_id)
                     done += len(removed)
                     if bar is not None:
-                        bar(f"{noun}s", done, None)
+                        bar(Progress("reading", done, None, f"{noun}s"))
             tell_skipped(reader.skipped, reader.notes)
         say(f"{store}: removed {counted(done, noun)}, as far as they were there")
         opened.wait()

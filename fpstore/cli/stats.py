@@ -24,14 +24,14 @@ def command(store: str, as_json: bool) -> None:
     import fpstore
 
     with fpstore.open(store) as opened:
-        stats = opened.stats(largest_slots=LARGEST_SLOTS)
+        stats = opened.stats(largest_slots=LARGEST_SLOTS).to_json()
     if as_json:
         click.echo(json.dumps(stats, indent=2))
         return
     stats["plan"] = stats["plan"]["name"]
-    if stats["fingerprints"] is None:
-        most = stats["pending"] + sum(segment["fingerprints"] for segment in stats["segments"])
-        stats["fingerprints"] = f"at most {most:,}"
+    if stats["fingerprint_count"] is None:
+        most = stats["pending_count"] + sum(segment["fingerprint_count"] for segment in stats["segments"])
+        stats["fingerprint_count"] = f"at most {most:,}"
     _print_fields(stats, "")
 
 
@@ -44,7 +44,7 @@ def _print_fields(record: dict[str, Any], indent: str) -> None:
             for slot in value:
                 click.echo(f"{indent}  {slot['keys']:,} with x & {slot['mask']} == {slot['value']}")
             continue
-        inner = value if isinstance(value, list) and value and isinstance(value[0], dict) else None
+        inner = value if isinstance(value, list | tuple) and value and isinstance(value[0], dict) else None
         if isinstance(value, dict):
             inner = [value]
         if inner is None:
@@ -60,6 +60,6 @@ def _shown(value: object) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(map(_shown, value)) or "none"
     return f"{value:,}" if isinstance(value, int) else str(value)

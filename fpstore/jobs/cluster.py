@@ -19,8 +19,9 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.summary import Summary, Tally, summarise
+from fpstore.progress import OnProgress, Progress
 from fpstore.text import DEFAULT, Recipe
-from fpstore.types import Array, Progress
+from fpstore.types import Array
 
 # What is remembered of a document, to make the leaders again when the job goes on.
 _MEMBER = np.dtype([("fingerprint", "<u8"), ("cluster", "<u8")])
@@ -38,7 +39,7 @@ def cluster(
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Summary:
     """Write for each document of sources, in their order, a line of the number of its cluster, its name, a distance.
 
@@ -82,7 +83,7 @@ def cluster(
                     tally.skipped, tally.notes = batch.skipped, batch.notes
                     job.commit({"tally": asdict(tally), **corpus.state(batch.end)})
                     if progress:
-                        progress("clustering (bytes)", corpus.bytes_read, corpus.total_bytes)
+                        progress(Progress("clustering", corpus.bytes_read, corpus.total_bytes, "bytes"))
             job.commit_last(job.state or {})
         job.finish()
     return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)

@@ -14,8 +14,8 @@ from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, LongestRun
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
 from fpstore.jobs.summary import Summary, Tally, summarise
+from fpstore.progress import OnProgress
 from fpstore.text import Recipe
-from fpstore.types import Progress
 
 _RUNS = {"first": FirstRun, "longest": LongestRun}
 _DROPPED = {"name": "string", "kept": "string", "distance": "uint16"}
@@ -34,7 +34,7 @@ def dedup(
     confirm: str | None = None,
     force: bool = False,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Summary:
     """Write the documents of sources that are near none kept before to kept, and to dropped the others and why.
 

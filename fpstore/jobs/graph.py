@@ -24,8 +24,9 @@ from fpstore.jobs.rows import Lines
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import Summary, Tally, summarise
 from fpstore.notes import subfolder
+from fpstore.progress import OnProgress, Progress
 from fpstore.text import DEFAULT, Recipe
-from fpstore.types import Array, Counts, Keys, Progress
+from fpstore.types import Array, Counts, Keys
 
 _NAMES_AT_ONCE = 1 << 13
 _PAIR_COLUMNS = {"first": "string", "second": "string", "distance": "uint16"}
@@ -46,7 +47,9 @@ class Documents:
     def __len__(self) -> int:
         return len(self.fingerprints)
 
-    def near(self, max_distance: int, memory: str, progress: Progress | None) -> Iterator[tuple[Counts, Counts, Array]]:
+    def near(
+        self, max_distance: int, memory: str, progress: OnProgress | None
+    ) -> Iterator[tuple[Counts, Counts, Array]]:
         """The near pairs of distinct fingerprints: indexes of the two, smaller first, and the distances."""
         path = self._folder / "store"
         shutil.rmtree(path, ignore_errors=True)
@@ -72,7 +75,7 @@ def components(
     force: bool = False,
     threads: int | None = None,
     memory: str = "1GiB",
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Summary:
     """Write for each document of sources, in their order, a line of the number of its component, its name, a distance.
 
@@ -116,7 +119,7 @@ def document_pairs(
     force: bool = False,
     threads: int | None = None,
     memory: str = "1GiB",
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Summary:
     """Write a line for each pair of documents within max_distance of each other: the names of the two and the distance.
 
@@ -146,7 +149,7 @@ def document_pairs(
 
 
 def _pairs(
-    documents: Documents, max_distance: int, memory: str, progress: Progress | None
+    documents: Documents, max_distance: int, memory: str, progress: OnProgress | None
 ) -> Iterator[tuple[int, int, int]]:
     """The numbers of two documents within max_distance of each other, and their distance."""
     # The documents of each distinct fingerprint, in their order.
@@ -169,7 +172,7 @@ def _run(
     max_distance: int,
     work: _Work,
     force: bool,
-    progress: Progress | None,
+    progress: OnProgress | None,
 ) -> Summary:
     """Collect the documents, and do the work with them; what: the name of the job, and the columns of its result."""
     started = time.monotonic()
@@ -192,7 +195,9 @@ def _run(
     return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
 
 
-def _collect(corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Spool, progress: Progress | None) -> None:
+def _collect(
+    corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Spool, progress: OnProgress | None
+) -> None:
     """Write down the documents that are not yet."""
     for batch in corpus.batches(corpus.go_on(job.state)):
         fingerprints = corpus.fingerprints(batch)
@@ -205,7 +210,7 @@ def _collect(corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Sp
         tally.skipped, tally.notes = batch.skipped, batch.notes
         job.commit({"tally": asdict(tally), **corpus.state(batch.end)})
         if progress:
-            progress("reading (bytes)", corpus.bytes_read, corpus.total_bytes)
+            progress(Progress("reading", corpus.bytes_read, corpus.total_bytes, "bytes"))
 
 
 def _components(count: int, edges: Iterator[tuple[Counts, Counts, Array]]) -> Counts:

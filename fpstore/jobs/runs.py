@@ -26,7 +26,8 @@ from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace
 from fpstore.jobs.summary import Tally
 from fpstore.notes import subfolder
-from fpstore.types import Array, Counts, Keys, Progress
+from fpstore.progress import OnProgress, Progress
+from fpstore.types import Array, Counts, Keys
 
 # So many bytes of its digest are enough that no two versions of a document have one digest by chance.
 _DIGEST_BYTES = 8
@@ -44,7 +45,7 @@ class FirstRun:
         settings: Settings,
         confirm: Confirm | None,
         forms: tuple[Keeping, *tuple[Lines, ...]],
-        progress: Progress | None,
+        progress: OnProgress | None,
     ) -> None:
         self._job = job
         self._corpus = corpus
@@ -59,7 +60,7 @@ class FirstRun:
 
     def to_the_end(self) -> None:
         """Do what is left."""
-        for batch in self._batches("deduplicating (bytes)"):
+        for batch in self._batches("deduplicating"):
             verdicts = self._decide(self._corpus.fingerprints(batch), batch.names, batch.texts)
             self._write(batch, verdicts)
             self._commit()
@@ -73,7 +74,7 @@ class FirstRun:
             self._place = batch.end
             self._tally.skipped, self._tally.notes = batch.skipped, batch.notes
             yield batch
-            self._show(phase, self._corpus.bytes_read, self._corpus.total_bytes)
+            self._show(Progress(phase, self._corpus.bytes_read, self._corpus.total_bytes, "bytes"))
 
     def _decide(self, fingerprints: Keys, names: list[str], texts: list[str]) -> Array:
         verdicts = self._kept.decide_all(fingerprints, names, texts)
@@ -107,9 +108,9 @@ class FirstRun:
             "store": self._workplace.store.identity,
         }
 
-    def _show(self, phase: str, done: int, total: int | None) -> None:
+    def _show(self, progress: Progress) -> None:
         if self._progress:
-            self._progress(phase, done, total)
+            self._progress(progress)
 
 
 class LongestRun(FirstRun):
@@ -157,7 +158,7 @@ class LongestRun(FirstRun):
         self._commit()
 
     def _measure(self, documents: Spool, measures: AppendFile, digests: AppendFile) -> None:
-        for batch in self._batches("measuring (bytes)"):
+        for batch in self._batches("measuring"):
             rows = np.empty(len(batch.names), dtype=_MEASURES)
             rows["fingerprint"] = self._corpus.fingerprints(batch)
             rows["length"] = [len(text) for text in batch.texts]
@@ -184,11 +185,11 @@ class LongestRun(FirstRun):
             verdicts.sync()
             self._decided += len(chosen)
             self._commit()
-            self._show("deciding", self._decided, len(order))
+            self._show(Progress("deciding", self._decided, len(order), "documents"))
 
     def _write_all(self, verdicts: Array, digests: AppendFile) -> None:
         measured = digests.view()
-        for batch in self._batches("writing (bytes)"):
+        for batch in self._batches("writing"):
             start, self._written = self._written, self._written + len(batch.names)
             is_last = batch.end.source == len(self._corpus.sources)
             found = _short(batch.digests)

@@ -195,7 +195,7 @@ def _expect_last(store: Store, names: Folder, own: int, count: int) -> None:
 
 def _next_id(store: Store, spool: Spool) -> int:
     """The id after the largest; reads all ids of the store."""
-    largest = max((int(ids.max()) for _, ids in store.rows() if ids is not None and len(ids)), default=-1)
+    largest = max((int(rows.id.max()) for rows in store.rows() if rows.id is not None), default=-1)
     if spool.last_id is not None:
         largest = max(largest, spool.last_id)
     if largest == _LAST_ID:
@@ -206,9 +206,9 @@ def _next_id(store: Store, spool: Spool) -> int:
 def _expect_texts(path: Path, store: Store, spool: Spool) -> None:
     """Refuse a store with documents whose texts are not in the spool, as no match with them can be confirmed."""
     lacking = 0
-    for _, ids in store.rows():
-        if ids is not None:
-            lacking += int((~spool.holds(ids)).sum()) if spool.has_texts else len(ids)
+    for rows in store.rows():
+        if rows.id is not None:
+            lacking += int((~spool.holds(rows.id)).sum()) if spool.has_texts else len(rows)
     if lacking or not spool.has_texts:
         found = f"{lacking} documents without their texts"
         raise JobError(

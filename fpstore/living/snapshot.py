@@ -296,7 +296,7 @@ def _together(found: list[Matched], with_ids: bool) -> Matched:
     """Rows of several sources as those of one: in order, each once."""
     if not found:
         none = np.empty(0, dtype=np.uint64)
-        return np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint8), none if with_ids else None
+        return np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint16), none if with_ids else None
     query, fingerprint, distance = (np.concatenate([columns[i] for columns in found]) for i in range(3))
     ids = [np.concatenate([columns[3] for columns in found])] if with_ids else []
     query, distance, fingerprint, *ids = each_once([query, distance, fingerprint, *ids])

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from fpstore.errors import CorruptStore, Damage, corrupt
 from fpstore.living.snapshot import Snapshot
+from fpstore.progress import Tell
 from fpstore.segment.verify import verify_segment
-from fpstore.types import Progress
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Verified:
     size_bytes: int
 
 
-def verify_snapshot(snapshot: Snapshot, progress: Progress | None = None) -> Verified:
+def verify_snapshot(snapshot: Snapshot, progress: Tell | None = None) -> Verified:
     """Read every segment. Raises CorruptStore whose damage lists every damaged place of all of them."""
     damage: list[Damage] = []
     for part in snapshot.parts:

@@ -29,11 +29,12 @@ from fpstore.living.state import State
 from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, unpublished_place
 from fpstore.living.withdrawal import row_removals, undo
 from fpstore.notes import Asker
+from fpstore.progress import Tell
 from fpstore.query import additions
 from fpstore.query.additions import Additions
 from fpstore.segment.entry import SegmentEntry
 from fpstore.threads import Background
-from fpstore.types import Array, Ids, Keys, Progress
+from fpstore.types import Array, Ids, Keys
 
 # So many rows are removed in one step: what stays of their fingerprints is held meanwhile.
 MAX_ROWS_REMOVED = 1 << 16
@@ -71,7 +72,7 @@ class Writer:
         self._closing = False
         self._flush_job: Background[None] | None = None
         self._merge_job: Background[None] | None = None
-        self._merge_progress: Progress | None = None
+        self._merge_progress: Tell | None = None
         # Files of flushes and merges under way, which no sweep may take.
         self._unpublished: set[str] = set()
         # Set while the catalog is being written: where that fails, it is asked what it came to.
@@ -255,7 +256,7 @@ class Writer:
         with self._ready():  # which raises the error of one that failed just now
             pass
 
-    def compact(self, progress: Progress | None = None) -> None:
+    def compact(self, progress: Tell | None = None) -> None:
         """Merge everything into one segment and forget what was removed; returns when that is done."""
         self._merge_progress = progress  # of those that are due after the flush, too
         try:

@@ -163,7 +163,7 @@ static void pending_count_rows(PendingSearch *search) {
     }
 }
 
-void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
+void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint16_t *distance, uint64_t *ids,
                   uint64_t *positions) {
     uint64_t filled = 0;
     for (uint64_t i = 0; i < search->match_count; i++) {
@@ -172,7 +172,7 @@ void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerp
             const Row *row = pending_row(search->pending, number);
             query[filled] = found->match.query;
             fingerprint[filled] = found->match.fingerprint;
-            distance[filled] = (uint8_t)found->match.distance;
+            distance[filled] = (uint16_t)found->match.distance;
             positions[filled] = row->position;
             if (ids != NULL) ids[filled] = row->id[0];
             number = row->next;

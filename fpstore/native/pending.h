@@ -125,7 +125,7 @@ void pending_copy(Pending *pending, const Pending *source, uint32_t count);
 Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count);
 
 /* The rows of what a search has found; ids is NULL without. */
-void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint8_t *distance, uint64_t *ids,
+void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint16_t *distance, uint64_t *ids,
                   uint64_t *positions);
 
 /* Where a walk over the rows of entries[0..count) stands: at `row` of entries[index], or at its newest for 0. */

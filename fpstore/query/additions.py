@@ -4,12 +4,13 @@ The one place that decides whether something is near an earlier one, and which o
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fpstore.query.matches import Match, Matches
-from fpstore.types import Array, Counts, Ids, Keys
+from fpstore.query.tables import Table, read_only
+from fpstore.types import Array, Counts, Distances, Ids, Keys
 
 # A batch is decided in pieces of so many: each is looked up as a whole, and compared with itself.
 PIECE_ROWS = 256
@@ -20,30 +21,70 @@ NEW = -1
 Choose = Callable[[int, Sequence[int]], int]
 
 
-@dataclass(frozen=True, eq=False)
-class Additions:
-    """What became of each fingerprint of a batch, as columns; iterating gives a Match, or None where it was stored.
+class Addition(NamedTuple):
+    """What became of a fingerprint: whether it was stored, and, where it was not, its nearest match."""
 
-    stored bool[n]. For those that were not, their nearest match: fingerprint uint64[n], distance uint8[n], and id
-    uint64[n], None in a store without ids. Of several at one distance, the one with the least fingerprint, then id.
+    stored: bool
+    match: Match | None
+
+
+class Additions(Table[Addition]):
+    """What became of each fingerprint of a batch, as columns; of those that were stored the others hold 0, or a null.
+
+    Of several matches at one distance, the one with the least fingerprint, then id. places: the index of each in the
+    batch, which is the query of its match.
     """
 
-    stored: Array
-    fingerprint: Keys
-    distance: Array
-    id: Ids | None
+    __slots__ = ("_places",)
 
-    def __len__(self) -> int:
-        return len(self.stored)
+    NAMES = ("stored", "match_fingerprint", "match_distance", "match_id")
+    FINGERPRINTS = ("match_fingerprint",)
 
-    def __iter__(self) -> Iterator[Match | None]:
-        ids = self.id.tolist() if self.id is not None else [None] * len(self)
-        columns = (self.stored.tolist(), self.fingerprint.tolist(), self.distance.tolist(), ids)
-        for query, (stored, *match) in enumerate(zip(*columns, strict=True)):
-            yield None if stored else Match(query, *match)
+    _columns: tuple[Array, Array, Distances, Array | None]
 
-    def __repr__(self) -> str:
-        return f"<Additions: {np.count_nonzero(self.stored)} of {len(self)} stored>"
+    def __init__(
+        self,
+        stored: Array,
+        match_fingerprint: Array,
+        match_distance: Distances,
+        match_id: Array | None,
+        places: range | None = None,
+    ) -> None:
+        self._columns = read_only(stored, match_fingerprint, match_distance, match_id)
+        self._places = range(len(stored)) if places is None else places
+
+    @property
+    def stored(self) -> Array:
+        """bool[n]: whether it was near none that came before."""
+        return self._columns[0]
+
+    @property
+    def match_fingerprint(self) -> Array:
+        """uint64[n]: of the nearest match, 0 where it was stored."""
+        return self._columns[1]
+
+    @property
+    def match_distance(self) -> Distances:
+        """uint16[n]: to it."""
+        return self._columns[2]
+
+    @property
+    def match_id(self) -> Array | None:
+        """uint64[n]: of its ids, the least; None in a store without ids."""
+        return self._columns[3]
+
+    def _records(self, columns: Sequence[Any]) -> Iterator[Addition]:
+        for place, (stored, *match) in zip(self._places, zip(*columns, strict=False), strict=True):
+            yield Addition(stored, None if stored else Match(place, *match))
+
+    def _rest(self, rows: slice) -> tuple[range]:
+        return (self._places[rows],)
+
+    def _nulls(self, name: str) -> Array | None:
+        return None if name == "stored" else self.stored
+
+    def _told(self) -> str:
+        return f"{np.count_nonzero(self.stored)} of {len(self)} stored"
 
 
 def in_turn(
@@ -56,7 +97,7 @@ def in_turn(
     keys, by which of several at one distance one is nearer: the one with the lesser value in the first, else in the
     next, else the earlier. choose: asked for each key in turn which of these rows it goes to, given those that it is
     near from the nearest on, or NEW. By default to the nearest.
-    Returns the row of each key, int64[n], and the distance to it, uint8[n], 0 for NEW. Takes time that grows with the
+    Returns the row of each key, int64[n], and the distance to it, uint16[n], 0 for NEW. Takes time that grows with the
     square of the number of keys.
     """
     count, found = len(keys), len(query)
@@ -80,7 +121,7 @@ def in_turn(
         elif near:
             rows[i] = near[0]
     before, within = (rows >= 0) & (rows < found), rows >= found
-    distances = np.zeros(count, dtype=np.uint8)
+    distances = np.zeros(count, dtype=np.uint16)
     distances[before] = bits[rows[before]]
     distances[within] = apart[within, rows[within] - found]
     return rows, distances
@@ -102,7 +143,7 @@ def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Addi
 def _decide_one(with_ids: bool, matches: Matches) -> Additions:
     if not len(matches):
         none = np.zeros(1, dtype=np.uint64)
-        return Additions(np.ones(1, dtype=bool), none, np.zeros(1, dtype=np.uint8), none.copy() if with_ids else None)
+        return Additions(np.ones(1, dtype=bool), none, np.zeros(1, dtype=np.uint16), none.copy() if with_ids else None)
     ids = matches.id[:1] if matches.id is not None else None
     return Additions(np.zeros(1, dtype=bool), matches.fingerprint[:1], matches.distance[:1], ids)
 
@@ -111,10 +152,10 @@ def concatenate(parts: list[Additions], with_ids: bool) -> Additions:
     """Batches one after the other as one."""
     if len(parts) == 1:
         return parts[0]
-    ids = [part.id for part in parts if part.id is not None]
+    ids = [part.match_id for part in parts if part.match_id is not None]
     return Additions(
         np.concatenate([np.empty(0, dtype=bool), *(part.stored for part in parts)]),
-        np.concatenate([np.empty(0, dtype=np.uint64), *(part.fingerprint for part in parts)]),
-        np.concatenate([np.empty(0, dtype=np.uint8), *(part.distance for part in parts)]),
+        np.concatenate([np.empty(0, dtype=np.uint64), *(part.match_fingerprint for part in parts)]),
+        np.concatenate([np.empty(0, dtype=np.uint16), *(part.match_distance for part in parts)]),
         np.concatenate([np.empty(0, dtype=np.uint64), *ids]) if with_ids else None,
     )

@@ -72,7 +72,7 @@ def _by_query(rows: Array, distinct: Keys, first_of_run: Array, order: Array, mo
     query = order[np.repeat(bounds[of_row], repeats) + copy]
     rows = np.repeat(rows, repeats, axis=0)
     by_query = np.argsort(query, kind="stable")
-    return query[by_query], rows[by_query, 1], rows[by_query, 2].astype(np.uint8)
+    return query[by_query], rows[by_query, 1], rows[by_query, 2].astype(np.uint16)
 
 
 def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys], distance: int, room: Room) -> Array:

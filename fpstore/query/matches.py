@@ -1,16 +1,16 @@
 """The answer of a probe: columns, and records when it is walked."""
 
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fpstore.errors import TooManyMatches
-from fpstore.types import Array, Counts, Ids, Keys
+from fpstore.query.tables import Table, read_only
+from fpstore.types import Array, Counts, Distances
 
-# Rows of one answer of probe_many, of 25 bytes each; while they are put in order it takes a few times as much.
+# Rows of one answer of probe_many, of 26 bytes each; while they are put in order it takes a few times as much.
 MAX_MATCHES = 1 << 26
 
 
@@ -45,49 +45,61 @@ class Match(NamedTuple):
     id: int | None
 
 
-@dataclass(frozen=True, eq=False)
-class Matches:
-    """Matches as columns, ordered by (query, distance, fingerprint, id).
+class Matches(Table[Match]):
+    """Matches as columns, ordered by (query, distance, fingerprint, id): one row for each id of a fingerprint.
 
-    query int64[m]: index of the query. fingerprint uint64[m]. distance uint8[m]. id uint64[m], one row for each id of a
-    fingerprint; None in a store without ids. A fingerprint whose ids are all gone has no rows in a store with ids.
-    method: "probe", each query looked up, or "stream", all stored keys read past the queries; whichever costs less.
+    A fingerprint whose ids are all gone has no rows in a store with ids. method: "probe", each query looked up, or
+    "stream", all stored keys read past the queries; whichever costs less.
     """
 
-    query: Counts
-    fingerprint: Keys
-    distance: Array
-    id: Ids | None
-    method: str = "probe"
+    __slots__ = ("method",)
 
-    def __len__(self) -> int:
-        return len(self.fingerprint)
+    NAMES = ("query", "fingerprint", "distance", "id")
+    FINGERPRINTS = ("fingerprint",)
 
-    def __iter__(self) -> Iterator[Match]:
-        ids = self.id.tolist() if self.id is not None else [None] * len(self)
-        columns = (self.query.tolist(), self.fingerprint.tolist(), self.distance.tolist(), ids)
-        return (Match(*row) for row in zip(*columns, strict=True))
+    _columns: tuple[Counts, Array, Distances, Array | None]
 
-    def __repr__(self) -> str:
-        return f"<Matches: {len(self)} rows, {np.count_nonzero(np.diff(self.query, prepend=-1))} queries with a match>"
+    def __init__(
+        self, query: Counts, fingerprint: Array, distance: Distances, id: Array | None, method: str = "probe"
+    ) -> None:
+        self._columns = read_only(query, fingerprint, distance, id)
+        self.method = method
 
-    def to_arrow(self) -> Any:
-        """A pyarrow.Table of the columns. Needs the extra fpstore[arrow]."""
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise ImportError("to_arrow needs pyarrow: pip install 'fpstore[arrow]'") from error
-        columns = {"query": self.query, "fingerprint": self.fingerprint, "distance": self.distance}
-        if self.id is not None:
-            columns["id"] = self.id
-        return pyarrow.table(columns)
+    @property
+    def query(self) -> Counts:
+        """int64[m]: the index of the query."""
+        return self._columns[0]
+
+    @property
+    def fingerprint(self) -> Array:
+        """uint64[m]: what is stored."""
+        return self._columns[1]
+
+    @property
+    def distance(self) -> Distances:
+        """uint16[m]: in how many bits the two differ."""
+        return self._columns[2]
+
+    @property
+    def id(self) -> Array | None:
+        """uint64[m]; None in a store without ids."""
+        return self._columns[3]
+
+    def _records(self, columns: Sequence[Any]) -> Iterator[Match]:
+        return map(Match._make, zip(*columns, strict=False))
+
+    def _rest(self, rows: slice) -> tuple[str]:
+        return (self.method,)
+
+    def _told(self) -> str:
+        return f"{len(self)} rows, {np.count_nonzero(np.diff(self.query, prepend=-1))} queries with a match"
 
 
 def concatenate(parts: list[Matches], with_ids: bool) -> Matches:
     """Batches of queries one after the other as one; with_ids: of a store with ids."""
     if not parts:
         none = np.empty(0, dtype=np.uint64)
-        return Matches(np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint8), none if with_ids else None)
+        return Matches(np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint16), none if with_ids else None)
     ids = [part.id for part in parts if part.id is not None]
     return Matches(
         np.concatenate([part.query for part in parts]),

@@ -18,7 +18,7 @@ KEPT_OF_EACH = 1 << 14
 # Ids looked at together where some of them may not live.
 IDS_AT_ONCE = 1 << 16
 
-# query int64[r], fingerprint uint64[r], distance uint8[r], and anything that the source wants to know of them
+# query int64[r], fingerprint uint64[r], distance uint16[r], and anything that the source wants to know of them
 Found = tuple[Array, ...]
 # query, fingerprint, distance, id
 Nearest = tuple[Counts, Keys, Array, Ids | None]

@@ -6,15 +6,16 @@ For flips, a chunk of windows is held, in a stated budget, and each compared wit
 by the first table that catches it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fpstore._pairs import Flips, Join, Neighbours, Windows
+from fpstore.query.tables import Table, read_only
 from fpstore.segment.reader import Segment
-from fpstore.types import Array, Keys
+from fpstore.types import Array, Distances, Keys
 
 # Of each key of a chunk: 8 for the key and 3 for where its window starts, and as much in the chunk's partner. Of each
 # key of a window that is put together from parts: 8 there and here, and 4 for its fold.
@@ -29,19 +30,45 @@ MIN_COUNTER_BITS = 16
 COUNTER_SHARE_BYTES = 8 * 8
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Pairs as columns, first < second: uint64[m], uint64[m], distance uint8[m]; in no particular order."""
+class Pair(NamedTuple):
+    """Two stored fingerprints within the distance asked for; first < second, as numbers without a sign."""
 
-    first: Keys
-    second: Keys
-    distance: Array
+    first: int
+    second: int
+    distance: int
 
-    def __len__(self) -> int:
-        return len(self.first)
 
-    def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        return zip(self.first.tolist(), self.second.tolist(), self.distance.tolist(), strict=True)
+class Pairs(Table[Pair]):
+    """Pairs as columns, each pair once, in no particular order."""
+
+    __slots__ = ()
+
+    NAMES = ("first", "second", "distance")
+    FINGERPRINTS = ("first", "second")
+
+    _columns: tuple[Array, Array, Distances]
+
+    def __init__(self, first: Array, second: Array, distance: Array) -> None:
+        # What joins find is of 8 bits.
+        self._columns = read_only(first, second, distance.astype(np.uint16, copy=False))
+
+    @property
+    def first(self) -> Array:
+        """uint64[m]: the smaller of the two, as a number without a sign."""
+        return self._columns[0]
+
+    @property
+    def second(self) -> Array:
+        """uint64[m]: the larger."""
+        return self._columns[1]
+
+    @property
+    def distance(self) -> Distances:
+        """uint16[m]: in how many bits they differ."""
+        return self._columns[2]
+
+    def _records(self, columns: Sequence[Any]) -> Iterator[Pair]:
+        return map(Pair._make, zip(*columns, strict=True))
 
 
 def segment_joins(segment: Segment, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:

@@ -16,8 +16,8 @@ from fpstore._codec import crc32c, page_checksums
 from fpstore.checks import wrong
 from fpstore.errors import CorruptStore, Damage
 from fpstore.format import Footer, Region
+from fpstore.progress import Tell
 from fpstore.segment.reader import Segment
-from fpstore.types import Progress
 
 # Bytes whose checksums fill one page of checksums: a step.
 STEP_BYTES = layout.PAGE_BYTES // layout.CRC_BYTES * layout.PAGE_BYTES
@@ -72,7 +72,7 @@ def regions_in(segment: HasRegions, start: int, end: int) -> list[str]:
     return [region_name(region) for region in inside if region.name != "padding"] or ["padding"]
 
 
-def check_pages(segment: Segment, advance: Progress) -> PageDamage:
+def check_pages(segment: Segment, advance: Tell) -> PageDamage:
     """Compare every page with its checksum. CorruptStore where the file has another end than it had.
 
     advance gets the phase "verify checksums", in bytes.

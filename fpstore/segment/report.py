@@ -15,10 +15,11 @@ from fpstore import format as layout
 from fpstore.errors import CorruptStore
 from fpstore.format import TableRecord
 from fpstore.huffman import canonical_codes
+from fpstore.progress import Tell
 from fpstore.segment.crowding import crowding_warnings, largest_slots
 from fpstore.segment.reader import Segment
 from fpstore.segment.table import CodecCost, codec_costs, leading_bit_histogram
-from fpstore.types import Keys, Progress
+from fpstore.types import Keys
 
 PASSES = 5  # over the keys of a table: one for the histogram, two for each of two codec_costs
 BAR_WIDTH = 34
@@ -246,7 +247,7 @@ def entropy_bound(key_count: int) -> float:
     return bound
 
 
-def report_segment(segment: Segment, progress: Progress | None = None) -> SegmentReport:
+def report_segment(segment: Segment, progress: Tell | None = None) -> SegmentReport:
     """Read every table and count. progress gets the phase "report" (keys, each table five times).
 
     Raises CorruptStore where a table does not decode, or the parts of the file are not all of it.
@@ -274,30 +275,56 @@ def combine(reports: Sequence[SegmentReport]) -> Report:
     return Report(keys, ids, table_count, sum((report.sizes for report in reports), Sizes()), tuple(reports))
 
 
-def stats(segment: Segment, largest_count: int = 0) -> dict[str, Any]:
-    """What the records of a segment say, as plain values; takes no time, whatever the size.
+@dataclass(frozen=True)
+class SegmentStats:
+    """What the records of a segment say. tables: of each, what its record says, and its bytes.
+
+    warnings: of prefixes that are crowded, where it was looked for them.
+    """
+
+    name: str
+    codec: str
+    fingerprint_count: int
+    id_count: int
+    id_bits: int
+    payload_bytes: int
+    directory_bytes: int
+    fences_bytes: int
+    ids_bytes: int
+    rest_bytes: int
+    total_bytes: int
+    bits_per_fingerprint: float | None
+    tables: tuple[dict[str, Any], ...]
+    warnings: tuple[str, ...]
+
+
+def stats(segment: Segment, largest_count: int = 0) -> SegmentStats:
+    """What the records of a segment say; takes no time, whatever the size.
 
     largest_count: so many of the fullest slots of each table are named, and crowded ones warned of, which reads the
     directories.
     """
     with segment.naming:
         sizes = Sizes.of(segment)
-    records = enumerate(segment.tables)
-    tables = [_record_json(index, record) | {"bytes": Sizes.of(segment, index).total} for index, record in records]
-    for index, table in enumerate(tables if largest_count else []):
-        table["largest_slots"] = [slot.to_json() for slot in largest_slots(segment, index, largest_count)]
-    warnings = {"warnings": list(crowding_warnings(segment))} if largest_count else {}
-    return {
-        "segment": segment.path.name,
-        "codec": layout.CODECS[segment.tables[0].codec],
-        "fingerprints": segment.key_count,
-        "ids": segment.record.id_count,
-        "id_bits": segment.record.id_width,
-        "bytes": sizes.named(GROUPS),
-        "bits_per_fingerprint": _each(8 * sizes.total, segment.key_count),
-        "tables": tables,
-        **warnings,
-    }
+    tables = []
+    for index, record in enumerate(segment.tables):
+        table = _record_json(index, record)
+        table["fence_count"] = table.pop("fences")
+        table["total_bytes"] = Sizes.of(segment, index).total
+        if largest_count:
+            table["largest_slots"] = [slot.to_json() for slot in largest_slots(segment, index, largest_count)]
+        tables.append(table)
+    return SegmentStats(
+        name=segment.path.name,
+        codec=layout.CODECS[segment.tables[0].codec],
+        fingerprint_count=segment.key_count,
+        id_count=segment.record.id_count,
+        id_bits=segment.record.id_width,
+        **{f"{name}_bytes": size for name, size in sizes.named(GROUPS).items()},
+        bits_per_fingerprint=_each(8 * sizes.total, segment.key_count),
+        tables=tuple(tables),
+        warnings=tuple(crowding_warnings(segment)) if largest_count else (),
+    )
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ from fpstore.errors import CorruptStore, Damage, corrupt
 from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Region, TableRecord, line_flags, line_widths
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
+from fpstore.progress import Tell
 from fpstore.segment.fields import read_bits, read_packed, read_records, slots_of
 from fpstore.segment.pages import STEP_BYTES, PageDamage, check_pages, fault, near
 from fpstore.segment.reader import Segment
-from fpstore.types import Array, Counts, Keys, Progress
+from fpstore.types import Array, Counts, Keys
 
 # A piece of a table: a call or two of the decoder, few enough bytes for the second-level cache.
 PIECE_KEYS = 1 << 17
@@ -31,7 +32,7 @@ MIX_KEYS = 1 << 14
 ID_REGIONS = ("ranks", "id groups", "group samples", "id values")
 
 
-def verify_segment(segment: Segment, plan: Plan, progress: Progress | None = None) -> None:
+def verify_segment(segment: Segment, plan: Plan, progress: Tell | None = None) -> None:
     """Read the whole segment; raise CorruptStore, with file, place, found and expected, where anything is wrong.
 
     The error's damage lists every damaged page, runs of them as one, and of what lies in no damaged page the first
@@ -116,7 +117,7 @@ def _check_zeros(segment: Segment, pages: PageDamage) -> None:
             raise fault(f"{name}, bits after the last", f"{last:#x}", 0)
 
 
-def _check_tables(segment: Segment, pages: PageDamage, damage: _Damage, advance: Progress) -> None:
+def _check_tables(segment: Segment, pages: PageDamage, damage: _Damage, advance: Tell) -> None:
     """Every table by itself, and that all hold the same fingerprints; those in damaged pages are left out."""
     seeds = secrets.randbits(64), secrets.randbits(64)
     total = segment.key_count * len(segment.tables)
@@ -372,7 +373,7 @@ class _KeyCheck(_Table):
             raise fault(f"ranks, slot {first_slot + slot}", found[slot], expected[slot])
 
 
-def _check_ids(segment: Segment, advance: Progress) -> None:
+def _check_ids(segment: Segment, advance: Tell) -> None:
     """The groups have their shape, ids of a group increase, and base and width are the narrowest for all of them."""
     record = segment.record
     least, most, done = (1 << 64) - 1, 0, 0
