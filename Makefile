@@ -3,7 +3,8 @@
 #   make demo    near-duplicate files in Python's own library, found through the command line
 #   make test    every test            (PYTEST_ARGS="-k probe" for some)
 #   make test-fast  without those marked slow, which every file of tests but a few has
-#   make test-clients  against the packages whose fingerprints docs/compatibility.md compares, which it installs
+#   make test-clients  against polars, pandas, DuckDB and Hugging Face's datasets, and the packages whose fingerprints
+#                docs/compatibility.md compares, which it installs
 #   make lint    ruff and mypy, and clang-format where it is installed
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
@@ -44,7 +45,8 @@ test-fast: $(VENV)/.installed
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) -m "not slow"
 
 test-clients: $(VENV)/.clients
-	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/test_compatibility.py tests/test_text_given.py
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/test_compatibility.py tests/test_text_given.py \
+		tests/test_clients.py
 
 lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .
@@ -106,7 +108,7 @@ $(VENV)/.builders: $(VENV)/.installed
 
 # In a folder of their own, without what they need: only their functions that make fingerprints are read from there.
 $(VENV)/.clients: $(VENV)/.installed
-	@echo "Installing other packages' simhashes, to compare with: about half a minute."
+	@echo "Installing what users have frames in, and other packages' simhashes, to compare with: about a minute."
 	@$(PIP) -e '.[test-clients]'
 	@$(PIP) --no-deps --upgrade --target $(VENV)/clients \
 		text-dedup==0.4.0 floc-simhash==0.1.0 simhash-pybind==0.0.3
