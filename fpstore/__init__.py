@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         TooManyMatches,
         UnsupportedVersion,
     )
+    from fpstore.inputs.errors import BadInput
     from fpstore.living.stats import Stats
     from fpstore.living.verified import Verified
     from fpstore.making import build, create, open
@@ -44,6 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Addition",
     "Additions",
+    "BadInput",
     "CorruptStore",
     "Damage",
     "Error",
@@ -97,6 +99,7 @@ _HOMES = {
         "TooManyMatches",
         "UnsupportedVersion",
     ),
+    "inputs.errors": ("BadInput",),
     "living.stats": ("Stats",),
     "living.verified": ("Verified",),
     "making": ("build", "create", "open"),

@@ -237,7 +237,7 @@ class Store:
 
     # --- Searching ---
 
-    def probe(self, fingerprint: int, *, max_distance: int | None = None) -> Matches:
+    def probe(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> Matches:
         """Every stored fingerprint within max_distance of this one, nearest first.
 
         max_distance: that of the store by default, and at most that of its plan: the paper's k.
@@ -279,7 +279,7 @@ class Store:
         with _Reading(self) as snapshot:
             return self._out(snapshot.nearest(queries, distance))
 
-    def contains_near(self, fingerprint: int, *, max_distance: int | None = None) -> bool:
+    def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
         distance = self._distance(max_distance)

@@ -134,7 +134,7 @@ def test_a_signed_column_becomes_a_frame_of_signed_matches(store: fpstore.Store,
     found = way(store, made(pyarrow.table({"url": [f"/{i}" for i in range(len(QUERIES))], "simhash": QUERIES})))
     expected = [tuple(match) for match in store.probe_many(QUERIES)]
     assert len(expected) >= 100
-    assert min(row[1] for row in expected) < 0
+    assert min(match.fingerprint for match in store.probe_many(QUERIES)) < 0
     assert sorted(rows_of(found)) == sorted(expected)
     assert list(found.column_names if hasattr(found, "column_names") else found.columns) == [
         "query",

@@ -10,6 +10,7 @@ import pytest
 
 import fpstore
 from fpstore.living.snapshot import Snapshot
+from fpstore.types import Durability
 
 KEYS = np.random.default_rng(3).integers(0, 1 << 64, 2000, dtype=np.uint64)
 
@@ -83,7 +84,7 @@ def test_an_interrupted_batch_leaves_a_store_that_answers(path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("durability", ["commit", "batch"])
-def test_what_was_added_before_an_exception_stays(path: Path, durability: str) -> None:
+def test_what_was_added_before_an_exception_stays(path: Path, durability: Durability) -> None:
     def fail() -> None:
         with fpstore.open(path, "w", durability=durability) as store:
             store.add(KEYS[1000:], ids=np.arange(1000, 2000))

@@ -1,17 +1,20 @@
 """What the names of the public surface promise: texts by the store's recipe, counts, keywords, states."""
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+import surface
 
 import fpstore
-from fpstore import RecipeError
+from fpstore import RecipeError, making, types
+from fpstore import format as layout
 from fpstore.living.catalog import create_catalog
 from fpstore.living.sizes import LivingSizes
-from fpstore.living.state import Settings
+from fpstore.living.state import ID_TYPES, Settings
 from fpstore.plans import families as plans
 from fpstore.text import PRESETS
 
@@ -113,3 +116,53 @@ def test_close_can_wait_for_merges_that_are_due(tmp_path: Path) -> None:
         segments = len(store._segments)
         store.wait()
         assert len(store._segments) == segments
+
+
+# --- tests/surface.py, which mypy compares with the package ---
+
+
+def parameters(of: Any) -> list[tuple[str, Any, Any]]:
+    return [
+        (name, each.kind, each.default)
+        for name, each in inspect.signature(of).parameters.items()
+        if name != "self" and each.kind is not each.VAR_KEYWORD
+    ]
+
+
+@pytest.mark.parametrize("name", surface.FUNCTIONS)
+def test_a_function_takes_what_the_surface_says(name: str) -> None:
+    assert parameters(getattr(fpstore, name)) == parameters(surface.FUNCTIONS[name].__call__)
+    assert name in fpstore.__all__
+
+
+@pytest.mark.parametrize("name", surface.CLASSES)
+def test_a_class_has_the_methods_and_columns_that_the_surface_says(name: str) -> None:
+    asked, found = surface.CLASSES[name], getattr(fpstore, name)
+    kinds = [kind for kind in asked.__mro__ if kind.__module__ == "surface"]
+    members = {member: each for kind in kinds for member, each in vars(kind).items()}
+    methods = {member: each for member, each in members.items() if inspect.isfunction(each)}
+    for member, method in methods.items():
+        if member not in ("__init__", "__subclasshook__", "_no_init_or_replace_init"):
+            assert parameters(getattr(found, member)) == parameters(method), member
+    for member in (member for member, each in members.items() if isinstance(each, property)):
+        assert isinstance(getattr(found, member), property), member
+    assert name in fpstore.__all__
+    known = {*members, *asked.__annotations__, "signed", "NAMES", "FINGERPRINTS", "identity", "max_matches"}
+    assert {member for member in dir(found) if not member.startswith("_")} - known == set()
+
+
+def test_records_and_errors_are_those_of_the_surface() -> None:
+    for name, fields in surface.RECORDS.items():
+        assert getattr(fpstore, name)._fields == fields
+        assert name in fpstore.__all__
+    for name, base in surface.ERRORS.items():
+        assert issubclass(getattr(fpstore, name), base)
+        assert name in fpstore.__all__
+    assert [name for name in fpstore.__all__ if not hasattr(fpstore, name)] == []
+
+
+def test_the_names_of_settings_are_those_of_their_types() -> None:
+    assert get_args(types.Codec) == layout.CODECS
+    assert get_args(types.Mode) == making.MODES
+    assert get_args(types.Durability) == making.DURABILITIES
+    assert get_args(types.IdType) == ID_TYPES

@@ -1,0 +1,230 @@
+"""The public surface, as types: what it promises of all that exists today, by hand.
+
+mypy compares the package with it, as `make lint` runs over tests, and tests/test_surface.py the names, the order and
+the kinds of the arguments. Where it does not say what comes back, that is to be decided.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+import fpstore
+from fpstore import Additions, Match, Matches, OnProgress, Pairs, Plan, Progress, Rows, Stats, Store, Verified
+from fpstore.segment.report import Report
+from fpstore.text import Recipe
+
+AnyPath = str | PathLike[str]
+Memory = str | int
+Values = object
+Texts = Iterable[str | bytes]
+Codec = Literal["gap", "xor", "rice", "raw"]
+Durability = Literal["commit", "batch"]
+Mode = Literal["r", "w"]
+IdType = Literal["uint64"]
+Column = npt.NDArray[Any]
+
+
+class Build(Protocol):
+    def __call__(
+        self,
+        path: AnyPath,
+        fingerprints: Values,
+        *,
+        ids: Values = "row",
+        max_distance: int = 3,
+        plan: str | Plan = "balanced",
+        max_bytes: float | None = None,
+        codec: Codec = "gap",
+        recipe: Recipe | str | None = None,
+        shuffle: int | None = None,
+        memory: Memory = "2GiB",
+        threads: int | None = None,
+        progress: OnProgress | None = None,
+        force: bool = False,
+        mode: int | None = None,
+    ) -> Store: ...
+
+
+class Create(Protocol):
+    def __call__(
+        self,
+        path: AnyPath,
+        *,
+        id_type: IdType | None = "uint64",
+        max_distance: int = 3,
+        plan: str | Plan = "balanced",
+        max_bytes: float | None = None,
+        codec: Codec = "gap",
+        recipe: Recipe | str | None = None,
+        shuffle: int | None = None,
+        mode: int | None = None,
+    ) -> Store: ...
+
+
+class Open(Protocol):
+    def __call__(
+        self, path: AnyPath, mode: Mode = "r", *, durability: Durability = "commit", signed: bool = False
+    ) -> Store: ...
+
+
+class Recover(Protocol):
+    def __call__(self, path: AnyPath, new: AnyPath, *, progress: OnProgress | None = None) -> fpstore.Recovered: ...
+
+
+class AStore(Protocol):
+    path: Path
+    mode: Mode
+
+    @property
+    def id_type(self) -> IdType | None: ...
+    @property
+    def recipe(self) -> Recipe | None: ...
+    @property
+    def codec(self) -> Codec: ...
+    @property
+    def bits(self) -> int: ...
+    @property
+    def max_distance(self) -> int: ...
+    @property
+    def plan(self) -> Plan: ...
+    def __enter__(self) -> Self: ...
+    def __bool__(self) -> bool: ...
+    def close(self, *, wait: bool = False) -> None: ...
+    def wait(self) -> None: ...
+    def sync(self) -> None: ...
+    def compact(self, *, progress: OnProgress | None = None) -> None: ...
+    def copy(self, path: AnyPath, *, progress: OnProgress | None = None, mode: int | None = None) -> None: ...
+    def verify(self, *, progress: OnProgress | None = None) -> Verified: ...
+    def stats(self, *, largest_slots: int = 0) -> Stats: ...
+    def report(self, *, progress: OnProgress | None = None) -> Report: ...
+    def fingerprint(self, text: str | bytes) -> int: ...
+    def fingerprint_many(self, texts: Texts, *, threads: int | None = None) -> Column: ...
+    def probe(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> Matches: ...
+    def probe_many(
+        self, fingerprints: Values, *, max_distance: int | None = None, threads: int | None = None
+    ) -> Matches: ...
+    def probe_text(self, text: str | bytes, *, max_distance: int | None = None) -> Matches: ...
+    def nearest_many(self, fingerprints: Values, *, max_distance: int | None = None) -> Matches: ...
+    def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool: ...
+    def pairs(
+        self, *, max_distance: int | None = None, memory: Memory = "1GiB", progress: OnProgress | None = None
+    ) -> Iterator[Pairs]: ...
+    def count_pairs(
+        self, *, max_distance: int | None = None, memory: Memory = "1GiB", progress: OnProgress | None = None
+    ) -> int: ...
+    def count(self, of: Literal["fingerprints", "rows"] = "fingerprints") -> int: ...
+    def rows(self, *, batch: int = 65_536) -> Iterator[Rows]: ...
+    def add(self, fingerprints: Values, *, ids: Values = None) -> object: ...
+    def add_if_new(self, fingerprints: Values, *, ids: Values = None, max_distance: int | None = None) -> Additions: ...
+    def add_texts(self, texts: Texts, *, ids: Values = None) -> object: ...
+    def add_texts_if_new(self, texts: Texts, *, ids: Values = None, max_distance: int | None = None) -> Additions: ...
+    def remove(self, *, ids: Values = None, fingerprints: Values = None) -> object: ...
+
+
+class ATable(Protocol):
+    def __len__(self) -> int: ...
+    def _repr_html_(self) -> str: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def to_arrow(self) -> Any: ...
+    def to_pandas(self) -> Any: ...
+    def to_polars(self) -> Any: ...
+    @property
+    def schema(self) -> Any: ...
+
+
+class SomeMatches(ATable, Protocol):
+    method: str
+
+    @property
+    def query(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def fingerprint(self) -> Column: ...
+    @property
+    def distance(self) -> npt.NDArray[np.uint16]: ...
+    @property
+    def id(self) -> Column | None: ...
+    def __iter__(self) -> Iterator[Match]: ...
+
+
+class SomeRows(ATable, Protocol):
+    @property
+    def fingerprint(self) -> Column: ...
+    @property
+    def id(self) -> Column | None: ...
+    def __iter__(self) -> Iterator[fpstore.Row]: ...
+
+
+class SomePairs(ATable, Protocol):
+    @property
+    def first(self) -> Column: ...
+    @property
+    def second(self) -> Column: ...
+    @property
+    def distance(self) -> npt.NDArray[np.uint16]: ...
+    def __iter__(self) -> Iterator[fpstore.Pair]: ...
+
+
+class SomeAdditions(ATable, Protocol):
+    @property
+    def stored(self) -> Column: ...
+    @property
+    def match_fingerprint(self) -> Column: ...
+    @property
+    def match_distance(self) -> npt.NDArray[np.uint16]: ...
+    @property
+    def match_id(self) -> Column | None: ...
+    def __iter__(self) -> Iterator[fpstore.Addition]: ...
+
+
+class AProgress(NamedTuple):
+    phase: str
+    done: int
+    total: int | None
+    unit: str
+
+
+FUNCTIONS: dict[str, type[Any]] = {"build": Build, "create": Create, "open": Open, "recover": Recover}
+CLASSES: dict[str, type[Any]] = {
+    "Store": AStore,
+    "Matches": SomeMatches,
+    "Rows": SomeRows,
+    "Pairs": SomePairs,
+    "Additions": SomeAdditions,
+}
+ERRORS = {
+    "CorruptStore": fpstore.Error,
+    "NotAStore": fpstore.Error,
+    "UnsupportedVersion": fpstore.Error,
+    "StoreLocked": fpstore.Error,
+    "StoreChanged": fpstore.Error,
+    "JobError": fpstore.Error,
+    "PlanError": ValueError,
+    "RecipeError": ValueError,
+    "ReadOnly": ValueError,
+    "StoreClosed": ValueError,
+    "BadInput": ValueError,
+}
+RECORDS = {
+    "Progress": AProgress._fields,
+    "Match": ("query", "fingerprint", "distance", "id"),
+    "Row": ("fingerprint", "id"),
+    "Pair": ("first", "second", "distance"),
+    "Addition": ("stored", "match"),
+}
+
+# What mypy compares.
+build: Build = fpstore.build
+create: Create = fpstore.create
+open_: Open = fpstore.open
+recover: Recover = fpstore.recover
+store: Callable[[Store], AStore] = lambda store: store  # noqa: E731
+matches: Callable[[Matches], SomeMatches] = lambda table: table  # noqa: E731
+rows: Callable[[Rows], SomeRows] = lambda table: table  # noqa: E731
+pairs: Callable[[Pairs], SomePairs] = lambda table: table  # noqa: E731
+additions: Callable[[Additions], SomeAdditions] = lambda table: table  # noqa: E731
+told: Callable[[Progress], tuple[str, int, int | None, str]] = lambda progress: progress  # noqa: E731
