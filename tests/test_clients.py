@@ -157,7 +157,9 @@ def test_a_frame_of_spark_becomes_a_frame_of_matches(store: fpstore.Store) -> No
     with sql.SparkSession.builder.master("local[1]").getOrCreate() as session:
         frame = session.createDataFrame([(int(query),) for query in QUERIES], "simhash long")
         matches = store.probe_many([row.simhash for row in frame.collect()])
-        found = session.createDataFrame(matches.to_pandas())
+        # Spark has no integers of 16 bits without a sign, so it gets the rows and their types.
+        types = "query long, fingerprint long, distance int, id long"
+        found = session.createDataFrame([tuple(match) for match in matches], types)
         assert [tuple(row) for row in found.collect()] == [tuple(match) for match in matches]
 
 
