@@ -208,6 +208,11 @@ def documents(
     return Documents(resolved, request)
 
 
+def has_columns(source: str | Path, format: str = "auto") -> bool:
+    """Whether any file of a source holds rows of columns or fields, and not whole documents. Errors as of read."""
+    return any(kind.format not in _OF_DOCUMENTS for kind in _kinds(inputs_of([source], format)))
+
+
 def _resolve(sources: Sequence[str | Path], format: str, request: Request) -> list[Input]:
     """The sources with their formats; every mistake that can be told without reading is told here."""
     if isinstance(sources, str | Path):
