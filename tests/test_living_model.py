@@ -91,7 +91,7 @@ class LivingStore(RuleBasedStateMachine):
     def add_if_new(self, given: Any, k: Any) -> None:
         if len(given) > self.sizes.flush_rows:
             given = given[: self.sizes.flush_rows]
-        found = list(self.writer.add_if_new(**self.columns(given), max_distance=k))
+        found = [addition.match for addition in self.writer.add_if_new(**self.columns(given), max_distance=k)]
         for (key, number), match in zip(given, found, strict=True):
             row = (key, number if self.ids else None)
             near = [((key ^ other).bit_count(), other, other_id) for other, other_id in self.model]

@@ -239,7 +239,7 @@ with fpstore.create(path, plan="paper-4") as store:
     queries = page ^ (np.uint64(1) << np.arange(256, dtype=np.uint64) % np.uint64(64))
     before = at_first()
     found = store.add_if_new(queries, ids=np.arange(256, dtype=np.uint64) + np.uint64(1 << 40))
-    assert not found.stored.any() and (found.id == 1).all() and (found.fingerprint == page).all()
+    assert not found.stored.any() and (found.match_id == 1).all() and (found.match_fingerprint == page).all()
     assert store.contains_near(int(page))
     print(peak() - before)
 """
@@ -248,7 +248,7 @@ with fpstore.create(path, plan="paper-4") as store:
 @pytest.mark.slow
 @pytest.mark.parametrize("flushed", ["flushed", "pending"])
 def test_a_fingerprint_with_a_hundred_thousand_ids_takes_no_room_for_them(tmp_path: Path, flushed: str) -> None:
-    # A row for each query and id would be 256 * 10^5 * 25 bytes, 610 MiB.
+    # A row for each query and id would be 256 * 10^5 * 26 bytes, 635 MiB.
     done = run_python(MEASURED, tmp_path / "s", 100_000, flushed)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 20 << 20
