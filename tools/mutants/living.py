@@ -560,8 +560,8 @@ MUTANTS = (
     Mutant(
         "deferred additions are left when the writer closes",
         "fpstore/living/writer.py",
-        "self._find_out() self._write(self._deferred) sweep_segments(self._catalog)",
-        "self._find_out()\n            sweep_segments(self._catalog)",
+        "self._find_out() self._write(self._deferred) with contextlib.suppress(OSError):",
+        "self._find_out()\n            with contextlib.suppress(OSError):",
         "rows that close promises to write are lost",
         ("tests/test_living.py::test_a_batch_is_seen_by_others_when_it_is_ended",),
     ),
