@@ -211,8 +211,8 @@ def test_an_archive_takes_no_column(tmp_path: Path) -> None:
     path = write(tmp_path / "a.warc", WHOLE)
     with pytest.raises(ValueError, match="found column 'body', expected none for format warc"):
         read([path], text_column="body")
-    with pytest.raises(ValueError, match="found ids 'id', expected 'row' or None for format warc"):
-        read([path], ids="id")
+    with pytest.raises(ValueError, match=r"found ids of a column, expected .* for format warc"):
+        read([path], id_column="id")
 
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def main() -> int:
         say("The same modules with another word changed, and this script: add what is new, and print the others.")
         edit_copies(files / "library", scratch / "more", 1 / 3)
         shutil.copyfile(__file__, scratch / "more" / "demo.py")
-        added = ("--format", "text", "--first-id", len(names), "--if-new")
+        added = ("--format", "text", "--ids", f"from:{len(names)}", "--if-new")
         show(fpstore(scratch, "add", "library.fpstore", "more", *added), SHOWN_KNOWN)
     print(f"\nDone in {perf_counter() - started:.1f} s; the scratch folder is gone.")
     show_how_to_go_on()

@@ -2,7 +2,7 @@
 
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
-from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, read
+from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, read, read_ids
 from fpstore.inputs.records import DOCUMENTS, Batch, Layout, Row
 from fpstore.inputs.sources import FORMATS, format_of
 
@@ -20,4 +20,5 @@ __all__ = [
     "format_of",
     "parse_fingerprint",
     "read",
+    "read_ids",
 ]
