@@ -49,7 +49,7 @@ def uses() -> dict[str, Callable[[fpstore.Store], Any]]:
         "pairs": lambda store: sorted(pair for pairs in store.pairs() for pair in pairs),
         "count_pairs": lambda store: store.count_pairs(),
         "verify": lambda store: store.verify(),
-        "stats": lambda store: store.stats(3)["segments"][0]["tables"],
+        "stats": lambda store: store.stats(largest_slots=3)["segments"][0]["tables"],
         "report": lambda store: str(store.report()),
     }
 

@@ -287,7 +287,9 @@ def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(
     columns = (fingerprints, numbers) if ids == "pairs" else (fingerprints,)
     arrays = numbers if ids == "pairs" else ids
     fpstore.build(tmp_path / "whole", fingerprints, ids=arrays, plan=plan).close()
-    fpstore.build(tmp_path / "stream", as_stream(*columns, size=777), ids=ids, plan=plan).close()
+    fpstore.build(
+        tmp_path / "stream", as_stream(*columns, size=777), ids=None if ids is None else "row", plan=plan
+    ).close()
     whole = segment_bytes(tmp_path / "whole")
     assert segment_bytes(tmp_path / "stream") == whole
 
@@ -297,7 +299,9 @@ def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(
     monkeypatch.setattr(spill, "_merge", lambda *call: (runs.append(len(call[1]) - 1), merge(*call)))
     for memory in (12 << 10, 40 << 10):
         path = tmp_path / str(memory)
-        with fpstore.build(path, as_stream(*columns, size=1000), ids=ids, plan=plan, memory=memory) as store:
+        with fpstore.build(
+            path, as_stream(*columns, size=1000), ids=None if ids is None else "row", plan=plan, memory=memory
+        ) as store:
             store.verify()
         assert segment_bytes(path) == whole
     assert max(runs) > 2

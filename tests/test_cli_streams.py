@@ -40,7 +40,6 @@ def test_results_that_cannot_be_written_are_one_line(source: Path, arguments: tu
     assert run_with_closed((1, 2), *typed) == (1, "", "")
 
 
-@pytest.mark.slow
 def test_standard_input_that_is_closed_is_one_line(tmp_path: Path) -> None:
     done = run_with_closed((0,), "build", tmp_path / "s.fpstore", "-", "--format", "hex")
     assert done == (1, "", f"fpstore: standard input: {CLOSED}\n")

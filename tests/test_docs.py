@@ -29,7 +29,15 @@ from fpstore.text import cleaning, idf, model
 DESIGN = "docs/design.md"
 FORMAT = "docs/format.md"
 # Every claim of these is shown by a test or by a tool that prints it.
-BOUND = ("README.md", DESIGN, FORMAT, "docs/reliability.md", "docs/operations.md", "docs/compatibility.md")
+BOUND = (
+    "README.md",
+    DESIGN,
+    FORMAT,
+    "docs/reliability.md",
+    "docs/operations.md",
+    "docs/compatibility.md",
+    "docs/concurrency.md",
+)
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 MAX_WORDS = 40
 SIZES = LivingSizes()

@@ -441,3 +441,16 @@ def test_empty_inputs_are_said_to_be(command: Command, tmp_path: Path) -> None:
     outcome = command("cluster", tmp_path / "in.jsonl", "-o", tmp_path / "out.tsv")
     assert outcome.err == f"{tmp_path / 'out.tsv'}: 0 documents, clusters 0, passed over 0\n"
     assert lines_of(tmp_path / "kept.jsonl") == []
+
+
+def test_a_folder_of_texts_beside_a_table_whose_column_is_named(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("one text of its own")
+    (tmp_path / "t.csv").write_text("id,body\n1,another text\n2,one text of its own\n")
+    sources = Sources([tmp_path / "texts", tmp_path / "t.csv"], text_column="body")
+    found = dedup(sources, tmp_path / "k.jsonl", max_distance=0)
+    assert (found.documents, found.results) == (3, 2)
+    assert [row.get("id", row.get("name")) for row in rows_of(tmp_path / "k.jsonl")] == [
+        str(tmp_path / "texts" / "a.txt"),
+        "1",
+    ]

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-# Each of these is one long search, or many commands, beside tests of the same code in other files.
-ALL_SLOW = {"test_identity_cases.py", "test_lanes.py", "test_living_model.py", "test_readers.py", "test_readme.py"}
+# Each of these is one long search, many commands, or a program to be compiled, beside tests of the same code elsewhere.
+ALL_SLOW = {
+    "test_demo.py",
+    "test_identity_cases.py",
+    "test_lanes.py",
+    "test_living_model.py",
+    "test_native_plain.py",
+    "test_readers.py",
+}
 
 
 @pytest.mark.slow

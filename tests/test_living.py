@@ -223,7 +223,7 @@ COUNT_ROWS = "with fpstore.open(sys.argv[1]) as store: print(sum(len(keys) for k
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", ["sync", "remove", "flush", "settle", "compact", "close"])
+@pytest.mark.parametrize("end", ["sync", "remove", "_flush", "wait", "compact", "close"])
 def test_a_batch_is_seen_by_others_when_it_is_ended(bare: Any, end: Any) -> None:
     store = fpstore.open(bare, "w", durability="batch")
     store.add(SOME)
@@ -232,7 +232,7 @@ def test_a_batch_is_seen_by_others_when_it_is_ended(bare: Any, end: Any) -> None
     assert run_python(COUNT_ROWS, bare).stdout == "0\n"
     if end == "remove":
         store.remove(fingerprints=SOME[:1])
-    elif end == "settle":
+    elif end == "wait":
         store.sync()
         store.wait()
     else:

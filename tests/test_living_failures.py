@@ -75,8 +75,8 @@ def test_an_addition_that_cannot_become_a_segment_is_not_there(bare: Path, monke
 
 
 CHANGES = {
-    "add": lambda store: store.add(MORE, ids_from(1000, 300)),
-    "add_if_new": lambda store: store.add_if_new(MORE, ids_from(1000, 300)),
+    "add": lambda store: store.add(MORE, ids=ids_from(1000, 300)),
+    "add_if_new": lambda store: store.add_if_new(MORE, ids=ids_from(1000, 300)),
     "remove": lambda store: store.remove(fingerprints=SOME[:10]),
     "flush": lambda store: store._flush(),
     "compact": lambda store: store.compact(),

@@ -79,18 +79,19 @@ class LivingStore(RuleBasedStateMachine):
         return {(key, number if self.ids else None) for key, number in given}
 
     def columns(self, given: Any) -> Any:
-        return array(key for key, _ in given), array(number for _, number in given) if self.ids else None
+        ids = array(number for _, number in given) if self.ids else None
+        return {"fingerprints": array(key for key, _ in given), "ids": ids}
 
     @rule(given=rows)
     def add(self, given: Any) -> None:
-        self.writer.add(*self.columns(given))
+        self.writer.add(**self.columns(given))
         self.model |= self.rows_of(given)
 
     @rule(given=rows, k=st.integers(0, 3))
     def add_if_new(self, given: Any, k: Any) -> None:
         if len(given) > self.sizes.flush_rows:
             given = given[: self.sizes.flush_rows]
-        found = list(self.writer.add_if_new(*self.columns(given), k=k))
+        found = list(self.writer.add_if_new(**self.columns(given), max_distance=k))
         for (key, number), match in zip(given, found, strict=True):
             row = (key, number if self.ids else None)
             near = [((key ^ other).bit_count(), other, other_id) for other, other_id in self.model]
@@ -117,12 +118,12 @@ class LivingStore(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.writer.flush()
+        self.writer._flush()
 
     @rule()
     def compact(self) -> None:
         self.writer.compact()
-        assert len(self.writer.segments) <= 1
+        assert len(self.writer._segments) <= 1
 
     @rule(durability=st.sampled_from(["commit", "batch"]))
     def reopen(self, durability: Any) -> None:
@@ -154,12 +155,14 @@ class LivingStore(RuleBasedStateMachine):
         )
         found = [
             (m.query, m.distance, m.fingerprint, *([m.id] if self.ids else []))
-            for m in store.probe_many(array(queries), k)
+            for m in store.probe_many(array(queries), max_distance=k)
         ]
         assert found == expected
         first = [row[1:] for row in expected if row[0] == 0]
-        assert [(m.distance, m.fingerprint, *([m.id] if self.ids else [])) for m in store.probe(queries[0], k)] == first
-        assert store.contains_near(queries[0], k) == bool(first)
+        assert [
+            (m.distance, m.fingerprint, *([m.id] if self.ids else [])) for m in store.probe(queries[0], max_distance=k)
+        ] == first
+        assert store.contains_near(queries[0], max_distance=k) == bool(first)
 
     @rule(by_writer=st.booleans(), k=st.integers(0, 3))
     def pairs(self, by_writer: Any, k: Any) -> None:
@@ -171,8 +174,8 @@ class LivingStore(RuleBasedStateMachine):
             for second in keys[i + 1 :]
             if (first ^ second).bit_count() <= k
         ]
-        assert sorted(pair for batch in store.pairs(k) for pair in batch) == expected
-        assert store.count_pairs(k) == len(expected)
+        assert sorted(pair for batch in store.pairs(max_distance=k) for pair in batch) == expected
+        assert store.count_pairs(max_distance=k) == len(expected)
 
     @rule(by_writer=st.booleans())
     def all_rows(self, by_writer: Any) -> None:
@@ -182,7 +185,7 @@ class LivingStore(RuleBasedStateMachine):
             found += zip(keys.tolist(), ids.tolist() if ids is not None else [None] * len(keys), strict=True)
         assert len(found) == len(set(found))
         assert set(found) == self.model
-        assert len(store) == len({key for key, _ in self.model})
+        assert store.count() == len({key for key, _ in self.model})
 
     @invariant()
     def a_probe_and_all_rows_tell_the_same(self) -> None:

@@ -227,14 +227,14 @@ path, count, flushed = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "flushed"
 page = np.uint64(0x123456789ABCDEF0)
 with fpstore.create(path, plan="paper-4") as store:
     for first in range(0, count, 50_000):
-        store.add(np.full(50_000, page), np.arange(first, first + 50_000, dtype=np.uint64))
+        store.add(np.full(50_000, page), ids=np.arange(first, first + 50_000, dtype=np.uint64))
     if flushed:
-        store.flush()
+        store._flush()
     store.remove(ids=[0, 2])
     store.contains_near(5)
     queries = page ^ (np.uint64(1) << np.arange(256, dtype=np.uint64) % np.uint64(64))
     before = at_first()
-    found = store.add_if_new(queries, np.arange(256, dtype=np.uint64) + np.uint64(1 << 40))
+    found = store.add_if_new(queries, ids=np.arange(256, dtype=np.uint64) + np.uint64(1 << 40))
     assert not found.stored.any() and (found.id == 1).all() and (found.fingerprint == page).all()
     assert store.contains_near(int(page))
     print(peak() - before)

@@ -57,7 +57,7 @@ def built(folder: Path, fingerprints: Keys | list[int], plan: Plan | str = "pape
 @pytest.mark.parametrize("plan", product_plans(), ids=lambda plan: f"{plan.name}-k{plan.max_distance}")
 def test_every_plan_finds_each_pair_once(tmp_path: Path, plan: Any) -> None:
     fingerprints = KINDS["clustered"](600, np.random.default_rng(plan.max_distance))
-    with built(tmp_path, fingerprints, plan, k=plan.max_distance) as store:
+    with built(tmp_path, fingerprints, plan, max_distance=plan.max_distance) as store:
         expected = brute_force_pairs(fingerprints, plan.max_distance)
         assert found_pairs(store) == expected
         assert store.count_pairs() == len(expected)

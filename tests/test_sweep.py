@@ -1,12 +1,15 @@
 """Sweeping: what the catalog says is to go, goes; what it never named is set aside, and nothing else is touched."""
 
 import dataclasses
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 import fpstore
 from fpstore import CorruptStore
+from fpstore.disk import Folder
 from fpstore.living.catalog import Catalog
 from fpstore.living.sweep import sweep_segments
 
@@ -105,3 +108,23 @@ def test_a_store_whose_sweep_would_fail_is_not_replaced(folder: Path, tmp_path: 
     with fpstore.open(folder) as store:
         assert sorted(store.probe_many([1, 2, 3, 7], max_distance=0).fingerprint.tolist()) == [1, 2, 3]
     assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_what_cannot_be_swept_at_the_end_is_left_to_the_next_writer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = folder / "catalog.mdb.new"
+    store = fpstore.open(folder, "w")
+    store.add([77], ids=[77])
+    left.write_bytes(b"of a writer that died")
+
+    def fail(self: Folder, name: str, **options: bool) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "unlink", fail)
+        store.close()
+    assert left.exists()
+    with fpstore.open(folder, "w") as store:
+        assert store.contains_near(77, max_distance=0)
+    assert not left.exists()

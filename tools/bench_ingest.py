@@ -111,7 +111,7 @@ def bench_batches(
 
 def bench_add(path: Path, new: Keys, bare: BareCommit, arguments: Namespace, results: Results) -> None:
     with fpstore.open(path, "w") as store:
-        row = bench_batches("add", store.add, new, bare, arguments, results)
+        row = bench_batches("add", lambda batch, ids: store.add(batch, ids=ids), new, bare, arguments, results)
     results.table(f"add, {BATCH:,} keys at a time, durable", [row])
 
 

@@ -28,8 +28,8 @@ MOST = 1.5
 SMALL_BYTES = 1 << 20
 SEED = 5
 # The longest pauses, in seconds: of a reader between two questions, and between two kills.
-READ_PAUSE = 0.04
-KILL_PAUSE = 0.2
+READ_PAUSE = 0.2
+KILL_PAUSE = 1.0
 
 
 def read(path: Path) -> None:

@@ -246,7 +246,7 @@ class Doer:
         elif kind == "remove":
             self.writer(name).remove(**{operation["what"]: keys})
         else:
-            getattr(self.writer(name), kind)()
+            getattr(self.writer(name), "_flush" if kind == "flush" else kind)()
         if self.request["settled"]:
             self.settle()
         return stored

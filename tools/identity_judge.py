@@ -214,6 +214,7 @@ class Play:
     def _steps(self, holder: Player | None, mode: str | None, players: list[Player]) -> None:
         case = self.case
         self.operated: set[str] = set()
+        self._opened = False
         self.said: list[Answer] = []
         failed_only = True
         if case.new:
@@ -291,6 +292,8 @@ class Play:
         refused |= what == "build --force that fails" or (changes and HOLDERS[self.case.holder] == "j")
         if self.whole and not refused:
             self.find(f"{what}: the store there is whole, found {answer['error']}: {answer['said']}")
+        # A job opens the store before it finds that this is not as it left it; who opens it removes what was replaced.
+        self._opened |= what == "dedup --store" and self.whole
         # It may have been done all the same, which the error does not tell.
         self._is_unsure |= what == "build --force"
         says = self.case.damage.says
@@ -453,7 +456,8 @@ class Play:
 
     def _replaced(self) -> set[Entry]:
         """What the one who was acknowledged has merged or replaced, which the store there has no need of any more."""
-        return {mark for _, mark in self.entries} | self.strays if self.operated else set()
+        entries = {mark for _, mark in self.entries} if self.operated else set()
+        return entries | (self.strays if self.operated or self._opened else set())
 
     def _outside(self, now: dict[str, Seen]) -> None:
         """Nothing but the store at the path, and the one that the holder has, was touched."""

@@ -240,6 +240,11 @@ def documents(
     return Documents(resolved, request)
 
 
+def has_columns(source: str | Path, format: str = "auto") -> bool:
+    """Whether any file of a source holds rows of columns or fields, and not whole documents. Errors as of read."""
+    return any(kind.format not in _OF_DOCUMENTS for kind in _kinds(inputs_of([source], format)))
+
+
 def _resolve(
     sources: Sequence[str | Path], format: str, request: Request, *, of_documents: bool = False
 ) -> tuple[list[Input], Request]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError
-from fpstore.inputs import Documents, Layout, Row, documents
+from fpstore.inputs import Documents, Layout, Row, documents, has_columns
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
@@ -113,6 +113,13 @@ class Corpus:
     def _documents(self, sources: list[str]) -> Documents:
         return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
 
+    def _documents_of(self, number: int) -> Documents:
+        """Those of one source, which may have no column for the texts though others have."""
+        source, options = self.sources[number], self._options
+        if options["text_column"] is not None and not has_columns(source, options["format"]):
+            options = options | {"text_column": None}
+        return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
+
     @property
     def identity(self) -> dict[str, Any]:
         """All that the documents and their fingerprints follow from, but for what the sources hold.
@@ -154,7 +161,7 @@ class Corpus:
     def _digest_of(self, number: int, count: int | None) -> str | None:
         """The digest of the first documents of a source, all where count is None; None where there are fewer."""
         digest, added = _Digest(), 0
-        with closing(self._documents([self.sources[number]])) as found:
+        with closing(self._documents_of(number)) as found:
             for document in islice(found.with_rows(), count):
                 digest.add(*document)
                 added += 1
@@ -200,7 +207,7 @@ class Corpus:
         self.bytes_read = 0
         for number in range(start.source, len(self.sources)):
             before, digest, index = (dict(skipped), dict(notes)), _Digest(), -1
-            with closing(self._documents([self.sources[number]])) as found:
+            with closing(self._documents_of(number)) as found:
                 first = start.document if number == start.source else 0
                 for index, (name, text, row) in enumerate(found.with_rows()):
                     own = digest.add(name, text, row)

@@ -445,7 +445,8 @@ class Writer:
                 return
             self._find_out()
             self._write(self._deferred)
-            sweep_segments(self._catalog)
+            with contextlib.suppress(OSError):  # all is durable, and the next writer sweeps
+                sweep_segments(self._catalog)
 
     def _end_jobs(self) -> bool:
         """End the flush and the merge where they are; False where that was done before."""
