@@ -21,7 +21,27 @@ from pathlib import Path
 
 import numpy as np
 
-WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi", "omicron", "pi", "rho", "sigma", "tau"]
+WORDS = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "omicron",
+    "pi",
+    "rho",
+    "sigma",
+    "tau",
+]
 TEXTS = [" ".join(f"{word}{number}" for word in WORDS * 3) for number in (1, 2)]
 NEAR = TEXTS[0] + " end"
 HEX = ["00000000000000ff", "ffffffffffffff00", "123456789abcdef0"]

@@ -252,8 +252,6 @@ def _resolve(
 
     Every mistake is told here that can be told without reading more than the first of such objects.
     """
-    if isinstance(sources, str | Path):
-        raise TypeError(f"sources: found one {type(sources).__name__}, expected a list of paths")
     if format not in FORMATS:
         raise ValueError(f"format: found {format!r}, expected one of {', '.join(FORMATS)}")
     if request.rows < 1:
