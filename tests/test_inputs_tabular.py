@@ -394,6 +394,24 @@ def test_parquet_texts_become_fingerprints(tmp_path: Path) -> None:
     assert names == [(f"{tmp_path / 'a.parquet'}:0", "one two three four five")]
 
 
+def test_texts_within_structs_of_parquet_are_found_by_their_path(tmp_path: Path) -> None:
+    pages = [{"meta": {"body": "one two three"}, "tags": ["a"]}, {"meta": None, "tags": []}, None]
+    pq.write_table(pa.table({"page": pages, "page.flat": ["x", "y", "z"]}), tmp_path / "a.parquet")
+    named = documents([tmp_path / "a.parquet"], text_column="page.meta.body", skip_bad=True)
+    assert [text for _, text in named] == ["one two three"]
+    assert sum(named.skipped.values()) == 2
+    assert [text for _, text in documents([tmp_path / "a.parquet"], text_column="page.flat")] == ["x", "y", "z"]
+    for column, message in (
+        ("page.none", r"column page: found struct<.*, expected a struct with one field none"),
+        ("page.tags", r"column page: found list<.*, expected strings"),
+        ("page.tags.a", r"column page\.tags: found list<.*, expected a struct with one field a"),
+        ("page.meta", r"column page: found struct<.*, expected strings"),
+        ("none.body", r"found columns page, page\.flat; expected one named none"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            list(documents([tmp_path / "a.parquet"], text_column=column))
+
+
 @pytest.mark.slow
 def test_every_truncation_of_parquet_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": VALUES_ARRAY}), tmp_path / "whole.parquet")

@@ -317,7 +317,8 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
     for position, index in enumerate(kept):
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
-            request.faults.refuse(records.where(index), found, bad[index], records.bad)
+            expected = f"{bad[index]}, or ids (--ids) row"
+            request.faults.refuse(records.where(index), found, expected, records.bad)
         else:
             good.append(position)
     ids = ids[np.asarray(kept, dtype=np.intp)]

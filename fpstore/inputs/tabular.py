@@ -11,6 +11,7 @@ import csv
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from fpstore.inputs.cells import VALUE_BYTES
@@ -18,7 +19,7 @@ from fpstore.inputs.columns import columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
 from fpstore.inputs.delimited import rows_of
-from fpstore.inputs.errors import BadInput
+from fpstore.inputs.errors import BadInput, cut
 from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text import need
 
@@ -46,7 +47,9 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
     size = os.path.getsize(path)
     try:
         with _openable(path) as opened, parquet.ParquetFile(opened) as file:
-            yield from _parquet_records(path, request, file, size, arrow.types)
+            yield from _parquet_records(
+                path, request, file, size, arrow.types, need("pyarrow.compute", "arrow", "reading Parquet")
+            )
     except arrow.ArrowException as error:
         raise BadInput(f"{path}: {_first_line(error)}") from error
     except OSError as error:
@@ -129,16 +132,20 @@ def _openable(path: str) -> Any:
     return contextlib.nullcontext(path)
 
 
-def _parquet_records(path: str, request: Request, file: Any, size: int, types: Any) -> Iterator[Records]:
+def _parquet_records(path: str, request: Request, file: Any, size: int, types: Any, compute: Any) -> Iterator[Records]:
     schema = file.schema_arrow
-    found = columns_of(schema.names, path, request.asked)
+    asked, fields = request.asked, list[str]()
+    if isinstance(asked.text, str) and asked.text not in schema.names:
+        root, *fields = asked.text.split(".")
+        asked = replace(asked, text=root)
+    found = columns_of(schema.names, path, asked)
     with_ids(request.asked, request.decided, found.id is not None, path)
     value = schema.names[found.value]
     ids = None if found.id is None else schema.names[found.id]
     if request.asked.of_ids:
         _check_numbers(path, value, schema.field(value).type, types)
     elif request.reads_texts:
-        _check_texts(path, value, schema.field(value).type, types)
+        _check_texts(path, value, _field_type(path, value, schema.field(value).type, fields, types), types)
     else:
         _check_fingerprints(path, value, schema.field(value).type, types)
     if ids is not None:
@@ -153,7 +160,10 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
         end = row + batch.num_rows
         id_column = None if ids is None else _parquet_column(batch.column(ids), types)
         rows = range(row, end)
-        values = _parquet_column(batch.column(value), types)
+        column = batch.column(value)
+        for field in fields:
+            column = compute.struct_field(column, field)
+        values = _parquet_column(column, types)
         whole = batch if request.all_columns else None
         yield Records(path, "row", rows, rows, values, id_column, end, arrow=whole, layout=layout)
         row = end
@@ -162,6 +172,16 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
             share = size * row // max(file.metadata.num_rows, 1)
             request.on_bytes(share - told)
             told = share
+
+
+def _field_type(path: str, name: str, found: Any, fields: list[str], types: Any) -> Any:
+    """The type of what is in a struct, at the end of the names of fields."""
+    for field in fields:
+        if not types.is_struct(found) or found.get_field_index(field) < 0:
+            raise BadInput(f"{path}, column {name}: found {cut(found)}, expected a struct with one field {field}")
+        found = found.field(field).type
+        name = f"{name}.{field}"
+    return found
 
 
 def _check_texts(path: str, name: str, found: Any, types: Any) -> None:
