@@ -51,7 +51,7 @@ def test_matches_are_lines_of_query_fingerprint_distance_and_id(command: Command
 
 
 @pytest.mark.parametrize("written", ["0000000000000005", "0x5", "5"])
-def test_fingerprints_are_read_as_hex_and_decimal(command: Command, store: Path, written: str) -> None:
+def test_fingerprints_are_read_as_hex_with_a_prefix_or_without(command: Command, store: Path, written: str) -> None:
     outcome = command("probe", store, written, "--k", "0")
     assert outcome.out == "0000000000000005\t0000000000000005\t0\t18446744073709551615\n"
 
