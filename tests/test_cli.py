@@ -3,6 +3,7 @@
 # mypy: disable-error-code="union-attr"
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,9 +67,16 @@ def test_a_wrong_command_line_is_one_line_and_status_2(command: Command, argumen
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (errors.CorruptStore("a/b: page 3: found 1, expected 2"), 1, "a/b: page 3: found 1, expected 2"),
-        (errors.UnsupportedVersion("a/b: version 9"), 1, "a/b: version 9"),
-        (errors.StoreLocked("a/b: locked"), 1, "a/b: locked"),
+        (errors.CorruptStore("a/b: page 3: found 1, expected 2"), 3, "a/b: page 3: found 1, expected 2"),
+        (errors.UnsupportedVersion("a/b: version 9"), 3, "a/b: version 9"),
+        (errors.NotAStore("a/b: no store"), 3, "a/b: no store"),
+        (errors.StoreChanged("a/b: another"), 4, "a/b: another"),
+        (errors.JobError("a/b: other inputs"), 1, "a/b: other inputs"),
+        (errors.TooManyMatches("5 queries"), 1, "5 queries"),
+        (errors.RecipeError("recipe: none"), 2, "recipe: none"),
+        (errors.ReadOnly("a/b: opened for reading"), 2, "a/b: opened for reading"),
+        (errors.StoreClosed("a/b: closed"), 2, "a/b: closed"),
+        (errors.StoreLocked("a/b: locked"), 4, "a/b: locked"),
         (errors.PlanError("plan x: misses y"), 2, "plan x: misses y"),
         (BadInput("a, line 2: found b, expected c"), 1, "a, line 2: found b, expected c"),
         (ValueError("k: found 65"), 2, "k: found 65"),
@@ -85,21 +93,22 @@ def test_a_wrong_command_line_is_one_line_and_status_2(command: Command, argumen
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_every_error_has_a_status_and_a_message(error: Exception, status: int, message: str) -> None:
+def test_every_error_has_a_status_and_a_message(command: Command, error: Exception, status: int, message: str) -> None:
     failure = failure_of(error)
     assert (failure.status, failure.message) == (status, message)
+    assert re.search(rf"[;:]\s+{failure.status} ", command("--help").out)  # the page says what it means
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         ["export", "{folder}/s.fpstore", "{missing}"],
-        ["idf", "{folder}/a.txt", "-o", "{missing}"],
+        ["learn-idf", "{folder}/a.txt", "-o", "{missing}"],
         ["dedup", "{folder}/a.txt", "-o", "{missing}"],
         ["dedup", "{folder}/a.txt", "-o", "{folder}/kept", "--dropped", "{missing}"],
         ["cluster", "{folder}/a.txt", "-o", "{missing}"],
         ["cluster", "{folder}/a.txt", "-o", "{missing}", "--components"],
-        ["pairs", "--text", "{folder}/a.txt", "-o", "{missing}"],
+        ["document-pairs", "{folder}/a.txt", "-o", "{missing}"],
     ],
     ids=" ".join,
 )

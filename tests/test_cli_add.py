@@ -40,7 +40,8 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bare(command: Command, tmp_path: Path) -> Path:
-    assert command("create", tmp_path / "bare.fpstore", "--no-ids") == Outcome(0, "", "")
+    outcome = command("create", tmp_path / "bare.fpstore", "--id-type", "none")
+    assert outcome == Outcome(0, "", f"{tmp_path / 'bare.fpstore'}: empty, without ids, plan flips-3:1,0,0\n")
     return tmp_path / "bare.fpstore"
 
 
@@ -56,8 +57,8 @@ def table(tmp_path: Path) -> Path:
 
 def test_an_empty_store_has_what_was_asked_for(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "s.fpstore"
-    arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--no-ids", "--recipe", "web-en")
-    assert command("create", path, *arguments) == Outcome(0, "", "")
+    arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--id-type", "none", "--recipe", "web-en")
+    assert command("create", path, *arguments) == Outcome(0, "", f"{path}: empty, without ids, plan flips-2:1,0\n")
     with fpstore.open(path) as store:
         assert (store.count(), store.max_distance, store.plan.name, store.codec) == (0, 2, "flips-2:1,0", "rice")
         assert not store._settings.ids
@@ -76,7 +77,9 @@ def test_the_recipes_offered_are_those_there_are() -> None:
     assert text.recipe.CHOICES["hash"] == HASHES
 
 
-@pytest.mark.parametrize("arguments", [["--k", "99"], ["--plan", "none-5"], ["--recipe", "words-5"], ["--ids", "x"]])
+@pytest.mark.parametrize(
+    "arguments", [["--k", "99"], ["--plan", "none-5"], ["--recipe", "words-5"], ["--id-type", "x"]]
+)
 def test_a_store_that_cannot_be_is_not_made(command: Command, tmp_path: Path, arguments: list[str]) -> None:
     outcome = command("create", tmp_path / "s.fpstore", *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
@@ -93,7 +96,7 @@ def test_a_store_is_not_made_over_another(command: Command, store: Path) -> None
 
 
 def test_rows_with_ids_of_a_column_are_added(command: Command, store: Path, table: Path) -> None:
-    outcome = command("add", store, table, "--column", "hash", "--ids", "doc")
+    outcome = command("add", store, table, "--fingerprint-column", "hash", "--id-column", "doc")
     assert outcome == Outcome(0, "", f"{store}: added 3 rows\n")
     assert rows_of(store) == {(BASE, 10), (BASE, 11), (BASE ^ 1, 20), (5, 21), (7, 22)}
 
@@ -112,11 +115,11 @@ def test_rows_are_numbered_from_the_first_id_over_inputs_and_batches(
     monkeypatch.setattr(add, "BATCH_ROWS", 2)
     np.save(tmp_path / "a.npy", np.array([1, 1 << 20, 1 << 40], dtype=np.uint64))
     (tmp_path / "b.hex").write_text("00000000ffff0000\n0000000000000003\n")
-    outcome = command("add", store, tmp_path / "a.npy", tmp_path / "b.hex", "--first-id", 12)
+    outcome = command("add", store, tmp_path / "a.npy", tmp_path / "b.hex", "--ids", f"from:{12}")
     assert outcome == Outcome(0, "", f"{store}: added 5 rows\n")
     new = {(1, 12), (1 << 20, 13), (1 << 40, 14), (0xFFFF0000, 15), (3, 16)}
     assert rows_of(store) == {(BASE, 10), (BASE, 11)} | new
-    outcome = command("add", store, tmp_path / "b.hex", "--first-id", 2**64 - 2, "--if-new")
+    outcome = command("add", store, tmp_path / "b.hex", "--ids", f"from:{2**64 - 2}", "--if-new")
     assert [line.split("\t")[0] for line in outcome.lines] == [str(2**64 - 2), str(2**64 - 1)]
 
 
@@ -125,11 +128,11 @@ def test_rows_are_numbered_in_a_store_with_ids_and_to_the_last_id_only(
 ) -> None:
     np.save(tmp_path / "a.npy", np.array([1, 2], dtype=np.uint64))
     for path, arguments, message in (
-        (store, ["--first-id", 5, "--ids", "doc"], "--ids and --first-id: expected one of the two"),
-        (store, ["--first-id", -1], "-1 is not in the range 0<=x<=18446744073709551615"),
-        (store, ["--first-id", 2**64 - 1], "there is no id 18446744073709551616 for the last of these rows"),
-        (bare, ["--first-id", 5], "the store has no ids, expected no --ids and no --first-id"),
-        (store, [], "the store has ids, expected --ids and the column that holds them, or --first-id"),
+        (store, ["--ids", "from:5", "--id-column", "doc"], "id_column: found it with ids 'row'"),
+        (store, ["--ids", "from:-1"], "found 'from:-1', expected column, row, none or from:N"),
+        (store, ["--ids", f"from:{2**64 - 1}"], "found id 18446744073709551616 for a row, expected at most 2**64 - 1"),
+        (bare, ["--ids", "from:5"], "the store has no ids, expected no --ids and no --id-column"),
+        (store, [], "found ids of a column, expected ids (--ids) row, none or from:N for format npy"),
     ):
         outcome = command("add", path, tmp_path / "a.npy", *arguments)
         assert (outcome.status, outcome.out) == (2, "")
@@ -138,8 +141,32 @@ def test_rows_are_numbered_in_a_store_with_ids_and_to_the_last_id_only(
     assert rows_of(bare) == set()
 
 
+def test_the_column_called_id_holds_the_ids_and_row_is_never_a_column(
+    command: Command, store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "new.csv").write_text("row,id,hash\n50,60,0x1\n51,61,0x2\n")
+    assert command("add", store, tmp_path / "new.csv").status == 0
+    assert command("add", store, tmp_path / "new.csv", "--ids", "row").status == 0
+    assert rows_of(store) == {(BASE, 10), (BASE, 11), (1, 60), (2, 61), (1, 0), (2, 1)}
+    (tmp_path / "new.csv").write_text("doc_id,hash\n50,0x1\n")
+    outcome = command("add", store, tmp_path / "new.csv")
+    assert outcome.status == 1
+    assert "found columns doc_id, hash; expected one called id, or id_column (--id-column)" in outcome.err
+
+
+def test_what_is_known_is_written_signed_and_below_a_header_where_that_is_asked_for(
+    command: Command, store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "new.csv").write_text(f"id,hash\n18446744073709551615,{BASE ^ 1:016x}\n")
+    outcome = command("add", store, tmp_path / "new.csv", "--if-new", "--signed", "--header")
+    assert outcome.lines == [
+        "id\tfingerprint\tmatch_fingerprint\tmatch_distance\tmatch_id",
+        f"-1\t{(BASE ^ 1) - 2**64}\t{BASE - 2**64}\t1\t10",
+    ]
+
+
 def test_only_what_is_new_is_added_and_the_rest_printed(command: Command, store: Path, table: Path) -> None:
-    outcome = command("add", store, table, "--column", "hash", "--ids", "doc", "--if-new")
+    outcome = command("add", store, table, "--fingerprint-column", "hash", "--id-column", "doc", "--if-new")
     assert outcome.status == 0
     assert outcome.lines == [
         f"20\t{BASE ^ 1:016x}\t{BASE:016x}\t1\t10",
@@ -150,15 +177,22 @@ def test_only_what_is_new_is_added_and_the_rest_printed(command: Command, store:
 
 
 def test_a_smaller_k_finds_more_new(command: Command, store: Path, table: Path) -> None:
-    outcome = command("add", store, table, "--column", "hash", "--ids", "doc", "--if-new", "--k", "0")
+    outcome = command("add", store, table, "--fingerprint-column", "hash", "--id-column", "doc", "--if-new", "--k", "0")
     assert outcome == Outcome(0, "", f"{store}: added 3 rows\n")
 
 
 def test_json_says_what_is_known_as_an_object_a_line(command: Command, store: Path, bare: Path, tmp_path: Path) -> None:
     (tmp_path / "new.tsv").write_text(f"{BASE ^ 2:016x}\t30\n")
-    outcome = command("add", store, tmp_path / "new.tsv", "--ids", "1", "--if-new", "--json")
-    expected = {"fingerprint": f"{BASE ^ 2:016x}", "match_fingerprint": f"{BASE:016x}", "distance": 1}
-    assert [json.loads(line) for line in outcome.lines] == [expected | {"id": 30, "match_id": 10}]
+    outcome = command(
+        "add", store, tmp_path / "new.tsv", "--fingerprint-column", "0", "--id-column", "1", "--if-new", "--json"
+    )
+    expected = {
+        "format": "fpstore.add/1",
+        "fingerprint": f"{BASE ^ 2:016x}",
+        "match_fingerprint": f"{BASE:016x}",
+        "match_distance": 1,
+    }
+    assert [json.loads(line) for line in outcome.lines] == [expected | {"id": "30", "match_id": "10"}]
     (tmp_path / "new.hex").write_text(f"{BASE:016x}\n{BASE ^ 2:016x}\n")
     outcome = command("add", bare, tmp_path / "new.hex", "--if-new", "--json")
     assert [json.loads(line) for line in outcome.lines] == [expected | {"id": None, "match_id": None}]
@@ -173,14 +207,14 @@ def test_texts_are_added_by_the_recipe_of_the_store(command: Command, tmp_path: 
     path, lines = tmp_path / "docs.fpstore", tmp_path / "new.jsonl"
     lines.write_text('{"doc": 5, "body": "four words or more"}\n{"doc": 6, "body": "Four words, or MORE"}\n')
     assert command("create", path, "--recipe", "web-en").status == 0
-    outcome = command("add", path, lines, "--text-column", "body", "--ids", "doc", "--if-new")
+    outcome = command("add", path, lines, "--text-column", "body", "--id-column", "doc", "--if-new")
     known = f"{fingerprint('four words or more'):016x}"
     assert outcome.lines == [f"6\t{known}\t{known}\t0\t5"]
 
 
 def test_texts_for_a_store_without_a_recipe_are_refused(command: Command, store: Path, tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text('{"text": "four words or more", "id": 1}\n')
-    outcome = command("add", store, tmp_path / "new.jsonl", "--ids", "id")
+    outcome = command("add", store, tmp_path / "new.jsonl", "--id-column", "id")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert "found no recipe for texts in the store" in outcome.err
     assert len(rows_of(store)) == 2
@@ -225,32 +259,39 @@ def test_a_bad_line_ends_it_and_says_how_much_was_added_before(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "the store has ids, expected --ids"),
+        (["--id-column", "hash"], "found column hash as fingerprint and as id"),
+        (["--ids", "doc"], "found 'doc', expected column, row, none or from:N"),
+        (["--ids", "row", "--id-column", "doc"], "id_column: found it with ids 'row', expected ids 'column'"),
+        (["--ids", f"from:{2**64}"], "found 'from:18446744073709551616', expected column, row, none or from:N"),
+        (["--id-column", "doc", "--header"], "--header goes with --if-new"),
+        (["--id-column", "doc", "--if-new", "--json", "--header"], "--header goes without --json"),
+        (["--id-column", "doc", "--if-new", "--json", "--signed"], "--signed goes without --json"),
+        (["--id-column", "doc", "--idf", "none"], "--idf goes with texts: found fingerprints"),
         (["--ids", "none"], "the store has ids, expected --ids"),
-        (["--ids", "row"], "--ids row: row numbers would be ids of other rows"),
-        (["--ids", "doc", "--k", "2"], "--max-distance and --json go with --if-new"),
-        (["--ids", "doc", "--json"], "--max-distance and --json go with --if-new"),
-        (["--ids", "doc", "--if-new", "--k", "9"], "max_distance: found 9"),
+        (["--id-column", "doc", "--k", "2"], "--max-distance goes with --if-new"),
+        (["--id-column", "doc", "--json"], "--json goes with --if-new"),
+        (["--id-column", "doc", "--if-new", "--k", "9"], "max_distance: found 9"),
     ],
 )
 def test_a_command_line_that_cannot_be_adds_nothing(
     command: Command, store: Path, table: Path, arguments: list[str], said: str
 ) -> None:
-    outcome = command("add", store, table, "--column", "hash", *arguments)
-    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    outcome = command("add", store, table, "--fingerprint-column", "hash", *arguments)
+    status = 1 if "and as id" in said else 2
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (status, "", 1)
     assert said in outcome.err
     assert len(rows_of(store)) == 2
 
 
 def test_ids_for_a_store_without_ids_are_refused(command: Command, bare: Path, table: Path) -> None:
-    outcome = command("add", bare, table, "--column", "hash", "--ids", "doc")
+    outcome = command("add", bare, table, "--fingerprint-column", "hash", "--id-column", "doc")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert "the store has no ids, expected no --ids" in outcome.err
 
 
 def test_what_is_not_there_is_named(command: Command, store: Path, table: Path, tmp_path: Path) -> None:
     for arguments in ((tmp_path / "none.fpstore", table), (store, tmp_path / "none.csv")):
-        outcome = command("add", *arguments, "--ids", "doc")
+        outcome = command("add", *arguments, "--id-column", "doc")
         assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
         assert f"{tmp_path / 'none'}" in outcome.err
 
@@ -265,10 +306,10 @@ def test_a_store_that_another_process_writes_to_is_a_line_that_names_it(
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"open\n"
-        more: dict[str, list[object]] = {"add": [table, "--ids", "doc"], "remove": ["5"], "compact": []}
+        more: dict[str, list[object]] = {"add": [table, "--id-column", "doc"], "remove": ["5"], "compact": []}
         outcome = command(name, store, *more[name])
         process.communicate()
-    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (4, "", 1)
     assert outcome.err.startswith(f"fpstore: {store}: process {process.pid} is writing to this store")
 
 

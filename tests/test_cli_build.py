@@ -33,7 +33,10 @@ def npy(tmp_path: Path) -> Path:
 def test_a_store_of_an_npy_file_holds_its_fingerprints_and_row_numbers(
     command: Command, npy: Path, tmp_path: Path
 ) -> None:
-    assert command("build", tmp_path / "s.fpstore", npy) == Outcome(0, "", "")
+    outcome = command("build", tmp_path / "s.fpstore", npy)
+    assert (outcome.status, outcome.out) == (0, "")
+    told = f"{tmp_path / 's.fpstore'}: read 5 rows of 1 file; holds 4 fingerprints, "
+    assert outcome.err.startswith(told)
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.count() == 4
         assert store.probe(7, max_distance=0).id.tolist() == [1, 4]
@@ -48,7 +51,10 @@ def test_several_inputs_are_numbered_as_one(command: Command, npy: Path, tmp_pat
 def test_ids_come_from_the_column_that_is_named(command: Command, tmp_path: Path) -> None:
     table = tmp_path / "some.csv"
     table.write_text("doc,hash\n90,00000000000000ff\n18446744073709551615,0x1\n")
-    assert command("build", tmp_path / "s.fpstore", table, "--column", "hash", "--ids", "doc").status == 0
+    assert (
+        command("build", tmp_path / "s.fpstore", table, "--fingerprint-column", "hash", "--id-column", "doc").status
+        == 0
+    )
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(255, max_distance=0).id.tolist() == [90]
         assert store.probe(1, max_distance=0).id.tolist() == [2**64 - 1]
@@ -57,7 +63,7 @@ def test_ids_come_from_the_column_that_is_named(command: Command, tmp_path: Path
 def test_a_column_can_be_named_by_its_number(command: Command, tmp_path: Path) -> None:
     table = tmp_path / "some.tsv"
     table.write_text("00000000000000ff\t5\n")
-    assert command("build", tmp_path / "s.fpstore", table, "--column", "0", "--ids", "1").status == 0
+    assert command("build", tmp_path / "s.fpstore", table, "--fingerprint-column", "0", "--id-column", "1").status == 0
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(255, max_distance=0).id.tolist() == [5]
 
@@ -114,7 +120,7 @@ def test_json_lines_give_texts_and_ids(command: Command, tmp_path: Path) -> None
     lines = tmp_path / "some.jsonl.gz"
     records = [{"doc": 17, "body": "four words or more"}, {"doc": 4, "body": "something else"}]
     lines.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
-    assert command("build", tmp_path / "s.fpstore", lines, "--text-column", "body", "--ids", "doc").status == 0
+    assert command("build", tmp_path / "s.fpstore", lines, "--text-column", "body", "--id-column", "doc").status == 0
     found = command("probe", tmp_path / "s.fpstore", "--text", "Four words, or MORE")
     assert found.lines[0].split("\t")[2:] == ["0", "17"]
 
@@ -126,7 +132,7 @@ def test_standard_input_is_read_for_a_dash(tmp_path: Path) -> None:
         capture_output=True,
         check=False,
     )
-    assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
+    assert (run.returncode, run.stdout) == (0, b"")
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(255, max_distance=0).id.tolist() == [0]
 
@@ -135,7 +141,8 @@ def test_skip_bad_says_how_many_lines_it_passed_over(command: Command, tmp_path:
     lines = tmp_path / "some.hex"
     lines.write_text("00000000000000ff\nnone\n12 34\n00000000000000fe\n")
     outcome = command("build", tmp_path / "s.fpstore", lines, "--skip-bad")
-    assert outcome == Outcome(0, "", "fpstore: passed over: 2 bad lines\n")
+    assert (outcome.status, outcome.out) == (0, "")
+    assert outcome.err.splitlines()[0] == "fpstore: passed over: 2 bad lines"
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(254, max_distance=0).id.tolist() == [3]
 
@@ -170,10 +177,10 @@ def test_a_store_that_is_there_stays_without_force(command: Command, npy: Path, 
         (["--memory", "2 pounds"], 2, "2 pounds"),
         (["--memory", "1KiB"], 2, "1024"),
         (["--format", "xml"], 2, "xml"),
-        (["--ids", "doc"], 2, "doc"),
-        (["--column", "hash"], 2, "hash"),
+        (["--id-column", "doc"], 2, "doc"),
+        (["--fingerprint-column", "hash"], 2, "hash"),
         (["--format", "hex"], 1, "line 1"),
-        (["--format", "text", "--column", "hash"], 2, "hash"),
+        (["--format", "text", "--fingerprint-column", "hash"], 2, "hash"),
     ],
 )
 def test_what_the_command_line_gets_wrong_is_told_apart_from_bad_data(
@@ -190,7 +197,7 @@ def test_what_the_command_line_gets_wrong_is_told_apart_from_bad_data(
     ("array", "said"),
     [
         (np.array([1.0, np.nan]), "float64"),
-        (np.array([5, -1]), "-1"),
+        (np.array([5, -1], dtype=np.int32), "-1"),
         (np.array([[1, 2]], dtype=np.uint64), "uint64[1, 2]"),
         (np.array(["a"]), "<U1"),
     ],
@@ -265,3 +272,32 @@ def test_a_seed_that_is_no_number_is_refused(command: Command, npy: Path, tmp_pa
     outcome = command("build", tmp_path / "s.fpstore", npy, "--shuffle", "x")
     assert outcome.status == 2
     assert "found 'x', expected a whole number or random" in outcome.err
+
+
+def test_an_empty_input_is_said_to_be_empty(command: Command, tmp_path: Path) -> None:
+    for name in ("a.hex", "a.csv", "a.jsonl"):
+        (tmp_path / name).touch()
+        outcome = command("build", tmp_path / "s.fpstore", tmp_path / name, "--force")
+        told = f"{tmp_path / 's.fpstore'}: read 0 rows of 1 file; holds nothing, as the input is empty\n"
+        assert outcome == Outcome(0, "", told)
+
+
+def test_times_are_never_stored_for_hashes(command: Command, tmp_path: Path) -> None:
+    table = tmp_path / "x.tsv"
+    for header in ("", "unixtime\tvalue\n"):
+        table.write_text(header + "1700000000\t00000000000000ff\n1700000001\t00000000000000fe\n")
+        outcome = command("build", tmp_path / "s.fpstore", table)
+        assert (outcome.status, outcome.out) == (1, "")
+        assert "--fingerprint-column" in outcome.err
+        assert not (tmp_path / "s.fpstore").exists()
+    table.write_text("unixtime\thash\n1700000000\t00000000000000ff\n")
+    assert command("build", tmp_path / "s.fpstore", table).status == 0
+    with fpstore.open(tmp_path / "s.fpstore") as store:
+        assert [rows.fingerprint.tolist() for rows in store.rows()] == [[255]]
+    outcome = command("probe", tmp_path / "s.fpstore", "--input", table, "--fingerprint-column", "unixtime")
+    assert (outcome.status, outcome.out) == (0, "")
+    table.write_text("unixtime\tvalue\n1700000000\t00000000000000ff\n")
+    for name in ("probe", "remove"):
+        outcome = command(name, tmp_path / "s.fpstore", "--input", table)
+        assert (outcome.status, outcome.out) == (1, "")
+        assert "found columns unixtime, value; expected one called fingerprint" in outcome.err

@@ -29,7 +29,9 @@ def test_the_copy_holds_what_the_store_holds_while_another_writes(
     command: Command, store: Path, tmp_path: Path
 ) -> None:
     with fpstore.open(store, "w") as writer:
-        assert command("copy", store, tmp_path / "t.fpstore") == Outcome(0, "", "")
+        outcome = command("copy", store, tmp_path / "t.fpstore")
+        assert (outcome.status, outcome.out) == (0, "")
+        assert outcome.err.startswith(f"{tmp_path / 't.fpstore'}: 1000 rows, ")
         writer.remove(fingerprints=SOME)
     with fpstore.open(tmp_path / "t.fpstore") as copied:
         copied.verify()
@@ -51,7 +53,7 @@ def test_a_damaged_store_is_copied_from_its_other_tables_and_a_warning_names_the
     data[len(data) // 2] ^= 1
     segment.write_bytes(data)
     outcome = command("copy", store, tmp_path / "t.fpstore")
-    assert (outcome.status, outcome.err.count("\n")) == (0, 1)
+    assert (outcome.status, outcome.err.count("\n")) == (0, 2)
     assert outcome.err.startswith(f"fpstore: warning: {segment}: ")
     with fpstore.open(tmp_path / "t.fpstore") as copy:
         copy.verify()
@@ -67,7 +69,7 @@ def test_a_store_with_damage_in_all_tables_is_not_copied(command: Command, store
         data[region.offset + 5] ^= 1
     segment.write_bytes(data)
     outcome = command("copy", store, tmp_path / "t.fpstore")
-    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (3, "", 1)
     assert str(segment) in outcome.err
     assert os.listdir(tmp_path) == ["s.fpstore"]
 

@@ -1,6 +1,7 @@
 """`fpstore export`: what it writes, build reads back to an equal store."""
 
 import errno
+import json
 import os
 import signal
 import sys
@@ -17,13 +18,14 @@ from outcome import Command, Outcome, running
 import fpstore
 from fpstore.cli import export
 from fpstore.cli.files import new_file
+from fpstore.cli.values import decimal_size
 
 PLAIN = uniform(2000, np.random.default_rng(1))
 # Some fingerprints with several ids, and some whose digits are all decimal.
 KEYS = np.concatenate([PLAIN, PLAIN[:500], np.array([0x1234567890123456, 0, 1 << 63], dtype=np.uint64)])
 IDS = np.random.default_rng(2).permutation(len(KEYS)).astype(np.uint64) << np.uint64(50)
-IDS_OPTION = {"hex": "1", "csv": "id", "parquet": "id"}
-FORMATS = ("npy", "u64", "hex", "csv", "parquet")
+WITH_IDS = ("hex", "csv", "jsonl", "parquet")
+FORMATS = ("npy", "u64", *WITH_IDS)
 
 
 def rows_of(path: Path) -> list[tuple[int, int | None]]:
@@ -54,13 +56,14 @@ def bare(tmp_path: Path) -> Path:
     return tmp_path / "bare.fpstore"
 
 
-@pytest.mark.parametrize("format", IDS_OPTION)
+@pytest.mark.parametrize("format", WITH_IDS)
 def test_build_makes_an_equal_store_of_what_was_exported(
     command: Command, store: Path, tmp_path: Path, format: str
 ) -> None:
     out = tmp_path / f"out.{format}"
-    assert command("export", store, out) == Outcome(0, "", "")
-    assert command("build", tmp_path / "t.fpstore", out, "--ids", IDS_OPTION[format]).status == 0
+    outcome = command("export", store, out)
+    assert outcome == Outcome(0, "", f"{out}: {len(KEYS)} rows, {decimal_size(out.stat().st_size)}\n")
+    assert command("build", tmp_path / "t.fpstore", out).status == 0
     expected = sorted(zip(KEYS.tolist(), IDS.tolist(), strict=True))
     assert sorted(rows_of(store)) == sorted(rows_of(tmp_path / "t.fpstore")) == expected
 
@@ -72,7 +75,7 @@ def test_without_ids_each_fingerprint_is_written_once(
 ) -> None:
     out = tmp_path / f"out.{format}"
     arguments = ["--no-ids"] if name == "store" else []
-    assert command("export", request.getfixturevalue(name), out, *arguments) == Outcome(0, "", "")
+    assert command("export", request.getfixturevalue(name), out, *arguments).status == 0
     assert command("build", tmp_path / "t.fpstore", out, "--ids", "none").status == 0
     assert rows_of(tmp_path / "t.fpstore") == [(key, None) for key in distinct(KEYS).tolist()]
     if format == "npy":
@@ -92,23 +95,55 @@ def test_a_fingerprint_whose_ids_come_in_two_batches_is_written_once(
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("option", ["--ids", "--no-ids"])
-def test_an_empty_store_is_exported_and_built_again(command: Command, tmp_path: Path, format: str, option: str) -> None:
-    if option == "--ids" and format not in IDS_OPTION:
+@pytest.mark.parametrize("id_type", ["uint64", "none"])
+def test_an_empty_store_is_exported_and_built_again(
+    command: Command, tmp_path: Path, format: str, id_type: str
+) -> None:
+    if id_type == "uint64" and format not in WITH_IDS:
         return
-    command("create", tmp_path / "s.fpstore", option)
+    command("create", tmp_path / "s.fpstore", "--id-type", id_type)
     assert command("export", tmp_path / "s.fpstore", tmp_path / f"out.{format}").status == 0
-    ids = IDS_OPTION[format] if option == "--ids" else "none"
-    assert command("build", tmp_path / "t.fpstore", tmp_path / f"out.{format}", "--ids", ids).status == 0
+    ids = [] if id_type == "uint64" else ["--ids", "none"]
+    assert command("build", tmp_path / "t.fpstore", tmp_path / f"out.{format}", *ids).status == 0
     assert rows_of(tmp_path / "t.fpstore") == []
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "hex"])
+@pytest.mark.parametrize("keys", [[0x1234567890123456], [0x1234567890123456, 0x9234567890123456], [0], [5]])
+def test_fingerprints_of_decimal_digits_alone_are_exported_and_built_again(
+    command: Command, tmp_path: Path, format: str, keys: list[int]
+) -> None:
+    fpstore.build(tmp_path / "s.fpstore", np.array(keys, dtype=np.uint64)).close()
+    assert command("export", tmp_path / "s.fpstore", tmp_path / f"out.{format}").status == 0
+    assert command("build", tmp_path / "t.fpstore", tmp_path / f"out.{format}").status == 0
+    assert rows_of(tmp_path / "t.fpstore") == list(zip(keys, range(len(keys)), strict=True))
+
+
+@pytest.mark.parametrize("format", ["npy", "csv", "parquet"])
+def test_signed_is_the_same_bits(command: Command, store: Path, tmp_path: Path, format: str) -> None:
+    out = tmp_path / f"out.{format}"
+    no_ids = ["--no-ids"] if format == "npy" else []
+    assert command("export", store, out, "--signed", *no_ids).status == 0
+    if format == "csv":
+        assert "-" in out.read_text()
+    elif format == "npy":
+        assert np.load(out).dtype == np.int64
+    else:
+        assert {str(field.type) for field in pyarrow.parquet.read_schema(out)} == {"int64"}
+    ids = ["--ids", "none"] if no_ids else []
+    assert command("build", tmp_path / "t.fpstore", out, *ids).status == 0
+    expected = [(key, None) for key in distinct(KEYS).tolist()] if no_ids else sorted(rows_of(store))
+    assert sorted(rows_of(tmp_path / "t.fpstore")) == expected
 
 
 def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s.fpstore", np.array([255, 5, 255], dtype=np.uint64), ids=[7, 9, 8]).close()
     hex_lines = f"{5:016x}\t9\n{255:016x}\t7\n{255:016x}\t8\n"
-    assert command("export", tmp_path / "s.fpstore", "-", "--format", "hex") == Outcome(0, hex_lines, "")
+    assert command("export", tmp_path / "s.fpstore", "-", "--format", "hex").out == hex_lines
     csv_lines = "fingerprint,id\n" + hex_lines.replace("\t", ",")
-    assert command("export", tmp_path / "s.fpstore", "-", "--format", "csv") == Outcome(0, csv_lines, "")
+    assert command("export", tmp_path / "s.fpstore", "-", "--format", "csv").out == csv_lines
+    lines = command("export", tmp_path / "s.fpstore", "-", "--format", "jsonl").lines
+    assert json.loads(lines[0]) == {"fingerprint": f"{5:016x}", "id": "9"}
     assert command("export", tmp_path / "s.fpstore", tmp_path / "out.parquet").status == 0
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
     assert table.to_pydict() == {"fingerprint": [5, 255, 255], "id": [9, 7, 8]}
@@ -120,11 +155,14 @@ def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path
     [
         (["out.npy"], "format npy holds no ids: expected another one, or --no-ids"),
         (["out.u64"], "format u64 holds no ids: expected another one, or --no-ids"),
-        (["out.odd"], "found suffix .odd, expected .npy, .u64, .hex, .csv, .parquet or --format"),
+        (["out.odd"], "found suffix .odd, expected .npy, .u64, .hex, .csv, .jsonl, .parquet or --format"),
         (["out"], "found suffix none"),
         (["-"], "found suffix none"),
-        (["-", "--format", "npy", "--no-ids"], "standard output: found format npy, expected hex or csv"),
-        (["-", "--format", "parquet"], "standard output: found format parquet, expected hex or csv"),
+        (["-", "--format", "npy", "--no-ids"], "standard output: found format npy, expected hex, csv, jsonl"),
+        (["-", "--format", "parquet"], "standard output: found format parquet, expected hex, csv, jsonl"),
+        (["-", "--format", "csv", "--force"], "--force goes with a file: found standard output"),
+        (["out.hex", "--signed"], "--signed: found format hex, expected npy, csv, parquet"),
+        (["out.u64", "--no-ids", "--signed"], "--signed: found format u64"),
         (["there.csv"], "already there; --force replaces a file"),
         (["folder.csv", "--force"], "found something else than a file, which --force does not replace"),
     ],
@@ -153,10 +191,10 @@ def test_force_replaces_a_file_when_the_new_one_is_complete(
     out = tmp_path / "out.csv"
     out.write_text("something")
     with monkeypatch.context() as failing:
-        failing.setattr(export, "_rows", lambda *_: iter([None]))
+        failing.setattr(export._Rows, "batches", lambda *_: iter([None]))
         assert command("export", store, out, "--force").status == 1
     assert out.read_text() == "something"
-    assert command("export", store, out, "--force") == Outcome(0, "", "")
+    assert command("export", store, out, "--force").status == 0
     assert len(out.read_text().splitlines()) == len(KEYS) + 1
     assert sorted(os.listdir(tmp_path)) == ["out.csv", "s.fpstore"]
 
@@ -168,6 +206,12 @@ def test_parquet_without_pyarrow_says_what_to_install(
     outcome = command("export", store, tmp_path / "out.parquet")
     assert outcome == Outcome(1, "", "fpstore: writing Parquet needs pyarrow: pip install 'fpstore[arrow]'\n")
     assert os.listdir(tmp_path) == ["s.fpstore"]
+
+
+def test_ids_that_are_not_there_are_not_left_out(command: Command, bare: Path, tmp_path: Path) -> None:
+    outcome = command("export", bare, tmp_path / "out.csv", "--no-ids")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"--no-ids: {bare} has no ids" in outcome.err
 
 
 def test_what_is_not_there_is_named(command: Command, store: Path, tmp_path: Path) -> None:
@@ -197,7 +241,7 @@ def test_damage_leaves_no_file(command: Command, store: Path, tmp_path: Path) ->
     data[100] ^= 1  # in table 0, which is what is read
     segment.write_bytes(data)
     outcome = command("export", store, tmp_path / "out.csv")
-    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (3, "", 1)
     assert str(segment) in outcome.err
     assert os.listdir(tmp_path) == ["s.fpstore"]
 

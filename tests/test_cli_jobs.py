@@ -1,4 +1,4 @@
-"""`fpstore dedup`, `fpstore cluster` and `fpstore pairs --text`."""
+"""`fpstore dedup`, `fpstore cluster` and `fpstore document-pairs`."""
 
 import json
 from pathlib import Path
@@ -130,7 +130,7 @@ def test_cluster_takes_one_method(command: Command, source: Path) -> None:
 
 
 def test_pairs_of_texts_have_names(command: Command, tmp_path: Path, source: Path) -> None:
-    outcome = command("pairs", "--text", source, "-o", tmp_path / "out")
+    outcome = command("document-pairs", source, "-o", tmp_path / "out")
     assert (outcome.status, outcome.out) == (0, "")
     assert outcome.err.startswith(f"{tmp_path / 'out'}: 4 documents, pairs 3, passed over 0 (")
     rows = sorted(line.split("\t") for line in lines_of(tmp_path / "out"))
@@ -138,19 +138,11 @@ def test_pairs_of_texts_have_names(command: Command, tmp_path: Path, source: Pat
     assert rows[1][2] == "0"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--text", "--count"), "--count goes without --text"),
-        (("--text", "--json"), "--json goes without --text"),
-        (("--recipe", "zh"), "--recipe goes with --text"),
-        (("-o", "out"), "--output goes with --text"),
-        (("another.fpstore",), "found several stores"),
-    ],
-)
-def test_options_of_stores_and_of_texts_are_not_mixed(
-    command: Command, source: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    outcome = command("pairs", source, *arguments)
+def test_pairs_reads_no_documents_and_document_pairs_no_store(command: Command, source: Path, tmp_path: Path) -> None:
+    for arguments in ((source, "--text"), (source, "--recipe", "zh"), (source, source)):
+        outcome = command("pairs", *arguments)
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert command("create", tmp_path / "s.fpstore").status == 0
+    outcome = command("document-pairs", tmp_path / "s.fpstore")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
-    assert message in outcome.err
+    assert command("document-pairs", source, "--count").status == 2

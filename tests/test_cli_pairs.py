@@ -34,16 +34,33 @@ def test_a_smaller_k_prints_fewer(command: Command, store: Path) -> None:
 
 def test_json_pairs_are_an_object_a_line(command: Command, store: Path) -> None:
     rows = [json.loads(line) for line in command("pairs", store, "--json").lines]
-    assert {"first": "0000000000000004", "second": "0000000000000005", "distance": 1} in rows
+    assert {"format": "fpstore.pairs/1", "first": f"{4:016x}", "second": f"{5:016x}", "distance": 1} in rows
     assert len(rows) == 3
 
 
 def test_the_count_alone_is_one_number(command: Command, store: Path) -> None:
     assert command("pairs", store, "--count").lines == ["3"]
-    assert json.loads(command("pairs", store, "--count", "--json").out) == {"pairs": 3}
+    assert json.loads(command("pairs", store, "--count", "--json").out) == {
+        "format": "fpstore.pairs/1",
+        "pair_count": 3,
+    }
 
 
 @pytest.mark.parametrize("arguments", [("--k", "9"), ("--memory", "much")])
 def test_what_cannot_be_is_the_command_lines_fault(command: Command, store: Path, arguments: tuple[str, str]) -> None:
     outcome = command("pairs", store, *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+
+
+def test_pairs_are_signed_and_have_a_header_where_that_is_asked_for(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "t.fpstore", np.array([2**64 - 1, 2**64 - 2], dtype=np.uint64)).close()
+    outcome = command("pairs", tmp_path / "t.fpstore", "--signed", "--header")
+    assert outcome.out == "first\tsecond\tdistance\n-2\t-1\t1\n"
+
+
+@pytest.mark.parametrize("option", ["--signed", "--header"])
+@pytest.mark.parametrize("other", ["--count", "--json"])
+def test_options_that_would_do_nothing_are_refused(command: Command, store: Path, option: str, other: str) -> None:
+    outcome = command("pairs", store, option, other)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"{option} goes without {other}" in outcome.err

@@ -51,7 +51,7 @@ def test_matches_are_lines_of_query_fingerprint_distance_and_id(command: Command
 
 
 @pytest.mark.parametrize("written", ["0000000000000005", "0x5", "5"])
-def test_fingerprints_are_read_as_hex_and_decimal(command: Command, store: Path, written: str) -> None:
+def test_fingerprints_are_read_as_hex_with_a_prefix_or_without(command: Command, store: Path, written: str) -> None:
     outcome = command("probe", store, written, "--k", "0")
     assert outcome.out == "0000000000000005\t0000000000000005\t0\t18446744073709551615\n"
 
@@ -71,7 +71,14 @@ def test_the_id_of_a_store_without_ids_is_a_dash(command: Command, bare_store: P
 
 def test_json_gives_an_object_a_line(command: Command, store: Path, bare_store: Path) -> None:
     outcome = command("probe", store, "5", "--k", "0", "--json")
-    expected = {"query": f"{5:016x}", "fingerprint": f"{5:016x}", "distance": 0, "id": 2**64 - 1}
+    expected = {
+        "format": "fpstore.probe/1",
+        "query": 0,
+        "query_fingerprint": f"{5:016x}",
+        "fingerprint": f"{5:016x}",
+        "distance": 0,
+        "id": str(2**64 - 1),
+    }
     assert [json.loads(line) for line in outcome.lines] == [expected]
     outcome = command("probe", bare_store, hex(BASE), "--json")
     assert [json.loads(line)["id"] for line in outcome.lines] == [None]
@@ -84,7 +91,7 @@ def test_k_narrows_the_answer(command: Command, store: Path) -> None:
 def test_every_row_of_an_input_is_a_query(command: Command, store: Path, tmp_path: Path) -> None:
     table = tmp_path / "new.csv"
     table.write_text(f"doc,hash\n1,{BASE:016x}\n2,0x5\n")
-    outcome = command("probe", store, "--input", table, "--column", "hash", "--k", "0")
+    outcome = command("probe", store, "--input", table, "--fingerprint-column", "hash", "--k", "0")
     assert [line.split("\t")[0] for line in outcome.lines] == [f"{BASE:016x}", f"{5:016x}"]
 
 

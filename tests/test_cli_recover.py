@@ -40,11 +40,11 @@ def test_a_damaged_table_costs_nothing_and_the_damage_is_told(command: Command, 
     assert command("verify", new).status == 0
 
 
-def test_what_is_lost_is_named_and_is_status_1(command: Command, store: Path, tmp_path: Path) -> None:
+def test_what_is_lost_is_named_and_is_status_3(command: Command, store: Path, tmp_path: Path) -> None:
     damage(store, "id values")
     outcome = command("recover", store, tmp_path / "new.fpstore")
     found = fpstore.recover(store, tmp_path / "other.fpstore")
-    assert outcome.status == 1
+    assert outcome.status == 3
     assert outcome.lines == [f"{fingerprint:016x}\tlost" for fingerprint in found.without_ids]
     lost = len(found.without_ids)
     assert outcome.err.splitlines()[-1] == f"fpstore: lost: {lost} fingerprints, {lost} ids"
@@ -54,7 +54,7 @@ def test_what_is_lost_is_named_and_is_status_1(command: Command, store: Path, tm
 def test_what_cannot_be_known_is_said(command: Command, store: Path, tmp_path: Path) -> None:
     (store / "catalog.mdb").unlink()
     outcome = command("recover", store, tmp_path / "new.fpstore")
-    assert outcome.status == 1
+    assert outcome.status == 3
     assert "fpstore: not known: the catalog is gone: " in outcome.err
     assert outcome.err.splitlines()[-1] == "fpstore: lost: what is not known"
 

@@ -40,14 +40,28 @@ def bare(tmp_path: Path) -> Path:
 
 def test_a_fingerprint_goes_with_all_its_ids(command: Command, store: Path) -> None:
     outcome = command("remove", store, "0000000000000005", "0xff", "1234")
-    assert outcome == Outcome(0, "", f"{store}: removed 3 fingerprints, as far as they were there\n")
+    assert outcome == Outcome(0, "", f"{store}: removed 3 rows, for 3 fingerprints\n")
     assert rows_of(store) == {(2**64 - 1, 2**64 - 1)}
 
 
 def test_an_id_goes_wherever_it_is(command: Command, store: Path) -> None:
-    outcome = command("remove", store, "--by-id", "1", "3", str(2**64 - 1))
-    assert outcome == Outcome(0, "", f"{store}: removed 3 ids, as far as they were there\n")
+    outcome = command("remove", store, "--id", "1", "--id", "3", "--id", "-1", "--id", "77")
+    assert outcome == Outcome(0, "", f"{store}: removed 3 rows, for 4 ids\n")
     assert rows_of(store) == {(5, 2)}
+
+
+def test_sixteen_decimal_digits_are_hexadecimal_unless_they_are_said_to_be_decimal(
+    command: Command, tmp_path: Path
+) -> None:
+    number = 1234567890123456
+    path = tmp_path / "s.fpstore"
+    fpstore.build(path, np.array([number, int(str(number), 16), 2**64 - 5], dtype=np.uint64)).close()
+    assert command("remove", path, "--decimal", "--", str(number), "-5", "9").err == (
+        f"{path}: removed 2 rows, for 3 fingerprints\n"
+    )
+    assert rows_of(path) == {(int(str(number), 16), 1)}
+    assert command("remove", path, str(number)).err == f"{path}: removed 1 row, for 1 fingerprint\n"
+    assert command("remove", path, str(number)).err == f"{path}: removed 0 rows, for 1 fingerprint\n"
 
 
 def test_fingerprints_of_a_store_without_ids_are_removed(command: Command, bare: Path) -> None:
@@ -61,18 +75,18 @@ def test_every_fingerprint_of_a_file_goes_beside_those_typed(
     monkeypatch.setattr(remove, "BATCH_VALUES", 1)
     gone = tmp_path / "gone.csv"
     gone.write_text("doc,hash\n7,0x5\n8,0x6\n")
-    outcome = command("remove", store, "255", "--input", gone, "--column", "hash")
-    assert outcome.err == f"{store}: removed 3 fingerprints, as far as they were there\n"
+    outcome = command("remove", store, "ff", "--input", gone, "--fingerprint-column", "hash")
+    assert outcome.err == f"{store}: removed 3 rows, for 3 fingerprints\n"
     assert rows_of(store) == {(2**64 - 1, 2**64 - 1)}
 
 
 @pytest.mark.parametrize(
     ("name", "content", "arguments"),
     [
-        ("gone.csv", "doc,hash\n1,0x7\n3,0x7\n", ["--column", "doc"]),
-        ("gone.tsv", "1\n3\n", ["--column", "0"]),
-        ("gone.txt", "1\n3\n", ["--column", "0", "--format", "csv"]),
-        ("gone.jsonl", '{"doc": 1}\n{"doc": "3"}\n', ["--column", "doc"]),
+        ("gone.csv", "doc,hash\n1,0x7\n3,0x7\n", ["--id-column", "doc"]),
+        ("gone.tsv", "1\n3\n", []),
+        ("gone.txt", "1\n3\n", ["--id-column", "0", "--format", "csv"]),
+        ("gone.jsonl", '{"doc": 1}\n{"doc": "3"}\n', ["--id-column", "doc"]),
         ("gone.u64", np.array([1, 3], dtype="<u8").tobytes().decode(), []),
     ],
 )
@@ -81,8 +95,8 @@ def test_every_id_of_a_file_goes(
 ) -> None:
     gone = tmp_path / name
     gone.write_text(content)
-    outcome = command("remove", store, "--by-id", "--input", gone, *arguments)
-    assert outcome == Outcome(0, "", f"{store}: removed 2 ids, as far as they were there\n")
+    outcome = command("remove", store, "--id-input", gone, *arguments)
+    assert outcome == Outcome(0, "", f"{store}: removed 2 rows, for 2 ids\n")
     assert rows_of(store) == {(5, 2), (2**64 - 1, 2**64 - 1)}
 
 
@@ -90,10 +104,7 @@ def test_an_id_of_16_digits_is_decimal(command: Command, tmp_path: Path) -> None
     number = 1234567890123456
     fpstore.build(tmp_path / "s.fpstore", np.array([5, 6], dtype=np.uint64), ids=[number, int(str(number), 16)]).close()
     (tmp_path / "gone.csv").write_text(f"doc\n{number}\n")
-    assert (
-        command("remove", tmp_path / "s.fpstore", "--by-id", "--input", tmp_path / "gone.csv", "--column", "doc").out
-        == ""
-    )
+    assert command("remove", tmp_path / "s.fpstore", "--id-input", tmp_path / "gone.csv").status == 0
     assert rows_of(tmp_path / "s.fpstore") == {(6, int(str(number), 16))}
 
 
@@ -120,10 +131,10 @@ def test_standard_input_is_read_for_a_dash(store: Path) -> None:
 
 def test_skip_bad_passes_over_what_is_no_id(command: Command, store: Path, tmp_path: Path) -> None:
     (tmp_path / "gone.csv").write_text("doc\n1\n0x3\nnone\n")
-    arguments = ("--by-id", "--input", tmp_path / "gone.csv", "--column", "doc")
+    arguments = ("--id-input", tmp_path / "gone.csv", "--id-column", "doc")
     outcome = command("remove", store, *arguments)
     assert (outcome.status, outcome.err.count("\n")) == (1, 1)
-    assert outcome.err.startswith(f"fpstore: {tmp_path / 'gone.csv'}, line 4: ")
+    assert outcome.err.startswith(f"fpstore: {tmp_path / 'gone.csv'}, line 3: ")
     assert rows_of(store) == ROWS
     outcome = command("remove", store, *arguments, "--skip-bad")
     assert outcome.err.splitlines()[0] == "fpstore: passed over: 2 bad lines"
@@ -133,17 +144,25 @@ def test_skip_bad_passes_over_what_is_no_id(command: Command, store: Path, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "nothing to remove: expected a VALUE or --input"),
-        (["--by-id"], "nothing to remove: expected a VALUE or --input"),
+        ([], "expected FINGERPRINTs or --input, or --id or --id-input, and not both"),
+        (["5", "--id", "5"], "expected FINGERPRINTs or --input, or --id or --id-input, and not both"),
         (["x"], "fingerprint: found 'x'"),
-        (["--by-id", "0x5"], "id: found '0x5', expected a decimal number up to 2**64 - 1"),
-        (["--by-id", str(2**64)], "id: found '18446744073709551616'"),
-        (["--by-id", "9" * 10_000], "id: found '9999"),
-        (["--by-id", "--", "-1"], "id: found '-1'"),
-        (["--by-id", "--input", "gone.hex"], "found format hex, expected one with a column of ids"),
-        (["--by-id", "--input", "gone.csv"], "expected --column and the column or field that holds the ids"),
-        (["--by-id", "--input", "gone.csv", "--text-column", "x"], "expected --column with --by-id"),
-        (["--by-id", "--input", "gone.npy", "--column", "x"], "expected none for format npy"),
+        (["12345678901234567"], "expected 1 to 16 hexadecimal digits (64 bits); or --decimal"),
+        (["--decimal", "ff"], "fingerprint: found 'ff', expected a decimal number of 64 bits"),
+        (["--id", "0x5"], "id: found '0x5', expected a decimal number from -2**63 to 2**64 - 1"),
+        (["--id", str(2**64)], "id: found '18446744073709551616'"),
+        (["--id", "9" * 10_000], "id: found '9999"),
+        (["--id-input", "gone.hex"], "found format hex, expected one that can hold nothing but ids, or a table"),
+        (["--id-input", "gone.npy", "--id-column", "x"], "expected none for format npy"),
+        (["--id-input", "gone.csv", "--text-column", "x"], "--text-column goes with --input"),
+        (["--id-input", "gone.csv", "--html"], "--html goes with --input"),
+        (["--id-input", "gone.csv", "--fingerprint-column", "x"], "--fingerprint-column goes with --input"),
+        (["--id", "5", "--html"], "--html goes with --input"),
+        (["--id", "5", "--decimal"], "--decimal goes with a FINGERPRINT"),
+        (["5", "--skip-bad"], "--skip-bad goes with --input"),
+        (["5", "--format", "csv"], "--format goes with --input"),
+        (["5", "--id-column", "x"], "--id-column goes with --id-input"),
+        (["--input", "gone.npy", "--idf", "x"], "--idf goes with texts: found fingerprints"),
         (["--input", "gone.odd"], "found suffix .odd"),
     ],
 )
@@ -165,9 +184,9 @@ def test_a_command_line_that_cannot_be_removes_nothing(
 
 
 def test_ids_of_a_store_without_ids_are_refused(command: Command, bare: Path) -> None:
-    outcome = command("remove", bare, "--by-id", "5")
+    outcome = command("remove", bare, "--id", "5")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
-    assert "the store has no ids, expected fingerprints without --by-id" in outcome.err
+    assert "the store has no ids, expected fingerprints" in outcome.err
     assert len(rows_of(bare)) == 2
 
 

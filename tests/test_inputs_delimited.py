@@ -24,7 +24,7 @@ def found(data: bytes, folder: Path, **options: Any) -> tuple[list[int], dict[st
     """The ids of the rows that are read, and what was passed over."""
     path = folder / "a.csv"
     path.write_bytes(b"id,text\n" + data)
-    reader = read([path], text_column="text", ids="id", skip_bad=True, **options)
+    reader = read([path], text_column="text", id_column="id", skip_bad=True, **options)
     ids = [int(value) for batch in reader if batch.ids is not None for value in batch.ids]
     return ids, dict(reader.skipped)
 
@@ -105,7 +105,7 @@ def test_a_cell_that_is_no_utf_8_is_a_bad_line_only_where_it_is_read(tmp_path: P
     mark = "," if suffix == "csv" else "\t"
     path = tmp_path / f"a.{suffix}"
     path.write_bytes(f"hash{mark}name\n0x5{mark}caf".encode() + f"\xe9\n0x6{mark}good\n".encode("latin1"))
-    assert [int(each) for batch in read([path], column="hash") for each in batch.fingerprints] == [5, 6]
+    assert [int(each) for batch in read([path], fingerprint_column="hash") for each in batch.fingerprints] == [5, 6]
     with pytest.raises(
         BadInput, match=rf"a\.{suffix}, line 2: found bytes that are no UTF-8, expected a text in UTF-8"
     ):

@@ -32,7 +32,7 @@ WRITTEN = {
 def test_json_is_read_in_each_of_its_forms(tmp_path: Path, written: str, codec: str) -> None:
     (tmp_path / "a.json").write_bytes(written.encode(codec))
     assert [text for _, text in documents([tmp_path / "a.json"])] == TEXTS
-    batch = next(read([tmp_path / "a.json"], ids="id"))
+    batch = next(read([tmp_path / "a.json"], id_column="id"))
     assert batch.ids is not None
     assert (batch.fingerprints.tolist(), batch.ids.tolist()) == (list(map(fingerprint, map(str, TEXTS))), [7, 8, 9])
     lines = [row.data for _, _, row in documents([tmp_path / "a.json"]).with_rows()]
@@ -100,9 +100,9 @@ def test_an_item_over_the_limit_is_an_error(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_column_is_asked_for_by_name(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"h": 5}]')
-    assert next(read([tmp_path / "a.json"], column="h")).fingerprints.tolist() == [5]
+    assert next(read([tmp_path / "a.json"], fingerprint_column="h")).fingerprints.tolist() == [5]
     with pytest.raises(ValueError, match="found a column number, expected the name of a field for format json"):
-        read([tmp_path / "a.json"], column=0)
+        read([tmp_path / "a.json"], fingerprint_column=0)
 
 
 JSON = st.recursive(

@@ -45,9 +45,11 @@ def test_npy_of_other_integers_is_widened(tmp_path: Path, dtype: str) -> None:
     assert rows(tmp_path / "a.npy")[0] == [0, 100, 127]
 
 
-def test_a_negative_number_in_npy_is_a_bad_row(tmp_path: Path) -> None:
+def test_a_negative_number_in_npy_is_its_64_bits_and_of_fewer_bits_a_bad_row(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([3, 4, -5, 6], dtype=np.int64))
-    with pytest.raises(BadInput, match=r"a\.npy, row 2: found -5, expected 16 hexadecimal digits"):
+    assert rows(tmp_path / "a.npy")[0] == [3, 4, 2**64 - 5, 6]
+    np.save(tmp_path / "a.npy", np.array([3, 4, -5, 6], dtype=np.int32))
+    with pytest.raises(BadInput, match=r"a\.npy, row 2: found -5, expected integers of 64 bits where some are below"):
         rows(tmp_path / "a.npy")
     assert rows(tmp_path / "a.npy", skip_bad=True) == ([3, 4, 6], [0, 1, 3], 1)
 
@@ -206,16 +208,24 @@ def test_hex_of_many_blocks_keeps_rows_and_line_numbers(tmp_path: Path) -> None:
     assert skipped == 1
 
 
-def test_hex_prefixed_and_decimal_lines_can_be_mixed(tmp_path: Path) -> None:
-    (tmp_path / "a.hex").write_text("00000000000000ff\n0x10\n7\n")
-    assert rows(tmp_path / "a.hex")[0] == [255, 16, 7]
+def test_lines_of_hex_are_hexadecimal_with_a_prefix_or_without(tmp_path: Path) -> None:
+    (tmp_path / "a.hex").write_text("1234567890123456\n00000000000000ff\n0x10\n")
+    assert rows(tmp_path / "a.hex")[0] == [0x1234567890123456, 255, 16]
 
 
-def test_sixteen_digits_are_decimal_in_a_file_of_decimal_numbers(tmp_path: Path) -> None:
-    (tmp_path / "a.hex").write_text("1234567890123456\n12345678901234567\n1234567890123456\n")
-    assert rows(tmp_path / "a.hex")[0] == [1234567890123456, 12345678901234567, 1234567890123456]
-    (tmp_path / "a.hex").write_text("12345678901234567\n" * 10_000 + "1234567890123456\n" * 10_000)
-    assert rows(tmp_path / "a.hex", batch=1)[0][-1] == 1234567890123456
+@pytest.mark.parametrize("line", ["7", "12345678901234567", "-5"])
+def test_a_decimal_number_in_hex_is_refused_unless_it_is_said(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.hex").write_text(f"0x10\n{line}\n")
+    with pytest.raises(BadInput, match=r"line 2: found .*, expected hexadecimal, .* or fingerprint_format"):
+        rows(tmp_path / "a.hex")
+    (tmp_path / "a.hex").write_text(f"{line}\n1234567890123456\n" * 5)
+    expected = [int(line) % 2**64, 1234567890123456] * 5
+    assert rows(tmp_path / "a.hex", fingerprint_format="decimal", batch=3)[0] == expected
+
+
+def test_hexadecimal_that_is_said_may_have_fewer_digits(tmp_path: Path) -> None:
+    (tmp_path / "a.hex").write_text("7\nff\n1234567890123456\n")
+    assert rows(tmp_path / "a.hex", fingerprint_format="hex")[0] == [7, 255, 0x1234567890123456]
 
 
 def test_a_line_of_one_block_that_differs_in_its_middle_is_not_read_as_the_first(tmp_path: Path) -> None:
@@ -237,27 +247,33 @@ def test_binary_data_read_as_hex_is_refused_on_one_line(tmp_path: Path) -> None:
 
 def test_hex_with_ids_after_a_tab(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_text("00000000000000ff\t7\n\n0x10\t 18446744073709551615\n")
-    assert rows(tmp_path / "a.hex", ids=1) == ([255, 16], [7, 2**64 - 1], 0)
+    for ids in ("auto", "column"):
+        assert rows(tmp_path / "a.hex", ids=ids) == ([255, 16], [7, 2**64 - 1], 0)
+    assert rows(tmp_path / "a.hex", ids="row") == ([255, 16], [0, 1], 0)
+    assert next(read([tmp_path / "a.hex"], ids=None)).ids is None
+    (tmp_path / "a.hex").write_text("00000000000000ff\n")
+    with pytest.raises(BadInput, match=r"line 1: found no tab, expected a fingerprint, a tab and an id, or ids"):
+        rows(tmp_path / "a.hex", ids="column")
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("00000000000000ff", "line 2: found '00000000000000ff', expected a fingerprint, a tab and an id"),
-        ("00000000000000ff\tx", r"line 2: found id 'x', expected a decimal number up to 2\*\*64 - 1"),
+        ("00000000000000ff\tx", r"line 2: found id 'x', expected a decimal number from -2\*\*63 to 2\*\*64 - 1"),
         ("f\t5", "line 2: found 'f', expected 16 hexadecimal digits"),
     ],
 )
 def test_a_bad_line_of_hex_with_ids_is_named_or_counted(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "a.hex").write_text(f"0x1\t1\n{line}\n0x3\t3\n")
     with pytest.raises(BadInput, match=message):
-        rows(tmp_path / "a.hex", ids=1)
-    assert rows(tmp_path / "a.hex", ids=1, skip_bad=True) == ([1, 3], [1, 3], 1)
+        rows(tmp_path / "a.hex")
+    assert rows(tmp_path / "a.hex", skip_bad=True) == ([1, 3], [1, 3], 1)
 
 
-def test_a_tab_in_hex_lines_is_refused_where_ids_are_not_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "a.hex").write_text("00000000000000ff\t7\n")
-    with pytest.raises(BadInput, match=r"line 1: found '00000000000000ff\\t7'"):
+def test_a_tab_in_a_line_of_hex_is_bad_where_the_first_has_none(tmp_path: Path) -> None:
+    (tmp_path / "a.hex").write_text("00000000000000ff\n00000000000000ff\t7\n")
+    with pytest.raises(BadInput, match=r"line 2: found '00000000000000ff\\t7'"):
         rows(tmp_path / "a.hex")
 
 

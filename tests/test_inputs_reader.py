@@ -107,12 +107,16 @@ def test_rows_are_numbered_across_sources_bad_ones_included(tmp_path: Path) -> N
     first = tmp_path / "a.hex"
     first.write_text("0x1\nwrong\n0x3\nwrong\n")
     second = tmp_path / "b.npy"
-    np.save(second, np.array([4, -5, 6, -7]))
+    np.save(second, np.array([4, -5, 6, -7], dtype=np.int32))
     third = tmp_path / "c.csv"
     third.write_text("0x7\n")
     reader = read([first, second, third], skip_bad=True)
     assert flat(reader) == ([1, 3, 4, 6, 7], [0, 2, 4, 6, 8])
     assert sum(reader.skipped.values()) == 4
+    reader = read([first, second, third], skip_bad=True, ids="row", first_id=2**64 - 9)
+    assert flat(reader)[1] == [2**64 - 9 + row for row in (0, 2, 4, 6, 8)]
+    with pytest.raises(ValueError, match=r"first_id: found id 18446744073709551616 for a row, expected at most"):
+        list(read([first, second, third], skip_bad=True, ids="row", first_id=2**64 - 8))
 
 
 def test_batches_are_filled_across_sources(tmp_path: Path) -> None:
@@ -149,6 +153,11 @@ def test_texts_and_fingerprints_in_one_input_are_refused_with_the_names_of_both(
     text, lines = tmp_path / "b.txt", tmp_path / "c.jsonl"
     text.write_text("one")
     lines.write_text('{"text": "one", "simhash": "00000000000000ff"}')
+    with pytest.raises(BadInput, match=r"found fields text, simhash; expected fingerprint_column .* or text_column"):
+        read([lines])
+    assert len(list(read([lines], text_column="text"))) == 1
+    assert len(list(read([lines], fingerprint_column="simhash"))) == 1
+    lines.write_text('{"text": "one"}')
     for texts in (text, lines):
         for sources in ([numbers, texts], [texts, numbers]):
             with pytest.raises(ValueError, match="expected only one of the two") as caught:
@@ -156,7 +165,6 @@ def test_texts_and_fingerprints_in_one_input_are_refused_with_the_names_of_both(
             assert str(caught.value).startswith(f"{texts}: found texts")
             assert f"fingerprints in {numbers} (format hex)" in str(caught.value)
     assert len(list(read([text, lines]))) == 1
-    assert len(list(read([lines], column="simhash"))) == 1
 
 
 def test_the_standard_input_has_no_size() -> None:
@@ -207,21 +215,32 @@ def test_a_source_that_may_not_be_read_is_the_systems_error(tmp_path: Path, monk
     [
         ({"format": "xml"}, "format: found 'xml', expected one of auto, npy, u64, hex, csv, tsv, parquet, jsonl, json"),
         ({"batch": 0}, "batch: found 0, expected at least 1"),
-        ({"column": 0, "text_column": 1}, "column and text_column: found both"),
-        ({"column": -1}, "column: found -1, expected a name or a number from 0"),
-        ({"text_column": -1}, "column: found -1, expected a name or a number from 0"),
-        ({"ids": -1}, "ids: found -1, expected a name or a number from 0"),
-        ({"ids": 2}, r"a\.hex: found ids 2, expected 1, 'row' or None for format hex"),
-        ({"ids": "id"}, r"a\.hex: found ids 'id', expected 1, 'row' or None for format hex"),
-        ({"ids": 1, "format": "u64"}, r"a\.hex: found ids 1, expected 'row' or None for format u64"),
-        ({"ids": "id", "format": "npy"}, r"a\.hex: found ids 'id', expected 'row' or None for format npy"),
-        ({"ids": "id", "format": "text"}, r"a\.hex: found ids 'id', expected 'row' or None for format text"),
-        ({"column": 0}, r"a\.hex: found column 0, expected none for format hex"),
+        ({"fingerprint_column": 0, "text_column": 1}, "fingerprint_column and text_column: found both"),
+        ({"fingerprint_column": -1}, "fingerprint_column: found -1, expected a name or a number from 0"),
+        ({"text_column": -1}, "text_column: found -1, expected a name or a number from 0"),
+        ({"id_column": -1}, "id_column: found -1, expected a name or a number from 0"),
+        ({"ids": "id"}, r"ids: found 'id', expected one of auto, column, row or None; a column is id_column"),
+        ({"ids": "row", "id_column": "id"}, "id_column: found it with ids 'row', expected ids 'column'"),
+        ({"ids": None, "id_column": "id"}, "id_column: found it with ids None, expected ids 'column'"),
+        ({"fingerprint_format": "octal"}, "fingerprint_format: found 'octal', expected auto, hex, decimal"),
+        ({"fingerprint_format": "hex", "format": "u64"}, r"fingerprint_format .*, expected none for format u64"),
+        (
+            {"fingerprint_format": "hex", "format": "text"},
+            r"fingerprint_format .*, expected none for format text",
+        ),
+        ({"first_id": 5}, "first_id: found 5 with ids 'auto', expected ids 'row'"),
+        ({"first_id": 2**64, "ids": "row"}, r"first_id: found 18446744073709551616, expected 0 to 2\*\*64 - 1"),
+        ({"id_column": 2}, r"a\.hex: found id_column 2, expected none for format hex"),
+        ({"id_column": "id"}, r"a\.hex: found id_column 'id', expected none for format hex"),
+        ({"ids": "column", "format": "u64"}, r"a\.hex: found ids of a column, expected .* for format u64"),
+        ({"ids": "column", "format": "npy"}, r"a\.hex: found ids of a column, expected .* for format npy"),
+        ({"id_column": "id", "format": "text"}, r"a\.hex: found ids of a column, expected .* for format text"),
+        ({"fingerprint_column": 0}, r"a\.hex: found column 0, expected none for format hex"),
         ({"text_column": "t"}, r"a\.hex: found column 't', expected none for format hex"),
-        ({"column": 0, "format": "text"}, r"a\.hex: found column 0, expected none for format text"),
-        ({"column": 0, "format": "jsonl"}, r"a\.hex: found a column number, expected the name of a field"),
+        ({"fingerprint_column": 0, "format": "text"}, r"a\.hex: found column 0, expected none for format text"),
+        ({"fingerprint_column": 0, "format": "jsonl"}, r"a\.hex: found a column number, expected the name of a field"),
         ({"html": True}, r"a\.hex: found html for fingerprints of format hex, expected texts"),
-        ({"ids": 0, "format": "jsonl"}, r"a\.hex: found a column number, expected the name of a field"),
+        ({"id_column": 0, "format": "jsonl"}, r"a\.hex: found a column number, expected the name of a field"),
     ],
 )
 def test_a_wrong_argument_is_refused_at_once(tmp_path: Path, options: Any, message: str) -> None:
@@ -254,7 +273,7 @@ def test_pages_in_columns_become_their_text(tmp_path: Path) -> None:
     assert [text for _, text in documents([table], text_column="page", html=True)] == ["one", "two"]
     recipe = Recipe("all", html="all")
     assert next(documents([table], text_column="page", html=True, recipe=recipe))[1].split() == ["menu", "one"]
-    reader = read([table], text_column="page", html=True, recipe=recipe, ids="id")
+    reader = read([table], text_column="page", html=True, recipe=recipe, id_column="id")
     assert flat(reader) == ([recipe.fingerprint("menu one"), fingerprint("two")], [1, 2])
 
 

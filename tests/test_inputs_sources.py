@@ -89,7 +89,7 @@ FOLDERS_OF_TEXTS: dict[str, tuple[dict[str, bytes], dict[str, Any], list[str]]] 
     ),
     "pages beside texts": ({"a__html": b"<p>one", "b__txt": b"two"}, {}, ["one", "two"]),
     "Parquet beside pages": (
-        {"a__parquet": parquet(id=[1], body=["one"]), "b__html": b"<p>two", "c__txt": b"three"},
+        {"a__parquet": parquet(number=[1], body=["one"]), "b__html": b"<p>two", "c__txt": b"three"},
         {"text_column": "body"},
         ["one", "two", "three"],
     ),
@@ -115,12 +115,21 @@ def test_a_folder_of_texts_is_read_as_its_files_would_be(tmp_path: Path, files: 
     assert list(documents([folder], **options)) == list(documents(named, **options))
 
 
+BY_H = {"fingerprint_column": "h"}
 FOLDERS_OF_FINGERPRINTS: dict[str, tuple[dict[str, bytes], dict[str, Any], list[int]]] = {
     "npy": ({"a__npy": npy(5, 6), "b__npy": npy(7)}, {}, [5, 6, 7]),
-    "Parquet": ({"a__parquet": parquet(h=[5, 6]), "b__parquet": parquet(h=[7])}, {"column": "h"}, [5, 6, 7]),
+    "Parquet": (
+        {"a__parquet": parquet(h=[5, 6]), "b__parquet": parquet(h=[7])},
+        BY_H,
+        [5, 6, 7],
+    ),
     "hex beside npy": ({"a__hex": b"0x5\n0x6\n", "b__npy": npy(7)}, {}, [5, 6, 7]),
     "CSV": ({"a__csv__gz": gzip.compress(b"0x5\n0x6\n"), "b__csv": b"0x7\n"}, {}, [5, 6, 7]),
-    "JSON lines": ({"a__jsonl": b'{"h": 5}\n{"h": 6}\n', "b__json": b'[{"h": 7}]'}, {"column": "h"}, [5, 6, 7]),
+    "JSON lines": (
+        {"a__jsonl": b'{"h": 5}\n{"h": 6}\n', "b__json": b'[{"h": 7}]'},
+        BY_H,
+        [5, 6, 7],
+    ),
     "u64": ({"a__u64": (5).to_bytes(8, "little"), "b__u64": (6).to_bytes(8, "little")}, {}, [5, 6]),
 }
 

@@ -6,6 +6,7 @@ import csv
 import os
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.lib import DataType, DictionaryType
 
-from fpstore.inputs import BadInput, documents, read
+from fpstore.inputs import BadInput, documents, read, read_ids
 from fpstore.text import Recipe, fingerprint
 
 VALUES = [0, 0xDEADBEEFDEADBEEF, 2**64 - 1]
@@ -44,70 +44,165 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
     return write
 
 
-def test_a_table_without_a_header_is_read_from_its_first_column(table: Callable[..., Any]) -> None:
-    assert rows(table(*([value, "x"] for value in HEX))) == (VALUES, [0, 1, 2], 0)
+@pytest.mark.parametrize("name", ["fingerprint", "simhash", "hash", "fp", "SimHash", " FP "])
+def test_a_column_with_a_known_name_is_found_wherever_it_stands(table: Callable[..., Any], name: str) -> None:
+    assert rows(table(["time", name], *(["5", value] for value in HEX))) == (VALUES, [0, 1, 2], 0)
+    assert rows(table([name, "time"], *([value, "5"] for value in HEX))) == (VALUES, [0, 1, 2], 0)
 
 
-def test_a_column_named_fingerprint_is_found_wherever_it_stands(table: Callable[..., Any]) -> None:
-    assert rows(table(["id", "fingerprint"], *(["5", value] for value in HEX))) == (VALUES, [0, 1, 2], 0)
+def test_the_only_column_is_that_of_the_fingerprints(table: Callable[..., Any]) -> None:
+    for header in ([], [["whatever"]]):
+        assert rows(table(*header, *([value] for value in HEX))) == (VALUES, [0, 1, 2], 0)
 
 
-@pytest.mark.parametrize("options", [{"column": "hash", "ids": "key"}, {"column": 1, "ids": 0}])
-def test_columns_are_found_by_name_and_by_number(
-    table: Callable[..., Any], options: dict[str, int] | dict[str, str]
+@pytest.mark.parametrize(
+    "names",
+    [["unixtime", "value"], ["1700000000", HEX[1]], ["doc_id", "body"], ["hash", "simhash"], ["fp", "FP"], ["id", "x"]],
+)
+def test_among_several_columns_none_is_guessed(table: Callable[..., Any], names: list[str]) -> None:
+    message = rf"line 1: found columns {', '.join(names)}; expected one called fingerprint or .* or fingerprint_column"
+    for options in ({}, {"id_column": names[0]}, {"ids": "row"}, {"skip_bad": True}):
+        with pytest.raises(BadInput, match=message):
+            rows(table(names, ["5", HEX[0]]), **options)
+    pq.write_table(pa.table([pa.array([5]), pa.array([6])], names=names), path := table(["x"]).with_suffix(".parquet"))
+    with pytest.raises(BadInput, match=message.removeprefix("line 1: ")):
+        rows(path)
+
+
+@pytest.mark.parametrize(
+    "options", [{"fingerprint_column": "id"}, {"fingerprint_column": "hash", "id_column": "hash"}, {"id_column": 1}]
+)
+def test_a_column_of_fingerprints_and_of_ids_is_refused(table: Callable[..., Any], options: Any) -> None:
+    with pytest.raises(BadInput, match=r"found column (id|hash) as fingerprint and as id, expected two columns"):
+        rows(table(["id", "hash"], ["5", HEX[0]]), **options)
+    pq.write_table(pa.table({"id": [5], "hash": [6]}), path := table(["x"]).with_suffix(".parquet"))
+    with pytest.raises(BadInput, match=r"found column (id|hash) as fingerprint and as id, expected two columns"):
+        rows(path, **options)
+    with pytest.raises(BadInput, match="found column id as text and as id"):
+        rows(table(["id", "hash"], ["5", HEX[0]]), text_column="id")
+
+
+IDS = [({}, [7, 8]), ({"ids": "column"}, [7, 8]), ({"ids": "row"}, [0, 1]), ({"id_column": "row"}, [5, 6])]
+
+
+@pytest.mark.parametrize(("options", "expected"), [*IDS, ({"ids": "row", "first_id": 10}, [10, 11])])
+def test_ids_are_those_of_the_column_called_id_unless_something_is_said(
+    table: Callable[..., Any], options: Any, expected: list[int]
 ) -> None:
+    path = table(["ID", "row", "hash"], ["7", "5", HEX[0]], ["8", "6", HEX[1]])
+    assert rows(path, **options) == (VALUES[:2], expected, 0)
+    assert [batch.ids for batch in read([path], ids=None)] == [None]
+    pq.write_table(pa.table({"id": [7, 8], "row": [5, 6], "hash": HEX[:2]}), path.with_suffix(".parquet"))
+    assert rows(path.with_suffix(".parquet"), **options) == (VALUES[:2], expected, 0)
+
+
+def test_a_column_of_ids_that_is_not_there_is_asked_for(table: Callable[..., Any]) -> None:
+    for names in (["doc_id", "hash"], ["id", "ID", "hash"]):
+        with pytest.raises(BadInput, match=r"found columns .*; expected one called id, or id_column .*, or ids"):
+            rows(table(names, ["5"] * (len(names) - 1) + [HEX[0]]), ids="column")
+    with pytest.raises(BadInput, match=r"found columns id, ID, hash; expected one called id"):
+        rows(table(["id", "ID", "hash"], ["5", "5", HEX[0]]))
+
+
+def test_files_with_ids_and_files_without_are_not_mixed_silently(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"id,hash\n5,{HEX[0]}\n")
+    (tmp_path / "b.csv").write_text(f"hash\n{HEX[1]}\n")
+    np.save(tmp_path / "c.npy", np.array([7]))
+    (tmp_path / "d.csv").touch()
+    message = r"found (no|a) column called id, and (one|none) in the files before; expected ids"
+    for names in ("ab", "ba", "ac", "ca", "adb"):
+        paths = [next(tmp_path.glob(f"{name}.*")) for name in names]
+        with pytest.raises(BadInput, match=message):
+            rows(*paths)
+        assert rows(*paths, ids="row")[1] == [0, 1]
+
+
+SIXTEEN = "1234567890123456"
+
+
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+def test_a_column_is_read_in_one_way_whatever_the_batches(table: Callable[..., Any], batch: int) -> None:
+    lines = [["hash", "id"], [SIXTEEN, "1"], [SIXTEEN, "2"], ["-5", "3"], [SIXTEEN, "4"]]
+    expected = [int(SIXTEEN), int(SIXTEEN), 2**64 - 5, int(SIXTEEN)]
+    assert rows(table(*lines), batch=batch) == (expected, [1, 2, 3, 4], 0)
+    lines[3] = [HEX[1], "3"]
+    expected = [int(SIXTEEN, 16), int(SIXTEEN, 16), VALUES[1], int(SIXTEEN, 16)]
+    assert rows(table(*lines), batch=batch) == (expected, [1, 2, 3, 4], 0)
+
+
+def test_a_column_that_could_be_either_is_refused_until_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"hash\n{SIXTEEN}\nwrong\n{SIXTEEN}\n")
+    message = rf"line 2: found '{SIXTEEN}', expected fingerprint_format .* whether it is hex or decimal"
+    for batch in (1, 1000):
+        with pytest.raises(BadInput, match=message):
+            rows(tmp_path / "a.csv", skip_bad=True, batch=batch)
+    for way, base in (("hex", 16), ("decimal", 10)):
+        found = rows(tmp_path / "a.csv", skip_bad=True, fingerprint_format=way)
+        assert found == ([int(SIXTEEN, base)] * 2, [0, 2], 1)
+    (tmp_path / "a.csv").write_text(f"{SIXTEEN}\n" * 70_000 + "5\n")
+    with pytest.raises(BadInput, match="line 1: found"):
+        rows(tmp_path / "a.csv", batch=1000)
+
+
+@pytest.mark.parametrize(
+    "options", [{"fingerprint_column": "hash", "id_column": "key"}, {"fingerprint_column": 1, "id_column": 0}]
+)
+def test_columns_are_found_by_name_and_by_number(table: Callable[..., Any], options: dict[str, Any]) -> None:
     path = table(["key", "hash"], ["7", HEX[0]], ["8", HEX[1]])
     assert rows(path, **options) == (VALUES[:2], [7, 8], 0)
 
 
 def test_columns_by_number_need_no_header(table: Callable[..., Any]) -> None:
-    assert rows(table(["7", HEX[0]], ["8", HEX[1]]), column=1, ids=0) == (VALUES[:2], [7, 8], 0)
+    assert rows(table(["7", HEX[0]], ["8", HEX[1]]), fingerprint_column=1, id_column=0) == (VALUES[:2], [7, 8], 0)
 
 
 def test_cells_lose_the_spaces_around_them(table: Callable[..., Any]) -> None:
-    assert rows(table([" key ", " hash"], [" 7 ", f" {HEX[1]} "]), column="hash", ids="key")[:2] == ([VALUES[1]], [7])
+    assert rows(table([" key ", " hash"], [" 7 ", f" {HEX[1]} "]), fingerprint_column="hash", id_column="key")[:2] == (
+        [VALUES[1]],
+        [7],
+    )
 
 
 @pytest.mark.parametrize("name", ["simhash", "fp", "_hash", "x64"])
 def test_a_first_row_that_reads_like_a_name_is_a_header(table: Callable[..., Any], name: str) -> None:
-    assert rows(table([name], [HEX[1]]), column=0)[0] == [VALUES[1]]
+    assert rows(table([name], [HEX[1]]), fingerprint_column=0)[0] == [VALUES[1]]
 
 
-@pytest.mark.parametrize("cell", ["deadbeefdeadbee", "-5", "1.5", "", "0xg"])
+@pytest.mark.parametrize("cell", ["deadbeefdeadbee", "1.5", "", "0xg"])
 def test_a_bad_first_value_is_no_header(table: Callable[..., Any], cell: str) -> None:
     with pytest.raises(BadInput, match=f"line 1: found '{cell}', expected 16 hexadecimal"):
-        rows(table([cell, "x"], [HEX[1], "x"]))
+        rows(table([cell, "x"], [HEX[1], "x"]), fingerprint_column=0)
 
 
 def test_a_bad_first_id_is_no_header(table: Callable[..., Any]) -> None:
-    with pytest.raises(BadInput, match="line 1: found id '-5', expected a decimal number"):
-        rows(table([HEX[0], "-5"]), ids=1)
+    with pytest.raises(BadInput, match=r"line 1: found id '5\.0', expected a decimal number"):
+        rows(table([HEX[0], "5.0"]), fingerprint_column=0, id_column=1)
 
 
 def test_a_name_that_no_column_has_is_refused_with_the_names_there_are(table: Callable[..., Any]) -> None:
     with pytest.raises(BadInput, match="line 1: found columns a, b; expected one named hash"):
-        rows(table(["a", "b"]), column="hash")
+        rows(table(["a", "b"]), fingerprint_column="hash")
 
 
 def test_a_name_that_two_columns_have_is_refused(table: Callable[..., Any]) -> None:
     with pytest.raises(BadInput, match="line 1: found columns hash, hash; expected one named hash"):
-        rows(table(["hash", "hash"]), column="hash")
+        rows(table(["hash", "hash"]), fingerprint_column="hash")
 
 
 def test_a_row_with_too_few_columns_is_named_or_counted(table: Callable[..., Any]) -> None:
     path = table(["1", HEX[0]], ["2"], ["3", HEX[1]])
     with pytest.raises(BadInput, match="line 2: found 1 columns, expected at least 2"):
-        rows(path, column=1)
-    assert rows(path, column=1, skip_bad=True) == (VALUES[:2], [0, 2], 1)
+        rows(path, fingerprint_column=1)
+    assert rows(path, fingerprint_column=1, skip_bad=True) == (VALUES[:2], [0, 2], 1)
 
 
 def test_bad_cells_are_named_by_line_or_counted_once_for_each_row(table: Callable[..., Any]) -> None:
     lines = [["hash", "key"], [HEX[0], "1"], ["wrong", "wrong"], ["wrong", "3"], [HEX[1], "wrong"], [HEX[2], "5"]]
     path = table(*lines)
     with pytest.raises(BadInput, match="line 3: found 'wrong', expected 16 hexadecimal"):
-        rows(path, column="hash", ids="key")
-    assert rows(path, column="hash", ids="key", skip_bad=True) == ([VALUES[0], VALUES[2]], [1, 5], 3)
-    assert rows(path, column="hash", skip_bad=True) == ([VALUES[0], VALUES[1], VALUES[2]], [0, 3, 4], 2)
+        rows(path, fingerprint_column="hash", id_column="key")
+    assert rows(path, fingerprint_column="hash", id_column="key", skip_bad=True) == ([VALUES[0], VALUES[2]], [1, 5], 3)
+    assert rows(path, fingerprint_column="hash", skip_bad=True) == ([VALUES[0], VALUES[1], VALUES[2]], [0, 3, 4], 2)
 
 
 def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
@@ -117,14 +212,14 @@ def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
 
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfhash\n" + HEX[1].encode())
-    assert rows(tmp_path / "a.csv", column="hash")[0] == [VALUES[1]]
+    assert rows(tmp_path / "a.csv", fingerprint_column="hash")[0] == [VALUES[1]]
 
 
 def test_quoted_csv_fields_may_hold_lines_and_errors_name_where_the_row_starts(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f'note,hash\n"two\nlines, ""here""",{HEX[1]}\n"x\ny",wrong\n')
     with pytest.raises(BadInput, match="line 4: found 'wrong'"):
-        rows(tmp_path / "a.csv", column="hash")
-    assert rows(tmp_path / "a.csv", column="hash", skip_bad=True)[0] == [VALUES[1]]
+        rows(tmp_path / "a.csv", fingerprint_column="hash")
+    assert rows(tmp_path / "a.csv", fingerprint_column="hash", skip_bad=True)[0] == [VALUES[1]]
     assert next(documents([tmp_path / "a.csv"], text_column="note")) == (
         f"{tmp_path / 'a.csv'}:2",
         'two\nlines, "here"',
@@ -147,7 +242,7 @@ def test_a_quotation_mark_is_nothing_special_in_tsv(tmp_path: Path) -> None:
 def test_a_text_column_becomes_fingerprints_by_the_recipe(table: Callable[..., Any]) -> None:
     path = table(["key", "body"], ["7", "the quick brown fox"], ["8", ""])
     recipe = Recipe("words", shingle=1)
-    reader = read([path], text_column="body", ids="key", recipe=recipe)
+    reader = read([path], text_column="body", id_column="key", recipe=recipe)
     assert reader.recipe == recipe
     (batch,) = reader
     assert batch.fingerprints.tolist() == [recipe.fingerprint("the quick brown fox"), 0]
@@ -166,26 +261,85 @@ def test_a_large_table_is_read_in_groups_with_the_right_rows(tmp_path: Path) -> 
     values = np.random.default_rng(3).integers(0, 2**64, 3000, dtype=np.uint64, endpoint=False).tolist()
     lines = [f"{row},{value:016x}" for row, value in enumerate(values)]
     (tmp_path / "a.csv").write_text("id,fingerprint\n" + "\n".join(lines))
-    for ids in ("row", "id"):
+    for ids in ("row", "column"):
         assert rows(tmp_path / "a.csv", ids=ids, batch=7) == (values, list(range(3000)), 0)
 
 
-TYPES = [pa.uint64(), pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+INTEGERS = [0, 5, 2**31]
+SIGNED = [value - 2**64 if value >> 63 else value for value in VALUES]
+BITS = [value.to_bytes(8, "big") for value in VALUES]
+TYPES: list[tuple[Any, list[Any], list[int]]] = [
+    (pa.uint64(), VALUES, VALUES),
+    (pa.int64(), SIGNED, VALUES),
+    (pa.uint32(), INTEGERS, INTEGERS),
+    (pa.decimal128(20, 0), list(map(Decimal, VALUES)), VALUES),
+    (pa.decimal128(38, 0), list(map(Decimal, SIGNED)), VALUES),
+    (pa.string(), HEX, VALUES),
+    (pa.large_string(), HEX, VALUES),
+    (pa.string(), list(map(str, VALUES)), VALUES),
+    (pa.string(), list(map(str, SIGNED)), VALUES),
+    (pa.dictionary(pa.int8(), pa.string()), HEX, VALUES),
+    (pa.dictionary(pa.int8(), pa.uint64()), VALUES, VALUES),
+    (pa.binary(8), BITS, VALUES),
+    (pa.binary(), BITS, VALUES),
+    (pa.large_binary(), BITS, VALUES),
+]
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_parquet_columns_of_integers_and_strings_are_read(tmp_path: Path, kind: DataType | DictionaryType) -> None:
-    cells = pa.array(VALUES, type=kind) if kind == pa.uint64() else pa.array(HEX).cast(kind)
+@pytest.mark.parametrize(("kind", "cells", "values"), TYPES, ids=str)
+def test_parquet_columns_of_all_that_has_64_bits_are_read(
+    tmp_path: Path, kind: Any, cells: list[Any], values: list[int]
+) -> None:
+    column = pa.array(cells, type=kind.value_type).dictionary_encode() if "dictionary" in str(kind) else None
+    column = pa.array(cells, type=kind) if column is None else column
     ids = pa.array([7, 8, 9], type=pa.int16())
-    pq.write_table(pa.table({"id": ids, "fingerprint": cells}), tmp_path / "a.parquet")
-    assert rows(tmp_path / "a.parquet") == (VALUES, [0, 1, 2], 0)
-    assert rows(tmp_path / "a.parquet", ids="id") == (VALUES, [7, 8, 9], 0)
-    assert rows(tmp_path / "a.parquet", column=1, ids=0, batch=2) == (VALUES, [7, 8, 9], 0)
+    pq.write_table(pa.table({"id": ids, "fingerprint": column}), tmp_path / "a.parquet")
+    assert rows(tmp_path / "a.parquet") == (values, [7, 8, 9], 0)
+    assert rows(tmp_path / "a.parquet", ids="row") == (values, [0, 1, 2], 0)
+    assert rows(tmp_path / "a.parquet", fingerprint_column=1, id_column=0, batch=2) == (values, [7, 8, 9], 0)
 
 
-def test_one_parquet_column_can_be_fingerprint_and_id(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": pa.array(VALUES, type=pa.uint64())}), tmp_path / "a.parquet")
-    assert rows(tmp_path / "a.parquet", ids="x") == (VALUES, VALUES, 0)
+@pytest.mark.parametrize(
+    ("kind", "cells"),
+    [
+        (pa.float64(), [1.0]),
+        (pa.float32(), [1.0]),
+        (pa.bool_(), [True]),
+        (pa.decimal128(20, 1), [Decimal(1)]),
+        (pa.binary(16), [bytes(16)]),
+        (pa.timestamp("s"), [5]),
+        (pa.list_(pa.int64()), [[1]]),
+    ],
+    ids=str,
+)
+def test_a_parquet_column_of_another_type_is_refused_with_the_width_that_there_is(
+    tmp_path: Path, kind: Any, cells: list[Any]
+) -> None:
+    pq.write_table(pa.table({"fingerprint": pa.array(cells, type=kind)}), tmp_path / "a.parquet")
+    message = rf"column fingerprint: found {str(kind)[:4]}.*, expected fingerprints of 64 bits: integers"
+    with pytest.raises(BadInput, match=message):
+        rows(tmp_path / "a.parquet")
+
+
+def test_ids_alone_are_read_from_a_column_or_from_all_there_is(tmp_path: Path) -> None:
+    values = [7, 2**64 - 1]
+    np.save(tmp_path / "a.npy", np.array(values, dtype=np.uint64))
+    (tmp_path / "b.csv").write_text("hash,id\nx,7\ny,18446744073709551615\n")
+    (tmp_path / "c.csv").write_text("7\n18446744073709551615\n")
+    (tmp_path / "d.jsonl").write_text('{"id": 7}\n{"id": "18446744073709551615"}\n')
+    pq.write_table(pa.table({"id": np.array(values, dtype=np.uint64), "x": ["a", "b"]}), tmp_path / "e.parquet")
+    for path in sorted(tmp_path.iterdir()):
+        assert [each for batch in read_ids([path]) for each in batch.fingerprints.tolist()] == values, path
+    (tmp_path / "b.csv").write_text("hash,doc_id\nx,7\ny,z\n")
+    with pytest.raises(BadInput, match=r"found columns hash, doc_id; expected one called id, or id_column"):
+        next(read_ids([tmp_path / "b.csv"]))
+    with pytest.raises(BadInput, match=r"line 3: found id 'z', expected a decimal number"):
+        next(read_ids([tmp_path / "b.csv"], id_column="doc_id"))
+    reader = read_ids([tmp_path / "b.csv"], id_column=1, skip_bad=True)
+    assert (next(reader).fingerprints.tolist(), dict(reader.skipped)) == ([7], {"bad line": 1})
+    (tmp_path / "f.hex").touch()
+    with pytest.raises(ValueError, match=r"found format hex, expected one that can hold nothing but ids, or a table"):
+        read_ids([tmp_path / "f.hex"])
 
 
 def test_parquet_of_many_row_groups_is_read_in_order(tmp_path: Path) -> None:
@@ -200,35 +354,31 @@ def test_parquet_of_many_row_groups_is_read_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cells", "found"),
-    [([1, -5, 3], "-5"), ([1, None, 3], "None"), (["0x1", "-5", "0x3"], "'-5'"), (["0x1", None, "0x3"], "None")],
+    [([1, None, 3], "None"), (["0x1", "-5", "0x3"], "'-5'"), (["0x1", None, "0x3"], "None")],
 )
 def test_a_bad_parquet_row_is_named_or_counted(tmp_path: Path, cells: Any, found: str) -> None:
     pq.write_table(pa.table({"x": cells}), tmp_path / "a.parquet")
-    with pytest.raises(BadInput, match=rf"a\.parquet, row 1: found {found}, expected 16 hexadecimal"):
+    with pytest.raises(BadInput, match=rf"a\.parquet, row 1: found {found}, expected "):
         rows(tmp_path / "a.parquet")
     assert rows(tmp_path / "a.parquet", skip_bad=True) == ([1, 3], [0, 2], 1)
 
 
 def test_a_bad_parquet_id_is_named(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1, 2], "id": [3, -4]}), tmp_path / "a.parquet")
-    with pytest.raises(BadInput, match=r"a\.parquet, row 1: found id -4, expected a decimal number"):
-        rows(tmp_path / "a.parquet", ids="id")
+    pq.write_table(pa.table({"x": [1, 2], "id": ["3", "x"]}), tmp_path / "a.parquet")
+    with pytest.raises(BadInput, match=r"a\.parquet, row 1: found id 'x', expected a decimal number"):
+        rows(tmp_path / "a.parquet", fingerprint_column="x")
 
 
 @pytest.mark.parametrize(
     ("cells", "options", "message"),
     [
-        ([1.5], {}, "column x: found double, expected integers or strings"),
-        ([[1]], {}, r"column x: found list<.*>, expected integers or strings"),
         ([1], {"text_column": "x"}, "column x: found int64, expected strings"),
-        ([1], {"column": "y"}, "found columns x; expected one named y"),
-        ([1], {"ids": "y"}, "found columns x; expected one named y"),
-        ([1], {"column": 1}, "found 1 columns, expected at least 2"),
+        ([1], {"fingerprint_column": "y"}, "found columns x; expected one named y"),
+        ([1], {"id_column": "y"}, "found columns x; expected one named y"),
+        ([1], {"fingerprint_column": 1}, "found 1 column, expected at least 2"),
     ],
 )
-def test_a_parquet_column_that_will_not_do_is_refused(
-    tmp_path: Path, cells: Any, options: dict[str, int] | dict[str, str], message: str
-) -> None:
+def test_a_parquet_column_that_will_not_do_is_refused(tmp_path: Path, cells: Any, options: Any, message: str) -> None:
     pq.write_table(pa.table({"x": cells}), tmp_path / "a.parquet")
     with pytest.raises(BadInput, match=rf"a\.parquet.*{message}"):
         rows(tmp_path / "a.parquet", **options)
@@ -242,6 +392,24 @@ def test_parquet_texts_become_fingerprints(tmp_path: Path) -> None:
     assert found == ([fingerprint("one two three four five")], [0], 1)
     names = list(documents([tmp_path / "a.parquet"], text_column="body", skip_bad=True))
     assert names == [(f"{tmp_path / 'a.parquet'}:0", "one two three four five")]
+
+
+def test_texts_within_structs_of_parquet_are_found_by_their_path(tmp_path: Path) -> None:
+    pages = [{"meta": {"body": "one two three"}, "tags": ["a"]}, {"meta": None, "tags": []}, None]
+    pq.write_table(pa.table({"page": pages, "page.flat": ["x", "y", "z"]}), tmp_path / "a.parquet")
+    named = documents([tmp_path / "a.parquet"], text_column="page.meta.body", skip_bad=True)
+    assert [text for _, text in named] == ["one two three"]
+    assert sum(named.skipped.values()) == 2
+    assert [text for _, text in documents([tmp_path / "a.parquet"], text_column="page.flat")] == ["x", "y", "z"]
+    for column, message in (
+        ("page.none", r"column page: found struct<.*, expected a struct with one field none"),
+        ("page.tags", r"column page: found list<.*, expected strings"),
+        ("page.tags.a", r"column page\.tags: found list<.*, expected a struct with one field a"),
+        ("page.meta", r"column page: found struct<.*, expected strings"),
+        ("none.body", r"found columns page, page\.flat; expected one named none"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            list(documents([tmp_path / "a.parquet"], text_column=column))
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fpstore.inputs import BadInput, documents, read
 from fpstore.inputs import text as inputs_text
 from fpstore.inputs.text import _json_loader, _load_json
-from fpstore.text import DEFAULT, fingerprint
+from fpstore.text import fingerprint
 
 
 def rows(*sources: str | Path, **options: Any) -> tuple[list[Any], list[Any], int] | tuple[list[int], list[int], int]:
@@ -50,19 +50,20 @@ TEXTS = ["the quick brown fox jumps", "日本語 の テキスト です ね", "
 def test_jsonl_is_read_from_its_field_text(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", *({"id": 7 + row, "text": text} for row, text in enumerate(TEXTS)))
     expected = [fingerprint(text) for text in TEXTS]
-    assert rows(path) == (expected, [0, 1, 2], 0)
-    assert rows(path, ids="id") == (expected, [7, 8, 9], 0)
+    assert rows(path, ids="row") == (expected, [0, 1, 2], 0)
+    for options in ({}, {"id_column": "id"}, {"ids": "column"}):
+        assert rows(path, **options) == (expected, [7, 8, 9], 0)
     assert list(documents([path])) == [(f"{path}:{line}", text) for line, text in enumerate(TEXTS, start=1)]
 
 
 @pytest.mark.usefixtures("loader")
 def test_jsonl_of_another_text_field_and_of_fingerprints(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", {"body": TEXTS[0], "fp": 5}, {"body": TEXTS[1], "fp": "00000000000000ff"})
+    path = write(tmp_path / "a.jsonl", {"body": TEXTS[0], "fp": 5}, {"body": TEXTS[1], "fp": "255"})
     assert rows(path, text_column="body")[0] == [fingerprint(TEXTS[0]), fingerprint(TEXTS[1])]
-    reader = read([path], column="fp")
+    reader = read([path], fingerprint_column="fp")
     assert reader.recipe is None
     assert next(reader).fingerprints.tolist() == [5, 255]
-    assert read([path]).recipe == DEFAULT
+    assert next(read([path])).fingerprints.tolist() == [5, 255]
 
 
 @pytest.mark.usefixtures("loader")
@@ -72,7 +73,7 @@ def test_a_field_can_be_a_path_and_one_whose_whole_name_has_the_dots_wins(tmp_pa
         {"page": {"body": "nested", "meta": {"id": 8}}, "page.body": "flat"},
     )
     path = write(tmp_path / "a.jsonl", *records)
-    assert rows(path, text_column="page.body", ids="page.meta.id")[:2] == (
+    assert rows(path, text_column="page.body", id_column="page.meta.id")[:2] == (
         [fingerprint("nested"), fingerprint("flat")],
         [7, 8],
     )
@@ -98,7 +99,7 @@ def test_a_path_that_leads_nowhere_is_a_bad_line(tmp_path: Path, record: Any) ->
         ("{}", "line 2: found fields none, expected one named text"),
         ('{"id": 5, "text": 5}', "line 2: found 5, expected a text"),
         ('{"id": 5, "text": null}', "line 2: found None, expected a text"),
-        ('{"id": -5, "text": "x"}', "line 2: found id -5, expected a decimal number"),
+        ('{"id": "x", "text": "x"}', "line 2: found id 'x', expected a decimal number"),
         ('{"id": 5.0, "text": "x"}', r"line 2: found id 5\.0, expected a decimal number"),
         ('{"id": true, "text": "x"}', "line 2: found id True, expected a decimal number"),
         ("[" * 100_000, r"line 2: found '\[.*expected a JSON object"),
@@ -110,9 +111,9 @@ def test_a_bad_line_of_json_is_named_or_counted(tmp_path: Path, line: str, messa
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"id": 1, "text": "one"}}\n{line}\n\n{{"id": 3, "text": "three"}}\n')
     with pytest.raises(BadInput, match=message) as caught:
-        rows(path, ids="id")
+        rows(path, id_column="id")
     assert len(str(caught.value)) < 500
-    assert rows(path, ids="id", skip_bad=True) == ([fingerprint("one"), fingerprint("three")], [1, 3], 1)
+    assert rows(path, id_column="id", skip_bad=True) == ([fingerprint("one"), fingerprint("three")], [1, 3], 1)
 
 
 @pytest.mark.usefixtures("loader")

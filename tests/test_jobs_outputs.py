@@ -399,7 +399,7 @@ def test_standard_output_gets_the_kept_documents(
     for arguments, count in (
         (["dedup", "-o", "-"], 2),
         (["cluster", "-o", "-"], 3),
-        (["pairs", "--text", "-o", "-"], 1),
+        (["document-pairs", "-o", "-"], 1),
     ):
         assert main([*arguments, str(source)]) == 0
         printed = capfdbinary.readouterr()
@@ -426,7 +426,7 @@ def test_what_has_to_go_on_is_no_standard_output(
 
 def test_a_suffix_that_is_not_known_is_the_command_lines_fault(command: Command, tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a b c"])
-    for arguments in (["dedup", "-o"], ["cluster", "-o"], ["pairs", "--text", "-o"]):
+    for arguments in (["dedup", "-o"], ["cluster", "-o"], ["document-pairs", "-o"]):
         outcome = command(*arguments, tmp_path / "out.txt", source)
         assert outcome.status == 2
         assert "found suffix .txt, expected one of .jsonl, .ndjson, .json, .csv, .tsv, .parquet" in outcome.err

@@ -1,4 +1,4 @@
-"""Compares dedup, cluster and pairs --text with plain Python, on random small corpora of every format.
+"""Compares dedup, cluster and document-pairs with plain Python, on random small corpora of every format.
 
     python tools/check_documents.py [--rounds 1000] [--seed 0]
 
@@ -395,7 +395,7 @@ class Round:
             self.decisions += len(keys)
         out = self.folder / f"pairs{self.suffix()}"
         self._draw(inputs, out, "pairs")
-        self.run("pairs", "--text", *self.options(inputs), "-o", out)
+        self.run("document-pairs", *self.options(inputs), "-o", out)
         expected_pairs = plain.pairs(documents, keys, self.distance)
         found = rows_in(out, ("first", "second", "distance"))
         equal("pairs", sorted(found), sorted((one, other, str(apart)) for one, other, apart in expected_pairs))

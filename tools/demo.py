@@ -49,7 +49,7 @@ def main() -> int:
         say("Build a store from the files; the recipe turns texts into fingerprints.")
         fpstore(scratch, "build", "library.fpstore", "files", "--format", "text")
         say("The same fingerprints with their names; the row number is the id in the store.")
-        names, fingerprints = read_listing(fpstore(scratch, "fingerprint", "files"))
+        names, fingerprints = read_listing(fpstore(scratch, "fingerprint", "files", "--format", "text"))
 
         say(f"Probe the store with every file: who is within distance {DISTANCE} of whom?")
         queries = "".join(f"{fingerprint:016x}\n" for fingerprint in sorted(set(fingerprints)))
@@ -72,7 +72,7 @@ def main() -> int:
         say("The same modules with another word changed, and this script: add what is new, and print the others.")
         edit_copies(files / "library", scratch / "more", 1 / 3)
         shutil.copyfile(__file__, scratch / "more" / "demo.py")
-        added = ("--format", "text", "--first-id", len(names), "--if-new")
+        added = ("--format", "text", "--ids", f"from:{len(names)}", "--if-new")
         show(fpstore(scratch, "add", "library.fpstore", "more", *added), SHOWN_KNOWN)
     print(f"\nDone in {perf_counter() - started:.1f} s; the scratch folder is gone.")
     show_how_to_go_on()
@@ -114,16 +114,25 @@ def fpstore(folder: Path, *arguments: object) -> str:
 
 
 def copy_library(library: Path, target: Path) -> int:
-    """Copy the .py files of the library, without what others installed beside it; returns how many."""
+    """Copy the .py files of the library that are UTF-8, without what others installed beside it; returns how many."""
     count = 0
     for path in sorted(library.rglob("*.py")):
         inside = path.relative_to(library)
-        if NOT_THE_LIBRARY.isdisjoint(inside.parts):
+        if NOT_THE_LIBRARY.isdisjoint(inside.parts) and is_utf8(path):
             copy = target / inside
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
             count += 1
     return count
+
+
+def is_utf8(path: Path) -> bool:
+    """Whether a file is a text in UTF-8: a few of the library's tests are not, and fpstore refuses them."""
+    try:
+        path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def edit_copies(library: Path, target: Path, place: float) -> dict[str, Pair]:

@@ -127,7 +127,7 @@ NEWCOMERS: dict[str, Callable[[World], Any]] = {
     "fpstore verify": _command("verify", "{live}"),
     "fpstore stats": _command("stats", "{live}"),
     "fpstore compact": _command("compact", "{live}"),
-    "fpstore add": _command("add", "{live}", "{out}/documents.jsonl", "--first-id", "50000"),
+    "fpstore add": _command("add", "{live}", "{out}/documents.jsonl", "--ids", "from:50000"),
     "dedup --store": _command("dedup", "{out}/documents.jsonl", "-o", "{out}/kept.jsonl", "--store", "{live}"),
 }
 

@@ -25,11 +25,12 @@ SUBCOMMANDS = (
     "remove",
     "probe",
     "pairs",
+    "document-pairs",
     "dedup",
     "cluster",
     "fingerprint",
     "recipe",
-    "idf",
+    "learn-idf",
     "compact",
     "copy",
     "recover",
@@ -44,15 +45,16 @@ EPILOG = """\b
 Examples:
   fpstore build web.fpstore fingerprints.npy
   fpstore probe web.fpstore 9f3a5c0012ab44de
-  fpstore add web.fpstore today.csv --ids doc_id --if-new
+  fpstore add web.fpstore today.csv --id-column doc_id --if-new
   fpstore build docs.fpstore documents/ --format text
   fpstore probe docs.fpstore --text "$(cat draft.txt)"
   fpstore dedup crawl.jsonl.zst -o kept.jsonl --dropped dropped.tsv
   fpstore plan --n 8e9 -k 3
 
 \b
-Exit status: 0 done (a probe without a match too), 1 the data or the store is at fault,
-2 the command line is, 130 interrupted.
+Exit status: 0 done (a probe without a match too); 1 an input or the machine is at fault;
+2 the command line is; 3 the store is: damaged, not a store, of another version; 4 the store is
+locked or changed meanwhile: try again; 130 interrupted; 141 the reader of the output left.
 """
 
 
@@ -67,7 +69,7 @@ class _Subcommands(click.Group):
         """The subcommand of that name, None if there is none."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        command: click.Command = import_module(f"fpstore.cli.{cmd_name}").command
+        command: click.Command = import_module(f"fpstore.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def invoke(self, ctx: click.Context) -> None:

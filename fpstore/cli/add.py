@@ -2,20 +2,27 @@
 
 import sys
 from contextlib import closing
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fpstore import Progress
+from fpstore.cli.columns import (
+    NOT_OF_JSON,
+    IdSource,
+    fingerprint_options,
+    header_option,
+    id_options,
+    refuse_given,
+    signed_option,
+    written,
+)
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
 from fpstore.cli.texts import idf_option, reading_options, tell_short
 from fpstore.cli.values import (
     FILE_PATH,
-    column,
-    column_option,
     counted,
     distance_option,
     format_option,
@@ -30,18 +37,21 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  fpstore add web.fpstore today.csv --column simhash --ids doc_id
-  fpstore add docs.fpstore today.jsonl.zst --ids id --if-new > duplicates.tsv
-  fpstore add web.fpstore more.npy --first-id 1000000     (numbered 1000000, 1000001, ...)
+  fpstore add web.fpstore today.csv --fingerprint-column simhash --id-column doc_id
+  fpstore add docs.fpstore today.jsonl.zst --if-new > duplicates.tsv   (ids: the field id)
+  fpstore add web.fpstore more.npy --ids from:1000000     (numbered 1000000, 1000001, ...)
   fpstore add bare.fpstore today.npy                      (a store without ids)
 """
 
 # Rows of one addition: it is stored as a whole, durably, before the next is read.
 BATCH_ROWS = 1 << 16
-MAX_ID = 2**64 - 1
 
-LINE = "{}\t{:016x}\t{:016x}\t{}\t{}\n"
-JSON_LINE = '{{"id": {}, "fingerprint": "{:016x}", "match_fingerprint": "{:016x}", "distance": {}, "match_id": {}}}\n'
+HEADER = "id\tfingerprint\tmatch_fingerprint\tmatch_distance\tmatch_id\n"
+LINE = "{}\t{}\t{}\t{}\t{}\n"
+JSON_LINE = (
+    '{{"format": "fpstore.add/1", "id": {}, "fingerprint": "{}", "match_fingerprint": "{}", "match_distance": {},'
+    ' "match_id": {}}}\n'
+)
 NO_ID = "-"
 JSON_NO_ID = "null"
 
@@ -50,19 +60,8 @@ JSON_NO_ID = "null"
 @store_argument
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
-@click.option(
-    "--ids",
-    metavar="COLUMN",
-    type=column,
-    help="The column or JSON field of the ids. A store with ids needs it, or --first-id; none is for one without.",
-)
-@click.option(
-    "--first-id",
-    metavar="N",
-    type=click.IntRange(0, MAX_ID),
-    help="In place of --ids: number the rows N, N + 1, and so on. What --skip-bad skips has no number.",
-)
-@column_option
+@fingerprint_options
+@id_options("column; none in a store without ids")
 @reading_options
 @idf_option
 @click.option(
@@ -70,14 +69,19 @@ JSON_NO_ID = "null"
 )
 @distance_option("With --if-new: the distance up to which a fingerprint is near.  [default: the store's]")
 @click.option("--json", "as_json", is_flag=True, help="With --if-new: print a JSON object a line.")
+@header_option
+@signed_option
 @skip_bad_option
+@click.pass_context
 def command(
+    context: click.Context,
     store: str,
     inputs: tuple[str, ...],
     format: str,
-    ids: str | int | None,
-    first_id: int | None,
-    column: str | int | None,
+    fingerprint_column: str | int | None,
+    fingerprint_format: str,
+    id_column: str | int | None,
+    ids: IdSource | None,
     text_column: str | int | None,
     html: bool,
     threads: int,
@@ -85,6 +89,8 @@ def command(
     if_new: bool,
     max_distance: int | None,
     as_json: bool,
+    header: bool,
+    signed: bool,
     skip_bad: bool,
 ) -> None:
     """Add to STORE every fingerprint or text of every INPUT, one after the other.
@@ -98,16 +104,20 @@ def command(
     """
     import fpstore
 
-    if not if_new and (max_distance is not None or as_json):
-        raise click.UsageError("--max-distance and --json go with --if-new")
+    if not if_new:
+        refuse_given(context, ("max_distance", "as_json", "header", "signed"), "goes with --if-new")
+    if as_json:
+        refuse_given(context, ("header", "signed"), NOT_OF_JSON)
     with fpstore.open(store, "w") as opened:
         reader = read_for(
             opened,
             list(inputs),
             idf_path,
             format=format,
-            ids=_id_column(opened, ids, first_id),
-            column=column,
+            fingerprint_column=fingerprint_column,
+            fingerprint_format=fingerprint_format,
+            id_column=id_column,
+            **_ids(opened, id_column, ids),
             text_column=text_column,
             html=html,
             threads=threads,
@@ -115,12 +125,12 @@ def command(
             batch=BATCH_ROWS,
         )
         done = added = 0
+        if header:
+            sys.stdout.write(HEADER)
         try:
             with closing(reader), progress_bar(results_follow=not if_new) as bar:
                 for batch in reader:
-                    if first_id is not None:
-                        batch = _numbered(batch, first_id + done)
-                    added += _add_new(opened, batch, max_distance, as_json) if if_new else _add(opened, batch)
+                    added += _add_new(opened, batch, max_distance, as_json, signed) if if_new else _add(opened, batch)
                     done += len(batch.fingerprints)
                     if bar is not None:
                         bar(Progress("reading", done, None, "rows"))
@@ -134,34 +144,16 @@ def command(
         opened.wait()
 
 
-def _id_column(store: "Store", ids: str | int | None, first_id: int | None) -> str | int | None:
-    """The column to read ids from, None for a store without ids and for rows that are numbered."""
-    if ids is not None and first_id is not None:
-        raise click.UsageError("--ids and --first-id: expected one of the two")
+def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None) -> dict[str, Any]:
+    """Where read is to take ids from: what was asked for, else the column of a store with ids."""
     if not store._settings.ids:
-        if ids not in (None, "none") or first_id is not None:
-            raise click.UsageError(f"{store.path}: the store has no ids, expected no --ids and no --first-id")
-        return None
-    if first_id is not None:
-        return None
-    if ids in (None, "none"):
-        expected = "--ids and the column that holds them, or --first-id"
-        raise click.UsageError(f"{store.path}: the store has ids, expected {expected}")
-    if ids == "row":
-        raise click.UsageError("--ids row: row numbers would be ids of other rows, expected a column that holds ids")
-    return ids
-
-
-def _numbered(batch: "Batch", first: int) -> "Batch":
-    """The batch with the ids first, first + 1, and so on."""
-    import numpy as np
-
-    last = first + len(batch.fingerprints) - 1
-    if last > MAX_ID:
-        raise click.UsageError(
-            f"--first-id: there is no id {last} for the last of these rows, expected at most {MAX_ID}"
-        )
-    return replace(batch, ids=np.arange(len(batch.fingerprints), dtype=np.uint64) + np.uint64(first))
+        if id_column is not None or asked not in (None, IdSource(None)):
+            raise click.UsageError(f"{store.path}: the store has no ids, expected no --ids and no --id-column")
+        return {"ids": None}
+    asked = IdSource("column") if asked is None else asked
+    if asked.ids is None:
+        raise click.UsageError(f"{store.path}: the store has ids, expected --ids column, row or from:N")
+    return {"ids": asked.ids, "first_id": asked.first}
 
 
 def _add(store: "Store", batch: "Batch") -> int:
@@ -170,17 +162,21 @@ def _add(store: "Store", batch: "Batch") -> int:
     return len(batch.fingerprints)
 
 
-def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: bool) -> int:
+def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: bool, signed: bool) -> int:
     """Store what is new of a batch and print the rest; how many rows were stored."""
     found = store.add_if_new(batch.fingerprints, ids=batch.ids, max_distance=max_distance)
     known = ~found.stored
-    line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
     count = int(known.sum())
+    line, no_id, an_id = (JSON_LINE, JSON_NO_ID, '"{}"') if as_json else (LINE, NO_ID, "{}")
     ids, match_ids = (
-        [no_id] * count if column is None else column[known].tolist() for column in (batch.ids, found.match_id)
+        [no_id] * count if column is None else map(an_id.format, written(column[known], signed, False))
+        for column in (batch.ids, found.match_id)
     )
-    columns = (batch.fingerprints[known], found.match_fingerprint[known], found.match_distance[known])
-    sys.stdout.write("".join(map(line.format, ids, *(column.tolist() for column in columns), match_ids)))
+    fingerprints, match_fingerprints = (
+        written(column[known], signed, True) for column in (batch.fingerprints, found.match_fingerprint)
+    )
+    columns = (ids, fingerprints, match_fingerprints, found.match_distance[known].tolist(), match_ids)
+    sys.stdout.write("".join(map(line.format, *columns)))
     return len(known) - count
 
 

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore import Progress
+from fpstore.cli.columns import IdSource, fingerprint_options, id_options
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
 from fpstore.cli.values import (
     FILE_PATH,
     codec_option,
-    column,
-    column_option,
+    counted,
+    decimal_size,
     format_option,
     k_option,
     max_bytes_option,
@@ -26,13 +28,14 @@ from fpstore.cli.values import (
 )
 
 if TYPE_CHECKING:
+    from fpstore import Store
     from fpstore.inputs import Reader
     from fpstore.types import Codec, Ids, Keys
 
 EPILOG = """\b
 Examples:
   fpstore build web.fpstore fingerprints.npy
-  fpstore build web.fpstore part-*.csv.gz --column simhash --ids doc_id
+  fpstore build web.fpstore part-*.csv.gz --fingerprint-column simhash --id-column doc_id
   zcat hashes.txt.gz | fpstore build web.fpstore - --format hex --plan size
   fpstore build docs.fpstore documents/ --format text     (a text each, by the recipe web-en)
   fpstore build docs.fpstore crawl/ 'more/part-*.jsonl'    (every file by its own suffix)
@@ -45,15 +48,8 @@ Examples:
 @store_argument
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
-@click.option(
-    "--ids",
-    metavar="COLUMN",
-    type=column,
-    default="row",
-    show_default=True,
-    help="The column or JSON field of the ids; row: the row's number, from 0 over all inputs; none: no ids.",
-)
-@column_option
+@fingerprint_options
+@id_options("column where there is one, else row")
 @reading_options
 @recipe_option
 @idf_option
@@ -76,8 +72,10 @@ def command(
     store: str,
     inputs: tuple[str, ...],
     format: str,
-    ids: str | int,
-    column: str | int | None,
+    fingerprint_column: str | int | None,
+    fingerprint_format: str,
+    id_column: str | int | None,
+    ids: IdSource | None,
     text_column: str | int | None,
     html: bool,
     threads: int,
@@ -105,7 +103,7 @@ def command(
 
     recipe = recipe_asked(recipe_name, idf_path)
     told = recipe_name is not None or idf_path is not None
-    id_source = None if ids == "none" else ids
+    asked = IdSource("auto") if ids is None else ids
     bytes_read = 0
 
     def count_bytes(count: int) -> None:
@@ -116,8 +114,11 @@ def command(
         reader = read(
             inputs,
             format=format,
-            ids=id_source,
-            column=column,
+            fingerprint_column=fingerprint_column,
+            fingerprint_format=fingerprint_format,
+            id_column=id_column,
+            ids=asked.ids,
+            first_id=asked.first,
             text_column=text_column,
             html=html,
             recipe=recipe,
@@ -134,11 +135,12 @@ def command(
             elif bar is not None:
                 bar(progress)
 
-        with closing(reader):
+        with (
+            closing(reader),
             fpstore.build(
                 store,
-                _with_ids(reader) if id_source is not None else (batch.fingerprints for batch in reader),
-                ids=None if id_source is None else "row",
+                (batch.fingerprints for batch in reader) if asked.ids is None else _with_ids(reader),
+                ids=None if asked.ids is None else "row",
                 max_distance=max_distance,
                 plan=plan,
                 max_bytes=max_bytes,
@@ -149,9 +151,22 @@ def command(
                 force=force,
                 shuffle=shuffle,
                 mode=mode,
-            ).close()
+            ) as built,
+        ):
+            held = _held(built)
     tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
+    seen = f"read {counted(reader.seen.rows, 'row')} of {counted(reader.seen.files, 'file')}"
+    say(f"{store}: {seen}; holds {held}")
+
+
+def _held(store: "Store") -> str:
+    """What a store that was just built holds, in numbers."""
+    stats = store.stats()
+    if not stats.fingerprint_count:
+        return "nothing, as the input is empty"
+    size = sum(segment.file_bytes for segment in store._segments)
+    return f"{counted(stats.fingerprint_count, 'fingerprint')}, {decimal_size(size)}"
 
 
 def _with_ids(reader: "Reader") -> "Iterator[tuple[Keys, Ids]]":

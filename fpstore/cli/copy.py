@@ -2,8 +2,9 @@
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import FILE_PATH, mode_option, store_argument
+from fpstore.cli.values import FILE_PATH, counted, decimal_size, mode_option, store_argument
 
 
 @click.command(
@@ -22,3 +23,8 @@ def command(store: str, destination: str, mode: int | None) -> None:
 
     with fpstore.open(store) as opened, progress_bar() as bar:
         opened.copy(destination, progress=bar, mode=mode)
+    with fpstore.open(destination) as made:
+        stats = made.stats()
+        rows = sum(segment.id_count or segment.fingerprint_count for segment in stats.segments) + stats.pending_count
+        size = sum(segment.file_bytes for segment in made._segments)
+    say(f"{destination}: {counted(rows, 'row')}, {decimal_size(size)}")

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option
 from fpstore.cli.values import (
     codec_option,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   fpstore create web.fpstore
-  fpstore create bare.fpstore --no-ids -k 2
+  fpstore create bare.fpstore --id-type none -k 2
   fpstore create docs.fpstore --recipe web-en             (for texts)
 """
 
@@ -33,7 +34,13 @@ Examples:
 @max_bytes_option
 @codec_option
 @shuffle_option
-@click.option("--ids/--no-ids", default=True, show_default=True, help="Whether fingerprints have ids.")
+@click.option(
+    "--id-type",
+    type=click.Choice(("uint64", "none")),
+    default="uint64",
+    show_default=True,
+    help="What the ids of fingerprints are; none: they have none.",
+)
 @recipe_option
 @idf_option
 @mode_option
@@ -44,7 +51,7 @@ def command(
     max_bytes: float | None,
     codec: "Codec",
     shuffle: int | None,
-    ids: bool,
+    id_type: str,
     recipe_name: str | None,
     idf_path: str | None,
     mode: int | None,
@@ -59,14 +66,16 @@ def command(
     if recipe_name is None and idf_path is not None:
         raise click.UsageError("--idf goes with --recipe")
     recipe = None if recipe_name is None else recipe_asked(recipe_name, idf_path)
-    fpstore.create(
+    with fpstore.create(
         store,
         max_distance=max_distance,
-        id_type="uint64" if ids else None,
+        id_type="uint64" if id_type == "uint64" else None,
         plan=plan,
         max_bytes=max_bytes,
         codec=codec,
         recipe=recipe,
         shuffle=shuffle,
         mode=mode,
-    ).close()
+    ) as made:
+        ids = "with ids" if id_type == "uint64" else "without ids"
+        say(f"{store}: empty, {ids}, plan {made.plan.name}")

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from fpstore import OnProgress, Progress
+from fpstore.cli.columns import refuse_given, signed_option, written
+from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import FILE_PATH, store_argument
+from fpstore.cli.values import FILE_PATH, counted, decimal_size, store_argument
 
 if TYPE_CHECKING:
     from fpstore import Store
@@ -21,13 +23,15 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  fpstore export web.fpstore web.csv                      (build: --ids id)
-  fpstore export web.fpstore web.parquet                  (build: --ids id)
-  fpstore export web.fpstore - --format hex | gzip > web.hex.gz    (build: --ids 1)
+  fpstore export web.fpstore web.csv
+  fpstore export web.fpstore web.parquet --signed
+  fpstore export web.fpstore - --format hex | gzip > web.hex.gz
   fpstore export web.fpstore fingerprints.npy --no-ids    (build: --ids none)
 """
 
 STANDARD_OUTPUT = "-"
+OF_LINES = ("hex", "csv", "jsonl")
+OF_SIGNED = ("npy", "csv", "parquet")
 
 
 @click.command(short_help="Write all fingerprints to a file.", epilog=EPILOG)
@@ -35,36 +39,51 @@ STANDARD_OUTPUT = "-"
 @click.argument("output", metavar="OUT", type=FILE_PATH)
 @click.option(
     "--format",
-    type=click.Choice(("auto", "npy", "u64", "hex", "csv", "parquet")),
+    type=click.Choice(("auto", "npy", "u64", "hex", "csv", "jsonl", "parquet")),
     default="auto",
     show_default=True,
     help="What to write. auto goes by the suffix.",
 )
 @click.option("--no-ids", is_flag=True, help="Leave the ids out: each fingerprint once.")
+@signed_option
 @click.option("--force", is_flag=True, help="Replace a file that is there; it stays until the new one is complete.")
-def command(store: str, output: str, format: str, no_ids: bool, force: bool) -> None:
-    """Write every fingerprint in STORE, once for each of its ids, to OUT; - is standard output, for hex and csv.
+@click.pass_context
+def command(
+    context: click.Context, store: str, output: str, format: str, no_ids: bool, signed: bool, force: bool
+) -> None:
+    """Write every fingerprint in STORE, once for each of its ids, to OUT; - is standard output, for hex, csv and jsonl.
 
-    hex is a line of fingerprint, tab and id; csv and parquet have the columns fingerprint and id; npy and u64 hold
-    fingerprints only, so they need --no-ids in a store with ids. build makes an equal store of each of them.
+    hex is a line of fingerprint, tab and id; csv, jsonl and parquet have the columns fingerprint and id; npy and u64
+    hold fingerprints only, so they need --no-ids in a store with ids. build makes an equal store of each of them, with
+    its ids. In csv and jsonl a first fingerprint that could be decimal has 0x before it, so that build need not guess.
     It is one state of the store, whoever writes meanwhile. An interrupted export leaves nothing behind.
     """
     import fpstore
 
     format = _format_of(output) if format == "auto" else format
-    if output == STANDARD_OUTPUT and format not in ("hex", "csv"):
-        raise click.UsageError(f"standard output: found format {format}, expected hex or csv")
+    if output == STANDARD_OUTPUT:
+        refuse_given(context, ("force",), "goes with a file: found standard output")
+        if format not in OF_LINES:
+            raise click.UsageError(f"standard output: found format {format}, expected {', '.join(OF_LINES)}")
+    if signed and format not in OF_SIGNED:
+        raise click.UsageError(f"--signed: found format {format}, expected {', '.join(OF_SIGNED)}")
     with fpstore.open(store) as opened:
         with_ids = opened._settings.ids and not no_ids
         if with_ids and format in ("npy", "u64"):
             raise click.UsageError(f"format {format} holds no ids: expected another one, or --no-ids")
+        if no_ids and not opened._settings.ids:
+            raise click.UsageError(f"--no-ids: {store} has no ids")
         write = WRITERS[format]
+        rows = _Rows(opened, with_ids, signed)
         if output == STANDARD_OUTPUT:
             with progress_bar(results_follow=False) as bar:
-                write(sys.stdout.buffer, _rows(opened, with_ids, bar), with_ids)
+                write(sys.stdout.buffer, rows.batches(bar), rows)
+            sys.stdout.flush()
+            say(f"{store}: wrote {counted(rows.done, 'row')}")
             return
         with progress_bar() as bar, new_file(Path(output), force) as file:
-            write(file, _rows(opened, with_ids, bar), with_ids)
+            write(file, rows.batches(bar), rows)
+    say(f"{output}: {counted(rows.done, 'row')}, {decimal_size(os.path.getsize(output))}")
 
 
 def _format_of(output: str) -> str:
@@ -75,76 +94,104 @@ def _format_of(output: str) -> str:
     return suffix[1:]
 
 
-def _rows(store: "Store", with_ids: bool, bar: OnProgress | None) -> "Rows":
-    """All rows, or each fingerprint once, batch by batch."""
-    done = 0
-    last = None
-    for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows()):
-        if not with_ids:
-            # Those of one fingerprint come one after the other.
-            first = keys != last
-            first[1:] = keys[1:] != keys[:-1]
-            last = keys[-1]
-            keys = keys[first]
-        yield keys, ids if with_ids else None
-        done += len(keys)
-        if bar is not None:
-            bar(Progress("writing", done, None, "rows"))
+class _Rows:
+    """All rows of a store, or each fingerprint once, as they are written; done: how many were."""
+
+    def __init__(self, store: "Store", with_ids: bool, signed: bool) -> None:
+        self.with_ids, self.signed = with_ids, signed
+        self.done = 0
+        self._store = store
+
+    def batches(self, bar: OnProgress | None) -> "Rows":
+        """The rows, batch by batch."""
+        last = None
+        for keys, ids in ((rows.fingerprint, rows.id) for rows in self._store.rows()):
+            if not self.with_ids:
+                # Those of one fingerprint come one after the other.
+                first = keys != last
+                first[1:] = keys[1:] != keys[:-1]
+                last = keys[-1]
+                keys = keys[first]
+            yield keys, ids if self.with_ids else None
+            self.done += len(keys)
+            if bar is not None:
+                bar(Progress("writing", self.done, None, "rows"))
+
+    def cells(self, keys: "Keys", ids: "Ids | None") -> list[list[str]]:
+        """The columns as text."""
+        cells = [written(keys, self.signed, True)]
+        return cells if ids is None else [*cells, written(ids, self.signed, False)]
+
+    def telling_cells(self, keys: "Keys", ids: "Ids | None") -> list[list[str]]:
+        """As cells; the first value of a file tells that it is hexadecimal."""
+        cells = self.cells(keys, ids)
+        first = cells[0][0] if cells[0] else ""
+        if self.done == 0 and not self.signed and first.isdigit() and not first.startswith("0"):
+            cells[0][0] = f"0x{first}"
+        return cells
 
 
-def _write_u64(file: BinaryIO, rows: "Rows", with_ids: bool) -> None:
-    for keys, _ in rows:
+def _write_u64(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
+    for keys, _ in batches:
         file.write(keys.astype("<u8", copy=False).data)
 
 
-def _write_npy(file: BinaryIO, rows: "Rows", with_ids: bool) -> None:
-    _write_npy_header(file, 0)
+def _write_npy(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
+    _write_npy_header(file, 0, rows.signed)
     start = file.tell()
-    _write_u64(file, rows, with_ids)
+    _write_u64(file, batches, rows)
     count = (file.tell() - start) // 8
     file.seek(0)
-    _write_npy_header(file, count)
+    _write_npy_header(file, count, rows.signed)
 
 
-def _write_npy_header(file: BinaryIO, count: int) -> None:
+def _write_npy_header(file: BinaryIO, count: int, signed: bool) -> None:
     """As long for every count: numpy leaves room for it to grow."""
     from numpy.lib import format as npy
 
-    npy.write_array_header_1_0(file, {"descr": "<u8", "fortran_order": False, "shape": (count,)})
+    descr = "<i8" if signed else "<u8"
+    npy.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": (count,)})
 
 
-def _write_hex(file: BinaryIO, rows: "Rows", with_ids: bool) -> None:
-    _write_lines(file, rows, "{:016x}\t{}\n" if with_ids else "{:016x}\n")
+def _write_hex(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
+    line = "{}\t{}\n" if rows.with_ids else "{}\n"
+    for keys, ids in batches:
+        file.write("".join(map(line.format, *rows.cells(keys, ids))).encode("ascii"))
 
 
-def _write_csv(file: BinaryIO, rows: "Rows", with_ids: bool) -> None:
-    file.write(b"fingerprint,id\n" if with_ids else b"fingerprint\n")
-    _write_lines(file, rows, "{:016x},{}\n" if with_ids else "{:016x}\n")
+def _write_csv(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
+    file.write(b"fingerprint,id\n" if rows.with_ids else b"fingerprint\n")
+    line = "{},{}\n" if rows.with_ids else "{}\n"
+    for keys, ids in batches:
+        file.write("".join(map(line.format, *rows.telling_cells(keys, ids))).encode("ascii"))
 
 
-def _write_lines(file: BinaryIO, rows: "Rows", line: str) -> None:
-    for keys, ids in rows:
-        columns = [keys.tolist()] if ids is None else [keys.tolist(), ids.tolist()]
-        file.write("".join(map(line.format, *columns)).encode("ascii"))
+def _write_jsonl(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
+    line = '{{"fingerprint": "{}", "id": "{}"}}\n' if rows.with_ids else '{{"fingerprint": "{}"}}\n'
+    for keys, ids in batches:
+        file.write("".join(map(line.format, *rows.telling_cells(keys, ids))).encode("ascii"))
 
 
-def _write_parquet(file: BinaryIO, rows: "Rows", with_ids: bool) -> None:
+def _write_parquet(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
     from fpstore.text import need
 
     arrow = need("pyarrow", "arrow", "writing Parquet")
     parquet = need("pyarrow.parquet", "arrow", "writing Parquet")
-    names = ["fingerprint", "id"] if with_ids else ["fingerprint"]
-    schema = arrow.schema([(name, arrow.uint64()) for name in names])
+    names = ["fingerprint", "id"] if rows.with_ids else ["fingerprint"]
+    schema = arrow.schema([(name, arrow.int64() if rows.signed else arrow.uint64()) for name in names])
+    dtype = "int64" if rows.signed else "uint64"
     with parquet.ParquetWriter(file, schema) as writer:
-        for keys, ids in rows:
+        for keys, ids in batches:
             columns = [keys] if ids is None else [keys, ids]
-            writer.write_batch(arrow.record_batch([arrow.array(column) for column in columns], schema=schema))
+            arrays = [arrow.array(column.view(dtype)) for column in columns]
+            writer.write_batch(arrow.record_batch(arrays, schema=schema))
 
 
-WRITERS: "dict[str, Callable[[BinaryIO, Rows, bool], None]]" = {
+WRITERS: "dict[str, Callable[[BinaryIO, Rows, _Rows], None]]" = {
     "npy": _write_npy,
     "u64": _write_u64,
     "hex": _write_hex,
     "csv": _write_csv,
+    "jsonl": _write_jsonl,
     "parquet": _write_parquet,
 }

@@ -1,13 +1,17 @@
 """What went wrong, as one line for people and an exit status for scripts.
 
-1: the data, the store or the machine is at fault, and another command line would not help. 2: the command line
-is: what it asks for does not exist, or this store cannot do it.
+1: an input or the machine is at fault, and another command line would not help. 2: the command line is: what it asks
+for does not exist, or this store cannot do it. 3: the store is: damaged, not a store, of another version. 4: it is
+locked, or changed meanwhile: the same command may go well later.
 """
 
 import click
 
+DONE = 0
 AT_FAULT_DATA = 1
 AT_FAULT_COMMAND = 2
+AT_FAULT_STORE = 3
+TRY_AGAIN = 4
 INTERRUPTED = 130  # as a shell reports a command that ended by SIGINT
 PIPE_CLOSED = 141  # and by SIGPIPE: the reader of the output left first
 
@@ -43,13 +47,17 @@ def say(message: str, *, err: bool = True) -> None:
 
 
 def _status(error: Exception) -> int:
-    from fpstore.errors import PlanError
+    from fpstore.errors import CorruptStore, NotAStore, StoreChanged, StoreLocked, UnsupportedVersion
     from fpstore.inputs import BadInput
 
     if isinstance(error, BadInput):
         return AT_FAULT_DATA
+    if isinstance(error, CorruptStore | NotAStore | UnsupportedVersion):
+        return AT_FAULT_STORE
+    if isinstance(error, StoreLocked | StoreChanged):
+        return TRY_AGAIN
     # FileExistsError: a store is there and --force is not. What a caller of the library did wrong was typed here.
-    asked_too_much = isinstance(error, PlanError | FileExistsError | ValueError)
+    asked_too_much = isinstance(error, FileExistsError | ValueError)
     return AT_FAULT_COMMAND if asked_too_much else AT_FAULT_DATA
 
 

@@ -1,20 +1,29 @@
 """`fpstore probe`: every stored fingerprint near each of the queries, as lines."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from fpstore import Progress
+from fpstore.cli.columns import (
+    NOT_OF_JSON,
+    decimal_option,
+    fingerprint_options,
+    header_option,
+    refuse_given,
+    signed_option,
+    typed_fingerprints,
+    written,
+)
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.texts import idf_option, reading_options, tell_short
 from fpstore.cli.values import (
-    column_option,
     distance_option,
-    fingerprint,
     format_option,
     skip_bad_option,
     store_argument,
@@ -28,8 +37,9 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  fpstore probe web.fpstore 9f3a5c0012ab44de 0x12ff 1234567
-  fpstore probe web.fpstore --input new.csv --column simhash -k 2 > matches.tsv
+  fpstore probe web.fpstore 9f3a5c0012ab44de 0x12ff
+  fpstore probe web.fpstore --decimal 1234567 -- -42
+  fpstore probe web.fpstore --input new.csv --fingerprint-column simhash -k 2 > matches.tsv
   cut -f 1 hashes.tsv | fpstore probe web.fpstore --input - --format hex
   fpstore probe docs.fpstore --text "four words or more of it" --json
 """
@@ -37,32 +47,44 @@ Examples:
 # Fewer than build reads at a time: a query can have many matches, and all of a batch are held.
 BATCH_QUERIES = 1 << 14
 
-LINE = "{:016x}\t{:016x}\t{}\t{}\n"
-JSON_LINE = '{{"query": "{:016x}", "fingerprint": "{:016x}", "distance": {}, "id": {}}}\n'
+OF_INPUT = ("format", "fingerprint_column", "fingerprint_format", "text_column", "html", "threads", "skip_bad")
+
+HEADER = "query_fingerprint\tfingerprint\tdistance\tid\n"
+LINE = "{1}\t{2}\t{3}\t{4}\n"
+JSON_LINE = (
+    '{{"format": "fpstore.probe/1", "query": {}, "query_fingerprint": "{}", "fingerprint": "{}", "distance": {},'
+    ' "id": {}}}\n'
+)
 NO_ID = "-"
 JSON_NO_ID = "null"
 
 
 @click.command(short_help="Find what is near a fingerprint or a text.", epilog=EPILOG)
 @store_argument
-@click.argument("fingerprints", metavar="[FINGERPRINT]...", nargs=-1, type=fingerprint)
+@click.argument("fingerprints", metavar="[FINGERPRINT]...", nargs=-1)
 @click.option(
     "--input", "input_path", metavar="FILE", help="Probe every fingerprint or text of FILE; - is standard input."
 )
 @format_option
-@column_option
+@fingerprint_options
 @reading_options
 @idf_option
 @skip_bad_option
 @click.option("--text", metavar="STRING", help="Probe the fingerprint of this text, by the recipe of the store.")
 @distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's]")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+@decimal_option
+@header_option
+@signed_option
+@click.pass_context
 def command(
+    context: click.Context,
     store: str,
-    fingerprints: tuple[int, ...],
+    fingerprints: tuple[str, ...],
     input_path: str | None,
     format: str,
-    column: str | int | None,
+    fingerprint_column: str | int | None,
+    fingerprint_format: str,
     text_column: str | int | None,
     html: bool,
     threads: int,
@@ -71,12 +93,15 @@ def command(
     text: str | None,
     max_distance: int | None,
     as_json: bool,
+    decimal: bool,
+    header: bool,
+    signed: bool,
 ) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
-    A FINGERPRINT is 16 hexadecimal digits, 0x and up to 16, or a decimal number. Each match is a line of
-    query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with several
-    ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
+    A FINGERPRINT is 1 to 16 hexadecimal digits, with 0x before them or without; with --decimal a decimal number. Each
+    match is a line of query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with
+    several ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
     """
     import numpy as np
 
@@ -84,21 +109,34 @@ def command(
 
     if not fingerprints and text is None and input_path is None:
         raise click.UsageError("nothing to probe: expected a FINGERPRINT, --text or --input")
+    if input_path is None:
+        refuse_given(context, OF_INPUT, "goes with --input")
+        if text is None:
+            refuse_given(context, ("idf_path",), "goes with --text or --input")
+    if not fingerprints:
+        refuse_given(context, ("decimal",), "goes with a FINGERPRINT; of --input, --fingerprint-format says it")
+    if as_json:
+        refuse_given(context, ("header", "signed"), NOT_OF_JSON)
+    print_matches = _Printer(max_distance, as_json, signed)
     with fpstore.open(store) as opened:
-        typed = list(fingerprints)
+        typed = typed_fingerprints(fingerprints, decimal)
         if text is not None:
             typed.append(recipe_of(opened, idf_path).fingerprint(text))
+        if header:
+            sys.stdout.write(HEADER)
         if typed:
-            _print_matches(opened, np.array(typed, dtype=np.uint64), max_distance, as_json)
+            print_matches(opened, np.array(typed, dtype=np.uint64))
         if input_path is None:
             return
         reader = read_for(
             opened,
             [input_path],
             idf_path,
+            idf_is_used=text is not None,
             format=format,
             ids=None,
-            column=column,
+            fingerprint_column=fingerprint_column,
+            fingerprint_format=fingerprint_format,
             text_column=text_column,
             html=html,
             threads=threads,
@@ -107,9 +145,11 @@ def command(
         )
         with closing(reader), _counted(reader) as batches:
             for queries in batches:
-                _print_matches(opened, queries, max_distance, as_json)
+                print_matches(opened, queries)
         tell_skipped(reader.skipped, reader.notes)
         tell_short(reader.lengths)
+        if not reader.seen.rows:
+            say(f"{input_path}: holds nothing, so nothing was probed")
 
 
 @contextmanager
@@ -128,9 +168,25 @@ def _counted(reader: "Reader") -> "Iterator[Iterator[Keys]]":
         yield batches()
 
 
-def _print_matches(store: "Store", queries: "Keys", max_distance: int | None, as_json: bool) -> None:
-    matches = store.probe_many(queries, max_distance=max_distance)
-    line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
-    ids = [no_id] * len(matches) if matches.id is None else matches.id.tolist()
-    columns = (queries[matches.query].tolist(), matches.fingerprint.tolist(), matches.distance.tolist(), ids)
-    sys.stdout.write("".join(map(line.format, *columns)))
+class _Printer:
+    """Prints the matches of queries, which it numbers; queries: how many there were."""
+
+    def __init__(self, max_distance: int | None, as_json: bool, signed: bool) -> None:
+        self._max_distance, self._signed = max_distance, signed
+        self._line, self._no_id, self._an_id = (JSON_LINE, JSON_NO_ID, '"{}"') if as_json else (LINE, NO_ID, "{}")
+        self.queries = 0
+
+    def __call__(self, store: "Store", queries: "Keys") -> None:
+        matches = store.probe_many(queries, max_distance=self._max_distance)
+        ids: Iterable[str] = [self._no_id] * len(matches)
+        if matches.id is not None:
+            ids = map(self._an_id.format, written(matches.id, self._signed, False))
+        columns = (
+            (matches.query + self.queries).tolist(),
+            written(queries[matches.query], self._signed, True),
+            written(matches.fingerprint, self._signed, True),
+            matches.distance.tolist(),
+            ids,
+        )
+        sys.stdout.write("".join(map(self._line.format, *columns)))
+        self.queries += len(queries)

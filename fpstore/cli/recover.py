@@ -2,7 +2,7 @@
 
 import click
 
-from fpstore.cli.failures import AT_FAULT_DATA, one_line
+from fpstore.cli.failures import AT_FAULT_STORE, one_line
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.values import FILE_PATH, counted, store_argument
 
@@ -16,7 +16,7 @@ from fpstore.cli.values import FILE_PATH, counted, store_argument
 def command(store: str, new: str) -> None:
     """Make the store NEW, where nothing may be, of what is sound in STORE, which is never changed.
 
-    Every table holds every fingerprint, so one is lost only where all tables are damaged. Exit status 1 if anything is
+    Every table holds every fingerprint, so one is lost only where all tables are damaged. Exit status 3 if anything is
     lost. Standard output then has a line for each fingerprint that has lost all its ids, with "lost", or may have lost
     some, with "partial". Those that a damaged table no longer names are only counted. Standard error says what was
     damaged, how much is there and how much is lost.
@@ -44,7 +44,7 @@ def command(store: str, new: str) -> None:
         counted(found.segments_lost, "segment") + " as a whole",
     ]
     _tell(f"lost: {', '.join(each for each in lost if not each.startswith('0 ')) or 'what is not known'}")
-    raise click.exceptions.Exit(AT_FAULT_DATA)
+    raise click.exceptions.Exit(AT_FAULT_STORE)
 
 
 def _tell(line: str) -> None:

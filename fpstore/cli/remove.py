@@ -1,11 +1,13 @@
 """`fpstore remove`: fingerprints, or all that has certain ids, out of a store."""
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from fpstore import Progress
+from fpstore.cli.columns import decimal_option, fingerprint_options, refuse_given, typed_fingerprints
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
@@ -13,7 +15,6 @@ from fpstore.cli.texts import idf_option, reading_options
 from fpstore.cli.values import (
     column,
     counted,
-    fingerprint,
     format_option,
     id_number,
     skip_bad_option,
@@ -23,120 +24,159 @@ from fpstore.cli.values import (
 
 if TYPE_CHECKING:
     from fpstore import Store
+    from fpstore.inputs import Reader
     from fpstore.types import Keys
 
 EPILOG = """\b
 Examples:
   fpstore remove web.fpstore 9f3a5c0012ab44de
-  fpstore remove web.fpstore --by-id 17 18 19
-  fpstore remove web.fpstore --input gone.csv --column simhash
-  fpstore remove web.fpstore --by-id --input gone.csv --column doc_id
-  cut -f 1 gone.tsv | fpstore remove web.fpstore --by-id --input - --format csv --column 0
+  fpstore remove web.fpstore --id 17 --id 18
+  fpstore remove web.fpstore --input gone.csv --fingerprint-column simhash
+  fpstore remove web.fpstore --id-input gone.csv --id-column doc_id
+  cut -f 1 gone.tsv | fpstore remove web.fpstore --id-input - --format csv
 """
 
 # Values of one removal: it is stored as a whole, durably, before the next is read.
 BATCH_VALUES = 1 << 16
-# Formats of nothing but 64-bit integers, which may be ids as well, and those that hold no ids.
-PLAIN_FORMATS = ("npy", "u64")
-FORMATS_WITHOUT_IDS = ("hex", "text", "html", "warc")
+OF_FINGERPRINTS = ("fingerprint_column", "fingerprint_format", "text_column", "html", "threads", "idf_path")
+OF_INPUT = ("format", "skip_bad")
 
 
 @click.command(short_help="Remove fingerprints from a store.", epilog=EPILOG)
 @store_argument
-@click.argument("values", metavar="[VALUE]...", nargs=-1)
-@click.option("--by-id", is_flag=True, help="Values are ids: remove all that has one of them.")
-@click.option("--input", "input_path", metavar="FILE", help="Remove every value of FILE; - is standard input.")
-@format_option
+@click.argument("values", metavar="[FINGERPRINT]...", nargs=-1)
+@click.option("--id", "ids", metavar="ID", multiple=True, help="Remove all that has this id; may be given again.")
+@click.option("--input", "input_path", metavar="FILE", help="Remove every fingerprint of FILE; - is standard input.")
+@click.option("--id-input", "id_path", metavar="FILE", help="Remove all that has an id of FILE; - is standard input.")
 @click.option(
-    "--column",
+    "--id-column",
     metavar="COLUMN",
     type=column,
-    help="The column or JSON field of the values.  [default for fingerprints: fingerprint, or the first]",
+    help="With --id-input: the column or JSON field of the ids.  [default: the one called id, or the only one]",
 )
+@format_option
+@fingerprint_options
 @reading_options
 @idf_option
 @skip_bad_option
+@decimal_option
+@click.pass_context
 def command(
+    context: click.Context,
     store: str,
     values: tuple[str, ...],
-    by_id: bool,
+    ids: tuple[str, ...],
     input_path: str | None,
+    id_path: str | None,
+    id_column: str | int | None,
     format: str,
-    column: str | int | None,
+    fingerprint_column: str | int | None,
+    fingerprint_format: str,
     text_column: str | int | None,
     html: bool,
     threads: int,
     idf_path: str | None,
     skip_bad: bool,
+    decimal: bool,
 ) -> None:
-    """Remove from STORE every VALUE: a fingerprint with all its ids, or with --by-id an id wherever it is.
+    """Remove from STORE every FINGERPRINT with all its ids, or all that has an ID.
 
     A fingerprint is written as for probe, an id as a decimal number. What is not there is no error, and a fingerprint
-    goes with its last id. The space comes back when the store merges its segments, at the latest by compact.
+    goes with its last id. How many rows were there is counted first: by a probe of each fingerprint, of ids by reading
+    all rows of the store once. The space comes back when the store merges its segments, at the latest by compact.
     """
     import numpy as np
 
     import fpstore
+    from fpstore.inputs import read_ids
 
-    if not values and input_path is None:
-        raise click.UsageError("nothing to remove: expected a VALUE or --input")
-    parse = id_number if by_id else fingerprint
-    typed = np.array([parse(value) for value in values], dtype=np.uint64)
-    noun = "id" if by_id else "fingerprint"
+    by_id = bool(ids) or id_path is not None
+    by_fingerprint = bool(values) or input_path is not None
+    if by_id == by_fingerprint:
+        raise click.UsageError("expected FINGERPRINTs or --input, or --id or --id-input, and not both")
+    if input_path is None:
+        refuse_given(context, OF_FINGERPRINTS, "goes with --input")
+    if id_path is None:
+        refuse_given(context, ("id_column",), "goes with --id-input")
+    if input_path is None and id_path is None:
+        refuse_given(context, OF_INPUT, "goes with --input or --id-input")
+    if not values:
+        refuse_given(context, ("decimal",), "goes with a FINGERPRINT; of --input, --fingerprint-format says it")
+    typed = np.array([id_number(each) for each in ids] or typed_fingerprints(values, decimal), dtype=np.uint64)
     with fpstore.open(store, "w") as opened:
         if by_id and not opened._settings.ids:
-            raise click.UsageError(f"{store}: the store has no ids, expected fingerprints without --by-id")
+            raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
-        if input_path is not None:
-            columns = _id_columns(input_path, format, column, text_column) if by_id else {"ids": None}
+        if id_path is not None:
+            reader = read_ids([id_path], format=format, id_column=id_column, skip_bad=skip_bad, batch=BATCH_VALUES)
+        elif input_path is not None:
             reader = read_for(
                 opened,
                 [input_path],
                 idf_path,
                 format=format,
-                column=column,
+                ids=None,
+                fingerprint_column=fingerprint_column,
+                fingerprint_format=fingerprint_format,
                 text_column=text_column,
                 html=html,
                 threads=threads,
                 skip_bad=skip_bad,
                 batch=BATCH_VALUES,
-                **columns,
             )
-        _remove(opened, typed, by_id)
-        done = len(typed)
+        with _batches(typed, reader) as batches:
+            done, removed = (_remove_ids if by_id else _remove_fingerprints)(opened, batches)
         if reader is not None:
-            with closing(reader), progress_bar() as bar:
-                for batch in reader:
-                    removed = batch.fingerprints if batch.ids is None else batch.ids
-                    _remove(opened, removed, by_id)
-                    done += len(removed)
-                    if bar is not None:
-                        bar(Progress("reading", done, None, f"{noun}s"))
             tell_skipped(reader.skipped, reader.notes)
-        say(f"{store}: removed {counted(done, noun)}, as far as they were there")
+        noun = "id" if by_id else "fingerprint"
+        say(f"{store}: removed {counted(removed, 'row')}, for {counted(done, noun)}")
         opened.wait()
 
 
-def _id_columns(
-    path: str, format: str, column: str | int | None, text_column: str | int | None
-) -> dict[str, str | int | None]:
-    """Where the ids are in the input; none where they are all it holds."""
-    from fpstore.inputs import format_of
+@contextmanager
+def _batches(typed: "Keys", reader: "Reader | None") -> "Iterator[Iterator[Keys]]":
+    """The values that were typed, and those of the input, with a bar that counts them."""
+    with progress_bar() as bar:
 
-    if text_column is not None:
-        raise click.UsageError("--text-column: texts have fingerprints, expected --column with --by-id")
-    found = format_of(path) if format == "auto" else format
-    if found in FORMATS_WITHOUT_IDS:
-        raise click.UsageError(f"{path}: found format {found}, expected one with a column of ids")
-    if found in PLAIN_FORMATS:
-        return {"ids": None}
-    if column is None:
-        raise click.UsageError(f"{path}: expected --column and the column or field that holds the ids")
-    return {"ids": column}
+        def batches() -> "Iterator[Keys]":
+            if len(typed):
+                yield typed
+            done = len(typed)
+            for batch in reader or ():
+                yield batch.fingerprints
+                done += len(batch.fingerprints)
+                if bar is not None:
+                    bar(Progress("reading", done, None, "rows"))
+
+        if reader is None:
+            yield batches()
+        else:
+            with closing(reader):
+                yield batches()
 
 
-def _remove(store: "Store", values: "Keys", by_id: bool) -> None:
-    if by_id:
-        store.remove(ids=values)
-    else:
-        store.remove(fingerprints=values)
+def _remove_fingerprints(store: "Store", batches: "Iterator[Keys]") -> tuple[int, int]:
+    """Remove them; how many were asked for, and how many rows there were."""
+    import numpy as np
+
+    done = removed = 0
+    for batch in batches:
+        removed += len(store.probe_many(np.unique(batch), max_distance=0))
+        store.remove(fingerprints=batch)
+        done += len(batch)
+    return done, removed
+
+
+def _remove_ids(store: "Store", batches: "Iterator[Keys]") -> tuple[int, int]:
+    """As _remove_fingerprints; all ids are held, 8 bytes each."""
+    import numpy as np
+
+    every = list(batches)
+    ids = np.unique(np.concatenate(every)) if every else np.empty(0, dtype=np.uint64)
+    removed = 0
+    for rows in store.rows():
+        if rows.id is not None:
+            removed += int(np.isin(rows.id, ids).sum())
+    for start in range(0, len(ids), BATCH_VALUES):
+        store.remove(ids=ids[start : start + BATCH_VALUES])
+    return sum(map(len, every)), removed

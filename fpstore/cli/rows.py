@@ -20,15 +20,20 @@ def recipe_of(store: "Store", idf_path: str | None) -> "Recipe":
     return with_model_at(store.recipe, idf_path)
 
 
-def read_for(store: "Store", inputs: list[str | Path], idf_path: str | None, **options: Any) -> "Reader":
+def read_for(
+    store: "Store", inputs: list[str | Path], idf_path: str | None, *, idf_is_used: bool = False, **options: Any
+) -> "Reader":
     """What fpstore.inputs.read reads of inputs, given its options, by the recipe of the store.
 
-    UsageError for texts where there is none, or where it needs the model of --idf.
+    UsageError for texts where there is none, or where it needs the model of --idf; and for a model that nothing uses:
+    idf_is_used says that something else does.
     """
     from fpstore.inputs import read
 
     reader = read(inputs, **options)
     if reader.recipe is None:
+        if idf_path is not None and not idf_is_used:
+            raise click.UsageError("--idf goes with texts: found fingerprints")
         return reader
     # They are texts, so a recipe is asked for; nothing was read so far.
     return read(inputs, recipe=recipe_of(store, idf_path), max_distance=store.max_distance, **options)

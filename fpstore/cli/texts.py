@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fpstore.cli.failures import AT_FAULT_DATA, Failure
 from fpstore.cli.values import FILE_PATH, RECIPES, column
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ idf_option = click.option(
     "idf_path",
     metavar="MODEL",
     type=FILE_PATH,
-    help="Weigh shingles by this model, made by fpstore idf.",
+    help="Weigh shingles by this model, made by fpstore learn-idf.",
 )
 
 
@@ -67,10 +68,15 @@ def recipe_asked(name: str | None, idf_path: str | None) -> "Recipe":
 
 def with_model_at(recipe: "Recipe", idf_path: str | None) -> "Recipe":
     """The recipe with the model of --idf. UsageError where it has weights idf and there is none."""
+    from fpstore.errors import Error
     from fpstore.text.model import read_model
 
     if idf_path is not None:
-        return recipe.with_model(read_model(idf_path))
+        try:
+            model = read_model(idf_path)
+        except Error as error:  # of a file that is no store
+            raise Failure(str(error), AT_FAULT_DATA) from error
+        return recipe.with_model(model)
     if recipe.weights == "idf":
         expected = f"--idf and the model of checksum {recipe.idf}" if recipe.idf else "--idf and a model"
         raise click.UsageError(f"recipe {recipe.name}: its weights are idf, expected {expected}")
@@ -84,6 +90,7 @@ def tell_short(lengths: "Lengths") -> None:
 
 
 def _recipe_in(path: str) -> "Recipe":
+    from fpstore.errors import UnsupportedVersion
     from fpstore.text import Recipe
 
     if not Path(path).is_file():
@@ -94,5 +101,7 @@ def _recipe_in(path: str) -> "Recipe":
         raise click.UsageError(f"{path}: found no JSON ({error}), expected a recipe") from error
     try:
         return Recipe.from_json(record)
+    except UnsupportedVersion as error:
+        raise Failure(f"{path}: {error}", AT_FAULT_DATA) from error
     except ValueError as error:
         raise click.UsageError(f"{path}: {error}") from error

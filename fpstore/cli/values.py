@@ -23,21 +23,13 @@ FILE_PATH = click.Path(readable=False)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def fingerprint(typed: str) -> int:
-    """A fingerprint: 16 hexadecimal digits, 0x and up to 16, or decimal."""
-    from fpstore.inputs import BadInput, parse_fingerprint
-
-    try:
-        return parse_fingerprint(typed)
-    except BadInput as error:
-        raise click.BadParameter(str(error)) from None
-
-
 def id_number(typed: str) -> int:
-    """An id: a decimal number of 64 bits."""
-    if not (typed.isascii() and typed.isdigit() and len(typed) <= 20 and int(typed) < 1 << 64):
-        raise click.BadParameter(f"id: found {typed!r:.40}, expected a decimal number up to 2**64 - 1")
-    return int(typed)
+    """An id: a decimal number of 64 bits, signed or not."""
+    digits = typed.removeprefix("-")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 20
+    if not (is_number and -(1 << 63) <= int(typed) < 1 << 64):
+        raise click.BadParameter(f"id: found {typed!r:.40}, expected a decimal number from -2**63 to 2**64 - 1")
+    return int(typed) % (1 << 64)
 
 
 def key_count(typed: str) -> int:
@@ -139,14 +131,6 @@ def distance_option(text: str, default: int | None = None) -> Callable[[_Command
 
 k_option = distance_option("The largest Hamming distance that the store must answer.", default=3)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def column_option(command: _Command) -> _Command:
-    """The column of the fingerprints."""
-    text = (
-        "The column or JSON field that holds fingerprints.  [default of csv, tsv, parquet: fingerprint, or the first]"
-    )
-    return click.option("--column", metavar="COLUMN", type=column, help=text)(command)
 
 
 def tell_skipped(skipped: Mapping[str, int], notes: Mapping[str, int] = MappingProxyType({})) -> None:

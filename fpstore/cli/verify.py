@@ -6,7 +6,7 @@ from time import perf_counter
 
 import click
 
-from fpstore.cli.failures import AT_FAULT_DATA, failure_of, one_line, say
+from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, json_option
 
@@ -20,18 +20,19 @@ FORMAT = "fpstore.verify/1"
 @click.argument("stores", metavar="STORE...", type=FILE_PATH, nargs=-1, required=True)
 @json_option
 def command(stores: tuple[str, ...], as_json: bool) -> None:
-    """Read everything in each STORE and check it: exit status 1, and a line for each damaged place.
+    """Read everything in each STORE and check it: exit status 3, and a line for each damaged place.
 
     Checked are the catalog, the checksum of every page, the order of the keys within and across blocks, every
     directory, that every table holds the same fingerprints, that the plan misses none, and that ids are in step. A
     fingerprint that is in several segments is counted in each. With --json: an object for each store.
     """
-    sound = [_verify(store, as_json) for store in stores]
-    if not all(sound):
-        raise click.exceptions.Exit(AT_FAULT_DATA)
+    statuses = [_verify(store, as_json) for store in stores]
+    if any(statuses):
+        raise click.exceptions.Exit(AT_FAULT_STORE if AT_FAULT_STORE in statuses else max(statuses))
 
 
-def _verify(store: str, as_json: bool) -> bool:
+def _verify(store: str, as_json: bool) -> int:
+    """Verify one; the exit status that it asks for."""
     import fpstore
 
     start = perf_counter()
@@ -40,13 +41,14 @@ def _verify(store: str, as_json: bool) -> bool:
             found = opened.verify(progress=bar)
     except (fpstore.Error, OSError) as error:
         damage = error.damage if isinstance(error, fpstore.CorruptStore) else ()
-        message = failure_of(error).message
+        failure = failure_of(error)
+        message = failure.message
         if as_json:
             found_wrong = [dataclasses.asdict(each) for each in damage]
             _print_json(store, {"sound": False, "error": message, "damage": found_wrong})
         for line in [str(each) for each in damage] or [message]:
             click.echo(f"fpstore: {one_line(line)}", err=True)
-        return False
+        return failure.status
     seconds = perf_counter() - start
     if as_json:
         counts = {
@@ -58,7 +60,7 @@ def _verify(store: str, as_json: bool) -> bool:
             "removal_count": found.removals,
         }
         _print_json(store, {"sound": True, **counts, "size_bytes": found.size_bytes, "damage": []})
-        return True
+        return DONE
     rest = [counted(found.pending, "pending row")] if found.pending else []
     rest += [counted(found.removals, "removal")] if found.removals else []
     say(
@@ -67,7 +69,7 @@ def _verify(store: str, as_json: bool) -> bool:
         f" {decimal_size(found.size_bytes)} in {seconds:.2f} s, {found.size_bytes / 1e6 / seconds:.0f} MB/s",
         err=False,
     )
-    return True
+    return DONE
 
 
 def _print_json(store: str, fields: dict[str, object]) -> None:

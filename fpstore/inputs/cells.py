@@ -1,15 +1,17 @@
 """Owns what a fingerprint and an id look like when written as text, and turns columns of them into arrays.
 
-A written fingerprint is one of
+A written fingerprint is hexadecimal or decimal, and one column holds one of the two:
 
-- `0x` and 1 to 16 hexadecimal digits;
-- exactly 16 hexadecimal digits, as fpstore prints them;
-- otherwise decimal digits, up to 2**64 - 1.
+- only hexadecimal can be: `0x` and 1 to 16 digits; 16 digits with a letter among them, or with a 0 in front;
+- only decimal can be: a sign, or decimal digits that are not 16, from -2**63 to 2**64 - 1;
+- 16 decimal digits without a 0 in front could be either.
 
-Sixteen decimal digits can be read in two ways. One alone is hexadecimal. In a file, the others decide: where they are
-decimal numbers it is decimal, where they are hexadecimal it is hexadecimal, and where the file mixes both it is
-refused. (One uniform decimal fingerprint in 2,000 has 16 digits: read as hexadecimal they would be wrong, and nobody
-would be told.)
+The first value of a column that can be only one of the two says what the column is, and all that could be either are
+read so, those before it too. A value that can be only the other is bad. A column in which each could be either is
+refused until the caller says which it is: one uniform decimal fingerprint in 2,000 has 16 digits, and read as
+hexadecimal it would be wrong, and nobody would be told. Integers are decimal. Bytes are the 64 bits, big-endian.
+
+An integer below 0, written or in a column of 64-bit integers, is the same 64 bits as unsigned.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -24,85 +27,136 @@ import numpy.typing as npt
 
 from fpstore.inputs.errors import BadInput, shown
 
+MIN_SIGNED = -(2**63)
 MAX_VALUE = 2**64 - 1
-EXPECTED_FINGERPRINT = "16 hexadecimal digits, 0x and up to 16, or a decimal number up to 2**64 - 1"
-EXPECTED_CLEAR = "0x before it: among hexadecimal and decimal numbers, 16 decimal digits could be either"
-EXPECTED_ID = "a decimal number up to 2**64 - 1"
+VALUE_BYTES = 8
+WAYS = ("auto", "hex", "decimal")
+ASK_WAY = "fingerprint_format (--fingerprint-format)"
+EXPECTED_HEX = "16 hexadecimal digits (64 bits), or 0x and up to 16"
+EXPECTED_SAID_HEX = "1 to 16 hexadecimal digits (64 bits)"
+EXPECTED_DECIMAL = "a decimal number of 64 bits, from -2**63 to 2**64 - 1"
+EXPECTED_FINGERPRINT = "16 hexadecimal digits (64 bits), 0x and up to 16, or a decimal number from -2**63 to 2**64 - 1"
+EXPECTED_SAME = {
+    "hex": f"hexadecimal, as the values before it; or {ASK_WAY}",
+    "decimal": f"a decimal number, as the values before it; or {ASK_WAY}",
+}
+EXPECTED_BYTES = f"{VALUE_BYTES} bytes (64 bits)"
+EXPECTED_WIDE_ENOUGH = "integers of 64 bits where some are below 0"
+EXPECTED_ID = "a decimal number from -2**63 to 2**64 - 1"
 
-# The named group that matches is the kind; `either` is also hexadecimal, so it stands before `hex`.
+# The named group that matches says which of the two a value can be.
 _WRITTEN = re.compile(
-    r"(?P<prefixed>0[xX][0-9a-fA-F]{1,16})|(?P<either>[0-9]{16})|(?P<hex>[0-9a-fA-F]{16})|(?P<decimal>[0-9]{1,20})"
+    r"(?P<either>[1-9][0-9]{15})|(?P<hex>0[xX][0-9a-fA-F]{1,16}|[0-9a-fA-F]{16})|(?P<decimal>[-+]?[0-9]{1,20})"
 )
-_DECIMAL = re.compile(r"[0-9]{1,20}")
+_SAID = {
+    "hex": re.compile(r"(?P<hex>(?:0[xX])?[0-9a-fA-F]{1,16})"),
+    "decimal": re.compile(r"(?P<decimal>[-+]?[0-9]{1,20})"),
+}
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,20}")
 
 # A column as the format readers hold it: Python objects, or integers straight from Parquet.
 Column = Sequence[object] | npt.NDArray[Any]
 Parsed = tuple[npt.NDArray[np.uint64], dict[int, str]]
 
 
-def parse_fingerprint(text: str) -> int:
-    """The fingerprint (0..2**64 - 1) that text writes by the rule of the module; outer spaces are dropped.
+def parse_fingerprint(text: str, *, decimal: bool = False) -> int:
+    """The fingerprint (0..2**64 - 1) that text writes: 1 to 16 hexadecimal digits, with or without `0x`.
 
-    Raises BadInput (a ValueError) for anything else.
+    decimal: it is a decimal number instead, from -2**63 to 2**64 - 1. Outer spaces are dropped.
+
+    Raises TypeError for what is no text, BadInput (a ValueError) for anything else.
     """
-    kind, value = _read(text.strip())
-    if kind == "either":
-        return int(text, 16)
+    if not isinstance(text, str):
+        raise TypeError(f"fingerprint: found {shown(text)}, a {type(text).__name__}, expected a str")
+    way = "decimal" if decimal else "hex"
+    match = _SAID[way].fullmatch(text.strip())
+    value = None if match is None else _in_range(int(match[0], 10 if decimal else 16))
     if value is None:
-        raise BadInput(f"fingerprint: found {shown(text)}, expected {EXPECTED_FINGERPRINT}")
+        expected = EXPECTED_DECIMAL if decimal else EXPECTED_SAID_HEX
+        raise BadInput(f"fingerprint: found {shown(text)}, expected {expected}")
     return value
 
 
 class FingerprintColumn:
-    """Reads the fingerprints of one file, piece by piece, and remembers which way the file writes them."""
+    """Reads the fingerprints of one column, piece by piece, all in one way.
 
-    def __init__(self) -> None:
-        self._hex_seen = False
-        self._decimal_seen = False
+    way: one of WAYS, what the caller said of the column.
+    """
+
+    def __init__(self, way: str = "auto") -> None:
+        self._said = way if way != "auto" else None
+        self.way = self._said
+
+    @classmethod
+    def of_hex_lines(cls) -> FingerprintColumn:
+        """That of a file which is hexadecimal by its format: 16 digits, or `0x` and up to 16."""
+        column = cls()
+        column.way = "hex"
+        return column
+
+    def decide(self, column: Column) -> bool:
+        """Look for what tells which way the column is written; whether that is known now, or nothing here asks."""
+        if self.way is None and not isinstance(column, np.ndarray):
+            kinds = (_kind(value) for value in column)
+            self.way = next((kind for kind in kinds if kind in ("hex", "decimal")), None)
+        return self.way is not None or isinstance(column, np.ndarray) or "either" not in map(_kind, column)
 
     def parse_digits(self, digits: bytes) -> npt.NDArray[np.uint64] | None:
         """Fingerprints (uint64[n]) of 16 n bytes that are 16 hexadecimal digits each, at full speed.
 
-        None where they are not, or could be decimal numbers: then parse decides.
+        None where they are not, or are not known to be hexadecimal: then parse decides.
         """
-        if self._decimal_seen:
+        if self.way != "hex":
             return None
         try:
             packed = binascii.unhexlify(digits)
         except binascii.Error:
             return None
-        if not self._hex_seen:
-            self._hex_seen = not digits.isdigit()
         return np.frombuffer(packed, dtype=">u8").astype(np.uint64)
 
     def parse(self, column: Column) -> Parsed:
         """Fingerprints of a column, and for each bad one its index and what was expected there.
 
-        The fingerprint at a bad index is 0.
+        The fingerprint at a bad index is 0. Where decide has said False, what could be either is bad.
         """
         if isinstance(column, np.ndarray):
-            return _parse_integers(column, EXPECTED_FINGERPRINT)
+            return _parse_integers(column)
+        self.decide(column)
         if set(map(type, column)) == {str} and set(map(len, column)) == {16}:  # type: ignore[arg-type]
             digits = "".join(column)  # type: ignore[arg-type]
             fingerprints = self.parse_digits(digits.encode("ascii", "replace"))
             if fingerprints is not None:
                 return fingerprints, {}
-        read = [_read(value) for value in column]
-        kinds = {kind for kind, _ in read}
-        self._hex_seen |= "hex" in kinds
-        self._decimal_seen |= "decimal" in kinds
-        values = np.zeros(len(read), dtype=np.uint64)
+        values = np.zeros(len(column), dtype=np.uint64)
         bad: dict[int, str] = {}
-        for index, (kind, value) in enumerate(read):
+        for index, each in enumerate(column):
+            value, expected = self._read(each)
             if value is None:
-                bad[index] = EXPECTED_FINGERPRINT
-            elif kind != "either" or (self._decimal_seen and not self._hex_seen):
-                values[index] = value
-            elif self._decimal_seen:
-                bad[index] = EXPECTED_CLEAR
+                bad[index] = expected
             else:
-                values[index] = int(str(column[index]), 16)
+                values[index] = value
         return values, bad
+
+    def _read(self, value: object) -> tuple[int | None, str]:
+        """The fingerprint that a cell holds, or None and what was expected."""
+        if isinstance(value, bytes):
+            return (int.from_bytes(value, "big"), "") if len(value) == VALUE_BYTES else (None, EXPECTED_BYTES)
+        if not isinstance(value, str):
+            number = _integer(value)
+            if number is not None and self.way == "hex":
+                return None, EXPECTED_SAME["hex"]
+            return number, EXPECTED_DECIMAL
+        kind = _kind(value)
+        if self._said is not None:
+            match = _SAID[self._said].fullmatch(value)
+            number = None if match is None else _in_range(int(value, 16 if self._said == "hex" else 10))
+            return number, EXPECTED_SAID_HEX if self._said == "hex" else EXPECTED_DECIMAL
+        if kind == "bad":
+            expected = {"hex": EXPECTED_HEX, "decimal": EXPECTED_DECIMAL}
+            return None, expected.get(self.way or "", EXPECTED_FINGERPRINT)
+        if kind not in ("either", self.way) or self.way is None:
+            return None, EXPECTED_SAME.get(self.way or "", ASK_WAY)
+        return _in_range(int(value, 16 if self.way == "hex" else 10)), EXPECTED_DECIMAL
 
 
 def parse_ids(column: Column) -> Parsed:
@@ -111,7 +165,7 @@ def parse_ids(column: Column) -> Parsed:
     The id at a bad index is 0.
     """
     if isinstance(column, np.ndarray):
-        return _parse_integers(column, EXPECTED_ID)
+        return _parse_integers(column)
     if set(map(type, column)) == {str} and max(map(len, column)) <= 20 and all(column):  # type: ignore[arg-type]
         digits = "".join(column)  # type: ignore[arg-type]
         if digits.isascii() and digits.isdigit():
@@ -122,28 +176,50 @@ def parse_ids(column: Column) -> Parsed:
     values = np.zeros(len(column), dtype=np.uint64)
     bad: dict[int, str] = {}
     for index, value in enumerate(column):
-        number = int(value) if isinstance(value, str) and _DECIMAL.fullmatch(value) else value
-        if type(number) is int and 0 <= number <= MAX_VALUE:
-            values[index] = number
-        else:
+        written = isinstance(value, str) and _DECIMAL.fullmatch(value)
+        number = _in_range(int(str(value))) if written else _integer(value)
+        if number is None:
             bad[index] = EXPECTED_ID
+        else:
+            values[index] = number
     return values, bad
 
 
-def _read(value: object) -> tuple[str, int | None]:
-    """The kind of a written fingerprint and its value: None for a bad one, as decimal for `either`."""
+def can_be_either(value: object) -> bool:
+    """Whether a cell could be hexadecimal or decimal."""
+    return _kind(value) == "either"
+
+
+def _kind(value: object) -> str:
+    """Which way a cell is written: `hex`, `decimal`, `either`; `bits` for bytes, `bad` for what no rule reads."""
+    if isinstance(value, str):
+        match = _WRITTEN.fullmatch(value)
+        if match is None or (match.lastgroup == "decimal" and _in_range(int(value)) is None):
+            return "bad"
+        return str(match.lastgroup)
+    if isinstance(value, bytes):
+        return "bits"
+    return "bad" if _integer(value) is None else "decimal"
+
+
+def _integer(value: object) -> int | None:
+    """The 64 bits of a whole number, None for anything else."""
     if type(value) is int:
-        return "integer", value if 0 <= value <= MAX_VALUE else None
-    match = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return "bad", None
-    kind = str(match.lastgroup)
-    number = int(match[0], 16 if kind in ("prefixed", "hex") else 10)
-    return kind, number if number <= MAX_VALUE else None
+        return _in_range(value)
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        return _in_range(int(value))
+    return None
 
 
-def _parse_integers(column: npt.NDArray[Any], expected: str) -> Parsed:
-    bad = np.flatnonzero(column < 0) if column.dtype.kind == "i" else np.empty(0, dtype=np.int64)
+def _in_range(value: int) -> int | None:
+    """The 64 bits of a number, None where it has more."""
+    return value & MAX_VALUE if MIN_SIGNED <= value <= MAX_VALUE else None
+
+
+def _parse_integers(column: npt.NDArray[Any]) -> Parsed:
+    """64-bit integers are their bits; a narrower one below 0 does not say which bits are meant."""
+    narrow = column.dtype.kind == "i" and column.dtype.itemsize < VALUE_BYTES
+    bad = np.flatnonzero(column < 0) if narrow else np.empty(0, dtype=np.int64)
     values = column.astype(np.uint64)
     values[bad] = 0
-    return values, {int(index): expected for index in bad}
+    return values, {int(index): EXPECTED_WIDE_ENOUGH for index in bad}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
+from fpstore.inputs.columns import Asked
 from fpstore.inputs.compressed import STANDARD_INPUT, OnBytes, display_name
 from fpstore.inputs.errors import BadInput, Faults, shown
 from fpstore.inputs.reader import DEFAULT_BATCH
@@ -38,9 +39,7 @@ def fingerprints_of_features(
     simhash_of_features([], hash, seed=seed, tie=tie)  # refuses what no line is to blame for
     faults = Faults(False) if faults is None else faults
     request = Request(
-        ids=None,
-        column=field,
-        text_column=None,
+        asked=Asked(fingerprint=field),
         recipe=DEFAULT,
         rows=DEFAULT_BATCH,
         faults=faults,

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.inputs.cells import FingerprintColumn
+from fpstore.inputs.columns import ASK_IDS, with_ids
 from fpstore.inputs.compressed import Stream, open_stream
 from fpstore.inputs.errors import BadInput, shown
-from fpstore.inputs.records import Piece, Records, Request, piece_of_fingerprints
+from fpstore.inputs.records import Piece, Records, Request, piece_of_fingerprints, piece_of_ids
 
 _HEX_DIGITS = 16
 _HEX_LINE_BYTES = _HEX_DIGITS + 1
@@ -42,7 +43,7 @@ def read_u64(path: str, request: Request) -> Iterator[Piece]:
 
 
 def read_npy(path: str, request: Request) -> Iterator[Piece]:
-    """A numpy file of one-dimensional integers; narrower ones are widened, negative ones are bad rows."""
+    """A numpy file of one-dimensional integers; int64 are the same bits, narrower ones below 0 are bad rows."""
     with open_stream(path, request.on_bytes) as stream:
         dtype, count, offset = _npy_header(stream)
         expected = offset + count * dtype.itemsize
@@ -52,19 +53,29 @@ def read_npy(path: str, request: Request) -> Iterator[Piece]:
 
 
 def read_hex(path: str, request: Request) -> Iterator[Piece]:
-    """One written fingerprint a line; `fingerprint<TAB>id` where ids are asked for as column 1."""
-    column = FingerprintColumn()
+    """One written fingerprint a line, or `fingerprint<TAB>id`, whichever the first line has."""
+    way = request.fingerprint_format
+    column = FingerprintColumn.of_hex_lines() if way == "auto" else FingerprintColumn(way)
     line_number, row = 1, 0
+    has_ids = reads_ids = False
     with open_stream(path, request.on_bytes) as stream:
         while block := _hex_block(stream, max(request.rows * _HEX_LINE_BYTES, _MIN_BLOCK_BYTES), line_number):
-            fingerprints = None if request.ids == 1 else _uniform_lines(block, column)
+            if line_number == 1:
+                has_ids = b"\t" in block.lstrip().partition(b"\n")[0].strip()
+                reads_ids = with_ids(request.asked, request.decided, has_ids, stream.name)
+                if reads_ids and not has_ids:
+                    raise BadInput(
+                        f"{stream.name}, line 1: found no tab, expected a fingerprint, a tab and an id, or {ASK_IDS}"
+                        " for row numbers"
+                    )
+            fingerprints = None if has_ids else _uniform_lines(block, column)
             if fingerprints is not None:
                 lines = len(fingerprints)
                 end = row + lines
                 piece = Piece(fingerprints, None, np.arange(row, end, dtype=np.uint64), end)
             else:
                 lines = block.count(b"\n")
-                records = _hex_records(stream.name, block, line_number, row, request)
+                records = _hex_records(stream.name, block, line_number, row, request, has_ids, reads_ids)
                 piece = piece_of_fingerprints(records, request, column)
             line_number += lines
             row = piece.end
@@ -102,6 +113,7 @@ def _npy_header(stream: Stream) -> tuple[np.dtype[Any], int, int]:
 
 def _items(stream: Stream, request: Request, dtype: np.dtype[Any], offset: int, count: int | None) -> Iterator[Piece]:
     """The items that follow in the stream; exactly count, or for None as many as there are."""
+    with_ids(request.asked, request.decided, False, stream.name)
     column = FingerprintColumn()
     row = 0
     while data := stream.reader.read(request.rows * dtype.itemsize):
@@ -112,7 +124,9 @@ def _items(stream: Stream, request: Request, dtype: np.dtype[Any], offset: int, 
             raise BadInput(f"{stream.name}: found more than {count} items, expected {count} by its header")
         rows = np.arange(row, end, dtype=np.uint64)
         records = Records(stream.name, "row", range(row, end), rows, items, None, end)
-        yield piece_of_fingerprints(records, request, column)
+        yield (
+            piece_of_ids(records, request) if request.asked.of_ids else piece_of_fingerprints(records, request, column)
+        )
         row = end
     if count is not None and row < count:
         raise BadInput(f"{stream.name}: found {row} items, expected {count} by its header")
@@ -145,9 +159,10 @@ def _uniform_lines(block: bytes, column: FingerprintColumn) -> npt.NDArray[np.ui
     return column.parse_digits(lines[:, start:end].tobytes())
 
 
-def _hex_records(name: str, block: bytes, line_number: int, row: int, request: Request) -> Records:
+def _hex_records(
+    name: str, block: bytes, line_number: int, row: int, request: Request, has_ids: bool, reads_ids: bool
+) -> Records:
     """The lines of a block that are not blank, split at the tab where an id is expected after it."""
-    with_ids = request.ids == 1
     places: list[int] = []
     rows: list[int] = []
     values: list[str] = []
@@ -156,8 +171,8 @@ def _hex_records(name: str, block: bytes, line_number: int, row: int, request: R
         cell = line.strip()
         if not cell:
             continue
-        value, tab, id_cell = cell.partition("\t") if with_ids else (cell, "", "")
-        if with_ids and not tab:
+        value, tab, id_cell = cell.partition("\t") if has_ids else (cell, "", "")
+        if has_ids and not tab:
             request.faults.refuse(f"{name}, line {place}", shown(cell), "a fingerprint, a tab and an id")
         else:
             places.append(place)
@@ -165,4 +180,4 @@ def _hex_records(name: str, block: bytes, line_number: int, row: int, request: R
             values.append(value.strip())
             ids.append(id_cell.strip())
         row += 1
-    return Records(name, "line", places, rows, values, ids if with_ids else None, row)
+    return Records(name, "line", places, rows, values, ids if reads_ids else None, row)

@@ -9,10 +9,12 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from fpstore.inputs.cells import FingerprintColumn
+from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
+from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
-from fpstore.inputs.errors import Faults
+from fpstore.inputs.errors import BadInput, Faults
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
     DOCUMENTS,
@@ -24,12 +26,13 @@ from fpstore.inputs.records import (
     Request,
     Row,
     Seen,
-    piece_of_fingerprints,
+    piece_of_ids,
     piece_of_texts,
+    pieces_of_fingerprints,
 )
 from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream
 from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
-from fpstore.inputs.text import read_html, read_json, read_jsonl, read_text
+from fpstore.inputs.text import DEFAULT_FIELD, fields_of, read_html, read_json, read_jsonl, read_text
 from fpstore.inputs.warc import read_warc
 from fpstore.text import DEFAULT, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
@@ -125,9 +128,12 @@ def read(
     sources: Sequence[str | Path],
     *,
     format: str = "auto",
-    ids: str | int | None = "row",
-    column: str | int | None = None,
+    fingerprint_column: str | int | None = None,
     text_column: str | int | None = None,
+    id_column: str | int | None = None,
+    ids: str | None = "auto",
+    first_id: int = 0,
+    fingerprint_format: str = "auto",
     html: bool = False,
     recipe: Recipe | None = None,
     max_distance: int = DEFAULT_K,
@@ -141,11 +147,14 @@ def read(
     sources: paths, `-` for standard input; .gz, .zst, .bz2 and .xz are read as they are. A folder stands for all files
     under it, in sorted order, a pattern such as `part-*.csv` for what it matches. format: of all files, one of FORMATS;
     `auto` goes by the suffix of each, and refuses a folder that has files of unknown suffixes.
-    ids: "row" numbers the rows of all sources from 0, bad
-    ones included; a column (name, or number from 0) or JSON field holds them; None leaves them out.
-    column: holds the fingerprints. text_column: holds texts, which become fingerprints by recipe (DEFAULT
-    where None). With neither, a table's column is `fingerprint` or its first, a JSON object's field the text
-    in `text`; a field may be a path, its parts joined by dots. html: the texts are HTML (those of formats html and
+    fingerprint_column, text_column, id_column: which column of a table (its name, or its number from 0), or field of
+    JSON objects, holds what; a field may be a path, its parts joined by dots. Texts become fingerprints by recipe
+    (DEFAULT where None). Where none is named, fingerprints are in the one column called `fingerprint`, `simhash`,
+    `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
+    ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
+    ones included; None leaves them out; "auto" is "column" where there is one, else "row".
+    fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
+    first value that can be only one of them (fpstore.inputs.cells). html: the texts are HTML (those of formats html and
     warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: make the
     fingerprints. skip_bad: count bad lines, rows and files instead of raising. on_bytes: told of bytes as they are
     read.
@@ -157,9 +166,9 @@ def read(
     recipe = DEFAULT if recipe is None else recipe
     lengths = Lengths(recipe, max_distance)
     request = Request(
-        ids=ids,
-        column=column,
-        text_column=text_column,
+        asked=Asked(fingerprint_column, text_column, id_column, ids),
+        fingerprint_format=fingerprint_format,
+        first_id=first_id,
         recipe=recipe,
         rows=batch,
         faults=Faults(skip_bad),
@@ -168,9 +177,34 @@ def read(
         threads=threads,
         on_lengths=lengths.see,
     )
-    resolved = _resolve(sources, format, request)
+    resolved, request = _resolve(sources, format, request)
     _expect_one_kind(resolved, request)
     return Reader(resolved, request, lengths)
+
+
+def read_ids(
+    sources: Sequence[str | Path],
+    *,
+    format: str = "auto",
+    id_column: str | int | None = None,
+    skip_bad: bool = False,
+    batch: int = DEFAULT_BATCH,
+    on_bytes: OnBytes | None = None,
+) -> Reader:
+    """Stream the ids that sources hold, as the `fingerprints` of batches without ids of their own.
+
+    They are the column id_column, the one called `id`, or the only one; all of npy and u64. Arguments and errors are
+    those of read; a format without ids is a ValueError.
+    """
+    request = Request(
+        asked=Asked(id=id_column, of_ids=True),
+        recipe=DEFAULT,
+        rows=batch,
+        faults=Faults(skip_bad),
+        on_bytes=on_bytes,
+    )
+    resolved, request = _resolve(sources, format, request)
+    return Reader(resolved, request, Lengths(DEFAULT, DEFAULT_K))
 
 
 def documents(
@@ -191,9 +225,7 @@ def documents(
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
-        ids=None,
-        column=None,
-        text_column=text_column,
+        asked=Asked(text=text_column),
         recipe=DEFAULT if recipe is None else recipe,
         rows=DEFAULT_BATCH,
         faults=Faults(skip_bad),
@@ -201,7 +233,7 @@ def documents(
         html=html,
         all_columns=all_columns,
     )
-    resolved = _resolve(sources, format, request)
+    resolved, request = _resolve(sources, format, request, of_documents=True)
     for kind in _kinds(resolved):
         if not _holds_texts(kind, request):
             raise ValueError(f"{display_name(kind.path)}: found fingerprints by format {kind.format}, expected texts")
@@ -213,26 +245,51 @@ def has_columns(source: str | Path, format: str = "auto") -> bool:
     return any(kind.format not in _OF_DOCUMENTS for kind in _kinds(inputs_of([source], format)))
 
 
-def _resolve(sources: Sequence[str | Path], format: str, request: Request) -> list[Input]:
-    """The sources with their formats; every mistake that can be told without reading is told here."""
-    if isinstance(sources, str | Path):
-        raise TypeError(f"sources: found one {type(sources).__name__}, expected a list of paths")
+def _resolve(
+    sources: Sequence[str | Path], format: str, request: Request, *, of_documents: bool = False
+) -> tuple[list[Input], Request]:
+    """The sources with their formats, and the request with the field of fingerprints of JSON objects that have no text.
+
+    Every mistake is told here that can be told without reading more than the first of such objects.
+    """
     if format not in FORMATS:
         raise ValueError(f"format: found {format!r}, expected one of {', '.join(FORMATS)}")
     if request.rows < 1:
         raise ValueError(f"batch: found {request.rows}, expected at least 1")
-    if request.column is not None and request.text_column is not None:
-        raise ValueError("column and text_column: found both, expected one: fingerprints or texts")
-    for name, value in (("ids", request.ids), ("column", request.value_column)):
-        if isinstance(value, int) and value < 0:
-            raise ValueError(f"{name}: found {value}, expected a name or a number from 0")
+    request.asked.check()
+    if request.fingerprint_format not in WAYS:
+        raise ValueError(f"fingerprint_format: found {request.fingerprint_format!r}, expected {', '.join(WAYS)}")
+    if request.first_id and request.asked.ids != "row":
+        raise ValueError(f"first_id: found {request.first_id} with ids {request.asked.ids!r}, expected ids 'row'")
+    if not 0 <= request.first_id <= MAX_VALUE:
+        raise ValueError(f"first_id: found {request.first_id}, expected 0 to 2**64 - 1")
     resolved = inputs_of(sources, format)
     kinds = _kinds(resolved)
+    if request.value_column is None and not of_documents and not request.asked.of_ids:
+        request = _with_field_of_fingerprints(kinds, request)
     # Documents have no columns: the one of the texts is for the tables beside them.
-    is_beside = request.text_column is not None and any(kind.format not in _OF_DOCUMENTS for kind in kinds)
+    is_beside = request.reads_texts and any(kind.format not in _OF_DOCUMENTS for kind in kinds)
     for kind in kinds:
         _check(kind, request, takes_column=is_beside)
-    return resolved
+    return resolved, request
+
+
+def _with_field_of_fingerprints(kinds: list[Source], request: Request) -> Request:
+    """The request, for JSON objects of which the first has no text but a fingerprint by its name.
+
+    BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said.
+    """
+    of_fields = [kind for kind in kinds if kind.format in _OF_FIELDS and not is_stream(kind.path)]
+    for kind in of_fields:
+        names = fields_of(kind.path)
+        called = [name for name in names if name.lower() in FINGERPRINT_NAMES]
+        if not called:
+            continue
+        if len(called) > 1 or DEFAULT_FIELD in names:
+            found = f"found fields {', '.join(names)}"
+            raise BadInput(f"{display_name(kind.path)}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}")
+        return replace(request, json_field=called[0])
+    return request
 
 
 def _kinds(inputs: list[Input]) -> list[Source]:
@@ -249,11 +306,16 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
     no_columns = _PIECE_READERS if takes_column else (*_PIECE_READERS, *_OF_DOCUMENTS)
     if format in no_columns and request.value_column is not None:
         raise ValueError(f"{name}: found column {request.value_column!r}, expected none for format {format}")
-    ids = request.ids_column
-    if (format in ("npy", "u64", *_OF_DOCUMENTS) and ids is not None) or (format == "hex" and ids not in (None, 1)):
-        expected = "1, 'row' or None" if format == "hex" else "'row' or None"
-        raise ValueError(f"{name}: found ids {ids!r}, expected {expected} for format {format}")
-    if format in _OF_FIELDS and (isinstance(request.value_column, int) or isinstance(ids, int)):
+    asked = request.asked
+    if asked.of_ids and format in ("hex", *_OF_DOCUMENTS):
+        raise ValueError(f"{name}: found format {format}, expected one that can hold nothing but ids, or a table")
+    if format in _PIECE_READERS and asked.id is not None and not asked.of_ids:
+        raise ValueError(f"{name}: found id_column {asked.id!r}, expected none for format {format}")
+    if format in ("npy", "u64", *_OF_DOCUMENTS) and (asked.id is not None or asked.ids == "column"):
+        raise ValueError(f"{name}: found ids of a column, expected ids (--ids) row, none or from:N for format {format}")
+    if request.fingerprint_format != "auto" and (_holds_texts(source, request) or format in ("npy", "u64")):
+        raise ValueError(f"{name}: found {ASK_WAY}, expected none for format {format}: no strings are read as numbers")
+    if format in _OF_FIELDS and (isinstance(request.value_column, int) or isinstance(asked.id, int)):
         raise ValueError(f"{name}: found a column number, expected the name of a field for format {format}")
     if request.html and not _holds_texts(source, request):
         raise ValueError(f"{name}: found html for fingerprints of format {format}, expected texts")
@@ -261,9 +323,11 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
 
 def _holds_texts(source: Source, request: Request) -> bool:
     """Whether the values of a source are texts rather than fingerprints."""
+    if request.asked.of_ids:
+        return False
     if source.format in _OF_FIELDS:
-        return request.column is None
-    return source.format in _OF_DOCUMENTS or request.text_column is not None
+        return request.asked.fingerprint is None and request.json_field is None
+    return source.format in _OF_DOCUMENTS or request.reads_texts
 
 
 def _expect_one_kind(inputs: list[Input], request: Request) -> None:
@@ -331,10 +395,14 @@ def _pieces(format: str, paths: Iterable[str], request: Request) -> Iterator[Pie
         (path,) = paths
         yield from _PIECE_READERS[format](path, request)
         return
-    column = FingerprintColumn()
-    texts = _holds_texts(Source("", format), request)
-    for records in _records(format, paths, request):
-        yield piece_of_texts(records, request) if texts else piece_of_fingerprints(records, request, column)
+    if _holds_texts(Source("", format), request):
+        for records in _records(format, paths, request):
+            yield piece_of_texts(records, request)
+    elif request.asked.of_ids:
+        for records in _records(format, paths, request):
+            yield piece_of_ids(records, request)
+    else:
+        yield from pieces_of_fingerprints(_records(format, paths, request), request)
 
 
 def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
@@ -344,9 +412,17 @@ def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
         for piece in _pieces(format, paths, request):
             request.seen.rows = base + piece.end
             if len(piece.fingerprints):
-                ids = piece.rows + np.uint64(base) if request.ids == "row" else piece.ids
+                ids = piece.ids
+                if ids is None and request.asked.ids in ("auto", "row"):
+                    ids = _row_ids(piece.rows, request.first_id + base)
                 yield Batch(piece.fingerprints, ids)
         base = request.seen.rows
+
+
+def _row_ids(rows: npt.NDArray[np.uint64], first: int) -> npt.NDArray[np.uint64]:
+    if first + int(rows[-1]) > MAX_VALUE:
+        raise ValueError(f"first_id: found id {first + int(rows[-1])} for a row, expected at most 2**64 - 1")
+    return rows + np.uint64(first)
 
 
 def _batches(inputs: list[Input], request: Request) -> Generator[Batch]:

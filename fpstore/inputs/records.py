@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import Column, FingerprintColumn, parse_ids
+from fpstore.inputs.cells import ASK_WAY, Column, FingerprintColumn, can_be_either, parse_ids
+from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.errors import BadInput, Faults, cut, shown
 from fpstore.text import Recipe
 from fpstore.text.cleaning import characters
 
 # A group of records is full at this size, so that long texts do not fill the memory.
 GROUP_BYTES = 4 << 20
+# So many rows are held until one tells hexadecimal from decimal; of uniform fingerprints nearly each does.
+_MOST_UNDECIDED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,16 @@ class Row(NamedTuple):
 class Request:
     """What the caller asked for, checked; the same for every source of a read."""
 
-    ids: str | int | None
-    column: str | int | None
-    text_column: str | int | None
+    asked: Asked
     recipe: Recipe
     rows: int
     faults: Faults
     on_bytes: Callable[[int], object] | None
     seen: Seen = field(default_factory=Seen)
+    decided: Decided = field(default_factory=Decided)
+    fingerprint_format: str = "auto"
+    first_id: int = 0  # of row numbers
+    json_field: str | None = None  # of the fingerprints of JSON objects, where it was not asked for
     html: bool = False
     threads: int = 1
     on_lengths: Callable[[npt.NDArray[np.uint32]], object] | None = None
@@ -86,13 +91,15 @@ class Request:
 
     @property
     def value_column(self) -> str | int | None:
-        """The column or field that holds the fingerprints or the texts, None for the format's own."""
-        return self.column if self.text_column is None else self.text_column
+        """The column or field that was asked for: of the ids, the fingerprints or the texts."""
+        if self.asked.of_ids:
+            return self.asked.id
+        return self.asked.fingerprint if self.asked.text is None else self.asked.text
 
     @property
-    def ids_column(self) -> str | int | None:
-        """The column or field that holds the ids, None where they are row numbers or not wanted."""
-        return None if self.ids == "row" else self.ids
+    def reads_texts(self) -> bool:
+        """Whether a column of texts was asked for."""
+        return self.asked.text is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +188,7 @@ def characters_of(page: Page, faults: Faults) -> str:
 class Group:
     """Records of one source in the making: full when there are enough of them, or enough bytes in them.
 
-    layout: of the source, from when it is known.
+    layout: of the source, with_ids: whether it holds them; both from when it is known.
     """
 
     def __init__(self, source: str, unit: str, request: Request) -> None:
@@ -190,6 +197,7 @@ class Group:
         self._request = request
         self._row = 0
         self.layout = DOCUMENTS
+        self.with_ids = False
         self._start()
 
     def _start(self) -> None:
@@ -228,7 +236,7 @@ class Group:
 
     def take(self) -> Records:
         """The rows that were added since the last time."""
-        ids = None if self._request.ids_column is None else self._ids
+        ids = self._ids if self.with_ids else None
         taken = (self._places, self._rows, self._values)
         lines = self._lines or None
         self._start()
@@ -255,6 +263,45 @@ def piece_of_fingerprints(records: Records, request: Request, column: Fingerprin
     return _piece(records, request, fingerprints[kept], kept)
 
 
+def pieces_of_fingerprints(every: Iterator[Records], request: Request) -> Iterator[Piece]:
+    """The fingerprints of a file, of which all strings are written in one way."""
+    column = FingerprintColumn(request.fingerprint_format)
+    held: list[Records] = []
+    is_open = False
+    for records in every:
+        held.append(records)
+        is_open |= not column.decide(records.values)
+        if column.way is None and is_open:
+            if sum(len(each.values) for each in held) < _MOST_UNDECIDED:
+                continue
+            break
+        for each in held:
+            yield piece_of_fingerprints(each, request, column)
+        held.clear()
+        is_open = False
+    if held:
+        _refuse_undecided(held)
+
+
+def _refuse_undecided(held: list[Records]) -> NoReturn:
+    """Raise BadInput about the first value that could be hexadecimal or decimal."""
+    for records in held:
+        for index, value in enumerate(records.values):
+            if can_be_either(value):
+                expected = f"{ASK_WAY} to say whether it is hex or decimal, as no value in the column tells"
+                raise BadInput(f"{records.where(index)}: found {shown(value)}, expected {expected}")
+    raise AssertionError("what is held has such a value")
+
+
+def piece_of_ids(records: Records, request: Request) -> Piece:
+    """As piece_of_fingerprints, for values that are ids."""
+    ids, bad = parse_ids(records.values)
+    for index, expected in bad.items():
+        request.faults.refuse(records.where(index), f"id {shown(_plain(records.values[index]))}", expected, records.bad)
+    kept = [index for index in range(len(ids)) if index not in bad] if bad else range(len(ids))
+    return _piece(records, request, ids[kept] if bad else ids, kept)
+
+
 def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint64], kept: Sequence[int]) -> Piece:
     """The piece of the kept records, less those whose id is bad."""
     rows = np.asarray(records.rows, dtype=np.uint64)
@@ -270,7 +317,8 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
     for position, index in enumerate(kept):
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
-            request.faults.refuse(records.where(index), found, bad[index], records.bad)
+            expected = f"{bad[index]}, or ids (--ids) row"
+            request.faults.refuse(records.where(index), found, expected, records.bad)
         else:
             good.append(position)
     ids = ids[np.asarray(kept, dtype=np.intp)]

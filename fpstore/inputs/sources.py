@@ -80,7 +80,12 @@ def inputs_of(paths: Sequence[str | Path], format: str) -> list[Input]:
 
 
 def expand(paths: Sequence[str | Path]) -> list[str]:
-    """The paths with patterns replaced by what matches them, and every name of standard input by `-`."""
+    """The paths with patterns replaced by what matches them, and every name of standard input by `-`.
+
+    TypeError for one path in place of several.
+    """
+    if isinstance(paths, str | Path):
+        raise TypeError(f"sources: found one {type(paths).__name__}, expected a list of paths")
     expanded: list[str] = []
     for each in paths:
         path = os.fspath(each)

@@ -11,16 +11,17 @@ import csv
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+from fpstore.inputs.cells import VALUE_BYTES
+from fpstore.inputs.columns import columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
 from fpstore.inputs.delimited import rows_of
-from fpstore.inputs.errors import BadInput
+from fpstore.inputs.errors import BadInput, cut
 from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text import need
-
-DEFAULT_COLUMN = "fingerprint"  # of a table that has it; else the first column
 
 # A cell of a first row that begins with a letter is a name, unless it holds only these.
 _FINGERPRINT_CHARACTERS = frozenset("0123456789abcdefABCDEF")
@@ -46,7 +47,9 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
     size = os.path.getsize(path)
     try:
         with _openable(path) as opened, parquet.ParquetFile(opened) as file:
-            yield from _parquet_records(path, request, file, size, arrow.types)
+            yield from _parquet_records(
+                path, request, file, size, arrow.types, need("pyarrow.compute", "arrow", "reading Parquet")
+            )
     except arrow.ArrowException as error:
         raise BadInput(f"{path}: {_first_line(error)}") from error
     except OSError as error:
@@ -69,6 +72,7 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
                 continue
             if columns is None:
                 columns, is_header = _columns(cells, f"{stream.name}, line {place}", request)
+                group.with_ids = columns[1] is not None
                 group.layout = _layout(cells, delimiter, text.encode("utf-8", "surrogateescape") if is_header else b"")
                 if is_header:
                     continue
@@ -78,7 +82,7 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
                 group.refuse(place, f"{len(cells)} columns", f"at least {last + 1}")
                 continue
             id_cell = None if ids is None else cells[ids].strip()
-            cell = cells[value] if request.text_column is not None else cells[value].strip()
+            cell = cells[value] if request.reads_texts else cells[value].strip()
             if not cell.isascii() and _NOT_UTF8.search(cell):
                 group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
                 continue
@@ -92,37 +96,26 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
 def _columns(first: list[str], where: str, request: Request) -> tuple[tuple[int, int | None], bool]:
     """The indexes of the columns of values and of ids, and whether the first row is a header.
 
-    It is one where a column is asked for by its name, and where it names the default column. It is one too where the
-    cell of a column asked for by number begins like a name and cannot be a fingerprint or an id.
+    It is one where a column is found by its name. It is one too where the cell of a column that is found by its number,
+    or is the only one, begins like a name and cannot be a fingerprint or an id.
     """
     names = [cell.strip() for cell in first]
-    wanted, wanted_ids = request.value_column, request.ids_column
-    if wanted is None:
-        wanted = DEFAULT_COLUMN if DEFAULT_COLUMN in names else 0
-    value = _index(wanted, names, where)
-    ids = None if wanted_ids is None else _index(wanted_ids, names, where)
-    by_name = isinstance(wanted, str) or isinstance(wanted_ids, str)
+    found = columns_of(names, where, request.asked)
+    ids = found.id
+    with_ids(request.asked, request.decided, ids is not None, where)
+    characters = _ID_CHARACTERS if request.asked.of_ids else _FINGERPRINT_CHARACTERS
     is_header = (
-        by_name
-        or (request.text_column is None and _is_name(names[value : value + 1], _FINGERPRINT_CHARACTERS))
+        found.by_name
+        or (not request.reads_texts and _is_name(names[found.value : found.value + 1], characters))
         or (ids is not None and _is_name(names[ids : ids + 1], _ID_CHARACTERS))
     )
-    return (value, ids), is_header
+    return (found.value, ids), is_header
 
 
 def _layout(first: list[str], delimiter: str, header: bytes) -> Layout:
     """That of a table with this first row; header: the line it was read from, b"" where it is no header."""
     names = tuple(cell.strip() for cell in first) if header else tuple(map(str, range(len(first))))
     return Layout("csv" if delimiter == "," else "tsv", names, header)
-
-
-def _index(wanted: str | int, names: list[str], where: str) -> int:
-    if isinstance(wanted, int):
-        return wanted
-    if names.count(wanted) != 1:
-        found = ", ".join(names)[:200]
-        raise BadInput(f"{where}: found columns {found}; expected one named {wanted}")
-    return names.index(wanted)
 
 
 def _is_name(cells: list[str], characters: frozenset[str]) -> bool:
@@ -139,16 +132,24 @@ def _openable(path: str) -> Any:
     return contextlib.nullcontext(path)
 
 
-def _parquet_records(path: str, request: Request, file: Any, size: int, types: Any) -> Iterator[Records]:
+def _parquet_records(path: str, request: Request, file: Any, size: int, types: Any, compute: Any) -> Iterator[Records]:
     schema = file.schema_arrow
-    wanted = request.value_column
-    if wanted is None:
-        wanted = DEFAULT_COLUMN if DEFAULT_COLUMN in schema.names else 0
-    value = _parquet_name(wanted, schema.names, path)
-    ids = None if request.ids_column is None else _parquet_name(request.ids_column, schema.names, path)
-    _check_type(path, value, schema.field(value).type, types, request.text_column is None)
+    asked, fields = request.asked, list[str]()
+    if isinstance(asked.text, str) and asked.text not in schema.names:
+        root, *fields = asked.text.split(".")
+        asked = replace(asked, text=root)
+    found = columns_of(schema.names, path, asked)
+    with_ids(request.asked, request.decided, found.id is not None, path)
+    value = schema.names[found.value]
+    ids = None if found.id is None else schema.names[found.id]
+    if request.asked.of_ids:
+        _check_numbers(path, value, schema.field(value).type, types)
+    elif request.reads_texts:
+        _check_texts(path, value, _field_type(path, value, schema.field(value).type, fields, types), types)
+    else:
+        _check_fingerprints(path, value, schema.field(value).type, types)
     if ids is not None:
-        _check_type(path, ids, schema.field(ids).type, types, True)
+        _check_numbers(path, ids, schema.field(ids).type, types)
     row, told = 0, 0
     names = [value] if ids is None else list(dict.fromkeys([value, ids]))
     layout = Layout("parquet", tuple(schema.names), schema=schema)
@@ -159,7 +160,10 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
         end = row + batch.num_rows
         id_column = None if ids is None else _parquet_column(batch.column(ids), types)
         rows = range(row, end)
-        values = _parquet_column(batch.column(value), types)
+        column = batch.column(value)
+        for field in fields:
+            column = compute.struct_field(column, field)
+        values = _parquet_column(column, types)
         whole = batch if request.all_columns else None
         yield Records(path, "row", rows, rows, values, id_column, end, arrow=whole, layout=layout)
         row = end
@@ -170,19 +174,49 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
             told = share
 
 
-def _parquet_name(wanted: str | int, names: list[str], path: str) -> str:
-    if isinstance(wanted, int) and wanted >= len(names):
-        raise BadInput(f"{path}: found {len(names)} columns, expected at least {wanted + 1}")
-    name = names[wanted] if isinstance(wanted, int) else wanted
-    return names[_index(name, names, path)]
+def _field_type(path: str, name: str, found: Any, fields: list[str], types: Any) -> Any:
+    """The type of what is in a struct, at the end of the names of fields."""
+    for field in fields:
+        if not types.is_struct(found) or found.get_field_index(field) < 0:
+            raise BadInput(f"{path}, column {name}: found {cut(found)}, expected a struct with one field {field}")
+        found = found.field(field).type
+        name = f"{name}.{field}"
+    return found
 
 
-def _check_type(path: str, name: str, found: Any, types: Any, integers: bool) -> None:
-    plain = found.value_type if types.is_dictionary(found) else found
-    if types.is_string(plain) or types.is_large_string(plain) or (integers and types.is_integer(plain)):
-        return
-    expected = "integers or strings" if integers else "strings"
-    raise BadInput(f"{path}, column {name}: found {found}, expected {expected}")
+def _check_texts(path: str, name: str, found: Any, types: Any) -> None:
+    if not _is_string(found, types):
+        raise BadInput(f"{path}, column {name}: found {found}, expected strings")
+
+
+def _check_numbers(path: str, name: str, found: Any, types: Any) -> None:
+    if not (_is_string(found, types) or _is_whole_number(found, types)):
+        raise BadInput(f"{path}, column {name}: found {found}, expected integers or strings")
+
+
+def _check_fingerprints(path: str, name: str, found: Any, types: Any) -> None:
+    plain = _plain_type(found, types)
+    if types.is_fixed_size_binary(plain) and not types.is_decimal(plain):
+        is_known = plain.byte_width == VALUE_BYTES
+    else:
+        is_known = types.is_binary(plain) or types.is_large_binary(plain)
+    if not (is_known or _is_string(found, types) or _is_whole_number(found, types)):
+        expected = f"fingerprints of 64 bits: integers, strings or {VALUE_BYTES} bytes"
+        raise BadInput(f"{path}, column {name}: found {found}, expected {expected}")
+
+
+def _plain_type(found: Any, types: Any) -> Any:
+    return found.value_type if types.is_dictionary(found) else found
+
+
+def _is_string(found: Any, types: Any) -> bool:
+    plain = _plain_type(found, types)
+    return bool(types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain))
+
+
+def _is_whole_number(found: Any, types: Any) -> bool:
+    plain = _plain_type(found, types)
+    return bool(types.is_integer(plain) or (types.is_decimal(plain) and plain.scale == 0))
 
 
 def _parquet_column(column: Any, types: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from fpstore.inputs.columns import ID_NAME, id_field, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BadInput, cut, shown
@@ -43,6 +44,18 @@ def read_json(path: str, request: Request) -> Iterator[Records]:
         yield from _read_objects(stream, "line", _numbered(Lines(stream, line, blank_lines)), request)
 
 
+def fields_of(path: str) -> list[str]:
+    """The names of the fields of the first object of a file of JSON, none where it does not begin with one."""
+    try:
+        with open_stream(path, None, is_text=True) as stream:
+            first, _ = first_of(stream)
+            item = next(items_of(stream, first), b"") if first == b"[" else first + stream.line(1)
+        record = _load_json(item)
+    except (ValueError, RecursionError):
+        return []  # reading says what is wrong
+    return list(record) if isinstance(record, dict) else []
+
+
 def read_text(paths: Iterable[str], request: Request) -> Iterator[Records]:
     """Each file as one document.
 
@@ -61,8 +74,10 @@ def _read_objects(
 ) -> Iterator[Records]:
     """What objects of JSON hold, each with its number; unit: what that counts."""
     load = _json_loader()
-    field = DEFAULT_FIELD if request.value_column is None else request.value_column
-    fields = [field] if request.ids_column is None else [field, request.ids_column]
+    field = request.value_column or request.json_field
+    if field is None:
+        field = ID_NAME if request.asked.of_ids else DEFAULT_FIELD
+    fields: list[str | int] = []
     group = Group(stream.name, unit, request)
     group.layout = JSON_OBJECTS
     for place, line in objects:
@@ -80,6 +95,11 @@ def _read_objects(
         if not isinstance(record, dict):
             group.refuse(place, _shown(line), "a JSON object")
             continue
+        if not fields:
+            where = f"{stream.name}, {unit} {place}"
+            id_name = None if request.asked.of_ids else id_field(list(record), where, request.asked, request.decided)
+            group.with_ids = id_name is not None
+            fields = [field] if id_name is None else [field, id_name]
         values = [_field(record, name) for name in fields]
         if any(value is _MISSING for value in values):
             found = f"fields {cut(', '.join(record)) or 'none'}"
@@ -123,6 +143,7 @@ def _is_whole(line: bytes) -> bool:
 def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[Records]:
     group = Group("", "", request)
     for path in paths:
+        with_ids(request.asked, request.decided, False, display_name(path))
         try:
             with open_stream(path, request.on_bytes) as stream:
                 data = stream.whole(MAX_DOCUMENT_BYTES)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fpstore.inputs.bodies import body_of, charset, header, media_type
+from fpstore.inputs.columns import with_ids
 from fpstore.inputs.compressed import open_stream
 from fpstore.inputs.decoding import text_of
 from fpstore.inputs.errors import BadInput, cut
@@ -43,6 +44,7 @@ def read_warc(path: str, request: Request) -> Iterator[Records]:
     kinds = warc.WarcRecordType
     wanted = (kinds.response, kinds.resource, kinds.conversion)
     with open_stream(path, request.on_bytes) as stream:
+        with_ids(request.asked, request.decided, False, stream.name)
         group = Group(stream.name, "record", request)
         tail = _Tail(stream.reader)
         try:

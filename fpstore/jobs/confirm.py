@@ -33,7 +33,9 @@ class Confirm:
 
     @classmethod
     def parse(cls, typed: str) -> "Confirm":
-        """From "jaccard>=0.8" or "cosine>=0.9". Raises ValueError for anything else."""
+        """From "jaccard>=0.8" or "cosine>=0.9". Raises ValueError for anything else, TypeError for no text."""
+        if not isinstance(typed, str):
+            raise TypeError(f"confirm: found {typed!r:.40}, a {type(typed).__name__}, expected jaccard>=0.8 as a str")
         found = _TYPED.fullmatch(typed)
         try:
             measure, least = (found[1], float(found[2])) if found else ("", 0.0)

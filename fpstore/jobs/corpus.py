@@ -16,6 +16,7 @@ from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError
 from fpstore.inputs import Documents, Layout, Row, documents, has_columns
 from fpstore.inputs.sources import expand, is_stream, walk
+from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
 from fpstore.text.short import Lengths
@@ -93,6 +94,7 @@ class Corpus:
 
         Raises what fpstore.inputs.documents does.
         """
+        expect_settings(recipe, max_distance)
         if not isinstance(sources, Sources):
             sources = Sources(sources)
         self.sources = expand(sources.paths)

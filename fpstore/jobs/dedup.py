@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fpstore.jobs.arguments import expect_path
 from fpstore.jobs.confirm import Confirm
 from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
 from fpstore.jobs.forms import TSV, form_of
@@ -54,6 +55,7 @@ def dedup(
     the interrupted job, and JobError for what stands in the way on the disk.
     """
     started = time.monotonic()
+    expect_path("kept", kept)
     if keep not in _RUNS:
         raise ValueError(f"keep: found {keep!r:.40}, expected first or longest")
     standing = None if store is None else Path(store).absolute()

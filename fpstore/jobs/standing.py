@@ -14,6 +14,7 @@ import fpstore
 from fpstore import Store, notes
 from fpstore.disk import Folder
 from fpstore.errors import Error, JobError
+from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.files import files_of_jobs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.spool import Spool
@@ -38,8 +39,10 @@ class Settings:
 def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int | None) -> Settings:
     """The recipe and max_distance of a job: those given, else those of the standing store, else the defaults.
 
-    Raises ValueError where the store has another recipe or none, a smaller max_distance, or no ids.
+    Raises ValueError where the store has another recipe or none, a smaller max_distance, or no ids; TypeError for what
+    is no recipe or no number.
     """
+    expect_settings(recipe, max_distance)
     if store is None or not os.path.lexists(store):
         return Settings(recipe or DEFAULT, DEFAULT_DISTANCE if max_distance is None else max_distance)
     with fpstore.open(store) as opened:

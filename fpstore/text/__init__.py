@@ -27,11 +27,18 @@ __all__ = [
 
 def fingerprint(text: str | bytes, recipe: Recipe = DEFAULT) -> int:
     """The simhash (0..2**64 - 1) of text by recipe; 0 if it has no words."""
-    return recipe.fingerprint(text)
+    return _expect_recipe(recipe).fingerprint(text)
 
 
 def fingerprint_many(
     texts: Sequence[str | bytes], recipe: Recipe = DEFAULT, threads: int = 1
 ) -> npt.NDArray[np.uint64]:
     """The simhashes of texts by recipe, in their order: uint64[len(texts)]."""
-    return recipe.fingerprint_many(texts, threads)
+    return _expect_recipe(recipe).fingerprint_many(texts, threads)
+
+
+def _expect_recipe(recipe: object) -> Recipe:
+    if not isinstance(recipe, Recipe):
+        hint = f": fpstore.text.PRESETS[{recipe!r}]" if isinstance(recipe, str) and recipe in PRESETS else ""
+        raise TypeError(f"recipe: found {recipe!r:.40}, a {type(recipe).__name__}, expected a Recipe{hint}")
+    return recipe

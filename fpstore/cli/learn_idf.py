@@ -1,4 +1,4 @@
-"""`fpstore idf`: which shingles are common in a corpus, as a model that recipes weigh by."""
+"""`fpstore learn-idf`: which shingles are common in a corpus, as a model that recipes weigh by."""
 
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +14,7 @@ from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_optio
 
 EPILOG = """\b
 Examples:
-  fpstore idf crawl.jsonl.zst --recipe web-en -o web.idf
+  fpstore learn-idf crawl.jsonl.zst --recipe web-en -o web.idf
   fpstore build docs.fpstore crawl.jsonl.zst --recipe web-en --idf web.idf
   fpstore probe docs.fpstore --idf web.idf --text "$(cat draft.txt)"
 """

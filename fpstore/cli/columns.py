@@ -1,0 +1,107 @@
+"""The options that say what the columns of inputs hold, and how fingerprints are written, in inputs and in results."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from fpstore.cli.values import column
+
+MAX_ID = 2**64 - 1
+WAYS = ("auto", "hex", "decimal")
+NOT_OF_JSON = "goes without --json: its fields have names, and its fingerprints are hexadecimal"
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class IdSource(NamedTuple):
+    """Where ids come from: a column, the row numbers, from first on, or nowhere (None)."""
+
+    ids: str | None
+    first: int = 0
+
+
+def id_source(typed: str) -> IdSource:
+    """What --ids takes."""
+    if typed in ("column", "row"):
+        return IdSource(typed)
+    if typed == "none":
+        return IdSource(None)
+    first = typed.removeprefix("from:")
+    if first == typed or not (first.isascii() and first.isdigit() and len(first) <= 20 and int(first) <= MAX_ID):
+        raise click.BadParameter(
+            f"found {typed!r:.40}, expected column, row, none or from:N with N up to 2**64 - 1; a column is --id-column"
+        )
+    return IdSource("row", int(first))
+
+
+def fingerprint_options(command: _Command) -> _Command:
+    """The column of the fingerprints, and the way in which they are written there."""
+    command = click.option(
+        "--fingerprint-format",
+        type=click.Choice(WAYS),
+        default="auto",
+        show_default=True,
+        help="How a column writes fingerprints. auto: as the first value that can be only one of the two.",
+    )(command)
+    return click.option(
+        "--fingerprint-column",
+        metavar="COLUMN",
+        type=column,
+        help="The column (its name, or its number from 0) or JSON field that holds fingerprints.  [default: the one "
+        "called fingerprint, simhash, hash or fp, or the only one]",
+    )(command)
+
+
+def id_options(default: str) -> Callable[[_Command], _Command]:
+    """The column of the ids, and where else they come from; default: as help says it."""
+
+    def decorate(command: _Command) -> _Command:
+        command = click.option(
+            "--ids",
+            metavar="SOURCE",
+            type=id_source,
+            help="Where ids come from. column: --id-column, or the one called id; row: the row's number, from 0 over"
+            f" all inputs; from:N: the same from N; none: no ids.  [default: {default}]",
+        )(command)
+        return click.option(
+            "--id-column", metavar="COLUMN", type=column, help="The column or JSON field that holds the ids."
+        )(command)
+
+    return decorate
+
+
+decimal_option = click.option(
+    "--decimal", is_flag=True, help="FINGERPRINTs are decimal, from -2**63 to 2**64 - 1; put -- before those below 0."
+)
+signed_option = click.option(
+    "--signed", is_flag=True, help="Write fingerprints and ids as signed decimal numbers, the same 64 bits."
+)
+header_option = click.option("--header", is_flag=True, help="Begin with a line that names the columns.")
+
+
+def typed_fingerprints(values: Iterable[str], decimal: bool) -> list[int]:
+    """FINGERPRINTs as they were typed. UsageError for what is none."""
+    from fpstore.inputs import BadInput, parse_fingerprint
+
+    try:
+        return [parse_fingerprint(value, decimal=decimal) for value in values]
+    except BadInput as error:
+        hint = "" if decimal else "; or --decimal"
+        raise click.UsageError(f"{error}{hint}") from None
+
+
+def written(values: Any, signed: bool, is_fingerprint: bool) -> list[str]:
+    """Fingerprints or ids (uint64[n]) as lines have them."""
+    if signed:
+        return list(map(str, values.view("int64").tolist()))
+    return list(map("{:016x}".format if is_fingerprint else str, values.tolist()))
+
+
+def refuse_given(context: click.Context, names: Iterable[str], reason: str) -> None:
+    """UsageError for an option that was given though it would do nothing; names: of the parameters."""
+    for name in names:
+        if context.get_parameter_source(name) in (None, click.core.ParameterSource.DEFAULT):
+            continue
+        option = next(each for each in context.command.params if each.name == name)
+        raise click.UsageError(f"{max(option.opts, key=len)} {reason}")

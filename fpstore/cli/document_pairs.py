@@ -1,0 +1,57 @@
+"""`fpstore document-pairs`: every pair of documents that are near each other, as lines."""
+
+import click
+
+from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
+from fpstore.cli.progress import progress_bar
+from fpstore.cli.texts import recipe_asked
+from fpstore.cli.values import FILE_PATH, distance_option
+
+EPILOG = """\b
+Examples:
+  fpstore document-pairs crawl.jsonl.zst -k 3 > pairs.tsv
+  fpstore document-pairs crawl.jsonl.zst -o pairs.tsv.zst
+"""
+
+
+@click.command(short_help="Find all pairs of documents that are near each other.", epilog=EPILOG)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
+@distance_option("The largest Hamming distance between near-duplicates.", default=3)
+@click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
+@output_option
+@corpus_options
+def command(
+    inputs: tuple[str, ...],
+    max_distance: int,
+    memory: str,
+    output: str | None,
+    format: str,
+    text_column: str | int | None,
+    html: bool,
+    threads: int,
+    recipe_name: str | None,
+    idf_path: str | None,
+    skip_bad: bool,
+    force: bool,
+) -> None:
+    """Print every pair of near-duplicates among the documents of every INPUT: their names, and the distance.
+
+    The earlier document comes first. Equal documents are pairs too, n of them n (n - 1) / 2. With -o, what is
+    interrupted goes on when the same command is given again.
+    """
+    from fpstore import jobs
+
+    recipe = recipe_asked(recipe_name, idf_path)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
+    with output_file(output) as path, progress_bar() as bar:
+        summary = jobs.document_pairs(
+            sources,
+            path,
+            max_distance=max_distance,
+            recipe=recipe,
+            force=force,
+            threads=threads,
+            memory=memory,
+            progress=bar,
+        )
+    tell(output, summary, f"pairs {summary.results}")

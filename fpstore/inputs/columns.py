@@ -1,0 +1,173 @@
+"""Owns which column of a table, or field of JSON objects, holds what: never a guess among several.
+
+A column is the one that was asked for, by its name or by its number from 0. Where none was, fingerprints are in the
+one column whose name is one of FINGERPRINT_NAMES, or in the only column; ids are in the one called `id`. Names that
+were not asked for are compared without regard to case. What is left open is refused, with the columns that there are
+and the option that decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fpstore.inputs.errors import BadInput, cut
+
+FINGERPRINT_NAMES = ("fingerprint", "simhash", "hash", "fp")
+ID_NAME = "id"
+IDS = ("auto", "column", "row")  # or None
+
+ASK_FINGERPRINT = "fingerprint_column (--fingerprint-column)"
+ASK_TEXT = "text_column (--text-column)"
+ASK_ID = "id_column (--id-column)"
+ASK_IDS = "ids (--ids)"
+
+Column = str | int
+
+
+@dataclass(slots=True)
+class Decided:
+    """What was found out of the first file that all later ones must agree with. ids: whether it has them."""
+
+    ids: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the caller said of columns. ids: one of IDS or None; of_ids: the values that are asked for are ids."""
+
+    fingerprint: Column | None = None
+    text: Column | None = None
+    id: Column | None = None
+    ids: str | None = None
+    of_ids: bool = False
+
+    def check(self) -> None:
+        """ValueError for what no source could give."""
+        if self.fingerprint is not None and self.text is not None:
+            raise ValueError("fingerprint_column and text_column: found both, expected one: fingerprints or texts")
+        columns = {"fingerprint_column": self.fingerprint, "text_column": self.text, "id_column": self.id}
+        for name, value in columns.items():
+            if isinstance(value, int) and value < 0:
+                raise ValueError(f"{name}: found {value}, expected a name or a number from 0")
+        if self.ids not in (*IDS, None):
+            raise ValueError(
+                f"ids: found {self.ids!r}, expected one of {', '.join(IDS)} or None; a column is id_column"
+            )
+        if self.id is not None and self.ids not in ("auto", "column") and not self.of_ids:
+            raise ValueError(f"id_column: found it with ids {self.ids!r}, expected ids 'column'")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The numbers of the columns of values and of ids, None without ids. by_name: one was found by its name."""
+
+    value: int
+    id: int | None
+    by_name: bool
+
+
+def columns_of(names: Sequence[str], where: str, asked: Asked) -> Found:
+    """The columns among those that are called names, in their order; of a table without names these are its cells.
+
+    Raises BadInput where it cannot be told, or where one column is asked for twice.
+    """
+    if asked.of_ids:
+        value, named = _only(names, where, asked.id, (ID_NAME,), ASK_ID)
+        return Found(value, None, named)
+    if asked.text is not None:
+        value, named = _index(asked.text, names, where), isinstance(asked.text, str)
+    else:
+        value, named = _only(names, where, asked.fingerprint, FINGERPRINT_NAMES, ASK_FINGERPRINT)
+    found, id_named = _id_column(names, where, asked)
+    if found == value:
+        raise BadInput(
+            f"{where}: found column {cut(names[value])} as {'text' if asked.text is not None else 'fingerprint'} and as"
+            f" id, expected two columns; {ASK_FINGERPRINT}, {ASK_TEXT}, {ASK_ID} say which"
+        )
+    return Found(value, found, named or id_named)
+
+
+def with_ids(asked: Asked, decided: Decided, has_column: bool, where: str) -> bool:
+    """Whether the ids of a file are those that it holds; has_column: whether it has a column called `id`.
+
+    Where nobody said, the first file decides. Raises BadInput for a later one that is otherwise, and where ids are
+    asked for and there are none.
+    """
+    if asked.ids == "auto" and asked.id is None:
+        if decided.ids is None:
+            decided.ids = has_column
+        if decided.ids != has_column:
+            found, before = ("a column", "none") if has_column else ("no column", "one")
+            raise BadInput(
+                f"{where}: found {found} called {ID_NAME}, and {before} in the files before; expected {ASK_IDS} to say"
+                " whether ids are a column or row numbers"
+            )
+        return has_column
+    return asked.ids == "column" or asked.id is not None
+
+
+def id_field(names: Sequence[str], where: str, asked: Asked, decided: Decided) -> str | None:
+    """The field of the ids of JSON objects, of which the first has these; None where they have none."""
+    if asked.id is not None:
+        return str(asked.id)
+    fields = _called(names, (ID_NAME,))
+    if not with_ids(asked, decided, len(fields) == 1, where):
+        return None
+    return names[_one_called_id(names, fields, where)]
+
+
+def _id_column(names: Sequence[str], where: str, asked: Asked) -> tuple[int | None, bool]:
+    """The number of the column, and whether it was found by its name."""
+    if asked.id is not None:
+        return _index(asked.id, names, where), isinstance(asked.id, str)
+    if asked.ids not in ("auto", "column"):
+        return None, False
+    called = _called(names, (ID_NAME,))
+    if not called and asked.ids == "auto":
+        return None, False
+    return _one_called_id(names, called, where), True
+
+
+def _one_called_id(names: Sequence[str], called: list[int], where: str) -> int:
+    if len(called) != 1:
+        raise BadInput(
+            f"{where}: found {_listed(names)}; expected one called {ID_NAME}, or {ASK_ID}, or {ASK_IDS} for row numbers"
+        )
+    return called[0]
+
+
+def _only(
+    names: Sequence[str], where: str, wanted: Column | None, known: tuple[str, ...], ask: str
+) -> tuple[int, bool]:
+    """The column that is wanted, or the one that is called by one of the known names, or the only one there is."""
+    if wanted is not None:
+        return _index(wanted, names, where), isinstance(wanted, str)
+    called = _called(names, known)
+    if len(called) == 1:
+        return called[0], True
+    if not called and len(names) == 1:
+        return 0, False
+    raise BadInput(f"{where}: found {_listed(names)}; expected one called {' or '.join(known)}, or {ask}")
+
+
+def _called(names: Sequence[str], known: tuple[str, ...]) -> list[int]:
+    return [index for index, name in enumerate(names) if name.lower() in known]
+
+
+def _index(wanted: Column, names: Sequence[str], where: str) -> int:
+    if isinstance(wanted, int):
+        if wanted >= len(names):
+            raise BadInput(f"{where}: found {_count(len(names))}, expected at least {wanted + 1}")
+        return wanted
+    if names.count(wanted) != 1:
+        raise BadInput(f"{where}: found {_listed(names)}; expected one named {wanted}")
+    return names.index(wanted)
+
+
+def _count(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"columns {cut(', '.join(names))}"

@@ -1,0 +1,120 @@
+"""What is passed in the place of something else is a TypeError or ValueError that names what was expected."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from outcome import Command
+
+import fpstore
+from fpstore import jobs, text
+
+WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
+    "a name for a recipe": (
+        lambda _: text.fingerprint("a", "zh"),  # type: ignore[arg-type]
+        TypeError,
+        r"recipe: found 'zh', a str, expected a Recipe: fpstore.text.PRESETS\['zh'\]",
+    ),
+    "no recipe": (
+        lambda _: text.fingerprint_many(["a"], 5),  # type: ignore[arg-type]
+        TypeError,
+        "recipe: found 5, a int, expected a Recipe$",
+    ),
+    "one path for several": (lambda path: jobs.dedup(path, "k"), TypeError, "sources: found one str, expected a list"),
+    "no result": (lambda path: jobs.dedup([path], None), TypeError, "kept: found None, a NoneType, expected the path"),  # type: ignore[arg-type]
+    "a distance that is a text": (
+        lambda path: jobs.dedup([path], "k", max_distance="3"),  # type: ignore[arg-type]
+        TypeError,
+        "max_distance: found '3', a str, expected a whole number",
+    ),
+    "a distance that is True": (
+        lambda path: jobs.cluster([path], "k", max_distance=True),
+        TypeError,
+        "max_distance: found True, a bool, expected a whole number",
+    ),
+    "a distance below 0": (
+        lambda path: jobs.dedup([path], "k", max_distance=-1),
+        ValueError,
+        "max_distance: found -1, expected 0 or more",
+    ),
+    "no threads": (
+        lambda path: jobs.document_pairs([path], "k", threads=0),
+        ValueError,
+        "threads: found 0, expected a positive integer or None",
+    ),
+    "a measure that is a number": (
+        lambda path: jobs.dedup([path], "k", confirm=0.8),  # type: ignore[arg-type]
+        TypeError,
+        "confirm: found 0.8, a float, expected jaccard>=0.8 as a str",
+    ),
+    "a recipe of a job": (
+        lambda path: jobs.dedup([path], "k", recipe="zh"),  # type: ignore[arg-type]
+        TypeError,
+        "recipe: found 'zh', a str, expected a fpstore.text.Recipe",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "message"), WRONG.values(), ids=WRONG)
+def test_a_wrong_argument_is_named_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[Any], object], error: type[Exception], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text('{"text": "one"}\n')
+    with pytest.raises(error, match=f"^{message}"):
+        call("a.jsonl")
+    assert os.listdir(tmp_path) == ["a.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("plan", "--n", "1e30"), "found '1e30', expected a whole number"),
+        (("plan", "--n", "-5"), "n"),
+        (("plan", "--n", "1.5"), "found '1.5', expected a whole number"),
+        (("plan", "--n", "9e19"), "n"),
+        (("fingerprint", "a.txt", "--recipe", "nope.json"), "recipe: found 'nope.json', expected one of web-en"),
+        (("probe", "s.fpstore", "5", "--idf", "none"), "--idf goes with --text or --input"),
+        (("probe", "s.fpstore", "--input", "a.npy", "--idf", "none"), "--idf goes with texts: found fingerprints"),
+        (("probe", "s.fpstore", "5", "--html"), "--html goes with --input"),
+        (("probe", "s.fpstore", "5", "--text-column", "x"), "--text-column goes with --input"),
+        (("probe", "s.fpstore", "5", "--fingerprint-column", "x"), "--fingerprint-column goes with --input"),
+        (("probe", "s.fpstore", "5", "--fingerprint-format", "hex"), "--fingerprint-format goes with --input"),
+        (("probe", "s.fpstore", "5", "--format", "csv"), "--format goes with --input"),
+        (("probe", "s.fpstore", "5", "--skip-bad"), "--skip-bad goes with --input"),
+        (("probe", "s.fpstore", "5", "--threads", "2"), "--threads goes with --input"),
+        (("probe", "s.fpstore", "5", "--json", "--header"), "--header goes without --json"),
+        (("probe", "s.fpstore", "5", "--json", "--signed"), "--signed goes without --json"),
+        (("probe", "s.fpstore", "--input", "a.npy", "--decimal"), "--decimal goes with a FINGERPRINT"),
+        (("probe", "s.fpstore", "12345678901234567"), "expected 1 to 16 hexadecimal digits (64 bits); or --decimal"),
+    ],
+)
+def test_a_wrong_command_line_is_named(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("one")
+    np.save("a.npy", np.array([5]))
+    fpstore.build("s.fpstore", [5]).close()
+    outcome = command(*arguments)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert said in outcome.err
+    assert "internal error" not in outcome.err
+
+
+def test_decimal_fingerprints_are_probed_and_written_signed_where_that_is_said(
+    command: Command, tmp_path: Path
+) -> None:
+    values = np.array([1234567890123456, 0x1234567890123456, 2**64 - 5], dtype=np.uint64)
+    fpstore.build(tmp_path / "s.fpstore", values, ids=[1, 2, 2**64 - 1]).close()
+    outcome = command("probe", tmp_path / "s.fpstore", "1234567890123456", "-k", "0")
+    assert [line.split("\t")[3] for line in outcome.lines] == ["2"]
+    typed = ("--decimal", "-k", "0", "--signed", "--header", "--", "1234567890123456", "-5")
+    assert command("probe", tmp_path / "s.fpstore", *typed).lines == [
+        "query_fingerprint\tfingerprint\tdistance\tid",
+        "1234567890123456\t1234567890123456\t0\t1",
+        "-5\t-5\t0\t-1",
+    ]
