@@ -63,7 +63,8 @@ Examples:
     default="2GiB",
     show_default=True,
     metavar="SIZE",
-    help="The most memory to use; more keys than it holds are sorted through files beside the store.",
+    help="What sorting may take; more keys than it holds are sorted through files beside the store. Reading CSV or "
+    "Parquet takes some 100 MB besides.",
 )
 @click.option("--force", is_flag=True, help="Replace a store that is there; it stays until the new one is complete.")
 @mode_option
