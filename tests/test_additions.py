@@ -67,6 +67,7 @@ few = st.builds(lambda far, bits: far << 40 | bits, st.integers(0, 1), st.intege
 rows_with_ids = st.lists(st.tuples(few, st.integers(0, 5)), max_size=14)
 
 
+@pytest.mark.slow
 @given(rows_with_ids, rows_with_ids, st.integers(0, 3))
 def test_a_piece_is_decided_by_the_rule(rows: list[Row], known: list[Row], k: int) -> None:
     assert decided(rows, sorted(set(known)), k) == by_the_rule(rows, known, k)

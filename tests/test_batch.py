@@ -18,6 +18,7 @@ from fpstore.threads import Threads
 PLANS = product_plans()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     plan=st.sampled_from(PLANS),

@@ -139,6 +139,7 @@ def test_a_folder_that_takes_no_store_is_told_by_the_name_of_the_store(
     assert caught.value.filename == str(tmp_path / "s")
 
 
+@pytest.mark.slow
 def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path: Path) -> None:
     kill_a_build(tmp_path / "s")
     (left,) = tmp_path.iterdir()
@@ -149,6 +150,7 @@ def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "s"]
 
 
+@pytest.mark.slow
 def test_a_killed_replacement_leaves_the_old_store_and_the_next_sweeps_its_file(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", some()).close()
     kill_a_build(tmp_path / "s")

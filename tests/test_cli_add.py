@@ -296,6 +296,7 @@ def test_what_is_not_there_is_named(command: Command, store: Path, table: Path, 
         assert f"{tmp_path / 'none'}" in outcome.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["add", "remove", "compact"])
 def test_a_store_that_another_process_writes_to_is_a_line_that_names_it(
     command: Command, store: Path, table: Path, name: str

@@ -125,6 +125,7 @@ def test_json_lines_give_texts_and_ids(command: Command, tmp_path: Path) -> None
     assert found.lines[0].split("\t")[2:] == ["0", "17"]
 
 
+@pytest.mark.slow
 def test_standard_input_is_read_for_a_dash(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "fpstore", "build", tmp_path / "s.fpstore", "-", "--format", "hex"],

@@ -68,6 +68,7 @@ def test_build_makes_an_equal_store_of_what_was_exported(
     assert sorted(rows_of(store)) == sorted(rows_of(tmp_path / "t.fpstore")) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["store", "bare"])
 @pytest.mark.parametrize("format", FORMATS)
 def test_without_ids_each_fingerprint_is_written_once(
@@ -246,6 +247,7 @@ def test_damage_leaves_no_file(command: Command, store: Path, tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["s.fpstore"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_export_says_so_and_leaves_nothing(store: Path, tmp_path: Path) -> None:
     code = (
         "import sys, time, fpstore; from fpstore.cli import main\n"

@@ -111,6 +111,7 @@ def test_typed_fingerprints_are_answered_before_those_of_an_input(
     assert [line.split("\t")[0] for line in outcome.lines] == [f"{5:016x}", f"{BASE:016x}"]
 
 
+@pytest.mark.slow
 def test_queries_can_come_from_standard_input(store: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "fpstore", "probe", store, "--input", "-", "--format", "hex"],
@@ -177,6 +178,7 @@ def test_a_store_that_is_not_there_is_named(command: Command, tmp_path: Path) ->
     assert str(tmp_path / "none.fpstore") in outcome.err
 
 
+@pytest.mark.slow
 def test_a_reader_of_the_output_that_leaves_ends_the_probe_quietly(store: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "q.npy", np.full(100_000, 5, dtype=np.uint64))
     with subprocess.Popen(

@@ -118,6 +118,7 @@ def test_texts_take_their_fingerprints_out(command: Command, tmp_path: Path) -> 
     assert {number for _, number in rows_of(tmp_path / "s.fpstore")} == {1}
 
 
+@pytest.mark.slow
 def test_standard_input_is_read_for_a_dash(store: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "fpstore", "remove", store, "--input", "-", "--format", "hex"],

@@ -159,6 +159,7 @@ def test_fingerprint_refuses_an_input_that_holds_no_texts(command: Command, tmp_
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
 
 
+@pytest.mark.slow
 def test_fingerprint_prints_names_that_are_no_utf8_as_they_are(tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/\xff.txt"
     Path(os.fsdecode(name)).write_text("some text")

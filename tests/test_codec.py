@@ -177,6 +177,7 @@ def test_a_slot_of_exactly_5461_bits_is_one_block() -> None:
         assert encoder.fence_count == fence_count
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(key_sets(), st.sampled_from(CODECS), SLOT_BITS, st.integers(1, 300))
 def test_keys_pushed_in_chunks_give_the_bits_of_one_push(
@@ -198,6 +199,7 @@ def test_ranks_count_the_keys_in_the_slots_before(keys: list[int], slot_bits: in
     assert ranks.tolist() == [sum(key < start for key in keys) for start in starts] + [len(keys)]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(key_sets(), SLOT_BITS, st.integers(1, 300))
 def test_the_histogram_counts_the_twins_symbols(keys: list[int], slot_bits: int, chunk_keys: int) -> None:

@@ -37,6 +37,7 @@ def test_a_file_cut_under_its_readers_is_an_error_or_the_answer_as_before(what: 
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["foreign_fault", "sent_signal"])
 def test_a_signal_that_is_not_ours_ends_the_process_as_before(what: str, tmp_path: Path) -> None:
     done = run(what, tmp_path)

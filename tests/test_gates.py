@@ -175,6 +175,7 @@ def test_a_writer_goes_on_when_the_reader_leaves(
     assert looks[0] == f"{ROWS} 0\n"
 
 
+@pytest.mark.slow
 def test_without_gates_a_long_reader_is_given_other_pages(folder: Folder, shared: Environment) -> None:
     # What the gates are for: the reader takes none. Two commits still leave it what it had, as LMDB promises.
     with long_reader(folder, "locks.enter = lambda fd, transaction: None\n") as reader:
@@ -456,6 +457,7 @@ def refill(number: int) -> Any:
     return work
 
 
+@pytest.mark.slow
 def test_a_catalog_that_grew_is_put_in_its_place_anew_and_small(folder: Folder, shared: Environment) -> None:
     lock = locks.lock_writer(folder)
     shared.run(lambda transaction: None, write=True, more_bytes=64 * MAP_BYTES)

@@ -70,6 +70,7 @@ def test_every_table_of_lengths_passes_its_own_check(counts: list[int], limit: i
         assert kraft_sum(lengths, limit) == 1 << limit
 
 
+@pytest.mark.slow
 @given(SKEWED_COUNTS)
 def test_a_rarer_symbol_never_has_a_shorter_code(counts: list[int]) -> None:
     pairs = zip(counts, code_lengths(counts), strict=True)
@@ -129,6 +130,7 @@ def test_code_words_are_canonical() -> None:
     assert canonical_codes([3, 1, 0, 2, 3]) == [0b110, 0b0, 0, 0b10, 0b111]
 
 
+@pytest.mark.slow
 @given(SKEWED_COUNTS)
 def test_no_code_word_begins_another(counts: list[int]) -> None:
     lengths = code_lengths(counts)

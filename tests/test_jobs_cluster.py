@@ -74,6 +74,7 @@ def test_of_leaders_at_one_distance_that_with_the_least_fingerprint_is_joined(tm
     assert (found["id"].tolist(), found["distance"].tolist()) == ([0, 1, 1], [0, 0, 2])
 
 
+@pytest.mark.slow
 @given(st.lists(bit_sets, min_size=1), st.lists(bit_sets, min_size=1))
 def test_votes_restored_are_those_that_were_cast(
     tmp_path_factory: TempFactory, first: list[int], second: list[int]

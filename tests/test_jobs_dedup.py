@@ -188,6 +188,7 @@ def test_documents_without_tokens_are_duplicates_only_of_equal_ones(tmp_path: Pa
     assert lines_of(tmp_path / "dropped") == [f"{source}:3\t{source}:1\t0", f"{source}:5\t{source}:2\t0"]
 
 
+@pytest.mark.slow
 def test_equal_documents_are_one(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["the same four words"] * 20_000)
     found = dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped")

@@ -47,6 +47,7 @@ def test_pairs_are_those_within_k_equal_documents_too(
     assert found.results == len(expected)
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 40).flatmap(
         lambda n: st.tuples(

@@ -75,6 +75,7 @@ def test_every_kind_of_set_gives_each_pair_once(tmp_path: Path, kind: Any, plan:
             assert store.count_pairs(max_distance=k) == len(expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.lists(st.integers(0, LAST) | st.integers(0, 300) | st.integers(0, 64).map(lambda bit: (1 << bit) - 1)),

@@ -36,6 +36,7 @@ def replay(history: list[tuple[bool, list[int], int]]) -> tuple[Removals, Model,
     return removals, model, position
 
 
+@pytest.mark.slow
 @given(HISTORIES, st.lists(VALUES, max_size=10), st.integers(0, 40))
 def test_what_is_masked_is_what_was_removed_then_or_later(
     history: list[tuple[bool, list[int], int]], strangers: list[int], position: int

@@ -57,6 +57,7 @@ def assert_sorts(fingerprints: Keys, ids: Keys) -> None:
     np.testing.assert_array_equal(ids, expected[1])
 
 
+@pytest.mark.slow
 @given(pairs())
 def test_pairs_come_out_in_the_order_of_fingerprint_then_id(columns: tuple[Keys, Keys]) -> None:
     assert_sorts(*columns)

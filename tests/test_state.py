@@ -50,6 +50,7 @@ entries = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         Settings,

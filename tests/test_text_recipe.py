@@ -50,6 +50,7 @@ def assert_as_twin(recipe: Recipe, text: str) -> None:
     assert recipe.measure_many([text])[1].tolist() == [len(plain_recipe.tokens_of(recipe, text))]
 
 
+@pytest.mark.slow
 @given(recipes(), TEXTS)
 def test_every_composition_equals_the_plain_twin(recipe: Recipe, text: str) -> None:
     assert_as_twin(recipe, text)

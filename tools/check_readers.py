@@ -271,9 +271,9 @@ class Reader:
 
     def _list(self, name: str, queries: list[int]) -> None:
         """All pairs, or all rows, waiting for the writer in their midst."""
+        began = time.monotonic()
         batches: Iterator[Any] = self.store.pairs() if name == "pairs" else self.store.rows()
         known = self.universe.known
-        began = time.monotonic()
         first = next(batches, None)
         ended = time.monotonic()
         self._hold()
