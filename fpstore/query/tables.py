@@ -6,6 +6,7 @@ those without rows included.
 """
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import repeat
@@ -22,7 +23,7 @@ Record = TypeVar("Record")
 ROWS_SHOWN = 10
 
 
-class Table(Generic[Record]):
+class Table(ABC, Generic[Record]):
     """A table of columns, each an array that cannot be written to, or None where the store has no such thing.
 
     Iterating and [i] give records, [a:b] the same kind of table. Tables are equal where kind and columns are, types
@@ -37,9 +38,9 @@ class Table(Generic[Record]):
 
     _columns: tuple[Any, ...]
 
+    @abstractmethod
     def _records(self, columns: Sequence[Any]) -> Iterator[Record]:
         """The rows of columns, lists of plain values."""
-        raise NotImplementedError
 
     def _rest(self, rows: slice) -> tuple[Any, ...]:
         """What else makes a table of these rows, after its columns."""
