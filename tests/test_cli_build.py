@@ -18,7 +18,9 @@ from outcome import Command, Outcome, running
 import fpstore
 from fpstore import format as layout
 from fpstore import inputs
+from fpstore.cli import columns
 from fpstore.cli.values import CODECS, FORMATS
+from fpstore.inputs import cells
 
 FINGERPRINTS = np.array([0, 7, 1 << 63, 2**64 - 1, 7], dtype=np.uint64)
 
@@ -238,6 +240,7 @@ def test_a_parent_folder_that_is_not_there_is_named(command: Command, npy: Path,
 
 def test_the_formats_and_codecs_offered_are_those_there_are() -> None:
     assert FORMATS == inputs.FORMATS
+    assert (columns.WAYS, columns.MAX_ID) == (cells.WAYS, cells.MAX_VALUE)
     assert sorted(CODECS) == sorted(layout.CODECS)
 
 
