@@ -126,15 +126,22 @@ def _as_array(values: object, what: str) -> Array:
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         pyarrow = _pyarrow()
         if pyarrow is not None:
-            return _from_arrow(values, what, pyarrow)
-        if not hasattr(values, "__array__"):
+            try:
+                return _from_arrow(values, what, pyarrow)
+            except OverflowError:  # Python's own integers, which Arrow takes for signed ones
+                return _of_objects(values, what)
+        elif not hasattr(values, "__array__"):
             raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'")
     if hasattr(values, "__array__") or _has_buffer(values):
         return np.asarray(values)
     if isinstance(values, Iterable) and not isinstance(values, _NO_VALUES):
-        # One by one: numpy would turn a mixture of large and small integers into floats.
-        return np.fromiter((as_key(value, f"{what}, item {i}") for i, value in enumerate(values)), dtype=np.uint64)
+        return _of_objects(values, what)
     raise TypeError(f"{what}: found a {type(values).__name__}, expected an array of integers of 64 bits")
+
+
+def _of_objects(values: Any, what: str) -> Array:
+    """One by one: numpy would turn a mixture of large and small integers into floats."""
+    return np.fromiter((as_key(value, f"{what}, item {i}") for i, value in enumerate(values)), dtype=np.uint64)
 
 
 def _has_buffer(values: object) -> bool:

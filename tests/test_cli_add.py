@@ -146,12 +146,24 @@ def test_the_column_called_id_holds_the_ids_and_row_is_never_a_column(
 ) -> None:
     (tmp_path / "new.csv").write_text("row,id,hash\n50,60,0x1\n51,61,0x2\n")
     assert command("add", store, tmp_path / "new.csv").status == 0
-    assert command("add", store, tmp_path / "new.csv", "--ids", "row").status == 0
-    assert rows_of(store) == {(BASE, 10), (BASE, 11), (1, 60), (2, 61), (1, 0), (2, 1)}
+    assert command("add", store, tmp_path / "new.csv", "--ids", "from:20").status == 0
+    assert rows_of(store) == {(BASE, 10), (BASE, 11), (1, 60), (2, 61), (1, 20), (2, 21)}
     (tmp_path / "new.csv").write_text("doc_id,hash\n50,0x1\n")
     outcome = command("add", store, tmp_path / "new.csv")
     assert outcome.status == 1
     assert "found columns doc_id, hash; expected one called id, or id_column (--id-column)" in outcome.err
+
+
+@pytest.mark.parametrize("ids", ["row", "from:0"])
+def test_row_numbers_are_no_ids_where_there_are_rows(command: Command, store: Path, tmp_path: Path, ids: str) -> None:
+    (tmp_path / "new.csv").write_text("hash\n0x1\n0x2\n")
+    outcome = command("add", store, tmp_path / "new.csv", "--ids", ids)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "expected --ids column, or from:N with an N above every id that is there" in outcome.err
+    assert rows_of(store) == {(BASE, 10), (BASE, 11)}
+    command("create", tmp_path / "empty.fpstore")
+    assert command("add", tmp_path / "empty.fpstore", tmp_path / "new.csv", "--ids", ids).status == 0
+    assert rows_of(tmp_path / "empty.fpstore") == {(1, 0), (2, 1)}
 
 
 def test_what_is_known_is_written_signed_and_below_a_header_where_that_is_asked_for(

@@ -163,6 +163,16 @@ def test_a_frame_of_spark_becomes_a_frame_of_matches(store: fpstore.Store) -> No
         assert [tuple(row) for row in found.collect()] == [tuple(match) for match in matches]
 
 
+def test_python_integers_in_a_pandas_column_are_read_one_by_one(path: Path) -> None:
+    """Arrow takes them for signed ones and overflows; numpy would make floats of a mixture."""
+    pandas = pytest.importorskip("pandas", reason=LACKING)
+    large = int(np.uint64(STORED[STORED < 0][0]))
+    with fpstore.open(path) as store:
+        assert store.probe_many(pandas.Series([5, large], dtype=object)).fingerprint.tolist() == [large]
+        with pytest.raises(TypeError, match="item 1"):
+            store.probe_many(pandas.Series([large, "x"], dtype=object))
+
+
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 @pytest.mark.parametrize("signed", [False, True])
 def test_nulls_stand_where_a_row_was_stored_and_no_bit_is_lost(path: Path, package: str, signed: bool) -> None:

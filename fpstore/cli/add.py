@@ -152,7 +152,12 @@ def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None) ->
         return {"ids": None}
     asked = IdSource("column") if asked is None else asked
     if asked.ids is None:
-        raise click.UsageError(f"{store.path}: the store has ids, expected --ids column, row or from:N")
+        raise click.UsageError(f"{store.path}: the store has ids, expected --ids column or from:N")
+    if asked == IdSource("row") and id_column is None and store.stats().fingerprint_count != 0:
+        raise click.UsageError(
+            f"{store.path}: found rows in it, and --ids row or from:0, whose numbers they may have; expected --ids"
+            " column, or from:N with an N above every id that is there"
+        )
     return {"ids": asked.ids, "first_id": asked.first}
 
 

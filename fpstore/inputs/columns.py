@@ -3,7 +3,7 @@
 A column is the one that was asked for, by its name or by its number from 0. Where none was, fingerprints are in the
 one column whose name is one of FINGERPRINT_NAMES, or in the only column; ids are in the one called `id`. Names that
 were not asked for are compared without regard to case. What is left open is refused, with the columns that there are
-and the option that decides.
+and the option that decides. So is a table with a column called `text` of which nobody said what is meant.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fpstore.inputs.errors import BadInput, cut
 
 FINGERPRINT_NAMES = ("fingerprint", "simhash", "hash", "fp")
 ID_NAME = "id"
+TEXT_NAME = "text"
 IDS = ("auto", "column", "row")  # or None
 
 ASK_FINGERPRINT = "fingerprint_column (--fingerprint-column)"
@@ -78,6 +79,9 @@ def columns_of(names: Sequence[str], where: str, asked: Asked) -> Found:
     if asked.text is not None:
         value, named = _index(asked.text, names, where), isinstance(asked.text, str)
     else:
+        if asked.fingerprint is None and _called(names, (TEXT_NAME,)):
+            told = f"{ASK_FINGERPRINT} or {ASK_TEXT} to say what is meant"
+            raise BadInput(f"{where}: found {_listed(names)}, texts among them; expected {told}")
         value, named = _only(names, where, asked.fingerprint, FINGERPRINT_NAMES, ASK_FINGERPRINT)
     found, id_named = _id_column(names, where, asked)
     if found == value:

@@ -236,7 +236,9 @@ def documents(
     resolved, request = _resolve(sources, format, request, of_documents=True)
     for kind in _kinds(resolved):
         if not _holds_texts(kind, request):
-            raise ValueError(f"{display_name(kind.path)}: found fingerprints by format {kind.format}, expected texts")
+            which = f", and {ASK_TEXT} to name their column" if kind.format in _TABLES else ""
+            found = f"found fingerprints by format {kind.format}"
+            raise ValueError(f"{display_name(kind.path)}: {found}, expected texts{which}")
     return Documents(resolved, request)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from fpstore.inputs.columns import ID_NAME, id_field, with_ids
+from fpstore.inputs.columns import ASK_IDS, ASK_TEXT, ID_NAME, id_field, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BadInput, cut, shown
@@ -17,6 +17,7 @@ from fpstore.inputs.items import first_of, items_of
 from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
 
 DEFAULT_FIELD = "text"
+_CALLED_ID = frozenset(("id", "ID", "Id", "iD"))
 MAX_DOCUMENT_BYTES = 256 << 20
 _MISSING = object()
 
@@ -78,6 +79,8 @@ def _read_objects(
     if field is None:
         field = ID_NAME if request.asked.of_ids else DEFAULT_FIELD
     fields: list[str | int] = []
+    id_name: str | None = None
+    asks_ids = request.asked.ids == "auto" and request.asked.id is None and not request.asked.of_ids
     group = Group(stream.name, unit, request)
     group.layout = JSON_OBJECTS
     for place, line in objects:
@@ -100,10 +103,17 @@ def _read_objects(
             id_name = None if request.asked.of_ids else id_field(list(record), where, request.asked, request.decided)
             group.with_ids = id_name is not None
             fields = [field] if id_name is None else [field, id_name]
+        if asks_ids and id_name is None and not _CALLED_ID.isdisjoint(record):
+            told = f"none, as in the object before; {ASK_IDS} says whether ids are a field or row numbers"
+            group.refuse(place, f"a field called {ID_NAME}", told)
+            continue
         values = [_field(record, name) for name in fields]
         if any(value is _MISSING for value in values):
             found = f"fields {cut(', '.join(record)) or 'none'}"
-            group.refuse(place, found, f"one named {fields[values.index(_MISSING)]}")
+            missing = fields[values.index(_MISSING)]
+            group.refuse(
+                place, found, f"one named {missing}" + (f", or {ASK_TEXT}" if missing == DEFAULT_FIELD else "")
+            )
             continue
         group.add(place, values[0], values[-1], len(line), line if unit == "line" else _on_one_line(line))
         if group.is_full:
