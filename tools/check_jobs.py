@@ -79,6 +79,25 @@ def centers(folder: Path) -> jobs.Summary:
     return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", max_distance=8, update_center=True)
 
 
+def leaders_into_store(folder: Path) -> jobs.Summary:
+    """Tomorrow's documents join yesterday's clusters; set up by `yesterday`."""
+    return jobs.cluster([folder / "b.jsonl"], folder / "kept", store=folder / "s.fpstore")
+
+
+def yesterday(folder: Path) -> None:
+    jobs.cluster([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fpstore", max_distance=8)
+
+
+def centers_into_store(folder: Path) -> jobs.Summary:
+    """The same with centers that move; set up by `yesterday_centers`."""
+    return jobs.cluster([folder / "b.jsonl"], folder / "kept", store=folder / "s.fpstore", update_center=True)
+
+
+def yesterday_centers(folder: Path) -> None:
+    options: dict[str, Any] = {"store": folder / "s.fpstore", "max_distance": 8, "update_center": True}
+    jobs.cluster([folder / "a.jsonl"], folder / "earlier", **options)
+
+
 def packed(folder: Path) -> jobs.Summary:
     """Results that are made of their parts in the end."""
     sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
@@ -99,6 +118,8 @@ SCENARIOS: dict[str, tuple[Work, Callable[[Path], None] | None]] = {
     "cluster": (leaders, None),
     "cluster --update-center": (centers, None),
     "cluster --components": (components, None),
+    "cluster --store, a second day": (leaders_into_store, yesterday),
+    "cluster --store --update-center, a second day": (centers_into_store, yesterday_centers),
 }
 
 
@@ -178,9 +199,12 @@ def outcome(folder: Path, others: Set[tuple[int, int]] = frozenset()) -> dict[st
         found["rows"] = [key for document, key in sorted((document, key) for key, document in rows - others)]
         found["rows of others that are gone"] = others - rows
         names = folder / "s.fpstore" / notes.NAMES
-        found |= {name: (names / name).read_bytes() for name in ("names", "texts") if (names / name).exists()}
+        found |= {
+            name: (names / name).read_bytes() for name in ("names", "texts", notes.VOTES) if (names / name).exists()
+        }
         entries = np.frombuffer((names / notes.INDEX).read_bytes(), dtype=notes.ENTRY)
         found["index"] = [entries[column].tolist() for column in ("fingerprint", "name_end", "text_end")]
+        found["votes to come"] = (names / notes.NEXT_VOTES).exists()
         found["note"] = (folder / "s.fpstore" / notes.JOBS / notes.NOTE).exists()
     return found
 
@@ -218,8 +242,8 @@ def check(work: Work, prepared: Path, expected: dict[str, object], kill_at: int,
     others: set[tuple[int, int]] = set()
     status = run(work, folder, kill_at)[0]
     while os.WIFSIGNALED(status):
-        # --confirm refuses a store with documents whose texts it lacks.
-        if work is not confirmed and (row := add_another(folder, rng)):
+        # --confirm refuses a store with documents whose texts it lacks, and the numbers of clusters are their ids.
+        if work not in (confirmed, leaders_into_store, centers_into_store) and (row := add_another(folder, rng)):
             others.add(row)
         kills.append(rng.randrange(1, 400))
         status = run(work, folder, kills[-1])[0]

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fpstore.cli.failures import say
+from fpstore.cli.rows import recipe_of
 from fpstore.cli.streams import expect_output
-from fpstore.cli.texts import idf_option, reading_options, recipe_option
+from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option
 from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
 
 if TYPE_CHECKING:
     from fpstore.jobs import Summary
+    from fpstore.text import Recipe
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -47,6 +49,24 @@ output_option = click.option(
     "[default: standard output, which - is too]",
 )
 STANDARD_OUTPUT = "-"
+
+
+def expect_lasting_output(output: str | None, store: str | None) -> None:
+    """UsageError where a job that adds to a store would have to go on in what is gone when it ends."""
+    if output in (None, STANDARD_OUTPUT) and store is not None:
+        what = "-o -" if output else "standard output"
+        told = f"{what} and --store: found both, expected a file (-o): what adds to a store has to go on there"
+        raise click.UsageError(told)
+
+
+def recipe_of_job(store: str | None, name: str | None, idf_path: str | None) -> "Recipe":
+    """That of a store which is there, unless another is asked for."""
+    import fpstore
+
+    if store is None or name is not None or not Path(store).exists():
+        return recipe_asked(name, idf_path)
+    with fpstore.open(store) as opened:
+        return recipe_of(opened, idf_path)
 
 
 @contextmanager

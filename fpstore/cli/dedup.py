@@ -1,18 +1,18 @@
 """`fpstore dedup`: one document of each group of near-duplicates."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import click
 
-from fpstore.cli.corpora import FORMS, STANDARD_OUTPUT, corpus_options, output_file, tell
+from fpstore.cli.corpora import (
+    FORMS,
+    STANDARD_OUTPUT,
+    corpus_options,
+    expect_lasting_output,
+    output_file,
+    recipe_of_job,
+    tell,
+)
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.rows import recipe_of
-from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, distance_option
-
-if TYPE_CHECKING:
-    from fpstore.text import Recipe
 
 EPILOG = """\b
 Examples:
@@ -102,9 +102,8 @@ def command(
 
     if dropped == STANDARD_OUTPUT:
         raise click.UsageError("--dropped -: found standard output, expected a file; only KEPT can be standard output")
-    if kept == STANDARD_OUTPUT and store is not None:
-        raise click.UsageError("-o - and --store: found both, expected a file: what adds to a store has to go on there")
-    recipe = _recipe(store, recipe_name, idf_path)
+    expect_lasting_output(kept, store)
+    recipe = recipe_of_job(store, recipe_name, idf_path)
     sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
     with output_file(kept) as path, progress_bar() as bar:
         summary = jobs.dedup(
@@ -122,13 +121,3 @@ def command(
         )
     refused = f", refused matches {summary.refused}" if confirm else ""
     tell(kept, summary, f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}")
-
-
-def _recipe(store: str | None, name: str | None, idf_path: str | None) -> "Recipe":
-    """That of a store which is there, unless another is asked for."""
-    import fpstore
-
-    if store is None or name is not None or not Path(store).exists():
-        return recipe_asked(name, idf_path)
-    with fpstore.open(store) as opened:
-        return recipe_of(opened, idf_path)

@@ -10,7 +10,8 @@ from typing import Any, Self
 class Tally:
     """What a job has done, in all its runs.
 
-    results: kept documents, clusters, components or pairs. skipped: what was passed over of the inputs, how many by
+    results: kept documents, clusters, components or pairs. new: those of the clusters that a standing store did not
+    have before. skipped: what was passed over of the inputs, how many by
     reason. notes: what was read in spite of some damage. refused: matches that were found not to be alike.
     """
 
@@ -19,6 +20,7 @@ class Tally:
     skipped: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
     refused: int = 0
+    new: int = 0
 
     @classmethod
     def of(cls, state: dict[str, Any] | None) -> Self:
@@ -39,6 +41,7 @@ class Summary:
     skipped: Mapping[str, int]
     notes: Mapping[str, int]
     refused: int
+    new: int
     run_bytes: int
     seconds: float
     warning: str | None

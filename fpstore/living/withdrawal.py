@@ -42,6 +42,7 @@ def undo(note: Note, home: Folder, asker: Asker | None, remove_rows: Callable[[K
     if names is not None:
         with names:
             keys, ids = notes.stored_since(names, note.documents, note.first_id)
+            notes.drop_next_votes(names)
             remove_rows(keys, ids)
             notes.cut_back(names, note.documents)
             count = len(keys)

@@ -590,11 +590,27 @@ MUTANTS = (
     ),
     Mutant(
         "a cluster in two pieces has two leaders",
-        "fpstore/jobs/cluster.py",
+        "fpstore/jobs/grouping.py",
         "first = first[clusters >= np.uint64(next_id)]",
         "pass",
         "a cluster has other members after an interruption",
         ("tests/test_jobs_cluster.py::test_leaders_are_made_again_from_members_in_pieces",),
+    ),
+    Mutant(
+        "the votes of a job count before its note has gone",
+        "fpstore/jobs/standing.py",
+        "notes.put_next_votes(names, file)",
+        "notes.put_next_votes(names, file), notes.take_next_votes(names)",
+        "a day that is given up has moved the centers all the same",
+        ("tests/test_jobs_tomorrow.py::test_the_votes_of_a_day_count_when_its_note_has_gone",),
+    ),
+    Mutant(
+        "what a job that never ends has counted stays",
+        "fpstore/living/withdrawal.py",
+        "notes.drop_next_votes(names)",
+        "pass",
+        "the next day begins with the centers of a day that never was",
+        ("tests/test_jobs_tomorrow.py::test_the_votes_of_a_day_count_when_its_note_has_gone",),
     ),
     Mutant(
         "room for votes is doubled once",
