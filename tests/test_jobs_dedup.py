@@ -298,7 +298,7 @@ def test_confirm_is_a_measure_and_a_number(tmp_path: Path, confirm: str) -> None
 def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a"])
     (tmp_path / "docs").mkdir()
-    with pytest.raises(ValueError, match="first or longest"):
+    with pytest.raises(ValueError, match="first, longest, max:FIELD or min:FIELD"):
         dedup([source], tmp_path / "kept", keep="last")
     with pytest.raises(ValueError, match="reads the inputs twice"):
         dedup(Sources(["-"], format="jsonl"), tmp_path / "kept", keep="longest")

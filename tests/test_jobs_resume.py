@@ -101,7 +101,7 @@ def test_finished_input_is_not_worked_on_again(monkeypatch: pytest.MonkeyPatch, 
         summary = dedup([source, second], tmp_path / "out")
     assert opened[1:] == [[str(second)]]  # the first call only looks at what there is
     assert summary.documents == 22
-    assert summary.run_bytes == len("x")
+    assert summary.text_bytes == len("x")
 
 
 def test_a_job_goes_on_only_with_the_same_arguments(
@@ -376,13 +376,13 @@ def test_a_text_that_is_lost_is_no_refusal(tmp_path: Path) -> None:
 def test_inputs_that_change_between_two_readings_are_noticed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, documents: list[str]
 ) -> None:
-    next_pass = runs.LongestRun._next_pass
+    next_pass = runs.RankedRun._next_pass
 
-    def change(run: runs.LongestRun, name: str) -> None:
+    def change(run: runs.RankedRun, name: str) -> None:
         next_pass(run, name)
         write_jsonl(source, documents)
 
-    monkeypatch.setattr(runs.LongestRun, "_next_pass", change)
+    monkeypatch.setattr(runs.RankedRun, "_next_pass", change)
     with pytest.raises(JobError, match="inputs have changed since they were measured"):
         dedup([source], tmp_path / "out", keep="longest")
 

@@ -62,6 +62,12 @@ def longest(folder: Path) -> jobs.Summary:
     return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", **options)
 
 
+def ranked(folder: Path) -> jobs.Summary:
+    """In the order of a field, all documents written with what became of them."""
+    options: dict[str, Any] = {"keep": "max:text", "tag": True, "dropped": folder / "dropped"}
+    return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept.csv", **options)
+
+
 def again_into_store(folder: Path) -> jobs.Summary:
     """Another corpus, against a store that has one; set up by `before`."""
     return jobs.dedup([folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore")
@@ -114,6 +120,7 @@ SCENARIOS: dict[str, tuple[Work, Callable[[Path], None] | None]] = {
     "dedup --store, a second corpus": (again_into_store, before),
     "dedup --confirm": (confirmed, None),
     "dedup --keep longest": (longest, None),
+    "dedup --keep max:text --tag": (ranked, None),
     "dedup to Parquet and .gz": (packed, None),
     "cluster": (leaders, None),
     "cluster --update-center": (centers, None),

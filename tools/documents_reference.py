@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -64,10 +65,15 @@ def measure(name: str, recipe: Recipe, one: str, other: str) -> float:
 
 
 def dedup(
-    documents: Sequence[Document], distance: int, recipe: Recipe, seen: Seen, *, longest: bool, alike: Alike | None
+    documents: Sequence[Document],
+    distance: int,
+    recipe: Recipe,
+    seen: Seen,
+    *,
+    order: Sequence[int],
+    alike: Alike | None,
 ) -> list[Dropped | None]:
-    """Of each document why it is dropped, None where it is kept; seen grows by what is kept."""
-    order = sorted(range(len(documents)), key=lambda i: -len(documents[i].text) if longest else 0)
+    """Of each document why it is dropped, None where it is kept; seen grows by what is kept. order: of deciding."""
     verdicts: list[Dropped | None] = [None] * len(documents)
     for index in order:
         document = documents[index]
@@ -83,6 +89,23 @@ def dedup(
         else:
             seen.kept.append((own, document))
     return verdicts
+
+
+def ordered(values: Sequence[Any], *, largest: bool) -> list[int]:
+    """The numbers of documents by their values, the first of equal ones first; those without a value come last."""
+    order: list[int] = []
+    for number, value in enumerate(values):
+        if value is None:
+            order.append(number)
+            continue
+        place = 0
+        while place < len(order):
+            other = values[order[place]]
+            if other is None or (value > other if largest else value < other):
+                break
+            place += 1
+        order.insert(place, number)
+    return order
 
 
 def leaders(keys: Sequence[int], distance: int) -> list[tuple[int, int]]:

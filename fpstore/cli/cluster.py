@@ -5,10 +5,12 @@ import click
 from fpstore.cli.corpora import (
     corpus_options,
     expect_lasting_output,
+    expect_summary,
     output_file,
     output_option,
     recipe_of_job,
     tell,
+    write_summary,
 )
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.values import DEFAULT_K, FILE_PATH, distance_option
@@ -51,9 +53,11 @@ def command(
     text_column: str | int | None,
     html: bool,
     threads: int,
+    id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
     skip_bad: bool,
+    summary_path: str | None,
     force: bool,
 ) -> None:
     """Print a line for each document of every INPUT, in their order: number of its cluster, name, distance.
@@ -87,7 +91,8 @@ def command(
         raise click.UsageError("--store and --components: found both, expected one: a new document joins components")
     expect_lasting_output(output, store)
     recipe = recipe_of_job(store, recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
+    expect_summary(summary_path, output)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, id_column)
     with output_file(output) as path, progress_bar() as bar:
         if components:
             summary = jobs.components(
@@ -112,4 +117,5 @@ def command(
                 progress=bar,
             )
     new = f", new {summary.new}" if store is not None else ""
+    write_summary(summary_path, summary)
     tell(output, summary, f"clusters {summary.results}{new}")

@@ -2,7 +2,14 @@
 
 import click
 
-from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
+from fpstore.cli.corpora import (
+    corpus_options,
+    expect_summary,
+    output_file,
+    output_option,
+    tell,
+    write_summary,
+)
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, distance_option
@@ -29,9 +36,11 @@ def command(
     text_column: str | int | None,
     html: bool,
     threads: int,
+    id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
     skip_bad: bool,
+    summary_path: str | None,
     force: bool,
 ) -> None:
     """Print every pair of near-duplicates among the documents of every INPUT: their names, and the distance.
@@ -42,7 +51,8 @@ def command(
     from fpstore import jobs
 
     recipe = recipe_asked(recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
+    expect_summary(summary_path, output)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, id_column)
     with output_file(output) as path, progress_bar() as bar:
         summary = jobs.document_pairs(
             sources,
@@ -54,4 +64,5 @@ def command(
             memory=memory,
             progress=bar,
         )
+    write_summary(summary_path, summary)
     tell(output, summary, f"pairs {summary.results}")

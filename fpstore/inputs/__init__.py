@@ -2,6 +2,7 @@
 
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
+from fpstore.inputs.fields import Field, cells_of
 from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, has_columns, read, read_ids
 from fpstore.inputs.records import DOCUMENTS, Batch, Layout, Row
 from fpstore.inputs.sources import FORMATS, format_of
@@ -13,9 +14,11 @@ __all__ = [
     "BadInput",
     "Batch",
     "Documents",
+    "Field",
     "Layout",
     "Reader",
     "Row",
+    "cells_of",
     "documents",
     "format_of",
     "has_columns",

@@ -19,7 +19,7 @@ from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
 DEFAULT_FIELD = "text"
 _CALLED_ID = frozenset(("id", "ID", "Id", "iD"))
 MAX_DOCUMENT_BYTES = 256 << 20
-_MISSING = object()
+MISSING = object()
 
 
 def read_jsonl(path: str, request: Request) -> Iterator[Records]:
@@ -74,7 +74,7 @@ def _read_objects(
     stream: Stream, unit: str, objects: Iterable[tuple[int, bytes | LongLine]], request: Request
 ) -> Iterator[Records]:
     """What objects of JSON hold, each with its number; unit: what that counts."""
-    load = _json_loader()
+    load = json_loader()
     field = request.value_column or request.json_field
     if field is None:
         field = ID_NAME if request.asked.of_ids else DEFAULT_FIELD
@@ -107,10 +107,10 @@ def _read_objects(
             told = f"none, as in the object before; {ASK_IDS} says whether ids are a field or row numbers"
             group.refuse(place, f"a field called {ID_NAME}", told)
             continue
-        values = [_field(record, name) for name in fields]
-        if any(value is _MISSING for value in values):
+        values = [field_of(record, name) for name in fields]
+        if any(value is MISSING for value in values):
             found = f"fields {cut(', '.join(record)) or 'none'}"
-            missing = fields[values.index(_MISSING)]
+            missing = fields[values.index(MISSING)]
             group.refuse(
                 place, found, f"one named {missing}" + (f", or {ASK_TEXT}" if missing == DEFAULT_FIELD else "")
             )
@@ -172,19 +172,19 @@ def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[
     yield group.take()
 
 
-def _field(record: dict[str, Any], name: str | int) -> Any:
-    """The value of a field: that of the whole name, else that which its parts between dots lead to."""
+def field_of(record: Any, name: str | int) -> Any:
+    """The value of a field: that of the whole name, else that which its parts between dots lead to; or MISSING."""
     if name in record:
         return record[name]
     value: Any = record
     for part in str(name).split("."):
         if not isinstance(value, dict) or part not in value:
-            return _MISSING
+            return MISSING
         value = value[part]
     return value
 
 
-def _json_loader() -> Callable[[bytes], object]:
+def json_loader() -> Callable[[bytes], object]:
     """What reads a line of JSON: msgspec where it is installed, with the same outcome as without."""
     try:
         msgspec = importlib.import_module("msgspec")

@@ -5,6 +5,17 @@ from fpstore.jobs.cluster import cluster
 from fpstore.jobs.corpus import Sources
 from fpstore.jobs.dedup import dedup
 from fpstore.jobs.graph import components, document_pairs
-from fpstore.jobs.summary import Summary
+from fpstore.jobs.summary import ClusterSummary, DedupSummary, PairsSummary, Summary
 
-__all__ = ["JobError", "Sources", "Summary", "cluster", "components", "dedup", "document_pairs"]
+__all__ = [
+    "ClusterSummary",
+    "DedupSummary",
+    "JobError",
+    "PairsSummary",
+    "Sources",
+    "Summary",
+    "cluster",
+    "components",
+    "dedup",
+    "document_pairs",
+]

@@ -11,7 +11,7 @@ from fpstore.jobs.grouping import own_grouping, standing_grouping
 from fpstore.jobs.journal import Job
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.standing import release, settle_settings
-from fpstore.jobs.summary import Summary, Tally, summarise
+from fpstore.jobs.summary import ClusterSummary, Tally, summarise
 from fpstore.notes import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import Recipe
@@ -31,7 +31,7 @@ def cluster(
     force: bool = False,
     threads: int | None = None,
     progress: OnProgress | None = None,
-) -> Summary:
+) -> ClusterSummary:
     """Write for each document of sources, in their order, a line of the number of its cluster, its name, a distance.
 
     output: as its suffix says, .tsv, .csv or .jsonl, each also before .gz or .zst, or .parquet; lines of tabs without.
@@ -92,4 +92,4 @@ def cluster(
         if standing is not None and not job.was_done:
             release(standing, job, VOTES if update_center else None)
         job.finish()
-    return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
+    return summarise(ClusterSummary, tally, corpus, started, was_done=job.was_done)

@@ -72,12 +72,14 @@ class Sources:
     text_column: str | int | None = None
     html: bool = False
     skip_bad: bool = False
+    id_column: str | int | None = None
 
 
 class Corpus:
     """The documents of several sources, one after the other, and their fingerprints.
 
-    bytes_read: of the sources, in the pass under way. text_bytes: of the texts that became fingerprints.
+    bytes_read: of the sources, in the pass under way; read_bytes: in all of them. text_bytes: of the texts that became
+    fingerprints.
     """
 
     def __init__(
@@ -98,10 +100,11 @@ class Corpus:
         if not isinstance(sources, Sources):
             sources = Sources(sources)
         self.sources = expand(sources.paths)
-        self.bytes_read = self.text_bytes = 0
+        self.bytes_read = self.read_bytes = self.text_bytes = 0
         self._options: dict[str, Any] = {
             "format": sources.format,
             "text_column": sources.text_column,
+            "id_column": sources.id_column,
             "html": sources.html,
             "skip_bad": sources.skip_bad,
             "all_columns": all_columns,
@@ -118,8 +121,9 @@ class Corpus:
     def _documents_of(self, number: int) -> Documents:
         """Those of one source, which may have no column for the texts though others have."""
         source, options = self.sources[number], self._options
-        if options["text_column"] is not None and not has_columns(source, options["format"]):
-            options = options | {"text_column": None}
+        asked = [name for name in ("text_column", "id_column") if options[name] is not None]
+        if asked and not has_columns(source, options["format"]):
+            options = options | dict.fromkeys(asked)
         return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
 
     @property
@@ -238,6 +242,7 @@ class Corpus:
 
     def _count(self, count: int) -> None:
         self.bytes_read += count
+        self.read_bytes += count
 
 
 class _Digest:

@@ -10,16 +10,17 @@ from fpstore.jobs.confirm import Confirm
 from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
+from fpstore.jobs.keep import Keep
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.rows import Lines
-from fpstore.jobs.runs import FirstRun, LongestRun
+from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
-from fpstore.jobs.summary import Summary, Tally, summarise
+from fpstore.jobs.summary import DedupSummary, Tally, summarise
 from fpstore.progress import OnProgress
 from fpstore.text import Recipe
 
-_RUNS = {"first": FirstRun, "longest": LongestRun}
 _DROPPED = {"name": "string", "kept": "string", "distance": "uint16"}
+_TAGS = {"kept": "bool", "duplicate_of": "string", "distance": "uint16"}
 _MEASURE = {"measure": "float64"}
 
 
@@ -29,6 +30,7 @@ def dedup(
     *,
     dropped: str | Path | None = None,
     keep: str = "first",
+    tag: bool = False,
     store: str | Path | None = None,
     recipe: Recipe | None = None,
     max_distance: int | None = None,
@@ -36,17 +38,19 @@ def dedup(
     force: bool = False,
     threads: int | None = None,
     progress: OnProgress | None = None,
-) -> Summary:
+) -> DedupSummary:
     """Write the documents of sources that are near none kept before to kept, and to dropped the others and why.
 
     Both are written as their suffixes say: .jsonl (or .ndjson, .json), .csv, .tsv, each also before .gz or .zst, or
     .parquet. kept has all columns of its documents; JSON lines without a suffix, each as it was read where it was read
     as one. Documents that are whole files or pages have a name and a text. dropped: name, name of the kept document,
-    distance and, with confirm, how alike the two are; without a suffix lines of tabs.
-    keep: "first", or "longest": decided as if the longest came first. store: a standing store, with which the
-    corpus is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of
-    the store by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one
-    have to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
+    distance and, with confirm, how alike the two are; without a suffix lines of tabs. keep: "first", or "longest",
+    "max:FIELD", "min:FIELD": decided as if the longest, or that with the largest or the smallest value, came first;
+    fpstore.jobs.keep says how values compare. tag: write all documents to kept, with more columns: kept, duplicate_of
+    (the name of the kept document), distance and, with confirm, measure. store: a standing store, with which the corpus
+    is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of the
+    store by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one have
+    to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
     threads: for fingerprints; all processors by default.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
@@ -56,24 +60,25 @@ def dedup(
     """
     started = time.monotonic()
     expect_path("kept", kept)
-    if keep not in _RUNS:
-        raise ValueError(f"keep: found {keep!r:.40}, expected first or longest")
+    kept_one = Keep.parse(keep)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, max_distance)
     corpus = Corpus(sources, settings.recipe, settings.max_distance, threads, all_columns=True)
-    if keep == "longest" and len(corpus.files) < len(corpus.sources):
-        raise ValueError("standard input: found keep longest, which reads the inputs twice; expected files")
+    if not kept_one.is_first and len(corpus.files) < len(corpus.sources):
+        raise ValueError(f"standard input: found keep {keep}, which reads the inputs twice; expected files")
     check = None if confirm is None else Confirm.parse(confirm)
     results = [Path(path).absolute() for path in (kept, dropped) if path is not None]
     expect_other_files(results, corpus, standing)
-    forms: list[Any] = [Keeping(results[0], corpus)]
+    tags = _TAGS | (_MEASURE if check else {}) if tag else {}
+    forms: list[Any] = [Keeping(results[0], corpus, tags)]
     if dropped is not None:
         forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {})))
     identity = {
         "job": "dedup",
         **corpus.identity,
         "results": list(map(str, results)),
-        "keep": keep,
+        "keep": str(kept_one),
+        "tag": tag,
         "store": standing and str(standing),
         "max_distance": settings.max_distance,
         "confirm": check and str(check),
@@ -95,7 +100,8 @@ def dedup(
             else:
                 opened = standing_workplace(standing, job, settings, texts=texts)
             with opened as workplace:
-                run = _RUNS[keep](job, corpus, workplace, settings, check, forms, progress)
+                kind = FirstRun if kept_one.is_first else RankedRun
+                run = kind(job, corpus, workplace, settings, check, forms, kept_one, tag, progress)
                 run.to_the_end()
                 if standing is not None:
                     workplace.store.wait()
@@ -104,4 +110,4 @@ def dedup(
             release(standing, job)
         tally = Tally.of(job.state)
         job.finish()
-    return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
+    return summarise(DedupSummary, tally, corpus, started, was_done=job.was_done)

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import asdict
 from itertools import combinations, islice, product
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,13 +23,14 @@ from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.spool import Spool
-from fpstore.jobs.summary import Summary, Tally, summarise
+from fpstore.jobs.summary import ClusterSummary, PairsSummary, Tally, summarise
 from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import DEFAULT, Recipe
 from fpstore.types import Array, Counts, Keys
 
 _NAMES_AT_ONCE = 1 << 13
+_S = TypeVar("_S", ClusterSummary, PairsSummary)
 _PAIR_COLUMNS = {"first": "string", "second": "string", "distance": "uint16"}
 
 
@@ -76,7 +78,7 @@ def components(
     threads: int | None = None,
     memory: str = "1GiB",
     progress: OnProgress | None = None,
-) -> Summary:
+) -> ClusterSummary:
     """Write for each document of sources, in their order, a line of the number of its component, its name, a distance.
 
     A component: all that are within max_distance of each other, directly or by way of others. They are numbered in the
@@ -100,6 +102,7 @@ def components(
         return int(np.count_nonzero(is_leader))
 
     return _run(
+        ClusterSummary,
         Corpus(sources, recipe, max_distance, threads),
         Path(output).absolute(),
         ("components", COLUMNS),
@@ -120,7 +123,7 @@ def document_pairs(
     threads: int | None = None,
     memory: str = "1GiB",
     progress: OnProgress | None = None,
-) -> Summary:
+) -> PairsSummary:
     """Write a line for each pair of documents within max_distance of each other: the names of the two and the distance.
 
     The document that came first is first; the pairs are in no particular order. n equal documents are n (n - 1) / 2
@@ -138,6 +141,7 @@ def document_pairs(
         return count
 
     return _run(
+        PairsSummary,
         Corpus(sources, recipe, max_distance, threads),
         Path(output).absolute(),
         ("pairs", _PAIR_COLUMNS),
@@ -166,6 +170,7 @@ def _pairs(
 
 
 def _run(
+    kind: type[_S],
     corpus: Corpus,
     result: Path,
     what: tuple[str, dict[str, str]],
@@ -173,7 +178,7 @@ def _run(
     work: _Work,
     force: bool,
     progress: OnProgress | None,
-) -> Summary:
+) -> _S:
     """Collect the documents, and do the work with them; what: the name of the job, and the columns of its result."""
     started = time.monotonic()
     expect_other_files([result], corpus)
@@ -189,10 +194,10 @@ def _run(
             ):
                 _collect(corpus, job, tally, keys, names, progress)
                 fingerprints = np.frombuffer(keys.view(), dtype="<u8").astype(np.uint64)
-                tally.results = work(Documents(fingerprints, names, job.work), job.files[0], lines)
+                tally.results = tally.new = work(Documents(fingerprints, names, job.work), job.files[0], lines)
             job.commit_last({**(job.state or {}), "tally": asdict(tally)})
         job.finish()
-    return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
+    return summarise(kind, tally, corpus, started, was_done=job.was_done)
 
 
 def _collect(

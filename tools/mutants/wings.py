@@ -277,9 +277,9 @@ MUTANTS = (
     ),
     Mutant(
         "of equally long documents the last is kept",
-        "fpstore/jobs/runs.py",
-        'np.argsort(-found["length"], kind="stable")',
-        'np.argsort(found["length"], kind="stable")[::-1]',
+        "fpstore/jobs/keep.py",
+        'np.lexsort((sign * ranks["low"][having], sign * ranks["high"][having]))',
+        'np.lexsort((-sign * ranks["low"][having], -sign * ranks["high"][having]))[::-1]',
         "which is kept is another than is said",
         ("tests/test_jobs_dedup.py::test_the_longest_is_kept_as_if_it_came_first",),
     ),

@@ -1,0 +1,95 @@
+"""Owns what one more column, or field of JSON, holds of a document that was read with all its columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from fpstore.inputs.errors import BadInput, cut, shown
+from fpstore.inputs.records import Layout, Row
+from fpstore.inputs.text import MISSING, field_of, json_loader
+
+_READERS: dict[str, tuple[str, Any]] = {"csv": (",", csv.QUOTE_MINIMAL), "tsv": ("\t", csv.QUOTE_NONE)}
+_OF_FIELDS = ("jsonl", "json")
+MAX_ID_CHARACTERS = 10_000
+
+
+def cells_of(row: Row) -> list[str]:
+    """The cells of a row of a delimited table."""
+    assert isinstance(row.data, bytes)
+    delimiter, quoting = _READERS[row.layout.format]
+    text = io.StringIO(row.data.decode("utf-8", "replace"), newline="")
+    return next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
+
+
+class Field:
+    """One column by its name, or by its number from 0, of tables and of JSON, where a name may be a path."""
+
+    def __init__(self, column: str | int, option: str) -> None:
+        """option: what asked for it, for messages."""
+        self._column = column
+        self._option = option
+        self._load = json_loader()
+        # Of the table that the last row was of: where the column is in it, and the fields that lead on from there.
+        self._layout: Layout | None = None
+        self._place = 0
+        self._path: list[str] = []
+        # The values of the batch of Arrow that the last row was in.
+        self._batch: Any = None
+        self._values: list[Any] = []
+
+    def of(self, row: Row, where: str) -> object:
+        """The value, None where there is none; a text of CSV and TSV. BadInput where the source has no such column."""
+        if row.data is None:
+            raise BadInput(f"{where}: found a document that is a whole file or page, {self._expected}")
+        if row.layout.format in _OF_FIELDS:
+            assert isinstance(row.data, bytes)
+            value = field_of(self._load(row.data), self._column)
+            return None if value is MISSING else value
+        if row.layout is not self._layout:
+            self._find(row.layout, where)
+        if not isinstance(row.data, tuple):
+            cells = cells_of(row)
+            return cells[self._place] if self._place < len(cells) else None
+        batch, index = row.data
+        if batch is not self._batch:
+            self._batch, self._values = batch, batch.column(self._place).to_pylist()
+        value = self._values[index]
+        for name in self._path:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
+
+    def _find(self, layout: Layout, where: str) -> None:
+        """Where the column is in tables of this layout."""
+        names, column = layout.columns, self._column
+        path: list[str] = []
+        if isinstance(column, str) and column not in names and layout.schema is not None:
+            column, *path = column.split(".")
+        place = column if isinstance(column, int) else names.index(column) if names.count(column) == 1 else len(names)
+        if place >= len(names):
+            raise BadInput(f"{where}: found columns {cut(', '.join(names))}; {self._expected}")
+        self._layout, self._place, self._path, self._batch = layout, place, path, None
+
+    @property
+    def _expected(self) -> str:
+        return f"expected one column {self._column} ({self._option})"
+
+
+class Names(Field):
+    """The column that has the names of documents."""
+
+    def __init__(self, column: str | int) -> None:
+        super().__init__(column, "id_column, --id-column")
+
+    def of(self, row: Row, where: str) -> str:
+        """The name that a document has by its column: a text that is not empty, or a whole number. BadInput else."""
+        value = super().of(row, where)
+        name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_ID_CHARACTERS:
+            found = f"id {shown(value)}" if value is not None else "no id"
+            expected = (
+                f"a text of 1 to {MAX_ID_CHARACTERS} characters or a whole number in {self._column} (--id-column)"
+            )
+            raise BadInput(f"{where}: found {found}, expected {expected}")
+        return name
