@@ -35,6 +35,7 @@ from documents_reference import Document, Dropped, Seen
 from fpstore.cli import main as fpstore
 from fpstore.jobs import corpus as corpora
 from fpstore.jobs import packing, runs
+from fpstore.jobs.topics import MOST_CLUSTERS
 from fpstore.text import PRESETS, Recipe
 
 FORMATS = ("jsonl", "csv", "tsv", "parquet", *WHOLE)
@@ -122,7 +123,7 @@ def expect_added(path: Path, inputs: list[Input], added: list[dict[str, Any]]) -
     rows = [row for source in inputs for row in source.rows]
     kind = next((suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")), ".jsonl")
     names = inputs[0].columns or list(dict.fromkeys(name for row in rows for name in row))
-    names += list(added[0]) if added else []
+    names = [*names, *(added[0] if added else ())]
     if kind == ".parquet":
         expected = [{name: (row | more).get(name) for name in names} for row, more in zip(rows, added, strict=True)]
         equal("tagged rows", pq.read_table(path).to_pylist(), expected)
@@ -206,7 +207,7 @@ class Round:
             status = fpstore([str(each) for each in arguments])
         if status:
             raise Differs(f"status {status}: {said.getvalue()}")
-        return said.getvalue().splitlines()[-1]
+        return next(line for line in said.getvalue().splitlines() if ", passed over " in line)
 
     def options(self, inputs: list[Input]) -> list[object]:
         named = {source.format for source in inputs} - set(WHOLE)
@@ -303,6 +304,20 @@ class Round:
         equal("the summary", {name: record[name] for name in counts}, counts)
         equal("what was passed over", sum(record["skipped"].values()), sum(source.bad for source in inputs))
 
+    def expect_sizes(self, clusters: list[int]) -> None:
+        record = json.loads((self.folder / "summary.json").read_text())
+        found = {(row["least"], row["most"]): (row["clusters"], row["documents"]) for row in record["sizes"]}
+        sizes = Counter(clusters)
+        expected: dict[tuple[int, int], tuple[int, int]] = {}
+        for size in sizes.values():
+            most = 1 << (size - 1).bit_length()
+            count, documents = expected.get((most // 2 + 1 if most > 1 else 1, most), (0, 0))
+            expected[most // 2 + 1 if most > 1 else 1, most] = (count + 1, documents + size)
+        equal("sizes", found, expected)
+        largest = sorted((-size, cluster) for cluster, size in sizes.items() if size > 1)[:10]
+        told = [(-row["documents"], row["cluster"]) for row in record["largest"]]
+        equal("the largest clusters", told, largest)
+
     def check_clusters(self) -> None:
         inputs = self.inputs("c")
         documents = self.documents(inputs)
@@ -312,12 +327,27 @@ class Round:
             ("--update-center", plain.centers),
             ("--components", plain.components),
         ):
-            out = self.folder / f"clusters{method}{self.suffix()}"
-            self._draw(inputs, out, f"cluster {method}")
-            self.run("cluster", *self.options(inputs), "-o", out, *[method] * bool(method))
+            annotates = self.rng.random() < 0.4
+            out = self.folder / f"clusters{method}{self.suffix(inputs if annotates else None)}"
+            topics = self.folder / f"topics{method}{self.suffix()}"
+            self._draw(inputs, out, f"cluster {method}", "annotate" if annotates else "no annotate")
+            options: list[object] = ["-o", out, *[method] * bool(method), *["--annotate"] * annotates]
+            options += ["--topics", topics, "--summary", self.folder / "summary.json"]
+            self.run("cluster", *self.options(inputs), *options)
             expected = decide(keys, self.distance)
-            told = [(str(cluster), d.name, str(apart)) for d, (cluster, apart) in zip(documents, expected, strict=True)]
-            equal(f"cluster {method}", rows_in(out, ("cluster", "name", "distance")), told)
+            if annotates:
+                added = [{"cluster": cluster, "cluster_distance": apart} for cluster, apart in expected]
+                expect_added(out, inputs, added)
+            else:
+                rows = zip(documents, expected, strict=True)
+                told = [(str(cluster), document.name, str(apart)) for document, (cluster, apart) in rows]
+                equal(f"cluster {method}", rows_in(out, ("cluster", "name", "distance")), told)
+            clusters = [cluster for cluster, _ in expected]
+            found_topics = plain.topics(clusters, [document.text for document in documents], MOST_CLUSTERS)
+            told_topics = [tuple(map(str, row)) for row in found_topics]
+            equal("topics", rows_in(topics, ("cluster", "size", "words")), told_topics)
+            self.expect_summary(inputs, {"documents": len(documents), "clusters": len(set(clusters))})
+            self.expect_sizes(clusters)
             self.decisions += len(keys)
         out = self.folder / f"pairs{self.suffix()}"
         self._draw(inputs, out, "pairs")

@@ -85,6 +85,18 @@ def centers(folder: Path) -> jobs.Summary:
     return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", max_distance=8, update_center=True)
 
 
+def labelled(folder: Path) -> jobs.Summary:
+    """Documents with their clusters, and the words of these."""
+    sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
+    options: dict[str, Any] = {"max_distance": 8, "annotate": True, "topics": folder / "topics.csv"}
+    return jobs.cluster(sources, folder / "kept.jsonl.gz", **options)
+
+
+def labelled_components(folder: Path) -> jobs.Summary:
+    options: dict[str, Any] = {"max_distance": 8, "annotate": True, "topics": folder / "topics"}
+    return jobs.components([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept.csv", **options)
+
+
 def leaders_into_store(folder: Path) -> jobs.Summary:
     """Tomorrow's documents join yesterday's clusters; set up by `yesterday`."""
     return jobs.cluster([folder / "b.jsonl"], folder / "kept", store=folder / "s.fpstore")
@@ -125,6 +137,8 @@ SCENARIOS: dict[str, tuple[Work, Callable[[Path], None] | None]] = {
     "cluster": (leaders, None),
     "cluster --update-center": (centers, None),
     "cluster --components": (components, None),
+    "cluster --annotate --topics": (labelled, None),
+    "cluster --components --annotate --topics": (labelled_components, None),
     "cluster --store, a second day": (leaders_into_store, yesterday),
     "cluster --store --update-center, a second day": (centers_into_store, yesterday_centers),
 }

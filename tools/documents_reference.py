@@ -5,6 +5,7 @@ Nothing of fpstore's search is used, and fingerprints are those of tests/plain_r
 
 import hashlib
 import math
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -161,6 +162,22 @@ def components(keys: Sequence[int], distance: int) -> list[tuple[int, int]]:
                 group = [low if each == high else each for each in group]
     numbers = {first: number for number, first in enumerate(sorted(set(group)))}
     return [(numbers[first], (keys[index] ^ keys[first]).bit_count()) for index, first in enumerate(group)]
+
+
+def topics(clusters: Sequence[int], texts: Sequence[str], most: int) -> list[tuple[int, int, str]]:
+    """Number, size and words of the largest clusters of two documents or more, by tf-idf of their documents."""
+    words = [set(re.findall(r"[^\W_]{1,40}", text.lower())) for text in texts]
+    found = []
+    for cluster in sorted(set(clusters), key=lambda each: (-clusters.count(each), each))[:most]:
+        own = [each for each, label in zip(words, clusters, strict=True) if label == cluster]
+        scores = {}
+        for word in set().union(*own):
+            having = sum(word in each for each in words)
+            scores[word] = round(sum(word in each for each in own) / len(own) * math.log(len(words) / having), 9)
+        best = sorted((-score, word) for word, score in scores.items() if score > 0)
+        if len(own) > 1:
+            found.append((cluster, len(own), " ".join(word for _, word in best[:10])))
+    return found
 
 
 def pairs(documents: Sequence[Document], keys: Sequence[int], distance: int) -> list[tuple[str, str, int]]:

@@ -1,8 +1,11 @@
 """`fpstore cluster`: the number of the cluster that each document is in."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from fpstore.cli.corpora import (
+    STANDARD_OUTPUT,
     corpus_options,
     expect_lasting_output,
     expect_summary,
@@ -12,14 +15,19 @@ from fpstore.cli.corpora import (
     tell,
     write_summary,
 )
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import DEFAULT_K, FILE_PATH, distance_option
+from fpstore.cli.values import DEFAULT_K, FILE_PATH, counted, distance_option
+
+if TYPE_CHECKING:
+    from fpstore.jobs import ClusterSummary
 
 EPILOG = """\b
 Examples:
   fpstore cluster crawl.jsonl.zst -o clusters.tsv
   fpstore cluster documents/ --format text --recipe code | sort -n | cut -f 1,2
   fpstore cluster crawl.jsonl.zst -o components.tsv --components -k 2
+  fpstore cluster pages.parquet -o labelled.parquet --text-column body --annotate --topics topics.tsv
   fpstore cluster monday.jsonl -o monday.tsv --store clusters.fpstore
   fpstore cluster tuesday.jsonl -o tuesday.tsv --store clusters.fpstore    (joins Monday's clusters, or begins new ones)
 """
@@ -36,6 +44,17 @@ Examples:
 )
 @click.option("--components", is_flag=True, help="Connect all that are near each other, also by way of others.")
 @click.option(
+    "--annotate",
+    is_flag=True,
+    help="Write the documents themselves, with all their columns and two more: cluster and cluster_distance.",
+)
+@click.option(
+    "--topics",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Write to FILE, for each of the 100 largest clusters, its size and the words that tell it from the rest.",
+)
+@click.option(
     "--store",
     metavar="STORE",
     type=FILE_PATH,
@@ -48,6 +67,8 @@ def command(
     max_distance: int | None,
     update_center: bool,
     components: bool,
+    annotate: bool,
+    topics: str | None,
     store: str | None,
     format: str,
     text_column: str | int | None,
@@ -79,6 +100,12 @@ def command(
     and the document's name. With --update-center STORE also keeps the bit counts of each cluster, 264 bytes; all jobs
     with one STORE are with --update-center, or all without. Until the job is done nobody else may write to STORE.
 
+    With --annotate FILE has the documents in place of these lines, as dedup writes kept ones: JSON lines, CSV and TSV
+    stand as they were before the new fields. At the end the number of clusters of each size is said.
+
+    --topics has cluster, size, words: the words with the largest tf-idf of its documents, at most ten. A word is a run
+    of letters and digits. At most 200,000 words are counted, 2,000 of each cluster; of more the rarest are forgotten.
+
     FILE has these columns by name in .csv (with a header), .jsonl and .parquet. With -o, what is interrupted goes on
     when the same command is given again; until it is done, all of it is in the folder FILE.job. When it is done
     .FILE.done remains: the same command again does nothing.
@@ -91,7 +118,9 @@ def command(
         raise click.UsageError("--store and --components: found both, expected one: a new document joins components")
     expect_lasting_output(output, store)
     recipe = recipe_of_job(store, recipe_name, idf_path)
-    expect_summary(summary_path, output)
+    if topics == STANDARD_OUTPUT:
+        raise click.UsageError("--topics -: found standard output, expected a file")
+    expect_summary(summary_path, output, topics)
     sources = jobs.Sources(inputs, format, text_column, html, skip_bad, id_column)
     with output_file(output) as path, progress_bar() as bar:
         if components:
@@ -99,6 +128,8 @@ def command(
                 sources,
                 path,
                 max_distance=DEFAULT_K if max_distance is None else max_distance,
+                annotate=annotate,
+                topics=topics,
                 recipe=recipe,
                 force=force,
                 threads=threads,
@@ -111,6 +142,8 @@ def command(
                 store=store,
                 max_distance=max_distance,
                 update_center=update_center,
+                annotate=annotate,
+                topics=topics,
                 recipe=recipe,
                 force=force,
                 threads=threads,
@@ -119,3 +152,15 @@ def command(
     new = f", new {summary.new}" if store is not None else ""
     write_summary(summary_path, summary)
     tell(output, summary, f"clusters {summary.results}{new}")
+    _tell_sizes(summary)
+
+
+def _tell_sizes(summary: "ClusterSummary") -> None:
+    """Say on standard error how many clusters of which size there are, and which are the largest."""
+    sizes = summary.detail.get("sizes", [])
+    for row in sizes:
+        bounds = str(row["most"]) if row["least"] == row["most"] else f"{row['least']}-{row['most']}"
+        say(f"fpstore: of {bounds} documents: {counted(row['clusters'], 'cluster')}")
+    largest = [f"{row['cluster']} ({row['documents']})" for row in summary.detail.get("largest", [])]
+    if largest:
+        say(f"fpstore: the largest clusters (documents): {', '.join(largest)}")

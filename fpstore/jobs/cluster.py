@@ -2,22 +2,34 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
+import numpy as np
+
+from fpstore.jobs.corpus import Batch, Corpus, Sources, expect_other_files
+from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.grouping import own_grouping, standing_grouping
 from fpstore.jobs.journal import Job
+from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.rows import Lines
+from fpstore.jobs.sizes import Sizes, sizes_in
 from fpstore.jobs.standing import release, settle_settings
 from fpstore.jobs.summary import ClusterSummary, Tally, summarise
+from fpstore.jobs.topics import MOST_CLUSTERS, Topics
 from fpstore.notes import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import Recipe
+from fpstore.types import Array
 
 # What is written of a document.
 COLUMNS = {"cluster": "uint64", "name": "string", "distance": "uint16"}
+# What is added to one, where documents are written with all that they have.
+ANNOTATIONS = {"cluster": "uint64", "cluster_distance": "uint16"}
+TOPICS = {"cluster": "uint64", "size": "uint64", "words": "string"}
 
 
 def cluster(
@@ -27,6 +39,8 @@ def cluster(
     store: str | Path | None = None,
     max_distance: int | None = None,
     update_center: bool = False,
+    annotate: bool = False,
+    topics: str | Path | None = None,
     recipe: Recipe | None = None,
     force: bool = False,
     threads: int | None = None,
@@ -39,6 +53,9 @@ def cluster(
     least fingerprint, then the oldest, or leads the next cluster. The distance is that to the leader. update_center:
     compare with the bits that most of a cluster's members so far have, in place of the leader; fpstore.jobs.centers
     says what that does to max_distance.
+    annotate: write the documents themselves, with all their columns and two more, cluster and cluster_distance, as
+    dedup writes kept ones. topics: another result, with a line for each of the largest clusters: its number, how many
+    documents came to it, and the words that tell it from the rest (fpstore.jobs.topics); reads the inputs twice.
     store: a standing store, made where there is none, whose clusters the documents join, and which gets the new ones:
     its rows are the first document of each cluster, under the cluster's number. Clusters over several jobs are those of
     one job over all their documents, in that order. recipe, max_distance: those of the store by default, else DEFAULT
@@ -48,24 +65,27 @@ def cluster(
     started = time.monotonic()
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, max_distance)
-    corpus = Corpus(sources, settings.recipe, settings.max_distance, threads)
-    result = Path(output).absolute()
-    expect_other_files([result], corpus, standing)
+    corpus = Corpus(sources, settings.recipe, settings.max_distance, threads, all_columns=annotate)
+    results = [Path(path).absolute() for path in (output, topics) if path is not None]
+    expect_other_files(results, corpus, standing)
+    expect_files(corpus, topics, "topics")
     identity = {
         "job": "clusters by centers" if update_center else "clusters by leaders",
         **corpus.identity,
-        "results": [str(result)],
+        "results": list(map(str, results)),
+        "annotate": annotate,
         "store": standing and str(standing),
         "max_distance": settings.max_distance,
     }
-    lines = Lines(form_of(result, TSV), COLUMNS)
+    forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
+    forms += [Lines(form_of(path, TSV), TOPICS) for path in results[1:]]
     job = Job(
-        [result],
+        results,
         identity,
         corpus.look(),
         force=force,
         store=settings.store,
-        forms=[lines],
+        forms=forms,
         expect_same=corpus.expect_same,
     )
     with job:
@@ -76,11 +96,13 @@ def cluster(
                 opened = own_grouping(job, tally.documents, settings.max_distance, update_center=update_center)
             else:
                 opened = standing_grouping(standing, job, tally.documents, settings, update_center=update_center)
-            with opened as clusters:
+            labels = AppendFile(job.work_folder, "labels", 8 * tally.documents)
+            with closing(labels), opened as clusters:
                 for batch in corpus.batches(place):
                     found = clusters.decide(corpus.fingerprints(batch), batch)
-                    columns = (found["id"].tolist(), batch.names, found["distance"].tolist())
-                    job.files[0].write(lines.encode(*columns))
+                    forms[0].write(job.files[0], batch, found["id"].tolist(), found["distance"].tolist())
+                    labels.write(found["id"].astype("<u8").tobytes())
+                    labels.sync()
                     tally.documents += len(found)
                     tally.results, tally.new = clusters.next_id, clusters.next_id - clusters.known
                     tally.skipped, tally.notes = batch.skipped, batch.notes
@@ -88,8 +110,53 @@ def cluster(
                     if progress:
                         progress(Progress("clustering", corpus.bytes_read, corpus.total_bytes, "bytes"))
                 clusters.settle()
-                job.commit_last(job.state or {})
+                found = np.frombuffer(labels.view(), dtype="<u8")
+                sizes = sizes_in(found, job.work_folder, "sizes")
+                tally.detail = sizes.told()
+                if topics is not None:
+                    write_topics(corpus, job, found, sizes, forms[1], progress)
+                job.commit_last({**(job.state or {}), "tally": asdict(tally)})
         if standing is not None and not job.was_done:
             release(standing, job, VOTES if update_center else None)
         job.finish()
     return summarise(ClusterSummary, tally, corpus, started, was_done=job.was_done)
+
+
+class Labelling:
+    """The form of the result of clusters: a line for each document, or the document itself with its cluster."""
+
+    def __init__(self, result: Path, corpus: Corpus, *, annotate: bool) -> None:
+        """Raises what Lines and Keeping do."""
+        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS)
+        self._keeping = Keeping(result, corpus, ANNOTATIONS) if annotate else None
+        form = self._lines or self._keeping
+        assert form is not None
+        self.head, self.pack = form.head, form.pack
+
+    def write(self, file: AppendFile, batch: Batch, clusters: Sequence[int], distances: Sequence[int]) -> None:
+        """What is told of the documents of a batch."""
+        if self._keeping is not None:
+            added = list(zip(clusters, distances, strict=True))
+            file.write(self._keeping.lines(batch, range(len(added)), is_first=file.length == 0, added=added))
+        elif self._lines is not None:
+            file.write(self._lines.encode(clusters, batch.names, distances))
+
+
+def write_topics(
+    corpus: Corpus, job: Job, labels: Array, sizes: Sizes, lines: Lines, progress: OnProgress | None
+) -> None:
+    """Read all documents again, and write to the second result which words tell the largest clusters from the rest."""
+    topics, start = Topics(dict(sizes.largest(MOST_CLUSTERS, 2))), 0
+    for batch in corpus.again((job.state or {})["place"], len(labels)):
+        topics.see(labels[start : start + len(batch.texts)].tolist(), batch.texts)
+        start += len(batch.texts)
+        if progress:
+            progress(Progress("topics", corpus.bytes_read, corpus.total_bytes, "bytes"))
+    rows = list(topics.told())
+    job.files[1].write(lines.encode(*([row[i] for row in rows] for i in range(3))))
+
+
+def expect_files(corpus: Corpus, asked: object, name: str) -> None:
+    """ValueError for standard input and pipes, where something is asked for that reads the inputs twice."""
+    if asked and len(corpus.files) < len(corpus.sources):
+        raise ValueError(f"standard input: found {name}, which reads the inputs twice; expected files")

@@ -240,6 +240,16 @@ class Corpus:
         end = Place(len(self.sources), 0, *so_far, digests)
         yield Batch(names, texts, rows, document_digests, size, end, *so_far)
 
+    def again(self, place: Sequence[Any], count: int) -> Iterator[Batch]:
+        """All documents once more; JobError where they are others than the so many that were read up to a place."""
+        read, seen = Place(*place), 0
+        for batch in self.batches():
+            seen += len(batch.names)
+            is_last = batch.end.source == len(self.sources)
+            if seen > count or (is_last and (seen < count or list(batch.end.digests) != list(read.digests))):
+                raise JobError("the inputs have changed since they were first read; --force begins again")
+            yield batch
+
     def _count(self, count: int) -> None:
         self.bytes_read += count
         self.read_bytes += count

@@ -11,17 +11,18 @@ from contextlib import closing
 from dataclasses import asdict
 from itertools import combinations, islice, product
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 import fpstore
-from fpstore.jobs.cluster import COLUMNS
-from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
+from fpstore.jobs.cluster import TOPICS, Labelling, expect_files, write_topics
+from fpstore.jobs.corpus import Batch, Corpus, Place, Sources, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.rows import Lines
+from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import ClusterSummary, PairsSummary, Tally, summarise
 from fpstore.notes import subfolder
@@ -64,8 +65,8 @@ class Documents:
         shutil.rmtree(path)
 
 
-# Writes the lines of a job, given the documents; returns how many pairs or components there were.
-_Work = Callable[[Documents, AppendFile, Lines], int]
+# Writes the results of a job, given the documents; returns how many pairs or components there were.
+_Work = Callable[[Documents, Job, Tally], int]
 
 
 def components(
@@ -73,6 +74,8 @@ def components(
     output: str | Path,
     *,
     max_distance: int = 3,
+    annotate: bool = False,
+    topics: str | Path | None = None,
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
@@ -83,10 +86,16 @@ def components(
 
     A component: all that are within max_distance of each other, directly or by way of others. They are numbered in the
     order of their first documents; the distance is that to the first document, and can be more than max_distance.
-    memory: the budget for finding pairs. The rest is as for cluster.
+    memory: the budget for finding pairs. The rest is as for cluster; annotate reads the inputs twice.
     """
+    corpus = Corpus(sources, recipe, max_distance, threads, all_columns=annotate)
+    results = [Path(path).absolute() for path in (output, topics) if path is not None]
+    expect_files(corpus, annotate, "annotate")
+    expect_files(corpus, topics, "topics")
+    forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
+    forms += [Lines(form_of(path, TSV), TOPICS) for path in results[1:]]
 
-    def write(documents: Documents, out: AppendFile, lines: Lines) -> int:
+    def write(documents: Documents, job: Job, tally: Tally) -> int:
         labels = _components(len(documents.distinct), documents.near(max_distance, memory, progress))[documents.place]
         rows = np.arange(len(labels))
         first = np.empty(len(documents.distinct), dtype=np.int64)
@@ -95,17 +104,22 @@ def components(
         is_leader = leaders == rows
         numbers = (np.cumsum(is_leader) - 1)[leaders]
         distances = np.bitwise_count(documents.fingerprints ^ documents.fingerprints[leaders])
-        for start in range(0, len(documents), _NAMES_AT_ONCE):
-            own = slice(start, start + _NAMES_AT_ONCE)
-            ids = np.arange(start, min(own.stop, len(documents)), dtype=np.uint64)
-            out.write(lines.encode(numbers[own].tolist(), documents.names.names(ids), distances[own].tolist()))
+        sizes = sizes_of(numbers)
+        tally.detail = sizes.told()
+        start = 0
+        for batch in _named(documents) if not annotate else corpus.again((job.state or {})["place"], len(documents)):
+            own = slice(start, start + len(batch.names))
+            forms[0].write(job.files[0], batch, numbers[own].tolist(), distances[own].tolist())
+            start = own.stop
+        if topics is not None:
+            write_topics(corpus, job, numbers, sizes, forms[1], progress)
         return int(np.count_nonzero(is_leader))
 
     return _run(
         ClusterSummary,
-        Corpus(sources, recipe, max_distance, threads),
-        Path(output).absolute(),
-        ("components", COLUMNS),
+        corpus,
+        results,
+        ({"job": "components", "annotate": annotate}, forms),
         max_distance,
         write,
         force,
@@ -130,26 +144,37 @@ def document_pairs(
     pairs. The rest is as for components.
     """
 
-    def write(documents: Documents, out: AppendFile, lines: Lines) -> int:
+    result = Path(output).absolute()
+    lines = Lines(form_of(result, TSV), _PAIR_COLUMNS)
+
+    def write(documents: Documents, job: Job, tally: Tally) -> int:
         count = 0
         pairs = _pairs(documents, max_distance, memory, progress)
         while found := list(islice(pairs, _NAMES_AT_ONCE)):
             columns = np.array(found, dtype=np.uint64).T
             names = [documents.names.names(ids) for ids in (columns[:2].min(axis=0), columns[:2].max(axis=0))]
-            out.write(lines.encode(*names, columns[2].tolist()))
+            job.files[0].write(lines.encode(*names, columns[2].tolist()))
             count += len(found)
         return count
 
     return _run(
         PairsSummary,
         Corpus(sources, recipe, max_distance, threads),
-        Path(output).absolute(),
-        ("pairs", _PAIR_COLUMNS),
+        [result],
+        ({"job": "pairs"}, [lines]),
         max_distance,
         write,
         force,
         progress,
     )
+
+
+def _named(documents: Documents) -> Iterator[Batch]:
+    """The documents in batches of which only the names are there."""
+    for start in range(0, len(documents), _NAMES_AT_ONCE):
+        ids = np.arange(start, min(start + _NAMES_AT_ONCE, len(documents)), dtype=np.uint64)
+        names = [name or "" for name in documents.names.names(ids)]
+        yield Batch(names, [], [], [], 0, Place(), {}, {})
 
 
 def _pairs(
@@ -172,20 +197,19 @@ def _pairs(
 def _run(
     kind: type[_S],
     corpus: Corpus,
-    result: Path,
-    what: tuple[str, dict[str, str]],
+    results: list[Path],
+    what: tuple[dict[str, Any], list[Any]],
     max_distance: int,
     work: _Work,
     force: bool,
     progress: OnProgress | None,
 ) -> _S:
-    """Collect the documents, and do the work with them; what: the name of the job, and the columns of its result."""
+    """Collect the documents, and do the work with them; what: the job with its options, its forms."""
     started = time.monotonic()
-    expect_other_files([result], corpus)
-    name, columns = what
-    lines = Lines(form_of(result, TSV), columns)
-    identity = {"job": name, **corpus.identity, "results": [str(result)], "max_distance": max_distance}
-    with Job([result], identity, corpus.look(), force=force, forms=[lines], expect_same=corpus.expect_same) as job:
+    expect_other_files(results, corpus)
+    named, forms = what
+    identity = {**named, **corpus.identity, "results": list(map(str, results)), "max_distance": max_distance}
+    with Job(results, identity, corpus.look(), force=force, forms=forms, expect_same=corpus.expect_same) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:
             with (
@@ -194,7 +218,7 @@ def _run(
             ):
                 _collect(corpus, job, tally, keys, names, progress)
                 fingerprints = np.frombuffer(keys.view(), dtype="<u8").astype(np.uint64)
-                tally.results = tally.new = work(Documents(fingerprints, names, job.work), job.files[0], lines)
+                tally.results = tally.new = work(Documents(fingerprints, names, job.work), job, tally)
             job.commit_last({**(job.state or {}), "tally": asdict(tally)})
         job.finish()
     return summarise(kind, tally, corpus, started, was_done=job.was_done)

@@ -13,9 +13,9 @@ class Tally:
     """What a job has done, in all its runs.
 
     results: kept documents, clusters, components or pairs. new: those of the clusters that a standing store did not
-    have before. without_value: documents without one in the field that says which is kept. skipped: what was passed
-    over of the inputs, how many by reason. notes: what was read in spite of some damage. refused: matches that were
-    found not to be alike.
+    have before. without_value: documents without one in the field that says which is kept. detail: what more the kind
+    of job tells. skipped: what was passed over of the inputs, how many by reason. notes: what was read in spite of some
+    damage. refused: matches that were found not to be alike.
     """
 
     documents: int = 0
@@ -25,6 +25,7 @@ class Tally:
     refused: int = 0
     new: int = 0
     without_value: int = 0
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: dict[str, Any] | None) -> Self:
@@ -47,6 +48,7 @@ class Summary:
     refused: int
     new: int
     without_value: int
+    detail: Mapping[str, Any]
     read_bytes: int
     text_bytes: int
     seconds: float
@@ -67,6 +69,7 @@ class Summary:
             "job": self.job,
             "documents": self.documents,
             **self.counts,
+            **self.detail,
             "skipped": dict(self.skipped),
             "notes": dict(self.notes),
             "seconds": round(self.seconds, 3),
