@@ -170,3 +170,68 @@ def test_a_job_that_cannot_compare_its_inputs_does_not_go_on_with_other_looks(tm
         job.commit({})
     with pytest.raises(JobError, match="a job was interrupted, and in has changed; --force begins again"):
         Job([tmp_path / "out"], {"job": "x"}, [["in", 1, 3]], force=False)
+
+
+def csv_of(header: str, delimiter: str = ",") -> bytes:
+    rows = [f"{text}{delimiter}{text} other" for text in TEXTS]
+    return "\n".join([header.replace(",", delimiter), *rows, ""]).encode()
+
+
+def parquet_of(**columns: pa.Array) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": TEXTS, **columns}), sink)
+    return bytes(sink.getvalue())
+
+
+NUMBERS = range(len(TEXTS))
+# A file as it was read at first, and with the same cells in other columns.
+HEADERS: dict[str, tuple[str, bytes, bytes]] = {
+    "columns swapped": ("in.csv", csv_of("text,other"), csv_of("other,text")),
+    "a column renamed": ("in.csv", csv_of("text,other"), csv_of("text,further")),
+    "columns swapped in TSV": ("in.tsv", csv_of("text,other", "\t"), csv_of("other,text", "\t")),
+    "another type": (
+        "in.parquet",
+        parquet_of(n=pa.array(NUMBERS, pa.int32())),
+        parquet_of(n=pa.array(NUMBERS, pa.int64())),
+    ),
+    "another unit": (
+        "in.parquet",
+        parquet_of(n=pa.array([0] * len(TEXTS), pa.timestamp("ms"))),
+        parquet_of(n=pa.array([0] * len(TEXTS), pa.timestamp("us"))),
+    ),
+}
+
+
+@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize(("name", "before", "after"), HEADERS.values(), ids=HEADERS)
+def test_what_the_columns_are_is_part_of_what_was_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, before: bytes, after: bytes, keep: str
+) -> None:
+    source, out = tmp_path / name, tmp_path / "out.jsonl"
+    source.write_bytes(before)
+    given = Sources([source], text_column="text")
+    interrupt(monkeypatch, lambda: dedup(given, out, keep=keep), 2)
+    source.write_bytes(after)
+    with pytest.raises(JobError, match="has changed before the place"):
+        dedup(given, out, keep=keep)
+    source.write_bytes(before)
+    assert dedup(given, out, keep=keep).documents == len(TEXTS)
+
+
+def test_what_the_columns_are_stays_between_the_two_readings_of_the_longest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where size and time of the file tell nothing, only the digest of each document does."""
+    source, out = tmp_path / "in.csv", tmp_path / "out.jsonl"
+    source.write_bytes(csv_of("text,other"))
+    given, look = Sources([source], text_column="text"), corpus._look(str(source))
+    monkeypatch.setattr(corpus, "_look", lambda path: look)
+    decide = runs.LongestRun._decide_in
+
+    def edit_then_decide(run: runs.LongestRun, *arguments: Any) -> None:
+        source.write_bytes(csv_of("text,xther"))
+        decide(run, *arguments)
+
+    monkeypatch.setattr(runs.LongestRun, "_decide_in", edit_then_decide)
+    with pytest.raises(JobError, match=r"inputs have changed since they were measured: .*:2 is another document"):
+        dedup(given, out, keep="longest")

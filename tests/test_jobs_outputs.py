@@ -17,8 +17,8 @@ import zstandard
 from jobs_model import interrupt, lines_of, write_jsonl
 from outcome import Command
 
-from fpstore.inputs import BadInput
-from fpstore.jobs import Sources, cluster, components, corpus, dedup, document_pairs, packing, runs
+from fpstore.inputs import BadInput, Layout
+from fpstore.jobs import Sources, cluster, components, corpus, dedup, document_pairs, keeping, packing, runs
 
 SUFFIXES = ("jsonl", "ndjson", "json", "csv", "tsv", "parquet")
 TEXTS = ["a b c", "d, e\nf", "a b c", "", 'g "h"']
@@ -301,6 +301,52 @@ def test_a_late_refusal_is_bad_input(tmp_path: Path) -> None:
     for _ in range(2):  # and the same again when the job goes on
         with pytest.raises(BadInput, match=r"kept\.parquet: column n"):
             dedup(source, tmp_path / "kept.parquet")
+
+
+NO_UTF8 = b"text,note\na b,fine\nc d,caf\xe9\ne f,fine\n"
+
+
+@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
+def test_other_columns_are_never_decoded_by_guess(tmp_path: Path, name: str, suffix: str, keep: str) -> None:
+    source, kept = tmp_path / name, tmp_path / f"kept.{suffix}"
+    source.write_bytes(NO_UTF8.replace(b",", b"\t") if name == "in.tsv" else NO_UTF8)
+    told = rf"{name}:3: found byte 0xe9 in a row that is no UTF-8, expected text; or -o NAME\.{name[3:]}"
+    with pytest.raises(BadInput, match=told):
+        dedup(Sources([source], text_column="text"), kept, keep=keep)
+    found = dedup(Sources([source], text_column="text", skip_bad=True), kept, keep=keep)
+    assert (found.documents, found.results, found.skipped) == (2, 2, {"bad row": 1})
+    assert rows_of(kept) == [{"text": "a b", "note": "fine"}, {"text": "e f", "note": "fine"}]
+
+
+def test_rows_that_were_passed_over_are_counted_once_whatever_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 1)
+    source, kept = tmp_path / "in.csv", tmp_path / "kept.jsonl"
+    source.write_bytes(NO_UTF8)
+    given = Sources([source], text_column="text", skip_bad=True)
+    interrupt(monkeypatch, lambda: dedup(given, kept), 2)
+    found = dedup(given, kept)
+    assert (found.documents, found.skipped) == (2, {"bad row": 1})
+
+
+def test_bytes_that_are_no_text_stay_in_the_format_they_came_in(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(NO_UTF8)
+    dedup(Sources([tmp_path / "in.csv"], text_column="text"), tmp_path / "kept.csv")
+    assert (tmp_path / "kept.csv").read_bytes() == NO_UTF8
+
+
+def test_a_cell_more_takes_the_place_of_no_column() -> None:
+    layout = Layout("csv", ("2", "text"), b"2,text\n")
+    with pytest.raises(BadInput, match="in:2: found 3 cells, and a column that is called 2 as one of them would be"):
+        keeping._record("in:2", layout, b"1,a,9\n", False)
+    assert keeping._record("in:2", Layout("csv", ("id", "text")), b"1,a,9\n", False) == {
+        "id": "1",
+        "text": "a",
+        "2": "9",
+    }
 
 
 # --- Other results ---

@@ -83,6 +83,19 @@ class Keeping:
             return head + b"".join(_streams(batch.rows, indexes))
         return head + b"".join(_ended(batch.rows[index].data) for index in indexes)
 
+    def fault_of(self, name: str, row: Row) -> BadInput | None:
+        """What is wrong with a document that could not be written: a row with bytes that are no UTF-8, of which a text
+        is to be made. None for all others.
+        """
+        if self._as_read or row.layout.format not in _READERS or not isinstance(row.data, bytes):
+            return None
+        try:
+            row.data.decode()
+        except UnicodeDecodeError as error:
+            found = f"found byte {row.data[error.start]:#04x} in a row that is no UTF-8, expected text"
+            return BadInput(f"{name}: {found}; or -o NAME.{row.layout.format}, which has the lines as they stand")
+        return None
+
     def _expect_same(self, name: str, layout: Layout) -> None:
         if self._first is None:
             self._first = (name, layout)
@@ -188,12 +201,15 @@ def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterato
 def _record(name: str, layout: Layout, data: Any, fixed: bool) -> dict[str, str]:
     """A row of a delimited table; cells behind those of the header by their numbers, if there is room for them."""
     delimiter, quoting = _READERS[layout.format]
-    text = io.StringIO(data.decode("utf-8", "replace"), newline="")
+    text = io.StringIO(data.decode(), newline="")
     cells = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
-    if len(cells) > len(layout.columns) and fixed:
+    numbers = [str(number) for number in range(len(layout.columns), len(cells))]
+    if numbers and fixed:
         raise BadInput(f"{name}: found {len(cells)} cells, expected {len(layout.columns)}, or -o NAME.jsonl")
-    names = (*layout.columns, *map(str, range(len(layout.columns), len(cells))))
-    return dict(zip(names, cells, strict=False))
+    if taken := next((number for number in numbers if number in layout.columns), None):
+        told = f"found {len(cells)} cells, and a column that is called {taken} as one of them would be"
+        raise BadInput(f"{name}: {told}, expected {len(layout.columns)} cells, or -o NAME.{layout.format}")
+    return dict(zip((*layout.columns, *numbers), cells, strict=False))
 
 
 def _plain(value: Any) -> Any:

@@ -612,4 +612,20 @@ MUTANTS = (
         "a summary tells fewer refused matches than there were",
         ("tests/test_jobs_resume.py::test_refused_matches_are_counted_also_after_an_interruption",),
     ),
+    Mutant(
+        "an output without a buffer stays as it is",
+        "fpstore/cli/streams.py",
+        "isinstance(out.buffer, io.FileIO)",
+        "isinstance(out.buffer, io.BytesIO)",
+        "results are cut short with status 0",
+        ("tests/test_cli_streams.py::test_an_output_that_was_cut_short_is_status_1[probe-1]",),
+    ),
+    Mutant(
+        "names of columns are no part of what was read",
+        "fpstore/jobs/corpus.py",
+        "told = repr((layout.format, layout.columns, layout.header, types))",
+        "told = repr((layout.format, types))",
+        "a job goes on with other columns under the first ones' header",
+        ("tests/test_jobs_mended.py::test_what_the_columns_are_is_part_of_what_was_read",),
+    ),
 )
