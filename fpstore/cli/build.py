@@ -10,6 +10,7 @@ from fpstore import Progress
 from fpstore.cli.columns import IdSource, fingerprint_options, id_options
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import OF_TEXTS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
 from fpstore.cli.values import (
     FILE_PATH,
@@ -44,7 +45,7 @@ Examples:
 """
 
 
-@click.command(short_help="Build a store from fingerprints or texts.", epilog=EPILOG)
+@subcommand("build", short_help="Build a store from fingerprints or texts.", epilog=EPILOG)
 @store_argument
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
@@ -128,6 +129,9 @@ def command(
             skip_bad=skip_bad,
             on_bytes=count_bytes,
         )
+
+        if reader.recipe is None:
+            refuse_unused(OF_TEXTS)
 
         def show(progress: Progress) -> None:
             # The build knows how many rows it has seen; only the bytes tell how many are left.

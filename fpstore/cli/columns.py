@@ -9,7 +9,6 @@ from fpstore.cli.values import column
 
 MAX_ID = 2**64 - 1
 WAYS = ("auto", "hex", "decimal")
-NOT_OF_JSON = "goes without --json: its fields have names, and its fingerprints are hexadecimal"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -96,12 +95,3 @@ def written(values: Any, signed: bool, is_fingerprint: bool) -> list[str]:
     if signed:
         return list(map(str, values.view("int64").tolist()))
     return list(map("{:016x}".format if is_fingerprint else str, values.tolist()))
-
-
-def refuse_given(context: click.Context, names: Iterable[str], reason: str) -> None:
-    """UsageError for an option that was given though it would do nothing; names: of the parameters."""
-    for name in names:
-        if context.get_parameter_source(name) in (None, click.core.ParameterSource.DEFAULT):
-            continue
-        option = next(each for each in context.command.params if each.name == name)
-        raise click.UsageError(f"{max(option.opts, key=len)} {reason}")

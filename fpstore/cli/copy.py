@@ -4,10 +4,12 @@ import click
 
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, mode_option, store_argument
 
 
-@click.command(
+@subcommand(
+    "copy",
     short_help="Copy a store as it is now.",
     epilog="\b\nExample:\n  fpstore copy web.fpstore /backup/web-monday.fpstore\n",
 )

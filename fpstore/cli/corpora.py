@@ -12,6 +12,7 @@ import click
 
 from fpstore.cli.failures import say
 from fpstore.cli.streams import expect_output
+from fpstore.cli.subcommand import STANDARD_OUTPUT
 from fpstore.cli.texts import idf_option, reading_options, recipe_option
 from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
 
@@ -46,7 +47,6 @@ output_option = click.option(
     help=f"Write to FILE, and go on there after an interruption. Its suffix says how: {FORMS}; none is .tsv.  "
     "[default: standard output, which - is too]",
 )
-STANDARD_OUTPUT = "-"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, decimal_size, distance_option, json_option, key_count
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ HEADINGS = (
 LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
 
 
-@click.command(short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
+@subcommand("plan", short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
 @click.option("--n", metavar="N", type=key_count, help="How many distinct fingerprints: 50000000, 8e9.")
 @distance_option("The largest Hamming distance to answer.  [default: 3]")
 @click.option(

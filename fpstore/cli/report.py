@@ -5,10 +5,12 @@ import json
 import click
 
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import json_option, store_argument
 
 
-@click.command(
+@subcommand(
+    "report",
     short_help="Print where a store's bytes go.",
     epilog="\b\nExamples:\n  fpstore report web.fpstore\n  fpstore report web.fpstore --json | jq .ratio_to_raw\n",
 )

@@ -6,12 +6,13 @@ from typing import Any
 import click
 
 from fpstore.cli.failures import say
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import json_option, store_argument
 
 LARGEST_SLOTS = 3
 
 
-@click.command(short_help="Print what a store holds.", epilog="\b\nExample:\n  fpstore stats web.fpstore\n")
+@subcommand("stats", short_help="Print what a store holds.", epilog="\b\nExample:\n  fpstore stats web.fpstore\n")
 @store_argument
 @json_option
 def command(store: str, as_json: bool) -> None:

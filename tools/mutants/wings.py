@@ -628,4 +628,12 @@ MUTANTS = (
         "a job goes on with other columns under the first ones' header",
         ("tests/test_jobs_mended.py::test_what_the_columns_are_is_part_of_what_was_read",),
     ),
+    Mutant(
+        "an option may be given twice",
+        "fpstore/cli/subcommand.py",
+        "not each.is_eager and id(each) in seen",
+        "each.is_eager and id(each) in seen",
+        "the first of two inputs is left out without a word",
+        ("tests/test_cli_options.py::test_an_option_is_given_once_unless_it_says_that_it_may_be_given_again",),
+    ),
 )
