@@ -32,6 +32,7 @@ from fpstore.cli.values import (
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Reader
+    from fpstore.text import Recipe
     from fpstore.types import Keys
 
 EPILOG = """\b
@@ -108,7 +109,7 @@ def command(
     with fpstore.open(store) as opened:
         typed = typed_fingerprints(fingerprints, decimal)
         if text is not None:
-            typed.append(recipe_of(opened, idf_path).fingerprint(text))
+            typed.append(_fingerprint(recipe_of(opened, idf_path), text, html=html))
         if header:
             sys.stdout.write(HEADER)
         if typed:
@@ -137,6 +138,18 @@ def command(
         tell_short(reader.lengths)
         if not reader.seen.rows:
             say(f"{input_path}: holds nothing, so nothing was probed")
+
+
+def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> int:
+    """That of --text, by the recipe of the store."""
+    from fpstore.inputs.errors import WITH_TAGS
+    from fpstore.text.cleaning import has_tags
+
+    if html:
+        text = recipe.text_of(text)
+    elif has_tags(text):
+        tell_skipped({}, {WITH_TAGS: 1})
+    return recipe.fingerprint(text)
 
 
 @contextmanager

@@ -109,7 +109,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "fingerprint_column": (_INPUT,),
         "fingerprint_format": (_INPUT,),
         "text_column": (_INPUT,),
-        "html": (_INPUT,),
+        "html": (_TEXT_OR_INPUT,),
         "threads": (_INPUT, OF_TEXTS),
         "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
         "skip_bad": (_INPUT,),
