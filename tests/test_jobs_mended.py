@@ -235,3 +235,25 @@ def test_what_the_columns_are_stays_between_the_two_readings_of_the_longest(
     monkeypatch.setattr(runs.LongestRun, "_decide_in", edit_then_decide)
     with pytest.raises(JobError, match=r"inputs have changed since they were measured: .*:2 is another document"):
         dedup(given, out, keep="longest")
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_short_texts_are_counted_in_all_runs_of_a_job(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    interrupt(monkeypatch, lambda: JOBS[name]([source], tmp_path / "out"), 2)
+    warning = JOBS[name]([source], tmp_path / "out").warning
+    assert warning is not None
+    assert warning.startswith(f"{len(TEXTS)} of {len(TEXTS)} texts have fewer than")
+
+
+def test_what_a_job_leaves_is_said_where_it_ends_early(command: Command, tmp_path: Path) -> None:
+    with_bad_line(tmp_path / "in.jsonl")
+    outcome = command("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl")
+    told = f"{tmp_path / 'kept.jsonl.job'}: has what was done; the same command goes on with it, or remove it\n"
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err.startswith(told)
+    (tmp_path / "in.jsonl").write_text(f"{BAD}\n")
+    outcome = command("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "other.jsonl")
+    assert (outcome.status, outcome.err.count("\n")) == (1, 1)  # nothing was done, so nothing is there

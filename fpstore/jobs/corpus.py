@@ -143,13 +143,19 @@ class Corpus:
 
     def state(self, place: Place) -> dict[str, Any]:
         """What a journal has to hold of a corpus that was read up to a place."""
-        return {"place": astuple(place), "skip_bad": self._options["skip_bad"]}
+        return {
+            "place": astuple(place),
+            "skip_bad": self._options["skip_bad"],
+            "token_counts": self._lengths.state,
+        }
 
     def go_on(self, state: dict[str, Any] | None) -> Place:
         """The place that a journal tells. Once bad lines were to be passed over, they are so to the job's end."""
         if state is None:
             return Place()
         self._options["skip_bad"] |= bool(state.get("skip_bad"))
+        if "token_counts" in state:
+            self._lengths.go_on(state["token_counts"])
         return Place(*state["place"])
 
     def expect_same(self, state: dict[str, Any], changed: Sequence[int]) -> None:

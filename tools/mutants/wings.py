@@ -398,8 +398,8 @@ MUTANTS = (
     Mutant(
         "what appeared meanwhile is replaced",
         "fpstore/jobs/claims.py",
-        "if not replaces and self.parent.identity_of(name) is not None:",
-        "if False:",
+        "is not None and found != replaces:",
+        "is not None and not found:",
         "a user's file is lost without --force",
         ("tests/test_jobs_results.py::test_what_appears_where_a_result_goes_stays",),
     ),
