@@ -305,3 +305,10 @@ def test_times_are_never_stored_for_hashes(command: Command, tmp_path: Path) -> 
         outcome = command(name, tmp_path / "s.fpstore", "--input", table)
         assert (outcome.status, outcome.out) == (1, "")
         assert "found columns unixtime, value; expected one called fingerprint" in outcome.err
+
+
+def test_an_input_of_bad_lines_only_is_not_said_to_be_empty(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "in.hex").write_text("none\nneither\n")
+    outcome = command("build", tmp_path / "s.fpstore", tmp_path / "in.hex", "--skip-bad")
+    assert outcome.status == 0
+    assert outcome.err.endswith(f"{tmp_path / 's.fpstore'}: read 2 rows of 1 file; holds nothing\n")

@@ -129,11 +129,11 @@ def command(
                         bar(Progress("reading", done, None, "rows"))
         except BaseException:
             if done:
-                _tell(store, added, done)
+                _tell(store, if_new, added, done)
             raise
         tell_skipped(reader.skipped, reader.notes)
         tell_short(reader.lengths)
-        _tell(store, added, done)
+        _tell(store, if_new, added, done)
         opened.wait()
 
 
@@ -178,6 +178,10 @@ def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: 
     return len(known) - count
 
 
-def _tell(store: str, added: int, done: int) -> None:
-    share = f"{added} of " if added < done else ""
-    say(f"{store}: added {share}{counted(done, 'row')}")
+def _tell(store: str, if_new: bool, added: int, done: int) -> None:
+    """Say what was done; whether a row was there already is known where each was probed."""
+    if if_new:
+        say(f"{store}: added {added} of {counted(done, 'row')}")
+    else:
+        known = "; where one was there already, nothing changed" if done else ""
+        say(f"{store}: wrote {counted(done, 'row')}{known}")

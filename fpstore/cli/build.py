@@ -158,18 +158,18 @@ def command(
                 mode=mode,
             ) as built,
         ):
-            held = _held(built)
+            held = _held(built, reader.seen.rows)
     tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
     seen = f"read {counted(reader.seen.rows, 'row')} of {counted(reader.seen.files, 'file')}"
     say(f"{store}: {seen}; holds {held}")
 
 
-def _held(store: "Store") -> str:
-    """What a store that was just built holds, in numbers."""
+def _held(store: "Store", rows: int) -> str:
+    """What a store that was just built of so many rows holds, in numbers."""
     stats = store.stats()
     if not stats.fingerprint_count:
-        return "nothing, as the input is empty"
+        return "nothing" if rows else "nothing, as the input is empty"
     size = sum(segment.file_bytes for segment in store._segments)
     return f"{counted(stats.fingerprint_count, 'fingerprint')}, {decimal_size(size)}"
 
