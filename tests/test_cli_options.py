@@ -1,5 +1,6 @@
 """Options of all subcommands: each is given once, and one that would do nothing for what was asked is refused."""
 
+import json
 from pathlib import Path
 
 import click
@@ -155,3 +156,72 @@ def test_what_an_option_needs_may_be_there_though_not_in_every_input(
     assert command("learn-idf", "a.txt", "-o", "a.idf").status == 0
     assert command("build", "s.fpstore", "a.txt", "--idf", "a.idf").status == 0
     assert command("probe", "s.fpstore", "--text", "one", "--input", "a.npy", "--idf", "a.idf").status == 0
+
+
+# --- JSON ---
+
+PRINTS_JSON: dict[str, str] = {
+    "add": "add s.fpstore more.npy --ids from:9 --if-new",
+    "probe": "probe s.fpstore 5 6",
+    "pairs": "pairs s.fpstore",
+    "plan": "plan --n 5",
+    "report": "report s.fpstore",
+    "stats": "stats s.fpstore",
+    "verify": "verify s.fpstore nothing.fpstore",
+}
+LINES = ("add", "probe", "pairs", "verify")
+
+
+@pytest.mark.parametrize("name", [name for name in USES if "as_json" in USES[name]])
+def test_all_json_says_what_it_is(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    fpstore.build("s.fpstore", [5, 6]).close()
+    np.save("more.npy", np.array([5, 7]))
+    out = command(*PRINTS_JSON[name].split(), "--json").out
+    documents = out.splitlines() if name in LINES else [out]
+    assert len(documents) >= (2 if name in ("add", "probe", "verify") else 1)
+    for document in documents:
+        record = json.loads(document)
+        assert next(iter(record.items())) == ("format", f"fpstore.{name}/1")
+
+
+def test_a_count_of_pairs_in_json_says_what_it_is(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s.fpstore", [5, 6]).close()
+    record = json.loads(command("pairs", tmp_path / "s.fpstore", "--count", "--json").out)
+    assert record == {"format": "fpstore.pairs/1", "pair_count": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "probe s.fpstore 00112233445566778899aabbccddeeff",
+            "; it has 128 bits, and the store's fingerprints have 64 (",
+        ),
+        ("remove s.fpstore 0x12345678901234567", "; or --decimal ("),
+        ("remove s.fpstore 0x123456789012345678901", "; it has 84 bits, and the store's fingerprints have 64 ("),
+        ("probe s.fpstore 12345678901234567890", "; or --decimal ("),
+        ("probe s.fpstore -- -5", "; or --decimal ("),
+        ("probe s.fpstore word", "; or --text for a text ("),
+        ("remove s.fpstore word", "(64 bits) ("),
+        ("probe s.fpstore --decimal 99999999999999999999", "expected a decimal number"),
+    ],
+)
+def test_what_is_no_fingerprint_is_told_with_what_may_have_been_meant(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fpstore.build("s.fpstore", [5]).close()
+    outcome = command(*line.split())
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith("fpstore: FINGERPRINT: ")
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize("name", ["build", "create"])
+def test_a_plan_that_is_none_is_told_with_all_that_there_are(command: Command, tmp_path: Path, name: str) -> None:
+    np.save(tmp_path / "a.npy", np.array([5]))
+    inputs = [tmp_path / "a.npy"] if name == "build" else []
+    outcome = command(name, tmp_path / "s.fpstore", *inputs, "--plan", "nosuch")
+    assert outcome.status == 2
+    assert "plan: found 'nosuch', expected one of size, balanced, speed, paper-4, " in outcome.err

@@ -107,7 +107,7 @@ def command(
         raise click.UsageError("nothing to probe: expected a FINGERPRINT, --text or --input")
     print_matches = _Printer(max_distance, as_json, signed)
     with fpstore.open(store) as opened:
-        typed = typed_fingerprints(fingerprints, decimal)
+        typed = typed_fingerprints(fingerprints, decimal, text_option="--text")
         if text is not None:
             typed.append(_fingerprint(recipe_of(opened, idf_path), text, html=html))
         if header:

@@ -1,12 +1,10 @@
 """`fpstore report`: where the bytes of a store go, and what other codecs would have cost."""
 
-import json
-
 import click
 
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import json_option, store_argument
+from fpstore.cli.values import json_option, print_document, store_argument
 
 
 @subcommand(
@@ -26,4 +24,7 @@ def command(store: str, as_json: bool) -> None:
 
     with fpstore.open(store) as opened, progress_bar() as bar:
         report = opened.report(progress=bar)
-    click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
+    if as_json:
+        print_document("report", report.to_json())
+    else:
+        click.echo(report.to_text())

@@ -1,13 +1,12 @@
 """`fpstore stats`: what a store holds and how, without reading all of it."""
 
-import json
 from typing import Any
 
 import click
 
 from fpstore.cli.failures import say
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import json_option, store_argument
+from fpstore.cli.values import json_option, print_document, store_argument
 
 LARGEST_SLOTS = 3
 
@@ -27,7 +26,7 @@ def command(store: str, as_json: bool) -> None:
     with fpstore.open(store) as opened:
         stats = opened.stats(largest_slots=LARGEST_SLOTS).to_json()
     if as_json:
-        click.echo(json.dumps(stats, indent=2))
+        print_document("stats", stats)
         return
     stats["plan"] = stats["plan"]["name"]
     if stats["fingerprint_count"] is None:
