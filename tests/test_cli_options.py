@@ -198,7 +198,7 @@ def test_a_count_of_pairs_in_json_says_what_it_is(command: Command, tmp_path: Pa
             "probe s.fpstore 00112233445566778899aabbccddeeff",
             "; it has 128 bits, and the store's fingerprints have 64 (",
         ),
-        ("remove s.fpstore 0x12345678901234567", "; or --decimal ("),
+        ("remove s.fpstore 0x12345678901234567", "; it has 68 bits, and"),
         ("remove s.fpstore 0x123456789012345678901", "; it has 84 bits, and the store's fingerprints have 64 ("),
         ("probe s.fpstore 12345678901234567890", "; or --decimal ("),
         ("probe s.fpstore -- -5", "; or --decimal ("),
@@ -214,7 +214,7 @@ def test_what_is_no_fingerprint_is_told_with_what_may_have_been_meant(
     fpstore.build("s.fpstore", [5]).close()
     outcome = command(*line.split())
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
-    assert outcome.err.startswith("fpstore: FINGERPRINT: ")
+    assert outcome.err.startswith("fpstore: fingerprint: found ")
     assert said in outcome.err
 
 

@@ -90,7 +90,7 @@ def typed_fingerprints(values: Iterable[str], decimal: bool, *, text_option: str
         try:
             found.append(parse_fingerprint(value, decimal=decimal))
         except BadInput as error:
-            raise click.UsageError(f"FINGERPRINT: {error}{_hint(value, decimal, text_option)}") from None
+            raise click.UsageError(f"{error}{_hint(value, decimal, text_option)}") from None
     return found
 
 
