@@ -149,7 +149,10 @@ def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> int:
         text = recipe.text_of(text)
     elif has_tags(text):
         tell_skipped({}, {WITH_TAGS: 1})
-    return recipe.fingerprint(text)
+    (fingerprint,), (tokens,) = recipe.measure_many([text])
+    if not tokens:
+        say(f"fpstore: warning: --text has no token for recipe {recipe.name}: no two such texts can be told apart")
+    return int(fingerprint)
 
 
 @contextmanager
