@@ -6,6 +6,7 @@ lines of JSON, of which a table is made when all is done.
 
 import csv
 import io
+import json
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time
 from math import isfinite
@@ -15,7 +16,7 @@ from typing import Any
 from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row
 from fpstore.jobs.corpus import Batch, Corpus
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
-from fpstore.jobs.packing import arrow, csv_of_json, parquet_of_batches, parquet_of_json
+from fpstore.jobs.packing import JsonTypes, arrow, csv_of_json, parquet_of_batches, parquet_of_json
 from fpstore.jobs.rows import json_line
 
 _READERS: dict[str, tuple[str, Any]] = {CSV: (",", csv.QUOTE_MINIMAL), TSV: ("\t", csv.QUOTE_NONE)}
@@ -35,6 +36,7 @@ class Keeping:
         form = form_of(path, JSON)
         self._kind = form.kind
         self._first: tuple[str, Layout] | None = None
+        self._types: JsonTypes | None = None
         if form.kind == JSON:
             self._as_read = False
             self.head, self.pack = b"", form.pack()
@@ -61,6 +63,7 @@ class Keeping:
             expect_fields(self._first[0] if self._first else name, layout)
         convert: Pack | None
         if form.kind == PARQUET:
+            self._types = JsonTypes() if kind == JSON else None
             convert = parquet_of_batches if self._as_read else parquet_of_json(_types(layout))
         else:
             convert = None if self._as_read else csv_of_json(None if layout is None else layout.columns)
@@ -77,11 +80,19 @@ class Keeping:
             for index in indexes:
                 self._expect_same(batch.names[index], batch.rows[index].layout)
         if not self._as_read:
-            return b"".join(_json_lines(batch, indexes, fixed=self._kind != JSON))
+            lines = _json_lines(batch, indexes, fixed=self._kind != JSON)
+            return b"".join(lines if self._types is None else self._of_types(lines, batch, indexes))
         head = _head(batch.rows[0].layout) if is_first and batch.rows else b""
         if self._kind == PARQUET:
             return head + b"".join(_streams(batch.rows, indexes))
         return head + b"".join(_ended(batch.rows[index].data) for index in indexes)
+
+    def _of_types(self, lines: Iterator[bytes], batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
+        """The lines, each if a column can hold its fields beside those of the lines of this run before it."""
+        types = self._types or JsonTypes()
+        for index, line in zip(indexes, lines, strict=True):
+            types.expect(batch.names[index], json.loads(line))
+            yield line
 
     def fault_of(self, name: str, row: Row) -> BadInput | None:
         """What is wrong with a document that could not be written: a row with bytes that are no UTF-8, of which a text
