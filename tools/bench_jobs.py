@@ -24,6 +24,7 @@ from benchlib import (
     new_parser,
     parse_arguments,
     print_json,
+    resident_bytes,
     run_child,
     scratch_folder,
 )
@@ -89,7 +90,7 @@ def child(task: dict[str, Any]) -> dict[str, Any]:
         "kept": summary.results,
         "MB": summary.run_bytes / 1e6,
         "cpu": cpu,
-        "rss": after.ru_maxrss / 1e3,
+        "rss": resident_bytes("VmHWM") / 1e6,
     }
 
 
