@@ -257,3 +257,25 @@ def test_what_a_job_leaves_is_said_where_it_ends_early(command: Command, tmp_pat
     (tmp_path / "in.jsonl").write_text(f"{BAD}\n")
     outcome = command("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "other.jsonl")
     assert (outcome.status, outcome.err.count("\n")) == (1, 1)  # nothing was done, so nothing is there
+
+
+def test_two_columns_of_one_name_are_both_part_of_what_was_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    numbers = list(range(len(TEXTS)))
+
+    def write(first: list[int]) -> None:
+        pq.write_table(
+            pa.table([pa.array(TEXTS), pa.array(first), pa.array(numbers)], names=["text", "n", "n"]), source
+        )
+
+    write(numbers)
+    given = Sources([source], text_column="text")
+    interrupt(monkeypatch, lambda: dedup(given, out), 2)
+    write([7, *numbers[1:]])
+    with pytest.raises(JobError, match="has changed before the place"):
+        dedup(given, out)
+    write(numbers)
+    dedup(given, out)
+    assert pq.ParquetFile(out).schema_arrow.names == ["text", "n", "n"]

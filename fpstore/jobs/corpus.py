@@ -273,7 +273,9 @@ class _Digest:
             self._layout, self._of_layout = row.layout, _digest_of_layout(row.layout)
         if isinstance(data, tuple):
             if data[0] is not self._arrow:
-                self._arrow, self._values = data[0], data[0].to_pylist()
+                # By column: an object of a row would have one of two columns of one name.
+                self._arrow = data[0]
+                self._values = list(zip(*(column.to_pylist() for column in self._arrow.columns), strict=True))
             content = repr(self._values[data[1]]).encode("utf-8", "surrogatepass")
         else:
             content = text.encode("utf-8", "surrogatepass") if data is None else data
