@@ -164,6 +164,11 @@ def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path
         (["-", "--format", "csv", "--force"], "--force goes with a file: found standard output"),
         (["out.hex", "--signed"], "--signed goes with npy, csv and parquet"),
         (["out.u64", "--no-ids", "--signed"], "--signed goes with npy, csv and parquet"),
+        (
+            ["out.csv", "--format", "jsonl"],
+            "out.csv: found --format jsonl, expected csv, as its suffix says, or another",
+        ),
+        (["out.NPY", "--format", "hex"], "out.NPY: found --format hex, expected npy, as its suffix says"),
         (["there.csv"], "already there; --force replaces a file"),
         (["folder.csv", "--force"], "found something else than a file, which --force does not replace"),
     ],

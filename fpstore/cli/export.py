@@ -57,6 +57,11 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
     """
     import fpstore
 
+    by_suffix = os.path.splitext(output)[1].lower().removeprefix(".")
+    if format not in ("auto", by_suffix) and by_suffix in WRITERS:
+        raise click.UsageError(
+            f"{output}: found --format {format}, expected {by_suffix}, as its suffix says, or another"
+        )
     format = _format_of(output) if format == "auto" else format
     if output == STANDARD_OUTPUT and format not in OF_LINES:
         raise click.UsageError(f"standard output: found format {format}, expected {', '.join(OF_LINES)}")

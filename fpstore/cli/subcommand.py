@@ -164,7 +164,7 @@ class Subcommand(click.Command):
         """As click does. UsageError for an option that is given again, and for a number that looks like an option."""
         try:
             if not ctx.resilient_parsing:
-                self._expect_once(self.make_parser(ctx).parse_args(list(args))[2])
+                self._expect_once(ctx, self.make_parser(ctx).parse_args(list(args))[2])
             return super().parse_args(ctx, args)
         except click.NoSuchOption:
             number = next((each for each in args if _NEGATIVE.fullmatch(each)), None)
@@ -182,11 +182,11 @@ class Subcommand(click.Command):
                     _refuse(ctx, name, fact)
         return super().invoke(ctx)
 
-    def _expect_once(self, order: Sequence[click.Parameter]) -> None:
+    def _expect_once(self, ctx: click.Context, order: Sequence[click.Parameter]) -> None:
         seen: set[int] = set()
         for each in order:
             if isinstance(each, click.Option) and not each.multiple and not each.is_eager and id(each) in seen:
-                raise click.UsageError(f"{_named(each)}: found it twice, expected it once")
+                raise click.UsageError(f"{_named(each)}: found it twice, expected it once", ctx)
             seen.add(id(each))
 
 
