@@ -216,10 +216,12 @@ def test_an_interrupt_while_arguments_are_read_is_status_130(command: Command, m
     assert (outcome.status, outcome.err.strip()) == (130, "fpstore: interrupted")
 
 
-def test_a_full_disk_under_the_output_is_reported() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_the_output_is_reported(unbuffered: str) -> None:
     with open("/dev/full", "w") as full:
         run = subprocess.run(
             [sys.executable, "-m", "fpstore", "plan", "--n", "5"],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

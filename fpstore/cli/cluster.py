@@ -4,6 +4,7 @@ import click
 
 from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, distance_option
 
@@ -15,7 +16,7 @@ Examples:
 """
 
 
-@click.command(short_help="Group near-duplicate documents.", epilog=EPILOG)
+@subcommand("cluster", short_help="Group near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @output_option
 @distance_option("The largest Hamming distance between near-duplicates.", default=3)

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.corpora import FORMS, STANDARD_OUTPUT, corpus_options, output_file, tell
+from fpstore.cli.corpora import FORMS, corpus_options, output_file, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import recipe_of
+from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, distance_option
 
@@ -24,7 +25,7 @@ Examples:
 """
 
 
-@click.command(short_help="Keep one of each group of near-duplicate documents.", epilog=EPILOG)
+@subcommand("dedup", short_help="Keep one of each group of near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @click.option(
     "-o",

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from fpstore.inputs.cells import ASK_WAY, Column, FingerprintColumn, can_be_either, parse_ids
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import BadInput, Faults, cut, shown
+from fpstore.inputs.errors import WITH_TAGS, BadInput, Faults, cut, shown
 from fpstore.text import Recipe
-from fpstore.text.cleaning import characters
+from fpstore.text.cleaning import characters, has_tags
 
 # A group of records is full at this size, so that long texts do not fill the memory.
 GROUP_BYTES = 4 << 20
@@ -162,6 +162,8 @@ class Records:
         texts, kept = [], []
         for index, value in enumerate(self.values):
             if isinstance(value, str) and not request.html:
+                if has_tags(value):
+                    request.faults.notes[WITH_TAGS] += 1
                 texts.append(value)
                 kept.append(index)
             elif isinstance(value, Page) or (request.html and isinstance(value, str | bytes)):
