@@ -224,3 +224,47 @@ def test_a_folder_that_cannot_be_read_in_one_way_is_the_command_lines_fault(comm
     assert (outcome.status, outcome.out) == (2, "")
     assert "--format text" in outcome.err
     assert command("build", tmp_path / "s.fpstore", tmp_path / "in", "--format", "text").status == 0
+
+
+PAGE = "<html><body><p>A <b>page</b> of some words that are shown, and no others</p></body></html>"
+NOTED = "fpstore: read all the same: {} with tags of HTML, which stay without --html\n"
+
+
+@pytest.mark.parametrize("html", [False, True])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "build new.fpstore in.jsonl",
+        "add s.fpstore in.jsonl",
+        "add s.fpstore in.csv --text-column text --if-new",
+        "probe s.fpstore --input in.jsonl",
+        "remove s.fpstore --input in.jsonl",
+        "fingerprint in.jsonl",
+        "learn-idf in.jsonl -o new.idf",
+        "dedup in.jsonl -o new.jsonl",
+        "dedup in.csv -o new.jsonl --text-column text --store s.fpstore",
+        "cluster in.jsonl",
+        "document-pairs in.jsonl",
+    ],
+)
+def test_texts_with_tags_are_never_read_without_a_word(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, html: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.html").write_text(PAGE)
+    texts = [PAGE, "a text without any", PAGE.replace("some", "other")]
+    Path("in.jsonl").write_text("".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(texts)))
+    Path("in.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts)))
+    assert command("build", "s.fpstore", "a.html").status == 0
+    outcome = command(*line.split(), *(["--html"] if html else []))
+    assert outcome.status == 0
+    assert (NOTED.format("2 texts") in outcome.err) == (not html)
+
+
+def test_a_typed_text_can_be_html(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(PAGE)
+    assert command("build", tmp_path / "s.fpstore", tmp_path / "a.html").status == 0
+    outcome = command("probe", tmp_path / "s.fpstore", "--text", PAGE, "--html", "-k", "0")
+    assert (outcome.status, len(outcome.lines), outcome.err) == (0, 1, "")
+    outcome = command("probe", tmp_path / "s.fpstore", "--text", PAGE, "-k", "0")
+    assert outcome == (0, "", NOTED.format("1 text"))

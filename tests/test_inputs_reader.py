@@ -18,7 +18,8 @@ import pytest
 from fpstore.inputs import BadInput, documents, format_of, read
 from fpstore.inputs.errors import shown
 from fpstore.inputs.reader import Reader
-from fpstore.text import DEFAULT, Recipe, cleaning, fingerprint
+from fpstore.text import DEFAULT, PRESETS, Recipe, cleaning, fingerprint
+from fpstore.text.short import Lengths
 
 
 def hex_file(path: Path, *values: object) -> Path:
@@ -305,6 +306,19 @@ def test_a_reader_knows_how_long_its_texts_are(tmp_path: Path) -> None:
     assert reader.lengths.warning is not None
     assert "3 of 4 texts have fewer than 93 tokens, too few for recipe web-en and k = 3" in reader.lengths.warning
     assert read([path]).lengths.warning is None
+
+
+@pytest.mark.parametrize(("name", "said"), [("web-en", "Recipes characters-3 "), ("characters-3", "Recipe exact ")])
+def test_other_recipes_than_the_one_in_use_are_advised_for_short_texts(name: str, said: str) -> None:
+    lengths = Lengths(PRESETS[name])
+    lengths.see(np.array([2], dtype=np.uint32))
+    assert lengths.warning is not None
+    assert said in lengths.warning
+    assert f"{name} (" not in lengths.warning
+    whole = Lengths(PRESETS["exact"])
+    whole.see(np.array([0], dtype=np.uint32))
+    assert whole.warning is not None
+    assert whole.warning.endswith("takes such a text out of reach as often as not.")
 
 
 def test_standard_input_twice_is_refused() -> None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore.cli.corpora import (
-    STANDARD_OUTPUT,
     corpus_options,
     expect_lasting_output,
     expect_summary,
@@ -17,6 +16,7 @@ from fpstore.cli.corpora import (
 )
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.values import DEFAULT_K, FILE_PATH, counted, distance_option
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Examples:
 """
 
 
-@click.command(short_help="Group near-duplicate documents.", epilog=EPILOG)
+@subcommand("cluster", short_help="Group near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @output_option
 @distance_option("The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]")

@@ -17,6 +17,7 @@ from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.rows import recipe_of
 from fpstore.cli.streams import expect_output
+from fpstore.cli.subcommand import STANDARD_OUTPUT
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option
 from fpstore.cli.values import FILE_PATH, column, counted, format_option, skip_bad_option, tell_skipped
 
@@ -66,7 +67,6 @@ output_option = click.option(
     help=f"Write to FILE, and go on there after an interruption. Its suffix says how: {FORMS}; none is .tsv.  "
     "[default: standard output, which - is too]",
 )
-STANDARD_OUTPUT = "-"
 SUMMARY_FORMAT = "fpstore.summary/1"
 _MOST_SUMMARY_BYTES = 1 << 20
 
@@ -93,7 +93,9 @@ def recipe_of_job(store: str | None, name: str | None, idf_path: str | None) -> 
 def output_file(output: str | None) -> Iterator[Path]:
     """The file that a job writes; where none is asked for, one that is copied to standard output in the end."""
     if output not in (None, STANDARD_OUTPUT):
-        yield Path(str(output))
+        path = Path(str(output))
+        with _telling_what_stays(path):
+            yield path
         return
     expect_output()
     with tempfile.TemporaryDirectory() as folder:
@@ -133,6 +135,20 @@ def write_summary(path: str | None, summary: "Summary") -> None:
     record = {"format": SUMMARY_FORMAT, **summary.to_json()}
     with new_file(Path(path), force=True) as file:
         file.write(json.dumps(record, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+
+
+@contextmanager
+def _telling_what_stays(result: Path) -> Iterator[None]:
+    """Where a job ends before its end, say what it leaves, if it leaves anything."""
+    from fpstore.inputs import BadInput
+
+    try:
+        yield
+    except (BadInput, KeyboardInterrupt):
+        work = result.with_name(f"{result.name}.job")
+        if work.is_dir():
+            say(f"{work}: has what was done; the same command goes on with it, or remove it")
+        raise
 
 
 def tell(output: str | None, summary: "Summary", results: str) -> None:

@@ -4,7 +4,6 @@ import click
 
 from fpstore.cli.corpora import (
     FORMS,
-    STANDARD_OUTPUT,
     corpus_options,
     expect_lasting_output,
     expect_summary,
@@ -15,6 +14,7 @@ from fpstore.cli.corpora import (
 )
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
 
 EPILOG = """\b
@@ -29,7 +29,7 @@ Examples:
 """
 
 
-@click.command(short_help="Keep one of each group of near-duplicate documents.", epilog=EPILOG)
+@subcommand("dedup", short_help="Keep one of each group of near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @click.option(
     "-o",

@@ -11,6 +11,7 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, distance_option
 
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command(short_help="Find all pairs of documents that are near each other.", epilog=EPILOG)
+@subcommand("document-pairs", short_help="Find all pairs of documents that are near each other.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @distance_option("The largest Hamming distance between near-duplicates.", default=3)
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")

@@ -11,6 +11,8 @@ TOLD_CHARACTERS = 200  # of what a package says of it, or of a name that an inpu
 _MAX_MESSAGE_CHARACTERS = 10_000  # more than any path has
 
 BAD_ROW = "bad row"
+# Noted of a text that nobody called HTML.
+WITH_TAGS = "text with tags of HTML, which stay without --html"
 
 # In a reason the noun stands first: `record of another kind`, `file not in UTF-8`.
 _NOUN = re.compile(r"^.*?(?= (?:of|with|without|in|not|over) |$)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import Any
 
 from fpstore.inputs.errors import BadInput, cut, shown
@@ -13,13 +14,14 @@ from fpstore.inputs.text import MISSING, field_of, json_loader
 _READERS: dict[str, tuple[str, Any]] = {"csv": (",", csv.QUOTE_MINIMAL), "tsv": ("\t", csv.QUOTE_NONE)}
 _OF_FIELDS = ("jsonl", "json")
 MAX_ID_CHARACTERS = 10_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def cells_of(row: Row) -> list[str]:
-    """The cells of a row of a delimited table."""
+    """The cells of a row of a delimited table; bytes that are no UTF-8 are halves of surrogate pairs."""
     assert isinstance(row.data, bytes)
     delimiter, quoting = _READERS[row.layout.format]
-    text = io.StringIO(row.data.decode("utf-8", "replace"), newline="")
+    text = io.StringIO(row.data.decode("utf-8", "surrogateescape"), newline="")
     return next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
 
 
@@ -86,7 +88,7 @@ class Names(Field):
         """The name that a document has by its column: a text that is not empty, or a whole number. BadInput else."""
         value = super().of(row, where)
         name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_ID_CHARACTERS:
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_ID_CHARACTERS or _SURROGATE.search(name):
             found = f"id {shown(value)}" if value is not None else "no id"
             expected = (
                 f"a text of 1 to {MAX_ID_CHARACTERS} characters or a whole number in {self._column} (--id-column)"

@@ -70,7 +70,9 @@ def dedup(
     results = [Path(path).absolute() for path in (kept, dropped) if path is not None]
     expect_other_files(results, corpus, standing)
     tags = _TAGS | (_MEASURE if check else {}) if tag else {}
-    forms: list[Any] = [Keeping(results[0], corpus, tags)]
+    keeping = Keeping(results[0], corpus, tags)
+    corpus.fault_of = keeping.fault_of
+    forms: list[Any] = [keeping]
     if dropped is not None:
         forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {})))
     identity = {

@@ -4,6 +4,7 @@ Lines of JSON, CSV and TSV and rows of Parquet that stay what they are go out as
 lines of JSON, of which a table is made when all is done.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from math import isfinite
@@ -15,7 +16,7 @@ from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row, cells_of
 from fpstore.jobs.adding import batch_with, delimited_with, expect_room, header_with, json_with, schema_with
 from fpstore.jobs.corpus import Batch, Corpus
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
-from fpstore.jobs.packing import arrow, csv_of_json, parquet_of_batches, parquet_of_json
+from fpstore.jobs.packing import JsonTypes, arrow, csv_of_json, parquet_of_batches, parquet_of_json
 from fpstore.jobs.rows import json_line
 
 _TABLES = (CSV, TSV, PARQUET)
@@ -38,6 +39,7 @@ class Keeping:
         form = form_of(path, JSON)
         self._kind = form.kind
         self._first: tuple[str, Layout] | None = None
+        self._types: JsonTypes | None = None
         if form.kind == JSON:
             self._as_read = False
             self.head, self.pack = b"", form.pack()
@@ -65,6 +67,7 @@ class Keeping:
             expect_fields(self._first[0] if self._first else name, layout)
         convert: Pack | None
         if form.kind == PARQUET:
+            self._types = JsonTypes() if kind == JSON else None
             convert = parquet_of_batches if self._as_read else parquet_of_json(_types(layout), self._added)
         else:
             columns = None if layout is None else layout.columns
@@ -119,11 +122,33 @@ class Keeping:
     def _objects(self, batch: Batch, indexes: Sequence[int], added: Sequence[Sequence[Any]]) -> Iterator[bytes]:
         """Documents as lines of JSON, with the added fields at the end."""
         lines = _json_lines(batch, indexes, fixed=self._kind != JSON)
+        if self._types is not None:
+            lines = self._of_types(lines, batch, indexes)
         if not self._added:
             return lines
         fields = (dict(zip(self._added, values, strict=True)) for values in added)
         names = (batch.names[index] for index in indexes)
         return (json_with(*each) for each in zip(names, lines, fields, strict=True))
+
+    def _of_types(self, lines: Iterator[bytes], batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
+        """The lines, each if a column can hold its fields beside those of the lines of this run before it."""
+        types = self._types or JsonTypes()
+        for index, line in zip(indexes, lines, strict=True):
+            types.expect(batch.names[index], json.loads(line))
+            yield line
+
+    def fault_of(self, name: str, row: Row) -> BadInput | None:
+        """What is wrong with a document that could not be written: a row with bytes that are no UTF-8, of which a text
+        is to be made. None for all others.
+        """
+        if self._as_read or row.layout.format not in (CSV, TSV) or not isinstance(row.data, bytes):
+            return None
+        try:
+            row.data.decode()
+        except UnicodeDecodeError as error:
+            found = f"found byte {row.data[error.start]:#04x} in a row that is no UTF-8, expected text"
+            return BadInput(f"{name}: {found}; or -o NAME.{row.layout.format}, which has the lines as they stand")
+        return None
 
     def _expect_same(self, name: str, layout: Layout) -> None:
         if self._first is None:
@@ -214,10 +239,13 @@ def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterato
 def _record(name: str, layout: Layout, data: Any, fixed: bool) -> dict[str, str]:
     """A row of a delimited table; cells behind those of the header by their numbers, if there is room for them."""
     cells = cells_of(Row(layout, data))
-    if len(cells) > len(layout.columns) and fixed:
+    numbers = [str(number) for number in range(len(layout.columns), len(cells))]
+    if numbers and fixed:
         raise BadInput(f"{name}: found {len(cells)} cells, expected {len(layout.columns)}, or -o NAME.jsonl")
-    names = (*layout.columns, *map(str, range(len(layout.columns), len(cells))))
-    return dict(zip(names, cells, strict=False))
+    if taken := next((number for number in numbers if number in layout.columns), None):
+        told = f"found {len(cells)} cells, and a column that is called {taken} as one of them would be"
+        raise BadInput(f"{name}: {told}, expected {len(layout.columns)} cells, or -o NAME.{layout.format}")
+    return dict(zip((*layout.columns, *numbers), cells, strict=False))
 
 
 def _plain(value: Any) -> Any:
