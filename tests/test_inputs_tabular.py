@@ -458,3 +458,41 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ImportError, match=r"reading Parquet needs pyarrow: pip install 'fpstore\[arrow\]'"):
         rows(tmp_path / "a.parquet")
+
+
+NARROW = [pa.int8(), pa.int16(), pa.int32(), pa.dictionary(pa.int8(), pa.int32())]
+
+
+@pytest.mark.parametrize("kind", NARROW, ids=str)
+@pytest.mark.parametrize("beside", [[], [None]], ids=["alone", "with a null"])
+def test_a_narrow_integer_below_0_is_bad_beside_a_null_too(tmp_path: Path, kind: Any, beside: list[None]) -> None:
+    column = pa.array([5, -1, *beside], pa.int32())
+    column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
+    pq.write_table(pa.table({"hash": column}), tmp_path / "a.parquet")
+    message = "row 1: found {}-1, expected integers of 64 bits where some are below 0"
+    with pytest.raises(BadInput, match=message.format("")):
+        rows(tmp_path / "a.parquet")
+    assert rows(tmp_path / "a.parquet", skip_bad=True) == ([5], [0], 1 + len(beside))
+    ids = read_ids([tmp_path / "a.parquet"], id_column="hash", skip_bad=True)
+    assert [batch.fingerprints.tolist() for batch in ids] == [[5]]
+    with pytest.raises(BadInput, match=message.format("id ")):
+        list(read_ids([tmp_path / "a.parquet"], id_column="hash"))
+
+
+WIDE = [pa.int64(), pa.decimal128(20, 0), pa.decimal128(3, 0), pa.decimal256(40, 0)]
+
+
+@pytest.mark.parametrize("kind", WIDE, ids=str)
+@pytest.mark.parametrize("beside", [[], [None]], ids=["alone", "with a null"])
+def test_an_integer_below_0_of_64_bits_or_of_no_width_is_its_bits_beside_a_null_too(
+    tmp_path: Path, kind: Any, beside: list[None]
+) -> None:
+    pq.write_table(pa.table({"hash": pa.array([5, -1, *beside], kind)}), tmp_path / "a.parquet")
+    assert rows(tmp_path / "a.parquet", skip_bad=True) == ([5, 2**64 - 1], [0, 1], len(beside))
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.int32()], ids=str)
+def test_an_integer_from_0_on_is_taken_beside_a_null_too(tmp_path: Path, kind: Any) -> None:
+    values = [5, 200 if pa.types.is_unsigned_integer(kind) else 127]
+    pq.write_table(pa.table({"hash": pa.array([*values, None], kind)}), tmp_path / "a.parquet")
+    assert rows(tmp_path / "a.parquet", skip_bad=True)[0] == values

@@ -11,7 +11,9 @@ read so, those before it too. A value that can be only the other is bad. A colum
 refused until the caller says which it is: one uniform decimal fingerprint in 2,000 has 16 digits, and read as
 hexadecimal it would be wrong, and nobody would be told. Integers are decimal. Bytes are the 64 bits, big-endian.
 
-An integer below 0, written or in a column of 64-bit integers, is the same 64 bits as unsigned.
+An integer below 0 is the same 64 bits as unsigned where it is of 64 bits, or of no width: written, or a decimal or JSON
+number. In a column of narrower integers it is bad, as it does not say which 64 bits are meant. fpstore.arrays keeps
+the same rule.
 """
 
 from __future__ import annotations
@@ -145,7 +147,7 @@ class FingerprintColumn:
             number = _integer(value)
             if number is not None and self.way == "hex":
                 return None, EXPECTED_SAME["hex"]
-            return number, EXPECTED_DECIMAL
+            return number, EXPECTED_WIDE_ENOUGH if isinstance(value, np.integer) else EXPECTED_DECIMAL
         kind = _kind(value)
         if self._said is not None:
             match = _SAID[self._said].fullmatch(value)
@@ -179,7 +181,7 @@ def parse_ids(column: Column) -> Parsed:
         written = isinstance(value, str) and _DECIMAL.fullmatch(value)
         number = _in_range(int(str(value))) if written else _integer(value)
         if number is None:
-            bad[index] = EXPECTED_ID
+            bad[index] = EXPECTED_WIDE_ENOUGH if isinstance(value, np.integer) else EXPECTED_ID
         else:
             values[index] = number
     return values, bad
@@ -206,6 +208,8 @@ def _integer(value: object) -> int | None:
     """The 64 bits of a whole number, None for anything else."""
     if type(value) is int:
         return _in_range(value)
+    if isinstance(value, np.integer):  # of a column that has nulls too
+        return None if value < 0 and value.itemsize < VALUE_BYTES else _in_range(int(value))
     if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
         return _in_range(int(value))
     return None

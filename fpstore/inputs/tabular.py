@@ -220,9 +220,15 @@ def _is_whole_number(found: Any, types: Any) -> bool:
 
 
 def _parquet_column(column: Any, types: Any) -> Any:
-    if types.is_integer(column.type) and column.null_count == 0:
+    """The values of a column; integers keep their width, beside nulls too."""
+    if types.is_dictionary(column.type) and types.is_integer(column.type.value_type):
+        column = column.dictionary_decode()
+    if not types.is_integer(column.type):
+        return column.to_pylist()
+    if column.null_count == 0:
         return column.to_numpy()
-    return column.to_pylist()
+    of_width = column.type.to_pandas_dtype()
+    return [None if value is None else of_width(value) for value in column.to_pylist()]
 
 
 def _first_line(error: Exception) -> str:
