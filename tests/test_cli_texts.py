@@ -224,3 +224,38 @@ def test_a_folder_that_cannot_be_read_in_one_way_is_the_command_lines_fault(comm
     assert (outcome.status, outcome.out) == (2, "")
     assert "--format text" in outcome.err
     assert command("build", tmp_path / "s.fpstore", tmp_path / "in", "--format", "text").status == 0
+
+
+@pytest.mark.parametrize(("option", "documents"), [("--input-header", 1), ("--no-input-header", 2)])
+def test_every_command_of_tables_takes_the_word_for_the_header(
+    command: Command, tmp_path: Path, option: str, documents: int
+) -> None:
+    (tmp_path / "a.csv").write_text("1,a text of some words\n2,another one with others\n")
+    column = ("--text-column", "1")
+    for name in ("dedup", "cluster", "document-pairs", "fingerprint", "learn-idf", "build"):
+        store = (tmp_path / f"{option}.fpstore",) if name == "build" else ()
+        output = () if name in ("fingerprint", "build") else ("-o", tmp_path / f"{name}{option}")
+        given = (name, *store, tmp_path / "a.csv", *column, *output)
+        outcome = command(*given)
+        assert outcome.status == 1
+        assert "expected header (--input-header or --no-input-header) to say" in outcome.err
+        outcome = command(*given, option)
+        assert outcome.status == 0, outcome.err
+        said = len(outcome.lines) if name == "fingerprint" else outcome.err
+        assert said == documents if name == "fingerprint" else f" {documents} " in str(said)
+    for given in (("add", "--if-new"), ("probe", "--input"), ("remove", "--input")):
+        name, more = given
+        column = (*column[:2], *(("--ids", "from:9") if name == "add" else ()))
+        inputs = (more, tmp_path / "a.csv") if more == "--input" else (tmp_path / "a.csv",)
+        outcome = command(name, tmp_path / f"{option}.fpstore", *inputs, *column)
+        assert "expected header (--input-header or --no-input-header) to say" in outcome.err
+        assert command(name, tmp_path / f"{option}.fpstore", *inputs, *column, option).status == 0
+
+
+def test_the_word_for_the_header_goes_with_what_is_read(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n0\n")
+    assert command("create", tmp_path / "s.fpstore").status == 0
+    for given in (("probe", "ff"), ("remove", "--id", "1")):
+        outcome = command(given[0], tmp_path / "s.fpstore", *given[1:], "--no-input-header")
+        assert (outcome.status, "--no-input-header" in outcome.err or "--input-header" in outcome.err) == (2, True)
+    assert command("remove", tmp_path / "s.fpstore", "--id-input", tmp_path / "a.csv", "--input-header").status == 0

@@ -29,6 +29,7 @@ BATCH_CHARACTERS = 1 << 22
 
 _OF_TEXTS = {
     "text_column": "--text-column",
+    "input_header": "--input-header",
     "html": "--html",
     "threads": "--threads",
     "recipe_name": "--recipe",
@@ -60,6 +61,7 @@ def command(
     inputs: tuple[str, ...],
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     recipe_name: str | None,
@@ -105,6 +107,7 @@ def command(
         inputs,
         format=format,
         text_column=text_column,
+        header=input_header,
         html=html,
         recipe=recipe,
         skip_bad=skip_bad,

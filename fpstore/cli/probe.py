@@ -47,7 +47,16 @@ Examples:
 # Fewer than build reads at a time: a query can have many matches, and all of a batch are held.
 BATCH_QUERIES = 1 << 14
 
-OF_INPUT = ("format", "fingerprint_column", "fingerprint_format", "text_column", "html", "threads", "skip_bad")
+OF_INPUT = (
+    "format",
+    "fingerprint_column",
+    "fingerprint_format",
+    "text_column",
+    "input_header",
+    "html",
+    "threads",
+    "skip_bad",
+)
 
 HEADER = "query_fingerprint\tfingerprint\tdistance\tid\n"
 LINE = "{1}\t{2}\t{3}\t{4}\n"
@@ -86,6 +95,7 @@ def command(
     fingerprint_column: str | int | None,
     fingerprint_format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     idf_path: str | None,
@@ -138,6 +148,7 @@ def command(
             fingerprint_column=fingerprint_column,
             fingerprint_format=fingerprint_format,
             text_column=text_column,
+            header=input_header,
             html=html,
             threads=threads,
             skip_bad=skip_bad,

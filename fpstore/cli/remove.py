@@ -39,7 +39,7 @@ Examples:
 # Values of one removal: it is stored as a whole, durably, before the next is read.
 BATCH_VALUES = 1 << 16
 OF_FINGERPRINTS = ("fingerprint_column", "fingerprint_format", "text_column", "html", "threads", "idf_path")
-OF_INPUT = ("format", "skip_bad")
+OF_INPUT = ("format", "input_header", "skip_bad")
 
 
 @click.command(short_help="Remove fingerprints from a store.", epilog=EPILOG)
@@ -73,6 +73,7 @@ def command(
     fingerprint_column: str | int | None,
     fingerprint_format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     idf_path: str | None,
@@ -108,7 +109,14 @@ def command(
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
         if id_path is not None:
-            reader = read_ids([id_path], format=format, id_column=id_column, skip_bad=skip_bad, batch=BATCH_VALUES)
+            reader = read_ids(
+                [id_path],
+                format=format,
+                id_column=id_column,
+                header=input_header,
+                skip_bad=skip_bad,
+                batch=BATCH_VALUES,
+            )
         elif input_path is not None:
             reader = read_for(
                 opened,
@@ -119,6 +127,7 @@ def command(
                 fingerprint_column=fingerprint_column,
                 fingerprint_format=fingerprint_format,
                 text_column=text_column,
+                header=input_header,
                 html=html,
                 threads=threads,
                 skip_bad=skip_bad,

@@ -15,17 +15,15 @@ from dataclasses import replace
 from typing import Any
 
 from fpstore.inputs.cells import VALUE_BYTES
-from fpstore.inputs.columns import columns_of, with_ids
+from fpstore.inputs.columns import Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
 from fpstore.inputs.delimited import rows_of
 from fpstore.inputs.errors import BadInput, cut
+from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text import need
 
-# A cell of a first row that begins with a letter is a name, unless it holds only these.
-_FINGERPRINT_CHARACTERS = frozenset("0123456789abcdefABCDEF")
-_ID_CHARACTERS = frozenset("0123456789")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
 _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
 
@@ -62,27 +60,30 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
 def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -> Iterator[Records]:
     with open_stream(path, request.on_bytes, is_text=True) as stream:
         group = Group(stream.name, "line", request)
-        columns: tuple[int, int | None] | None = None
+        found: Found | None = None
+        first = width = 0
         for place, cells, text, size in rows_of(Lines(stream), delimiter, quoting):
-            if isinstance(cells, LongLine):
-                group.meet(cells)
+            if isinstance(cells, LongLine | str):
+                told = f"{stream.name}, line {place}: found {cells}, expected fields separated by {delimiter!r}"
+                error = cells if isinstance(cells, LongLine) else BadInput(told, "bad line")
+                if found is None and request.asked.header:
+                    raise error  # it is the header; the row behind it is none
+                group.meet(error)
                 continue
-            if isinstance(cells, str):
-                group.refuse(place, cells, f"fields separated by {delimiter!r}")
-                continue
-            if columns is None:
-                columns, is_header = _columns(cells, f"{stream.name}, line {place}", request)
-                group.with_ids = columns[1] is not None
+            if found is None:
+                where = f"{stream.name}, line {place}"
+                found, is_header = columns_and_header(cells, where, request.asked)
+                group.with_ids = found.id is not None
+                with_ids(request.asked, request.decided, group.with_ids, where)
+                first, width = place, len(cells)
                 group.layout = _layout(cells, delimiter, text.encode("utf-8", "surrogateescape") if is_header else b"")
                 if is_header:
                     continue
-            value, ids = columns
-            last = value if ids is None else max(value, ids)
-            if len(cells) <= last:
-                group.refuse(place, f"{len(cells)} columns", f"at least {last + 1}")
+            if len(cells) != width:
+                group.refuse(place, f"{len(cells)} cells", f"{width}, as line {first} has")
                 continue
-            id_cell = None if ids is None else cells[ids].strip()
-            cell = cells[value] if request.reads_texts else cells[value].strip()
+            id_cell = None if found.id is None else cells[found.id].strip()
+            cell = cells[found.value] if request.reads_texts else cells[found.value].strip()
             if not cell.isascii() and _NOT_UTF8.search(cell):
                 group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
                 continue
@@ -93,34 +94,10 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
         yield group.take()
 
 
-def _columns(first: list[str], where: str, request: Request) -> tuple[tuple[int, int | None], bool]:
-    """The indexes of the columns of values and of ids, and whether the first row is a header.
-
-    It is one where a column is found by its name. It is one too where the cell of a column that is found by its number,
-    or is the only one, begins like a name and cannot be a fingerprint or an id.
-    """
-    names = [cell.strip() for cell in first]
-    found = columns_of(names, where, request.asked)
-    ids = found.id
-    with_ids(request.asked, request.decided, ids is not None, where)
-    characters = _ID_CHARACTERS if request.asked.of_ids else _FINGERPRINT_CHARACTERS
-    is_header = (
-        found.by_name
-        or (not request.reads_texts and _is_name(names[found.value : found.value + 1], characters))
-        or (ids is not None and _is_name(names[ids : ids + 1], _ID_CHARACTERS))
-    )
-    return (found.value, ids), is_header
-
-
 def _layout(first: list[str], delimiter: str, header: bytes) -> Layout:
     """That of a table with this first row; header: the line it was read from, b"" where it is no header."""
     names = tuple(cell.strip() for cell in first) if header else tuple(map(str, range(len(first))))
     return Layout("csv" if delimiter == "," else "tsv", names, header)
-
-
-def _is_name(cells: list[str], characters: frozenset[str]) -> bool:
-    """Whether the cell, if there is one, begins like a name and holds none but the characters of a value."""
-    return any((cell[:1].isalpha() or cell[:1] == "_") and not characters.issuperset(cell) for cell in cells)
 
 
 def _openable(path: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError
-from fpstore.inputs import Documents, Layout, Row, documents, has_columns
+from fpstore.inputs import Documents, Layout, Row, documents, has_columns, has_header
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
@@ -72,6 +72,7 @@ class Sources:
     text_column: str | int | None = None
     html: bool = False
     skip_bad: bool = False
+    header: bool | None = None
 
 
 class Corpus:
@@ -102,6 +103,7 @@ class Corpus:
         self._options: dict[str, Any] = {
             "format": sources.format,
             "text_column": sources.text_column,
+            "header": sources.header,
             "html": sources.html,
             "skip_bad": sources.skip_bad,
             "all_columns": all_columns,
@@ -116,10 +118,12 @@ class Corpus:
         return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
 
     def _documents_of(self, number: int) -> Documents:
-        """Those of one source, which may have no column for the texts though others have."""
+        """Those of one source, which may have no column for the texts, or no header, though others have."""
         source, options = self.sources[number], self._options
         if options["text_column"] is not None and not has_columns(source, options["format"]):
             options = options | {"text_column": None}
+        if options["header"] is not None and not has_header(source, options["format"]):
+            options = options | {"header": None}
         return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
 
     @property

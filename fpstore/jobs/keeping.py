@@ -77,7 +77,7 @@ class Keeping:
             for index in indexes:
                 self._expect_same(batch.names[index], batch.rows[index].layout)
         if not self._as_read:
-            return b"".join(_json_lines(batch, indexes, fixed=self._kind != JSON))
+            return b"".join(_json_lines(batch, indexes))
         head = _head(batch.rows[0].layout) if is_first and batch.rows else b""
         if self._kind == PARQUET:
             return head + b"".join(_streams(batch.rows, indexes))
@@ -165,8 +165,8 @@ def _streams(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[bytes]:
         yield bytes(sink.getvalue())
 
 
-def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterator[bytes]:
-    """Documents as lines of JSON: their own, or an object of their columns. fixed: there is no room for others."""
+def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
+    """Documents as lines of JSON: their own, or an object of their columns."""
     checked: Layout | None = None
     for held, table in _by_batch(batch.rows, indexes):
         values = None if table is None else _taken(batch.rows, held, table).to_pylist()
@@ -182,18 +182,15 @@ def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterato
             elif layout.format == JSON:
                 yield _ended(data)
             else:
-                yield json_line(_record(batch.names[index], layout, data, fixed))
+                yield json_line(_record(layout, data))
 
 
-def _record(name: str, layout: Layout, data: Any, fixed: bool) -> dict[str, str]:
-    """A row of a delimited table; cells behind those of the header by their numbers, if there is room for them."""
+def _record(layout: Layout, data: Any) -> dict[str, str]:
+    """A row of a delimited table."""
     delimiter, quoting = _READERS[layout.format]
     text = io.StringIO(data.decode("utf-8", "replace"), newline="")
     cells = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
-    if len(cells) > len(layout.columns) and fixed:
-        raise BadInput(f"{name}: found {len(cells)} cells, expected {len(layout.columns)}, or -o NAME.jsonl")
-    names = (*layout.columns, *map(str, range(len(layout.columns), len(cells))))
-    return dict(zip(names, cells, strict=False))
+    return dict(zip(layout.columns, cells, strict=True))
 
 
 def _plain(value: Any) -> Any:

@@ -109,7 +109,7 @@ MUTANTS = (
         "self._request.faults.meet(error) self._row += 1",
         "self._request.faults.meet(error)",
         "ids move where a bad row is skipped",
-        ("tests/test_inputs_tabular.py::test_a_row_with_too_few_columns_is_named_or_counted",),
+        ("tests/test_inputs_tabular.py::test_a_row_with_too_few_cells_is_named_or_counted",),
     ),
     Mutant(
         "the end of a file inside a zstd frame is the end of the data",
