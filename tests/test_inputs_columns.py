@@ -1,10 +1,12 @@
 """What only later rows tell, and texts beside fingerprints: refused or counted, never lost."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from fpstore.inputs import BadInput, documents, read
+from fpstore.inputs import BadInput, documents, read, records
 
 
 @pytest.mark.parametrize("name", ["id", "ID", "Id"])
@@ -38,3 +40,58 @@ def test_a_field_of_texts_that_is_missing_names_the_option(tmp_path: Path) -> No
     path.write_text('{"body": "one"}\n')
     with pytest.raises(BadInput, match=r"found fields body, expected one named text, or text_column \(--text-column\)"):
         list(documents([path]))
+
+
+HEX = [f"{value:016x}" for value in np.random.default_rng(4).integers(1 << 62, 1 << 63, 40)]
+DECIMAL = [str(int(value, 16)) for value in HEX]
+EITHER = "1234567890123456"
+
+
+def values_of(path: Path, cells: list[str], **options: Any) -> tuple[list[int], dict[str, int]]:
+    path.write_text("".join(f"{cell}\n" for cell in ["hash", *cells]))
+    reader = read([path], skip_bad=True, **options)
+    return [value for batch in reader for value in batch.fingerprints.tolist()], dict(reader.skipped)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 1000])
+@pytest.mark.parametrize(("cells", "damage"), [(HEX, "5"), (HEX, "-7"), (DECIMAL, "0x5"), (DECIMAL, HEX[0])])
+@pytest.mark.parametrize("place", [0, 1, 15, 16, 17, 39])
+def test_under_skip_bad_no_damaged_value_decides_how_the_others_are_read(
+    tmp_path: Path, cells: list[str], damage: str, place: int, batch: int
+) -> None:
+    with_either = [EITHER, *cells[:place], damage, *cells[place:], EITHER]
+    base = 16 if cells is HEX else 10
+    if place < 16:
+        line = place + 3 if place else 4  # of the second kind
+        told = (
+            rf"line {line}: found .*, expected fingerprint_format .* to say which is meant, as the column begins with"
+        )
+        with pytest.raises(BadInput, match=told):
+            values_of(tmp_path / "a.csv", with_either, batch=batch)
+        way = "hex" if cells is HEX else "decimal"
+        values, _ = values_of(tmp_path / "a.csv", with_either, batch=batch, fingerprint_format=way)
+        assert set(values) >= {int(cell, base) for cell in [EITHER, *cells]}
+    else:
+        values, skipped = values_of(tmp_path / "a.csv", with_either, batch=batch)
+        assert values == [int(cell, base) for cell in [EITHER, *cells, EITHER]]
+        assert skipped == {"bad line": 1}
+
+
+@pytest.mark.parametrize("cells", [HEX[:3], DECIMAL[:3], [EITHER, HEX[0]], ["wrong", EITHER, DECIMAL[0], "bad"]])
+def test_a_short_column_is_told_by_what_there_is(tmp_path: Path, cells: list[str]) -> None:
+    values, skipped = values_of(tmp_path / "a.csv", cells, batch=1)
+    good = [cell for cell in cells if cell not in ("wrong", "bad")]
+    assert values == [int(cell, 10 if DECIMAL[0] in cells else 16) for cell in good]
+    assert sum(skipped.values()) == len(cells) - len(good)
+
+
+def test_a_column_that_nothing_makes_sure_is_not_held_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "_MOST_UNDECIDED", 10)
+    (tmp_path / "a.csv").write_text("hash\n5\n" + "wrong\n" * 20 + f"{HEX[0]}\n")
+    reader = read([tmp_path / "a.csv"], skip_bad=True, batch=1)
+    assert next(reader).fingerprints.tolist() == [5]
+    with pytest.raises(BadInput, match=r"line 23: found .*, expected fingerprint_format"):
+        next(reader)
+    assert reader.skipped == {"bad line": 19}  # one more is held

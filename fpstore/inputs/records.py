@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import ASK_WAY, Column, FingerprintColumn, can_be_either, parse_ids
+from fpstore.inputs.cells import ASK_WAY, EXPECTED_ONE_WAY, Column, FingerprintColumn, can_be_either, parse_ids
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.errors import BadInput, Faults, cut, shown
 from fpstore.text import Recipe
@@ -264,31 +264,48 @@ def piece_of_fingerprints(records: Records, request: Request, column: Fingerprin
 
 
 def pieces_of_fingerprints(every: Iterator[Records], request: Request) -> Iterator[Piece]:
-    """The fingerprints of a file, of which all strings are written in one way."""
+    """The fingerprints of a file, of which all strings are written in one way.
+
+    Records are held until that is known, and where bad values are passed over, until it is sure.
+    """
     column = FingerprintColumn(request.fingerprint_format)
     held: list[Records] = []
-    is_open = False
-    for records in every:
-        held.append(records)
-        is_open |= not column.decide(records.values)
-        if column.way is None and is_open:
-            if sum(len(each.values) for each in held) < _MOST_UNDECIDED:
-                continue
-            break
+    is_open = is_whole = False
+    looked_at = 0
+    while not is_whole:
+        records = next(every, None)
+        is_whole = records is None
+        if records is not None:
+            if request.faults.skip:
+                _expect_one_way(records, column)
+            held.append(records)
+            is_open |= not column.decide(records.values)
+            looked_at += len(records.values)
+        is_undecided = column.way is None and is_open
+        if (is_undecided or column.is_unsure) and not is_whole and looked_at < _MOST_UNDECIDED:
+            continue
+        if is_undecided:
+            _refuse_undecided(held, f"no value in the column{'' if is_whole else f', of the first {looked_at},'} tells")
         for each in held:
             yield piece_of_fingerprints(each, request, column)
         held.clear()
-        is_open = False
-    if held:
-        _refuse_undecided(held)
+        is_open, looked_at = False, 0
 
 
-def _refuse_undecided(held: list[Records]) -> NoReturn:
+def _expect_one_way(records: Records, column: FingerprintColumn) -> None:
+    """Raise BadInput where the column begins with both hexadecimal and decimal: who knows which are bad."""
+    other = column.first_other(records.values)
+    if other is not None:
+        found = shown(_plain(records.values[other]))
+        raise BadInput(f"{records.where(other)}: found {found}, expected {EXPECTED_ONE_WAY}")
+
+
+def _refuse_undecided(held: list[Records], why: str) -> NoReturn:
     """Raise BadInput about the first value that could be hexadecimal or decimal."""
     for records in held:
         for index, value in enumerate(records.values):
             if can_be_either(value):
-                expected = f"{ASK_WAY} to say whether it is hex or decimal, as no value in the column tells"
+                expected = f"{ASK_WAY} to say whether it is hex or decimal, as {why}"
                 raise BadInput(f"{records.where(index)}: found {shown(value)}, expected {expected}")
     raise AssertionError("what is held has such a value")
 
