@@ -1,12 +1,14 @@
 """What only later rows tell, and texts beside fingerprints: refused or counted, never lost."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fpstore.inputs import BadInput, documents, read, records
+import fpstore
+from fpstore.inputs import BadInput, documents, parse_fingerprint, read, records
 
 
 @pytest.mark.parametrize("name", ["id", "ID", "Id"])
@@ -95,3 +97,73 @@ def test_a_column_that_nothing_makes_sure_is_not_held_as_a_whole(
     with pytest.raises(BadInput, match=r"line 23: found .*, expected fingerprint_format"):
         next(reader)
     assert reader.skipped == {"bad line": 19}  # one more is held
+
+
+PLACES = [
+    # What a file holds, what is asked of it, and the number of the line.
+    ("a.csv", b"hash\n0x5\nwrong\n", {}, 3),
+    ("a.csv", b"hash\n0x5,1\n", {}, 2),
+    ("a.csv", b"a,b\n", {}, 1),
+    ("a.csv", b"a\n1\n", {"text_column": 0}, 1),
+    ("a.csv", b'id,text\n1,"a\n', {"text_column": "text"}, 2),
+    ("a.csv", b"text\n\xff\n", {"text_column": "text"}, 2),
+    ("a.csv", b"hash,id\n0x5,x\n", {}, 2),
+    ("a.csv", b"hash\n1234567890123456\n", {}, 2),
+    ("a.hex", b"00000000000000ff\nwrong\n", {}, 2),
+    ("a.hex", b"00000000000000ff\t1\n00000000000000ff\n", {}, 2),
+    ("a.jsonl", b'{"text": "a"}\n{\n', {}, 2),
+    ("a.jsonl", b'{"text": "a"}\n{"text": 5}\n', {}, 2),
+    ("a.jsonl", b'{"text": "a"}\n{"body": "b"}\n', {}, 2),
+    ("a.jsonl", b'{"text": "a"}\n', {"ids": "column"}, 1),
+    ("a.json", b'[{"text": "a"}, 5]', {}, 2),
+    ("a.json", b'[{"text": "a"} x]', {}, 1),
+    ("a.txt", b"\0", {}, None),
+    ("a.txt.gz", b"plain", {}, None),
+    ("a.u64", b"1234567", {}, None),
+    ("a.npy", b"junk", {}, None),
+    ("a.parquet", b"junk", {"text_column": "text"}, None),
+    ("a.warc", b"junk", {}, None),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "options", "line"), PLACES)
+def test_an_error_says_in_attributes_of_which_file_and_line_it_is(
+    tmp_path: Path, name: str, data: bytes, options: Any, line: int | None
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(fpstore.BadInput) as caught:
+        list(read([tmp_path / name], **options))
+    error = caught.value
+    assert isinstance(error, fpstore.Error)
+    assert isinstance(error, ValueError)
+    assert (error.source, error.line) == (str(tmp_path / name), line)
+    assert str(error).startswith(str(tmp_path / name))
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.source, again.line, again.reason) == (str(error), error.source, line, error.reason)
+
+
+def test_a_value_alone_has_neither() -> None:
+    with pytest.raises(fpstore.BadInput) as caught:
+        parse_fingerprint("wrong")
+    assert (caught.value.source, caught.value.line, caught.value.path) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("a.hex", [*HEX[:15], "fffffffffffffff"]),
+        ("a.hex", ["1234567890"]),
+        ("a.csv", ["0x5", "deadbeef12"]),
+        ("a.csv", ["5", "deadbeef12"]),
+        ("a.csv", ["0x5", "1234567890"]),
+        ("a.csv", ["-5", HEX[0]]),
+        ("a.csv", [EITHER]),
+        ("a.csv", ["deadbeef12"]),
+    ],
+)
+def test_the_option_is_named_wherever_it_would_read_the_value(tmp_path: Path, name: str, cells: list[str]) -> None:
+    header = ["hash"] if name == "a.csv" else []
+    (tmp_path / name).write_text("".join(f"{cell}\n" for cell in [*header, *cells]))
+    with pytest.raises(BadInput, match=r"fingerprint_format \(--fingerprint-format\)") as caught:
+        list(read([tmp_path / name]))
+    assert caught.value.line == len(header) + len(cells)

@@ -180,8 +180,9 @@ class FingerprintColumn:
             number = None if match is None else _in_range(int(value, 16 if self._said == "hex" else 10))
             return number, EXPECTED_SAID_HEX if self._said == "hex" else EXPECTED_DECIMAL
         if kind == "bad":
-            expected = {"hex": EXPECTED_HEX, "decimal": EXPECTED_DECIMAL}
-            return None, expected.get(self.way or "", EXPECTED_FINGERPRINT)
+            expected = {"hex": EXPECTED_HEX, "decimal": EXPECTED_DECIMAL}.get(self.way or "", EXPECTED_FINGERPRINT)
+            is_short = _SAID["hex"].fullmatch(value) is not None
+            return None, f"{expected}; or {ASK_WAY} hex, for fewer digits" if is_short else expected
         if kind not in ("either", self.way) or self.way is None:
             return None, EXPECTED_SAME.get(self.way or "", ASK_WAY)
         return _in_range(int(value, 16 if self.way == "hex" else 10)), EXPECTED_DECIMAL

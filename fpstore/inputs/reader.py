@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
-from fpstore.inputs.errors import BadInput, Faults
+from fpstore.inputs.errors import BadInput, Faults, about
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
     DOCUMENTS,
@@ -304,8 +304,8 @@ def _with_field_of_fingerprints(kinds: list[Source], request: Request) -> Reques
         if not called:
             continue
         if len(called) > 1 or DEFAULT_FIELD in names:
-            found = f"found fields {', '.join(names)}"
-            raise BadInput(f"{display_name(kind.path)}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}")
+            name, found = display_name(kind.path), f"found fields {', '.join(names)}"
+            raise BadInput(f"{name}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}", source=name)
         return replace(request, json_field=called[0])
     return request
 
@@ -383,6 +383,11 @@ def _runs(inputs: list[Input], request: Request) -> Iterator[tuple[str, Iterable
             yield from ((format, [path]) for path in paths)
 
 
+def _source_of(format: str, paths: Iterable[str]) -> str | None:
+    """What messages call the file that is read; of many that are read together each reader says it."""
+    return None if format in _FILE_READERS else display_name(next(iter(paths)))
+
+
 def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Records]:
     if format in _FILE_READERS:
         return _FILE_READERS[format](paths, request)
@@ -393,11 +398,12 @@ def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Re
 def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, Row]]:
     base = 0
     for format, paths in _runs(inputs, request):
-        for records in _records(format, paths, request):
-            request.seen.rows = base + records.end
-            texts, kept = records.texts(request)
-            for text, index in zip(texts, kept, strict=True):
-                yield records.name(index), text, records.row(index)
+        with about(_source_of(format, paths)):
+            for records in _records(format, paths, request):
+                request.seen.rows = base + records.end
+                texts, kept = records.texts(request)
+                for text, index in zip(texts, kept, strict=True):
+                    yield records.name(index), text, records.row(index)
         base = request.seen.rows
 
 
@@ -427,13 +433,14 @@ def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
     """The pieces of all inputs as batches of whatever size, rows numbered from the first file on."""
     base = 0
     for format, paths in _runs(inputs, request):
-        for piece in _pieces(format, paths, request):
-            request.seen.rows = base + piece.end
-            if len(piece.fingerprints):
-                ids = piece.ids
-                if ids is None and request.asked.ids in ("auto", "row"):
-                    ids = _row_ids(piece.rows, request.first_id + base)
-                yield Batch(piece.fingerprints, ids)
+        with about(_source_of(format, paths)):
+            for piece in _pieces(format, paths, request):
+                request.seen.rows = base + piece.end
+                if len(piece.fingerprints):
+                    ids = piece.ids
+                    if ids is None and request.asked.ids in ("auto", "row"):
+                        ids = _row_ids(piece.rows, request.first_id + base)
+                    yield Batch(piece.fingerprints, ids)
         base = request.seen.rows
 
 

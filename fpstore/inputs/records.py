@@ -146,6 +146,13 @@ class Records:
         place = self.places[index]
         return f"{self.source}, {self.unit} {cut(place)}" if self.unit else str(place)
 
+    def error(self, index: int, message: str) -> BadInput:
+        """What is wrong with one of the records."""
+        place = self.places[index]
+        source = self.source if self.unit else str(place)
+        line = place if isinstance(place, int) else None
+        return BadInput(f"{self.where(index)}: {message}", self.bad, source=source, line=line)
+
     def name(self, index: int) -> str:
         """The name that one of the records has in a list of documents."""
         place = self.places[index]
@@ -169,9 +176,9 @@ class Records:
                     texts.append(request.recipe.text_of(characters_of(page, request.faults)))
                     kept.append(index)
                 except ValueError as error:
-                    request.faults.meet(BadInput(f"{self.where(index)}: {error}", self.bad))
+                    request.faults.meet(self.error(index, str(error)))
             else:
-                request.faults.refuse(self.where(index), shown(value), "a text", self.bad)
+                request.faults.meet(self.error(index, f"found {shown(value)}, expected a text"))
         return texts, kept
 
 
@@ -221,8 +228,9 @@ class Group:
 
     def refuse(self, place: int | str, found: str, expected: str) -> None:
         """A row that cannot be added; where faults are skipped it keeps its number."""
-        where = f"{self._source}, {self._unit} {cut(place)}"
-        self.meet(BadInput(f"{where}: found {found}, expected {expected}", f"bad {self._unit}"))
+        told = f"{self._source}, {self._unit} {cut(place)}: found {found}, expected {expected}"
+        line = place if isinstance(place, int) else None
+        self.meet(BadInput(told, f"bad {self._unit}", source=self._source, line=line))
 
     def meet(self, error: BadInput) -> None:
         """A row that cannot be added because of error."""
@@ -258,7 +266,8 @@ def piece_of_fingerprints(records: Records, request: Request, column: Fingerprin
     if not bad:
         return _piece(records, request, fingerprints, range(len(fingerprints)))
     for index, expected in bad.items():
-        request.faults.refuse(records.where(index), shown(_plain(records.values[index])), expected, records.bad)
+        found = shown(_plain(records.values[index]))
+        request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
     kept = [index for index in range(len(fingerprints)) if index not in bad]
     return _piece(records, request, fingerprints[kept], kept)
 
@@ -297,7 +306,7 @@ def _expect_one_way(records: Records, column: FingerprintColumn) -> None:
     other = column.first_other(records.values)
     if other is not None:
         found = shown(_plain(records.values[other]))
-        raise BadInput(f"{records.where(other)}: found {found}, expected {EXPECTED_ONE_WAY}")
+        raise records.error(other, f"found {found}, expected {EXPECTED_ONE_WAY}")
 
 
 def _refuse_undecided(held: list[Records], why: str) -> NoReturn:
@@ -306,7 +315,7 @@ def _refuse_undecided(held: list[Records], why: str) -> NoReturn:
         for index, value in enumerate(records.values):
             if can_be_either(value):
                 expected = f"{ASK_WAY} to say whether it is hex or decimal, as {why}"
-                raise BadInput(f"{records.where(index)}: found {shown(value)}, expected {expected}")
+                raise records.error(index, f"found {shown(value)}, expected {expected}")
     raise AssertionError("what is held has such a value")
 
 
@@ -314,7 +323,8 @@ def piece_of_ids(records: Records, request: Request) -> Piece:
     """As piece_of_fingerprints, for values that are ids."""
     ids, bad = parse_ids(records.values)
     for index, expected in bad.items():
-        request.faults.refuse(records.where(index), f"id {shown(_plain(records.values[index]))}", expected, records.bad)
+        found = f"found id {shown(_plain(records.values[index]))}"
+        request.faults.meet(records.error(index, f"{found}, expected {expected}"))
     kept = [index for index in range(len(ids)) if index not in bad] if bad else range(len(ids))
     return _piece(records, request, ids[kept] if bad else ids, kept)
 
@@ -335,7 +345,7 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
             expected = f"{bad[index]}, or ids (--ids) row"
-            request.faults.refuse(records.where(index), found, expected, records.bad)
+            request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
         else:
             good.append(position)
     ids = ids[np.asarray(kept, dtype=np.intp)]

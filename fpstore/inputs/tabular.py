@@ -19,7 +19,7 @@ from fpstore.inputs.columns import Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
 from fpstore.inputs.delimited import rows_of
-from fpstore.inputs.errors import BadInput, cut
+from fpstore.inputs.errors import BadInput, about, cut
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text import need
@@ -65,16 +65,17 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
         for place, cells, text, size in rows_of(Lines(stream), delimiter, quoting):
             if isinstance(cells, LongLine | str):
                 told = f"{stream.name}, line {place}: found {cells}, expected fields separated by {delimiter!r}"
-                error = cells if isinstance(cells, LongLine) else BadInput(told, "bad line")
+                error = cells if isinstance(cells, LongLine) else BadInput(told, "bad line", line=place)
                 if found is None and request.asked.header:
                     raise error  # it is the header; the row behind it is none
                 group.meet(error)
                 continue
             if found is None:
                 where = f"{stream.name}, line {place}"
-                found, is_header = columns_and_header(cells, where, request.asked)
-                group.with_ids = found.id is not None
-                with_ids(request.asked, request.decided, group.with_ids, where)
+                with about(stream.name, place):
+                    found, is_header = columns_and_header(cells, where, request.asked)
+                    group.with_ids = found.id is not None
+                    with_ids(request.asked, request.decided, group.with_ids, where)
                 first, width = place, len(cells)
                 group.layout = _layout(cells, delimiter, text.encode("utf-8", "surrogateescape") if is_header else b"")
                 if is_header:
@@ -115,6 +116,8 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
     if isinstance(asked.text, str) and asked.text not in schema.names:
         root, *fields = asked.text.split(".")
         asked = replace(asked, text=root)
+    elif isinstance(asked.text, str) and _leads_somewhere(schema, asked.text.split("."), types):
+        raise BadInput(f"{path}: found {asked.text} as a column, and as a path to one, expected one of the two")
     found = columns_of(schema.names, path, asked)
     with_ids(request.asked, request.decided, found.id is not None, path)
     value = schema.names[found.value]
@@ -149,6 +152,18 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
             share = size * row // max(file.metadata.num_rows, 1)
             request.on_bytes(share - told)
             told = share
+
+
+def _leads_somewhere(schema: Any, names: list[str], types: Any) -> bool:
+    """Whether names, two or more, lead from a column to a field within fields."""
+    if len(names) < 2 or names[0] not in schema.names:
+        return False
+    found = schema.field(names[0]).type
+    for name in names[1:]:
+        if not types.is_struct(found) or found.get_field_index(name) < 0:
+            return False
+        found = found.field(name).type
+    return True
 
 
 def _field_type(path: str, name: str, found: Any, fields: list[str], types: Any) -> Any:
