@@ -159,3 +159,15 @@ def test_a_cell_that_a_writer_puts_behind_every_line_is_a_column_like_any_other(
 def test_blank_lines_are_no_rows_whatever_the_width(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("\nid,text\n\n1,one\n\n\n2,two\n")
     assert [name.rpartition(":")[2] for name, _ in documents([tmp_path / "a.csv"], text_column="text")] == ["4", "7"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_text_with_a_nul_is_a_bad_line_as_it_is_a_bad_file(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(b"text\na\0b\ngood\n")
+    with pytest.raises(BadInput, match=rf"a\.{suffix}, line 2: found a NUL character, expected a text in UTF-8"):
+        list(documents([path], text_column="text"))
+    assert [text for _, text in documents([path], text_column="text", skip_bad=True)] == ["good"]
+    path.write_bytes("text\nwithout a mark\n".encode("utf-16-le"))
+    with pytest.raises(BadInput, match=r"line 2: found (a NUL|bytes)"):
+        list(documents([path], text_column=0, header=True))

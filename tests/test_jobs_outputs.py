@@ -193,6 +193,17 @@ def test_inputs_of_several_kinds_become_objects_each_with_its_columns(tmp_path: 
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_texts_of_every_kind_of_arrow_are_kept(tmp_path: Path, kind: Any, suffix: str) -> None:
+    table = pa.table({"text": pa.array(["a b c", "a b c", "d e f"], kind), "n": [1, 2, 3]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    dedup(Sources([tmp_path / "in.parquet"], text_column="text"), tmp_path / f"kept.{suffix}")
+    assert [row["text"] for row in rows_of(tmp_path / f"kept.{suffix}")] == ["a b c", "d e f"]
+    if suffix == "parquet":
+        assert pq.read_table(tmp_path / "kept.parquet").schema.equals(table.schema)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 def test_no_documents_are_a_result_without_rows(tmp_path: Path, suffix: str) -> None:
     (tmp_path / "in.csv").write_text("id,text\n")
     dedup(Sources([tmp_path / "in.csv"], text_column="text"), tmp_path / f"kept.{suffix}")

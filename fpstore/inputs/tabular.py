@@ -88,6 +88,9 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
             if not cell.isascii() and _NOT_UTF8.search(cell):
                 group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
                 continue
+            if request.reads_texts and "\0" in cell:
+                group.refuse(place, "a NUL character", EXPECTED_TEXT)
+                continue
             line = text.encode("utf-8", "surrogateescape") if request.all_columns else None
             group.add(place, cell, id_cell, size, line)
             if group.is_full:

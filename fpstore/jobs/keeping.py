@@ -154,7 +154,13 @@ def _by_batch(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[tuple[lis
 
 def _taken(rows: Sequence[Row], held: list[int], batch: Any) -> Any:
     """Those rows of a batch of Arrow."""
-    return batch.take(arrow().array([rows[index].data[1] for index in held]))  # type: ignore[index]
+    numbers = [rows[index].data[1] for index in held]  # type: ignore[index]
+    try:
+        return batch.take(arrow().array(numbers))
+    except arrow().ArrowNotImplementedError:  # of string_view and the like
+        slices = [batch.slice(number, 1) for number in numbers]
+        (taken,) = arrow().Table.from_batches(slices).combine_chunks().to_batches()
+        return taken
 
 
 def _streams(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[bytes]:
