@@ -118,7 +118,9 @@ def test_a_recipe_with_a_model_is_refused_without_it_or_with_another(
 ) -> None:
     model_path, other, store = tmp_path / "m.idf", tmp_path / "other.idf", tmp_path / "s.fpstore"
     command("learn-idf", corpus, "-o", model_path)
-    command("learn-idf", corpus, corpus, "-o", other)
+    twice = tmp_path / "twice.jsonl"
+    twice.write_bytes(2 * corpus.read_bytes())
+    command("learn-idf", twice, "-o", other)
     command("create", store, "--recipe", "web-en", "--idf", model_path, "--id-type", "none")
     checksum = read_model(model_path).checksum
     for arguments in (("add", store, corpus), ("probe", store, "--text", "x"), ("remove", store, "--input", corpus)):

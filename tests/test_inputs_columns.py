@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fpstore
@@ -167,3 +169,12 @@ def test_the_option_is_named_wherever_it_would_read_the_value(tmp_path: Path, na
     with pytest.raises(BadInput, match=r"fingerprint_format \(--fingerprint-format\)") as caught:
         list(read([tmp_path / name]))
     assert caught.value.line == len(header) + len(cells)
+
+
+def test_a_parquet_column_by_its_number_can_have_the_name_of_another(tmp_path: Path) -> None:
+    columns = [pa.array([5, 6]), pa.array(["a", "b"]), pa.array([7, 8])]
+    pq.write_table(pa.table(columns, names=["x", "x", "x"]), tmp_path / "a.parquet")
+    (batch,) = read([tmp_path / "a.parquet"], fingerprint_column=2, id_column=0, ids="column")
+    assert batch.ids is not None
+    assert (batch.fingerprints.tolist(), batch.ids.tolist()) == ([7, 8], [5, 6])
+    assert [text for _, text in documents([tmp_path / "a.parquet"], text_column=1)] == ["a", "b"]

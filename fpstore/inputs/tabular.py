@@ -126,24 +126,25 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
     value = schema.names[found.value]
     ids = None if found.id is None else schema.names[found.id]
     if request.asked.of_ids:
-        _check_numbers(path, value, schema.field(value).type, types)
+        _check_numbers(path, value, schema.field(found.value).type, types)
     elif request.reads_texts:
-        _check_texts(path, value, _field_type(path, value, schema.field(value).type, fields, types), types)
+        _check_texts(path, value, _field_type(path, value, schema.field(found.value).type, fields, types), types)
     else:
-        _check_fingerprints(path, value, schema.field(value).type, types)
+        _check_fingerprints(path, value, schema.field(found.value).type, types)
     if ids is not None:
-        _check_numbers(path, ids, schema.field(ids).type, types)
+        _check_numbers(path, ids, schema.field(found.id).type, types)
     row, told = 0, 0
     names = [value] if ids is None else list(dict.fromkeys([value, ids]))
+    # By its number a column can be one of several with one name, which Arrow does not tell apart when it reads some.
+    reads_all = request.all_columns or any(schema.names.count(name) > 1 for name in names)
     layout = Layout("parquet", tuple(schema.names), schema=schema)
     if file.metadata.num_rows == 0:
         yield Records(path, "row", (), (), (), None, 0, layout=layout)
-    wanted_names = None if request.all_columns else names
-    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=wanted_names):
+    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=None if reads_all else names):
         end = row + batch.num_rows
-        id_column = None if ids is None else _parquet_column(batch.column(ids), types)
+        id_column = None if ids is None else _parquet_column(batch.column(found.id if reads_all else ids), types)
         rows = range(row, end)
-        column = batch.column(value)
+        column = batch.column(found.value if reads_all else value)
         for field in fields:
             column = compute.struct_field(column, field)
         values = _parquet_column(column, types)
