@@ -470,7 +470,7 @@ class Disk:
 
 
 # What is made anew when a job goes on, what LMDB keeps itself, and locks.
-NOT_KEPT = {"store", "votes"}
+NOT_KEPT = {"store", "votes", "sizes"}
 
 
 @pytest.mark.parametrize("name", ["first", "longest", "store", "cluster", "centers", "components", "pairs"])

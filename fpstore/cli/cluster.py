@@ -72,6 +72,7 @@ def command(
     store: str | None,
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     id_column: str | int | None,
@@ -121,7 +122,7 @@ def command(
     if topics == STANDARD_OUTPUT:
         raise click.UsageError("--topics -: found standard output, expected a file")
     expect_summary(summary_path, output, topics)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, id_column)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header, id_column)
     with output_file(output) as path, progress_bar() as bar:
         if components:
             summary = jobs.components(

@@ -3,7 +3,7 @@
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
 from fpstore.inputs.fields import Field, cells_of
-from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, has_columns, read, read_ids
+from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, has_columns, has_header, read, read_ids
 from fpstore.inputs.records import DOCUMENTS, Batch, Layout, Row
 from fpstore.inputs.sources import FORMATS, format_of
 
@@ -22,6 +22,7 @@ __all__ = [
     "documents",
     "format_of",
     "has_columns",
+    "has_header",
     "parse_fingerprint",
     "read",
     "read_ids",

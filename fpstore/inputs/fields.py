@@ -5,16 +5,38 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from fpstore.inputs.columns import Asked
+from fpstore.inputs.compressed import display_name
 from fpstore.inputs.errors import BadInput, cut, shown
 from fpstore.inputs.records import Layout, Row
-from fpstore.inputs.text import MISSING, field_of, json_loader
+from fpstore.inputs.sources import Source
+from fpstore.inputs.text import BOTH, MISSING, field_of, json_loader, keys_of, named_twice
 
 _READERS: dict[str, tuple[str, Any]] = {"csv": (",", csv.QUOTE_MINIMAL), "tsv": ("\t", csv.QUOTE_NONE)}
 _OF_FIELDS = ("jsonl", "json")
+_WHOLE = ("text", "html", "warc")
 MAX_ID_CHARACTERS = 10_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def check_name_column(column: str | int, header: bool | None, kinds: Sequence[Source]) -> None:
+    """ValueError for a column of names that no source can have; kinds: a file of each format that there is."""
+    Asked(id=column, ids="column", header=header).check()
+    tables = [kind for kind in kinds if kind.format not in _WHOLE]
+    for kind in kinds if not tables else ():
+        found = f"found id_column {column!r} (--id-column), expected none for format {kind.format}"
+        raise ValueError(f"{display_name(kind.path)}: {found}: a document is named by its file")
+    for kind in tables:
+        if isinstance(column, int) and kind.format in _OF_FIELDS:
+            found = f"found a column number as id_column, expected the name of a field for format {kind.format}"
+            raise ValueError(f"{display_name(kind.path)}: {found}")
+
+
+class BadValue(BadInput):
+    """What is wrong with one document, and says nothing of the others."""
 
 
 def cells_of(row: Row) -> list[str]:
@@ -33,6 +55,7 @@ class Field:
         self._column = column
         self._option = option
         self._load = json_loader()
+        self._keys = keys_of([column])
         # Of the table that the last row was of: where the column is in it, and the fields that lead on from there.
         self._layout: Layout | None = None
         self._place = 0
@@ -42,18 +65,27 @@ class Field:
         self._values: list[Any] = []
 
     def of(self, row: Row, where: str) -> object:
-        """The value, None where there is none; a text of CSV and TSV. BadInput where the source has no such column."""
+        """The value, None where there is none; a text of CSV and TSV.
+
+        BadInput where the source has no such column, BadValue where it is not clear which is meant.
+        """
         if row.data is None:
             raise BadInput(f"{where}: found a document that is a whole file or page, {self._expected}")
         if row.layout.format in _OF_FIELDS:
             assert isinstance(row.data, bytes)
-            value = field_of(self._load(row.data), self._column)
+            twice = named_twice(row.data, self._keys)
+            if twice is not None:
+                raise BadValue(f"{where}: found field {twice} twice, expected it once")
+            record = self._load(row.data)
+            value = field_of(record, self._column) if isinstance(record, dict) else MISSING
+            if value is BOTH:
+                found = f"found {self._column} as a field, and as a path to one"
+                raise BadValue(f"{where}: {found}, expected one of the two")
             return None if value is MISSING else value
         if row.layout is not self._layout:
             self._find(row.layout, where)
         if not isinstance(row.data, tuple):
-            cells = cells_of(row)
-            return cells[self._place] if self._place < len(cells) else None
+            return cells_of(row)[self._place]
         batch, index = row.data
         if batch is not self._batch:
             self._batch, self._values = batch, batch.column(self._place).to_pylist()
@@ -84,14 +116,15 @@ class Names(Field):
     def __init__(self, column: str | int) -> None:
         super().__init__(column, "id_column, --id-column")
 
-    def of(self, row: Row, where: str) -> str:
-        """The name that a document has by its column: a text that is not empty, or a whole number. BadInput else."""
-        value = super().of(row, where)
+    def read(self, row: Row, where: str) -> str:
+        """The name that a document has by its column: a text that is not empty, or a whole number.
+
+        BadValue where it has none such, BadInput where the source has no such column.
+        """
+        value = self.of(row, where)
         name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        if not isinstance(name, str) or not 0 < len(name) <= MAX_ID_CHARACTERS or _SURROGATE.search(name):
-            found = f"id {shown(value)}" if value is not None else "no id"
-            expected = (
-                f"a text of 1 to {MAX_ID_CHARACTERS} characters or a whole number in {self._column} (--id-column)"
-            )
-            raise BadInput(f"{where}: found {found}, expected {expected}")
-        return name
+        if isinstance(name, str) and 0 < len(name) <= MAX_ID_CHARACTERS and not _SURROGATE.search(name):
+            return name
+        found = f"id {shown(value)}" if value is not None else "no id"
+        expected = f"a text of 1 to {MAX_ID_CHARACTERS} characters or a whole number in {self._column} (--id-column)"
+        raise BadValue(f"{where}: found {found}, expected {expected}")

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
-from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_TEXT, FINGERPRINT_NAMES, Asked
+from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
-from fpstore.inputs.errors import BadInput, Faults
-from fpstore.inputs.fields import Names
+from fpstore.inputs.errors import BadInput, Faults, about
+from fpstore.inputs.fields import BadValue, Names, check_name_column
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
     DOCUMENTS,
@@ -58,6 +58,9 @@ _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] 
 _TABLES = ("csv", "tsv", "parquet")
 _OF_DOCUMENTS = (*_FILE_READERS, "warc")  # these hold nothing but texts, and have no columns
 _OF_FIELDS = ("jsonl", "json")
+
+
+_DELIMITED = ("csv", "tsv")
 
 
 class Reader(Iterator[Batch]):
@@ -134,6 +137,7 @@ def read(
     id_column: str | int | None = None,
     ids: str | None = "auto",
     first_id: int = 0,
+    header: bool | None = None,
     fingerprint_format: str = "auto",
     html: bool = False,
     recipe: Recipe | None = None,
@@ -154,6 +158,8 @@ def read(
     `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
     ones included; None leaves them out; "auto" is "column" where there is one, else "row".
+    header: whether the first row of CSV and TSV names the columns; None where the row tells it, and one that can be
+    meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
     first value that can be only one of them (fpstore.inputs.cells). html: the texts are HTML (those of formats html and
     warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: make the
@@ -167,7 +173,7 @@ def read(
     recipe = DEFAULT if recipe is None else recipe
     lengths = Lengths(recipe, max_distance)
     request = Request(
-        asked=Asked(fingerprint_column, text_column, id_column, ids),
+        asked=Asked(fingerprint_column, text_column, id_column, ids, header=header),
         fingerprint_format=fingerprint_format,
         first_id=first_id,
         recipe=recipe,
@@ -188,6 +194,7 @@ def read_ids(
     *,
     format: str = "auto",
     id_column: str | int | None = None,
+    header: bool | None = None,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
     on_bytes: OnBytes | None = None,
@@ -198,7 +205,7 @@ def read_ids(
     those of read; a format without ids is a ValueError.
     """
     request = Request(
-        asked=Asked(id=id_column, of_ids=True),
+        asked=Asked(id=id_column, of_ids=True, header=header),
         recipe=DEFAULT,
         rows=batch,
         faults=Faults(skip_bad),
@@ -214,6 +221,7 @@ def documents(
     format: str = "auto",
     text_column: str | int | None = None,
     id_column: str | int | None = None,
+    header: bool | None = None,
     html: bool = False,
     recipe: Recipe | None = None,
     skip_bad: bool = False,
@@ -229,7 +237,7 @@ def documents(
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
-        asked=Asked(text=text_column),
+        asked=Asked(text=text_column, header=header),
         recipe=DEFAULT if recipe is None else recipe,
         rows=DEFAULT_BATCH,
         faults=Faults(skip_bad),
@@ -240,7 +248,7 @@ def documents(
     )
     resolved, request = _resolve(sources, format, request, of_documents=True)
     if id_column is not None:
-        _check_name_column(id_column, _kinds(resolved))
+        check_name_column(id_column, header, _kinds(resolved))
     for kind in _kinds(resolved):
         if not _holds_texts(kind, request):
             which = f", and {ASK_TEXT} to name their column" if kind.format in _TABLES else ""
@@ -252,6 +260,11 @@ def documents(
 def has_columns(source: str | Path, format: str = "auto") -> bool:
     """Whether any file of a source holds rows of columns or fields, and not whole documents. Errors as of read."""
     return any(kind.format not in _OF_DOCUMENTS for kind in _kinds(inputs_of([source], format)))
+
+
+def has_header(source: str | Path, format: str = "auto") -> bool:
+    """Whether any file of a source is CSV or TSV, of which a header can be said. Errors as of read."""
+    return any(kind.format in _DELIMITED for kind in _kinds(inputs_of([source], format)))
 
 
 def _resolve(
@@ -274,6 +287,9 @@ def _resolve(
         raise ValueError(f"first_id: found {request.first_id}, expected 0 to 2**64 - 1")
     resolved = inputs_of(sources, format)
     kinds = _kinds(resolved)
+    if request.asked.header is not None and not any(kind.format in _DELIMITED for kind in kinds):
+        formats = ", ".join(dict.fromkeys(kind.format for kind in kinds)) or "none"
+        raise ValueError(f"{ASK_HEADER}: found it with format {formats}, expected csv or tsv")
     if request.value_column is None and not of_documents and not request.asked.of_ids:
         request = _with_field_of_fingerprints(kinds, request)
     # Documents have no columns: the one of the texts is for the tables beside them.
@@ -295,8 +311,8 @@ def _with_field_of_fingerprints(kinds: list[Source], request: Request) -> Reques
         if not called:
             continue
         if len(called) > 1 or DEFAULT_FIELD in names:
-            found = f"found fields {', '.join(names)}"
-            raise BadInput(f"{display_name(kind.path)}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}")
+            name, found = display_name(kind.path), f"found fields {', '.join(names)}"
+            raise BadInput(f"{name}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}", source=name)
         return replace(request, json_field=called[0])
     return request
 
@@ -374,6 +390,11 @@ def _runs(inputs: list[Input], request: Request) -> Iterator[tuple[str, Iterable
             yield from ((format, [path]) for path in paths)
 
 
+def _source_of(format: str, paths: Iterable[str]) -> str | None:
+    """What messages call the file that is read; of many that are read together each reader says it."""
+    return None if format in _FILE_READERS else display_name(next(iter(paths)))
+
+
 def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Records]:
     if format in _FILE_READERS:
         return _FILE_READERS[format](paths, request)
@@ -381,37 +402,25 @@ def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Re
     return _RECORD_READERS[format](path, request)
 
 
-def _check_name_column(column: str | int, kinds: list[Source]) -> None:
-    """ValueError for the column of names that no source can have."""
-    Asked(id=column, ids="column").check()
-    tables = [kind for kind in kinds if kind.format not in _OF_DOCUMENTS]
-    for kind in kinds if not tables else ():
-        found = f"found id_column {column!r} (--id-column), expected none for format {kind.format}"
-        raise ValueError(f"{display_name(kind.path)}: {found}: a document is named by its file")
-    for kind in tables:
-        if isinstance(column, int) and kind.format in _OF_FIELDS:
-            found = f"found a column number as id_column, expected the name of a field for format {kind.format}"
-            raise ValueError(f"{display_name(kind.path)}: {found}")
-
-
 def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, Row]]:
     base = 0
     names = None if request.name_column is None else Names(request.name_column)
     for format, paths in _runs(inputs, request):
-        for records in _records(format, paths, request):
-            request.seen.rows = base + records.end
-            texts, kept = records.texts(request)
-            for text, index in zip(texts, kept, strict=True):
-                row = records.row(index)
-                if names is None or row.data is None:
-                    yield records.name(index), text, row
-                    continue
-                try:
-                    name = names.of(row, records.where(index))
-                except BadInput as error:
-                    request.faults.meet(BadInput(str(error), records.bad))
-                    continue
-                yield name, text, row
+        with about(_source_of(format, paths)):
+            for records in _records(format, paths, request):
+                request.seen.rows = base + records.end
+                texts, kept = records.texts(request)
+                for text, index in zip(texts, kept, strict=True):
+                    row = records.row(index)
+                    if names is None or row.data is None:
+                        yield records.name(index), text, row
+                        continue
+                    try:
+                        name = names.read(row, records.where(index))
+                    except BadValue as error:
+                        request.faults.meet(BadInput(str(error), records.bad))
+                        continue
+                    yield name, text, row
         base = request.seen.rows
 
 
@@ -441,13 +450,14 @@ def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
     """The pieces of all inputs as batches of whatever size, rows numbered from the first file on."""
     base = 0
     for format, paths in _runs(inputs, request):
-        for piece in _pieces(format, paths, request):
-            request.seen.rows = base + piece.end
-            if len(piece.fingerprints):
-                ids = piece.ids
-                if ids is None and request.asked.ids in ("auto", "row"):
-                    ids = _row_ids(piece.rows, request.first_id + base)
-                yield Batch(piece.fingerprints, ids)
+        with about(_source_of(format, paths)):
+            for piece in _pieces(format, paths, request):
+                request.seen.rows = base + piece.end
+                if len(piece.fingerprints):
+                    ids = piece.ids
+                    if ids is None and request.asked.ids in ("auto", "row"):
+                        ids = _row_ids(piece.rows, request.first_id + base)
+                    yield Batch(piece.fingerprints, ids)
         base = request.seen.rows
 
 

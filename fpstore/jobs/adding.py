@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fpstore.inputs import BadInput, Layout, Row, cells_of
+from fpstore.inputs import BadInput, Layout, Row
 from fpstore.jobs.forms import CSV, csv_row
 from fpstore.jobs.packing import arrow, cell_of
 from fpstore.jobs.rows import json_line
@@ -28,14 +28,10 @@ def json_with(name: str, line: bytes, fields: Mapping[str, Any]) -> bytes:
     return body + (b"" if body.endswith(b"{") else b", ") + json_line(dict(fields))[1:]
 
 
-def delimited_with(name: str, row: Row, values: Sequence[Any]) -> bytes:
-    """A line of CSV or TSV that stands as it was, with more cells at its end; BadInput for one that has too many."""
-    layout, data = row
-    assert isinstance(data, bytes)
-    count = len(cells_of(row))
-    if count > len(layout.columns):
-        raise BadInput(f"{name}: found {count} cells, expected {len(layout.columns)}, or -o NAME.jsonl")
-    return _more_cells(layout, data, [""] * (len(layout.columns) - count) + [cell_of(value) for value in values])
+def delimited_with(row: Row, values: Sequence[Any]) -> bytes:
+    """A line of CSV or TSV that stands as it was, with more cells at its end."""
+    assert isinstance(row.data, bytes)
+    return _more_cells(row.layout, row.data, [cell_of(value) for value in values])
 
 
 def header_with(layout: Layout, added: Sequence[str]) -> bytes:

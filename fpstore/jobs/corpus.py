@@ -14,7 +14,7 @@ import numpy as np
 
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError
-from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns
+from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns, has_header
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
@@ -73,6 +73,7 @@ class Sources:
     text_column: str | int | None = None
     html: bool = False
     skip_bad: bool = False
+    header: bool | None = None
     id_column: str | int | None = None
 
 
@@ -106,6 +107,7 @@ class Corpus:
             "format": sources.format,
             "text_column": sources.text_column,
             "id_column": sources.id_column,
+            "header": sources.header,
             "html": sources.html,
             "skip_bad": sources.skip_bad,
             "all_columns": all_columns,
@@ -122,11 +124,13 @@ class Corpus:
         return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
 
     def _documents_of(self, number: int) -> Documents:
-        """Those of one source, which may have no column for the texts though others have."""
+        """Those of one source, which may have no column for the texts, or no header, though others have."""
         source, options = self.sources[number], self._options
         asked = [name for name in ("text_column", "id_column") if options[name] is not None]
         if asked and not has_columns(source, options["format"]):
             options = options | dict.fromkeys(asked)
+        if options["header"] is not None and not has_header(source, options["format"]):
+            options = options | {"header": None}
         return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
 
     @property

@@ -93,10 +93,7 @@ class Keeping:
             return head + b"".join(self._streams(batch.rows, indexes, added))
         if not self._added:
             return head + b"".join(_ended(batch.rows[index].data) for index in indexes)
-        rows = (
-            delimited_with(batch.names[index], batch.rows[index], values)
-            for index, values in zip(indexes, added, strict=True)
-        )
+        rows = (delimited_with(batch.rows[index], values) for index, values in zip(indexes, added, strict=True))
         return head + b"".join(rows)
 
     def _head(self, layout: Layout) -> bytes:
@@ -121,7 +118,7 @@ class Keeping:
 
     def _objects(self, batch: Batch, indexes: Sequence[int], added: Sequence[Sequence[Any]]) -> Iterator[bytes]:
         """Documents as lines of JSON, with the added fields at the end."""
-        lines = _json_lines(batch, indexes, fixed=self._kind != JSON)
+        lines = _json_lines(batch, indexes)
         if self._types is not None:
             lines = self._of_types(lines, batch, indexes)
         if not self._added:
@@ -213,11 +210,17 @@ def _by_batch(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[tuple[lis
 
 def _taken(rows: Sequence[Row], held: list[int], batch: Any) -> Any:
     """Those rows of a batch of Arrow."""
-    return batch.take(arrow().array([rows[index].data[1] for index in held]))  # type: ignore[index]
+    numbers = [rows[index].data[1] for index in held]  # type: ignore[index]
+    try:
+        return batch.take(arrow().array(numbers))
+    except arrow().ArrowNotImplementedError:  # of string_view and the like
+        slices = [batch.slice(number, 1) for number in numbers]
+        (taken,) = arrow().Table.from_batches(slices).combine_chunks().to_batches()
+        return taken
 
 
-def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterator[bytes]:
-    """Documents as lines of JSON: their own, or an object of their columns. fixed: there is no room for others."""
+def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
+    """Documents as lines of JSON: their own, or an object of their columns."""
     checked: Layout | None = None
     for held, table in _by_batch(batch.rows, indexes):
         values = None if table is None else _taken(batch.rows, held, table).to_pylist()
@@ -233,19 +236,12 @@ def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterato
             elif layout.format == JSON:
                 yield _ended(data)
             else:
-                yield json_line(_record(batch.names[index], layout, data, fixed))
+                yield json_line(_record(layout, data))
 
 
-def _record(name: str, layout: Layout, data: Any, fixed: bool) -> dict[str, str]:
-    """A row of a delimited table; cells behind those of the header by their numbers, if there is room for them."""
-    cells = cells_of(Row(layout, data))
-    numbers = [str(number) for number in range(len(layout.columns), len(cells))]
-    if numbers and fixed:
-        raise BadInput(f"{name}: found {len(cells)} cells, expected {len(layout.columns)}, or -o NAME.jsonl")
-    if taken := next((number for number in numbers if number in layout.columns), None):
-        told = f"found {len(cells)} cells, and a column that is called {taken} as one of them would be"
-        raise BadInput(f"{name}: {told}, expected {len(layout.columns)} cells, or -o NAME.{layout.format}")
-    return dict(zip((*layout.columns, *numbers), cells, strict=False))
+def _record(layout: Layout, data: Any) -> dict[str, str]:
+    """A row of a delimited table."""
+    return dict(zip(layout.columns, cells_of(Row(layout, data)), strict=True))
 
 
 def _plain(value: Any) -> Any:
