@@ -42,9 +42,9 @@ def test_sizes_are_said_and_in_the_summary(command: Command, tmp_path: Path) -> 
         arguments = ("-o", tmp_path / "out", "--summary", tmp_path / "s.json", "--force")
         outcome = command("cluster", source, *arguments, *method)
         assert outcome.err.splitlines()[-4:] == [
-            "fpstore: of 1 documents: 1 cluster",
-            "fpstore: of 2 documents: 1 cluster",
-            "fpstore: of 3-4 documents: 1 cluster",
+            "fpstore: 1 cluster of 1 document",
+            "fpstore: 1 cluster of 2 documents",
+            "fpstore: 1 cluster of 3-4 documents",
             "fpstore: the largest clusters (documents): 0 (3), 1 (2)",
         ]
         record = json.loads((tmp_path / "s.json").read_text())

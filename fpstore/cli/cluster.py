@@ -1,4 +1,4 @@
-"""`fpstore cluster`: the number of the cluster that each document is in."""
+"""`fpstore cluster`: the number of the cluster that each document is in, or each fingerprint of a store."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from fpstore.cli.corpora import (
 )
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
+from fpstore.cli.subcommand import OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
 from fpstore.cli.values import DEFAULT_K, FILE_PATH, counted, distance_option
 
 if TYPE_CHECKING:
@@ -28,13 +28,14 @@ Examples:
   fpstore cluster documents/ --format text --recipe code | sort -n | cut -f 1,2
   fpstore cluster crawl.jsonl.zst -o components.tsv --components -k 2
   fpstore cluster pages.parquet -o labelled.parquet --text-column body --annotate --topics topics.tsv
+  fpstore cluster web.fpstore -o clusters.parquet --components
   fpstore cluster monday.jsonl -o monday.tsv --store clusters.fpstore
   fpstore cluster tuesday.jsonl -o tuesday.tsv --store clusters.fpstore    (joins Monday's clusters, or begins new ones)
 """
 
 
 @subcommand("cluster", short_help="Group near-duplicate documents.", epilog=EPILOG)
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
+@click.argument("inputs", metavar="INPUT... | STORE", nargs=-1, required=True, type=FILE_PATH)
 @output_option
 @distance_option("The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]")
 @click.option(
@@ -84,6 +85,9 @@ def command(
 ) -> None:
     """Print a line for each document of every INPUT, in their order: number of its cluster, name, distance.
 
+    Of a STORE a line for each row, in the order of the ids: number of its cluster, id, fingerprint, distance. The
+    store stays as it is; of the options of texts none goes with it.
+
     A document joins the cluster of the nearest leader within distance k, of several at one distance that with the
     least fingerprint, then the oldest, or becomes the leader of the next. The distance is that to the leader. So
     members of a cluster are within 2k of each other, and leaders further than k apart.
@@ -115,6 +119,24 @@ def command(
 
     if update_center and components:
         raise click.UsageError("--update-center and --components: expected one of the two")
+    of_store = _store_among(inputs)
+    if of_store is not None:
+        refuse_unused(OF_TEXTS)
+        expect_summary(summary_path, output)
+        with output_file(output) as path, progress_bar() as bar:
+            summary = jobs.cluster_store(
+                of_store,
+                path,
+                max_distance=max_distance,
+                update_center=update_center,
+                components=components,
+                force=force,
+                progress=bar,
+            )
+        write_summary(summary_path, summary)
+        tell(output, summary, f"clusters {summary.results}", "row")
+        _tell_sizes(summary, "row")
+        return
     if store is not None and components:
         raise click.UsageError("--store and --components: found both, expected one: a new document joins components")
     expect_lasting_output(output, store)
@@ -156,12 +178,22 @@ def command(
     _tell_sizes(summary)
 
 
-def _tell_sizes(summary: "ClusterSummary") -> None:
+def _store_among(inputs: tuple[str, ...]) -> str | None:
+    """The one input that is a store, None where none is. UsageError for a store beside others."""
+    from fpstore.jobs.stored import is_store
+
+    stores = [each for each in inputs if is_store(each)]
+    if stores and len(inputs) > 1:
+        raise click.UsageError(f"{stores[0]}: found a store among {len(inputs)} inputs, expected it alone")
+    return stores[0] if stores else None
+
+
+def _tell_sizes(summary: "ClusterSummary", noun: str = "document") -> None:
     """Say on standard error how many clusters of which size there are, and which are the largest."""
     sizes = summary.detail.get("sizes", [])
     for row in sizes:
-        bounds = str(row["most"]) if row["least"] == row["most"] else f"{row['least']}-{row['most']}"
-        say(f"fpstore: of {bounds} documents: {counted(row['clusters'], 'cluster')}")
+        bounds = f"{row['least']}-{row['most']} {noun}s" if row["least"] < row["most"] else counted(row["most"], noun)
+        say(f"fpstore: {counted(row['clusters'], 'cluster')} of {bounds}")
     largest = [f"{row['cluster']} ({row['documents']})" for row in summary.detail.get("largest", [])]
     if largest:
-        say(f"fpstore: the largest clusters (documents): {', '.join(largest)}")
+        say(f"fpstore: the largest clusters ({noun}s): {', '.join(largest)}")

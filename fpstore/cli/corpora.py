@@ -151,8 +151,8 @@ def _telling_what_stays(result: Path) -> Iterator[None]:
         raise
 
 
-def tell(output: str | None, summary: "Summary", results: str) -> None:
-    """Say on standard error what a job has done; results: what became of its documents."""
+def tell(output: str | None, summary: "Summary", results: str, noun: str = "document") -> None:
+    """Say on standard error what a job has done; results: what became of its documents, or rows."""
     tell_skipped(summary.skipped, summary.notes)
     if summary.warning is not None:
         say(f"fpstore: warning: {summary.warning}")
@@ -160,4 +160,4 @@ def tell(output: str | None, summary: "Summary", results: str) -> None:
     rate = " (an earlier run had done it; nothing was changed)" if summary.was_done else rate
     what = "fpstore" if output in (None, STANDARD_OUTPUT) else output
     passed_over = sum(summary.skipped.values())
-    say(f"{what}: {counted(summary.documents, 'document')}, {results}, passed over {passed_over}{rate}")
+    say(f"{what}: {counted(summary.documents, noun)}, {results}, passed over {passed_over}{rate}")

@@ -5,6 +5,7 @@ from fpstore.jobs.cluster import cluster
 from fpstore.jobs.corpus import Sources
 from fpstore.jobs.dedup import dedup
 from fpstore.jobs.graph import components, document_pairs
+from fpstore.jobs.stored import cluster_store
 from fpstore.jobs.summary import ClusterSummary, DedupSummary, PairsSummary, Summary
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Sources",
     "Summary",
     "cluster",
+    "cluster_store",
     "components",
     "dedup",
     "document_pairs",

@@ -35,20 +35,32 @@ _S = TypeVar("_S", ClusterSummary, PairsSummary)
 _PAIR_COLUMNS = {"first": "string", "second": "string", "distance": "uint16"}
 
 
-class Documents:
-    """The fingerprint and the name of every document; the fingerprints also sorted and without repetitions.
+class Graph:
+    """Fingerprints in an order; also sorted and without repetitions. In memory are 40 bytes for each."""
 
-    In memory are 40 bytes for each document.
-    """
-
-    def __init__(self, fingerprints: Keys, names: Spool, folder: Path) -> None:
+    def __init__(self, fingerprints: Keys, folder: Path) -> None:
+        """folder: for a store that is needed meanwhile."""
         self.fingerprints = fingerprints
-        self.names = names
         self._folder = folder
         self.distinct, self.place = np.unique(fingerprints, return_inverse=True)
 
     def __len__(self) -> int:
         return len(self.fingerprints)
+
+    def components(self, max_distance: int, memory: str, progress: OnProgress | None) -> tuple[Counts, Array, int]:
+        """Of each fingerprint the number of its component and the distance to its first; how many components there are.
+
+        They are numbered in the order of their first ones.
+        """
+        labels = _components(len(self.distinct), self.near(max_distance, memory, progress))[self.place]
+        rows = np.arange(len(labels))
+        first = np.empty(len(self.distinct), dtype=np.int64)
+        first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
+        leaders = first[labels]
+        is_leader = leaders == rows
+        numbers = (np.cumsum(is_leader) - 1)[leaders]
+        distances = np.bitwise_count(self.fingerprints ^ self.fingerprints[leaders])
+        return numbers, distances, int(np.count_nonzero(is_leader))
 
     def near(
         self, max_distance: int, memory: str, progress: OnProgress | None
@@ -63,6 +75,14 @@ class Documents:
                 places = (np.searchsorted(self.distinct, keys) for keys in (found.first, found.second))
                 yield (*places, found.distance)  # type: ignore[misc]
         shutil.rmtree(path)
+
+
+class Documents(Graph):
+    """The fingerprint and the name of every document."""
+
+    def __init__(self, fingerprints: Keys, names: Spool, folder: Path) -> None:
+        super().__init__(fingerprints, folder)
+        self.names = names
 
 
 # Writes the results of a job, given the documents; returns how many pairs or components there were.
@@ -96,14 +116,7 @@ def components(
     forms += [Lines(form_of(path, TSV), TOPICS) for path in results[1:]]
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
-        labels = _components(len(documents.distinct), documents.near(max_distance, memory, progress))[documents.place]
-        rows = np.arange(len(labels))
-        first = np.empty(len(documents.distinct), dtype=np.int64)
-        first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
-        leaders = first[labels]
-        is_leader = leaders == rows
-        numbers = (np.cumsum(is_leader) - 1)[leaders]
-        distances = np.bitwise_count(documents.fingerprints ^ documents.fingerprints[leaders])
+        numbers, distances, count = documents.components(max_distance, memory, progress)
         sizes = sizes_of(numbers)
         tally.detail = sizes.told()
         start = 0
@@ -113,7 +126,7 @@ def components(
             start = own.stop
         if topics is not None:
             write_topics(corpus, job, numbers, sizes, forms[1], progress)
-        return int(np.count_nonzero(is_leader))
+        return count
 
     return _run(
         ClusterSummary,

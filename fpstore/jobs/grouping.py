@@ -121,7 +121,7 @@ class _StandingCenters(_Own):
 @contextmanager
 def own_grouping(job: Job, documents: int, max_distance: int, *, update_center: bool) -> Iterator[Grouping]:
     """Clusters that go with the job, as they were after so many documents."""
-    with _members(job, documents) as members, _scratch_store(job.work / "store", max_distance) as store:
+    with _members(job, documents) as members, scratch_store(job.work / "store", max_distance) as store:
         votes = Votes(job.work_folder, VOTES) if update_center else None
         yield _Own(_restored(store, members, votes, max_distance), members)
 
@@ -142,7 +142,7 @@ def standing_grouping(
             return
         with (
             _members(job, documents) as members,
-            _scratch_store(job.work / "store", settings.max_distance) as scratch,
+            scratch_store(job.work / "store", settings.max_distance) as scratch,
         ):
             votes = Votes(job.work_folder, VOTES, Place(workplace.spool.folder, VOTES))
             if votes.count != known:
@@ -174,7 +174,7 @@ def _members(job: Job, documents: int) -> closing[AppendFile]:
 
 
 @contextmanager
-def _scratch_store(path: Path, max_distance: int) -> Iterator[Store]:
+def scratch_store(path: Path, max_distance: int) -> Iterator[Store]:
     """An empty store at path: whatever is there is made again from the members."""
     shutil.rmtree(path, ignore_errors=True)
     fpstore.create(path, max_distance=max_distance).close()
