@@ -17,7 +17,7 @@ from outcome import Command
 
 import fpstore
 from fpstore.inputs import BadInput, documents
-from fpstore.jobs import Sources, cluster, corpus, dedup, document_pairs, runs
+from fpstore.jobs import Inputs, cluster, corpus, dedup, document_pairs, runs
 from fpstore.jobs.keep import NONE, NUMBER, RANK, TEXT, Keep, _parts, value_of
 
 SAME = "one two three four five six seven"
@@ -46,7 +46,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
 def kept_of(source: Path, keep: str) -> list[str]:
     """The ids of what is kept."""
     out = source.with_name("kept.jsonl")
-    dedup(Sources([source], text_column="text"), out, keep=keep, force=True)
+    dedup(Inputs([source], text_column="text"), out, keep=keep, force=True)
     return [str(json.loads(line)["id"]) for line in lines_of(out)]
 
 
@@ -188,12 +188,12 @@ def test_numbers_and_texts_are_not_compared(tmp_path: Path, first: Any, second: 
 def test_a_table_without_the_column_and_a_whole_file_are_refused(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "in.csv", [{"id": 1, "text": SAME}])
     with pytest.raises(BadInput, match=r"in.csv:2: found columns id, text; expected one column v \(--keep\)"):
-        dedup(Sources([source], text_column="text"), tmp_path / "kept", keep="max:v")
+        dedup(Inputs([source], text_column="text"), tmp_path / "kept", keep="max:v")
     (tmp_path / "in.txt").write_text(SAME)
     with pytest.raises(BadInput, match=r"in.txt: found a document that is a whole file or page, expected one column v"):
         dedup([tmp_path / "in.txt"], tmp_path / "kept2", keep="min:v")
     with pytest.raises(ValueError, match="standard input: found keep max:v, which reads the inputs twice"):
-        dedup(Sources(["-"], format="jsonl"), tmp_path / "kept3", keep="max:v")
+        dedup(Inputs(["-"], format="jsonl"), tmp_path / "kept3", keep="max:v")
 
 
 def test_a_field_of_json_that_is_there_twice_is_refused(tmp_path: Path) -> None:
@@ -248,14 +248,14 @@ def test_tags_say_what_became_of_each_document(tmp_path: Path) -> None:
 
 def test_tags_of_csv_stand_behind_lines_that_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(f'"text",b\r\n"{SAME}","x,\r\ny"\r\n{SAME},\r\n"{OTHER}",z'.encode())
-    sources = Sources([tmp_path / "in.csv"], text_column="text")
+    sources = Inputs([tmp_path / "in.csv"], text_column="text")
     dedup(sources, tmp_path / "out.csv", tag=True)
     assert (tmp_path / "out.csv").read_bytes() == (
         f'"text",b,kept,duplicate_of,distance\r\n"{SAME}","x,\r\ny",true,,\r\n'
         f'{SAME},,false,{tmp_path / "in.csv"}:2,0\r\n"{OTHER}",z,true,,\n'
     ).encode()
     (tmp_path / "bare.csv").write_text(f"{SAME},1\n{SAME},2\n")
-    dedup(Sources([tmp_path / "bare.csv"], text_column=0, header=False), tmp_path / "bare-out.csv", tag=True)
+    dedup(Inputs([tmp_path / "bare.csv"], text_column=0, header=False), tmp_path / "bare-out.csv", tag=True)
     assert lines_of(tmp_path / "bare-out.csv")[1] == f"{SAME},2,false,{tmp_path / 'bare.csv'}:1,0"
 
 
@@ -264,7 +264,7 @@ def test_tags_of_parquet_are_columns_behind_its_schema(tmp_path: Path) -> None:
     rows = [{"text": [SAME, OTHER][n % 2], "raw": b"\xff", "kind": "xy"[n % 2]} for n in range(8)]
     pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "in.parquet", row_group_size=3)
     options: dict[str, Any] = {"tag": True, "confirm": "jaccard>=0.5"}
-    dedup(Sources([tmp_path / "in.parquet"], text_column="text"), tmp_path / "out.parquet", **options)
+    dedup(Inputs([tmp_path / "in.parquet"], text_column="text"), tmp_path / "out.parquet", **options)
     table = pq.read_table(tmp_path / "out.parquet")
     added = [("kept", pa.bool_()), ("duplicate_of", pa.string()), ("distance", pa.uint16()), ("measure", pa.float64())]
     assert table.schema == pa.schema([*schema, *(pa.field(*each) for each in added)])
@@ -281,7 +281,7 @@ def test_what_has_a_field_of_that_name_is_refused(tmp_path: Path) -> None:
             dedup([source], tmp_path / f"out{number}.jsonl", tag=True)
     source = write_rows(tmp_path / "in.csv", [{"text": SAME, "distance": 1}])
     with pytest.raises(ValueError, match=r"in.csv: found a column distance, expected none of that name"):
-        dedup(Sources([source], text_column="text"), tmp_path / "out.csv", tag=True)
+        dedup(Inputs([source], text_column="text"), tmp_path / "out.csv", tag=True)
 
 
 def test_empty_objects_and_tables_take_tags(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_empty_objects_and_tables_take_tags(tmp_path: Path) -> None:
 
     assert json_with("here", b"{ }\n", {"kept": True}) == b'{"kept": true}\n'
     (tmp_path / "in.csv").write_text("text,b\n")
-    dedup(Sources([tmp_path / "in.csv"], text_column="text"), tmp_path / "out.csv", tag=True)
+    dedup(Inputs([tmp_path / "in.csv"], text_column="text"), tmp_path / "out.csv", tag=True)
     assert lines_of(tmp_path / "out.csv") == ["text,b,kept,duplicate_of,distance"]
 
 
@@ -301,7 +301,7 @@ def test_empty_objects_and_tables_take_tags(tmp_path: Path) -> None:
 def test_a_column_names_the_documents_in_every_result(tmp_path: Path, suffix: str) -> None:
     rows = [{"url": f"http://x/{n}", "text": text} for n, text in enumerate((SAME, OTHER, SAME))]
     source = write_rows(tmp_path / f"in{suffix}", rows)
-    sources = Sources([source], text_column="text", id_column="url")
+    sources = Inputs([source], text_column="text", id_column="url")
     dedup(sources, tmp_path / "kept", dropped=tmp_path / "dropped", store=tmp_path / "s.fpstore")
     assert lines_of(tmp_path / "dropped") == ["http://x/2\thttp://x/0\t0"]
     cluster(sources, tmp_path / "clusters")
@@ -309,7 +309,7 @@ def test_a_column_names_the_documents_in_every_result(tmp_path: Path, suffix: st
     document_pairs(sources, tmp_path / "pairs")
     assert lines_of(tmp_path / "pairs") == ["http://x/0\thttp://x/2\t0"]
     again = write_rows(tmp_path / "tomorrow.jsonl", [{"url": "http://y", "text": SAME}])
-    sources = Sources([again], id_column="url")
+    sources = Inputs([again], id_column="url")
     dedup(sources, tmp_path / "kept2", dropped=tmp_path / "dropped2", store=tmp_path / "s.fpstore")
     assert lines_of(tmp_path / "dropped2") == ["http://y\thttp://x/0\t0"]
 
@@ -326,7 +326,7 @@ def test_what_is_no_name_is_a_bad_row(command: Command, tmp_path: Path, value: A
     rows = [{"url": "a", "text": SAME}, {"url": value, "text": SAME}, {"text": SAME}, {"url": "b", "text": SAME}]
     source = write_rows(tmp_path / "in.jsonl", rows)
     with pytest.raises(BadInput, match=r"in.jsonl, line 2: found (no )?id.* in url \(--id-column\)"):
-        dedup(Sources([source], id_column="url"), tmp_path / "kept")
+        dedup(Inputs([source], id_column="url"), tmp_path / "kept")
     arguments = ("-o", tmp_path / "kept", "--dropped", tmp_path / "dropped", "--id-column", "url", "--skip-bad")
     outcome = command("dedup", source, *arguments)
     assert "fpstore: passed over: 2 bad lines" in outcome.err
@@ -338,17 +338,17 @@ def test_a_column_of_names_that_no_input_can_have_is_refused(tmp_path: Path) -> 
     folder.mkdir()
     (folder / "a.txt").write_text(OTHER)
     with pytest.raises(ValueError, match=r"folder.*: found id_column 'url' \(--id-column\), expected none for format"):
-        dedup(Sources([folder], id_column="url"), tmp_path / "kept")
+        dedup(Inputs([folder], id_column="url"), tmp_path / "kept")
     source = write_rows(tmp_path / "in.jsonl", [{"url": "u", "text": SAME}])
     with pytest.raises(ValueError, match="found a column number as id_column, expected the name of a field"):
-        dedup(Sources([source], id_column=1), tmp_path / "kept")
+        dedup(Inputs([source], id_column=1), tmp_path / "kept")
     with pytest.raises(ValueError, match="id_column: found -1, expected a name or a number from 0"):
-        dedup(Sources([source], id_column=-1), tmp_path / "kept")
+        dedup(Inputs([source], id_column=-1), tmp_path / "kept")
     table = write_rows(tmp_path / "in.csv", [{"text": SAME}])
     with pytest.raises(BadInput, match="found columns text; expected one column url"):
-        dedup(Sources([table], text_column="text", id_column="url"), tmp_path / "kept")
+        dedup(Inputs([table], text_column="text", id_column="url"), tmp_path / "kept")
     # Whole files beside tables keep their names.
-    sources = Sources([source, folder], id_column="url", text_column="text")
+    sources = Inputs([source, folder], id_column="url", text_column="text")
     cluster(sources, tmp_path / "clusters")
     assert [line.split("\t")[1] for line in lines_of(tmp_path / "clusters")] == ["u", str(folder / "a.txt")]
 
@@ -360,7 +360,7 @@ def test_a_job_with_names_of_a_column_goes_on_behind_bad_ones(
 ) -> None:
     rows = [{"url": None if n % 4 == 1 else f"u{n}", "text": f"{SAME} {n % 3}" * 3} for n in range(14)]
     source = write_rows(tmp_path / "in.jsonl", rows)
-    sources = Sources([source], id_column="url", skip_bad=True)
+    sources = Inputs([source], id_column="url", skip_bad=True)
     expected = cluster(sources, tmp_path / "expected")
     interrupt(monkeypatch, lambda: cluster(sources, tmp_path / "out"), after)
     found = cluster(sources, tmp_path / "out")
@@ -368,7 +368,7 @@ def test_a_job_with_names_of_a_column_goes_on_behind_bad_ones(
     assert found.skipped == expected.skipped == {"bad line": 4}
     interrupt(monkeypatch, lambda: cluster(sources, tmp_path / "out2"), 1)
     with pytest.raises(ValueError, match="found id_column None, that job has 'url'"):
-        cluster(Sources([source], skip_bad=True), tmp_path / "out2")
+        cluster(Inputs([source], skip_bad=True), tmp_path / "out2")
 
 
 # --- What is said at the end ---

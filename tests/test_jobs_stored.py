@@ -125,13 +125,16 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_sixty_bytes_for_each_row_are_in_memory(tmp_path: Path) -> None:
-    count = 200_000
-    keys = np.random.default_rng(1).integers(0, 1 << 64, count, dtype=np.uint64)
-    fpstore.build(tmp_path / "s", keys).close()
-    tracemalloc.start()
-    try:
-        cluster_store(tmp_path / "s", tmp_path / "out", components=True)
-        assert tracemalloc.get_traced_memory()[1] < 60 * count + (24 << 20)
-    finally:
-        tracemalloc.stop()
+@pytest.mark.parametrize("method", METHODS)
+def test_sixty_five_bytes_for_each_row_are_in_memory(tmp_path: Path, method: str) -> None:
+    peaks = []
+    for count in (50_000, 250_000):
+        keys = np.random.default_rng(1).integers(0, 1 << 64, count, dtype=np.uint64)
+        fpstore.build(tmp_path / f"s{count}", keys).close()
+        tracemalloc.start()
+        try:
+            cluster_store(tmp_path / f"s{count}", tmp_path / f"out{count}", **METHODS[method])
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 65 * 200_000

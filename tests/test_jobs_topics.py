@@ -14,7 +14,7 @@ from outcome import Command
 
 from fpstore import JobError
 from fpstore.disk import Folder
-from fpstore.jobs import Sources, Summary, cluster, components, corpus, sizes, topics
+from fpstore.jobs import Inputs, Summary, cluster, components, corpus, sizes, topics
 from fpstore.jobs.corpus import Corpus
 from fpstore.jobs.sizes import sizes_in, sizes_of
 from fpstore.jobs.topics import Topics, words_of
@@ -89,7 +89,7 @@ def test_annotated_documents_have_all_their_columns(tmp_path: Path, method: Meth
         source.write_text("text,note\n" + "".join(f'"{row["text"]}",{row["note"]}\r\n' for row in rows))
     else:
         source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    method(Sources([source], text_column="text"), tmp_path / f"out{suffix}", annotate=True)
+    method(Inputs([source], text_column="text"), tmp_path / f"out{suffix}", annotate=True)
     expected = [row | {"cluster": label, "cluster_distance": 0} for row, label in zip(rows, LABELS, strict=True)]
     out = tmp_path / f"out{suffix}"
     if suffix == ".parquet":
@@ -154,7 +154,7 @@ def test_beyond_its_bounds_the_rarest_words_are_forgotten(monkeypatch: pytest.Mo
 
 @METHODS
 def test_what_reads_twice_takes_no_standard_input(tmp_path: Path, method: Method) -> None:
-    sources = Sources(["-"], format="jsonl")
+    sources = Inputs(["-"], format="jsonl")
     with pytest.raises(ValueError, match="standard input: found topics, which reads the inputs twice; expected files"):
         method(sources, tmp_path / "out", topics=tmp_path / "topics")
     if method is components:

@@ -43,7 +43,7 @@ def first(folder: Path) -> jobs.Summary:
 
 
 def first_into_store(folder: Path) -> jobs.Summary:
-    sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
+    sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
     return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore")
 
 
@@ -87,7 +87,7 @@ def centers(folder: Path) -> jobs.Summary:
 
 def labelled(folder: Path) -> jobs.Summary:
     """Documents with their clusters, and the words of these."""
-    sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
+    sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
     options: dict[str, Any] = {"max_distance": 8, "annotate": True, "topics": folder / "topics.csv"}
     return jobs.cluster(sources, folder / "kept.jsonl.gz", **options)
 
@@ -118,7 +118,7 @@ def yesterday_centers(folder: Path) -> None:
 
 def packed(folder: Path) -> jobs.Summary:
     """Results that are made of their parts in the end."""
-    sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
+    sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
     return jobs.dedup(sources, folder / "kept.parquet", dropped=folder / "dropped.csv.gz")
 
 

@@ -144,7 +144,7 @@ def command(
     if topics == STANDARD_OUTPUT:
         raise click.UsageError("--topics -: found standard output, expected a file")
     expect_summary(summary_path, output, topics)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header, id_column)
+    sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     with output_file(output) as path, progress_bar() as bar:
         if components:
             summary = jobs.components(

@@ -124,7 +124,7 @@ def command(
     expect_lasting_output(kept, store)
     recipe = recipe_of_job(store, recipe_name, idf_path)
     expect_summary(summary_path, kept, dropped)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header, id_column)
+    sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     with output_file(kept) as path, progress_bar() as bar:
         summary = jobs.dedup(
             sources,

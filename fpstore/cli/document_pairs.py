@@ -54,7 +54,7 @@ def command(
 
     recipe = recipe_asked(recipe_name, idf_path)
     expect_summary(summary_path, output)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header, id_column)
+    sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     with output_file(output) as path, progress_bar() as bar:
         summary = jobs.document_pairs(
             sources,

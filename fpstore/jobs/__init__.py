@@ -2,7 +2,7 @@
 
 from fpstore.errors import JobError
 from fpstore.jobs.cluster import cluster
-from fpstore.jobs.corpus import Sources
+from fpstore.jobs.corpus import Inputs
 from fpstore.jobs.dedup import dedup
 from fpstore.jobs.graph import components, document_pairs
 from fpstore.jobs.stored import cluster_store
@@ -11,9 +11,9 @@ from fpstore.jobs.summary import ClusterSummary, DedupSummary, PairsSummary, Sum
 __all__ = [
     "ClusterSummary",
     "DedupSummary",
+    "Inputs",
     "JobError",
     "PairsSummary",
-    "Sources",
     "Summary",
     "cluster",
     "cluster_store",

@@ -1,7 +1,7 @@
 """The job `cluster`: every document of a corpus with the number of its cluster."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fpstore.jobs.corpus import Batch, Corpus, Sources, expect_other_files
+from fpstore.errors import PathLike
+from fpstore.jobs.arguments import expect_paths
+from fpstore.jobs.corpus import Batch, Corpus, Inputs, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.grouping import own_grouping, standing_grouping
@@ -33,20 +35,20 @@ TOPICS = {"cluster": "uint64", "size": "uint64", "words": "string"}
 
 
 def cluster(
-    sources: Sources | Sequence[str | Path],
-    output: str | Path,
+    inputs: Inputs | Iterable[PathLike],
+    output: PathLike,
     *,
-    store: str | Path | None = None,
+    store: PathLike | None = None,
     max_distance: int | None = None,
     update_center: bool = False,
     annotate: bool = False,
-    topics: str | Path | None = None,
+    topics: PathLike | None = None,
     recipe: Recipe | None = None,
     force: bool = False,
     threads: int | None = None,
     progress: OnProgress | None = None,
 ) -> ClusterSummary:
-    """Write for each document of sources, in their order, a line of the number of its cluster, its name, a distance.
+    """Write for each document of inputs, in their order, a line of the number of its cluster, its name, a distance.
 
     output: as its suffix says, .tsv, .csv or .jsonl, each also before .gz or .zst, or .parquet; lines of tabs without.
     A document joins the cluster of the nearest leader within max_distance, of several at one distance that with the
@@ -63,9 +65,10 @@ def cluster(
     the other way round.
     """
     started = time.monotonic()
+    expect_paths(output=output, topics=topics, store=store)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, max_distance)
-    corpus = Corpus(sources, settings.recipe, settings.max_distance, threads, all_columns=annotate)
+    corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
     expect_other_files(results, corpus, standing)
     expect_files(corpus, topics, "topics")

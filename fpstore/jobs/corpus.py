@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, field
 from itertools import islice
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fpstore.disk import expect_outside_stores
-from fpstore.errors import JobError
+from fpstore.errors import JobError, PathLike
 from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns, has_header
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.sources import expand, is_stream, walk
@@ -65,10 +65,10 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Sources:
+class Inputs:
     """Where documents are read from, and how: the arguments of fpstore.inputs.documents."""
 
-    paths: Sequence[str | Path]
+    paths: Iterable[PathLike]
     format: str = "auto"
     text_column: str | int | None = None
     html: bool = False
@@ -86,7 +86,7 @@ class Corpus:
 
     def __init__(
         self,
-        sources: Sources | Sequence[str | Path],
+        sources: Inputs | Iterable[PathLike],
         recipe: Recipe,
         max_distance: int,
         threads: int | None,
@@ -99,9 +99,11 @@ class Corpus:
         Raises what fpstore.inputs.documents does.
         """
         expect_settings(recipe, max_distance)
-        if not isinstance(sources, Sources):
-            sources = Sources(sources)
-        self.sources = expand(sources.paths)
+        if isinstance(sources, str | bytes | os.PathLike):
+            raise TypeError(f"inputs: found one {type(sources).__name__}, expected a list of paths")
+        if not isinstance(sources, Inputs):
+            sources = Inputs(sources)
+        self.sources = expand([os.fspath(path) for path in sources.paths])
         self.bytes_read = self.read_bytes = self.text_bytes = 0
         self._options: dict[str, Any] = {
             "format": sources.format,

@@ -6,7 +6,7 @@ interruption. What follows reads no input, and is done again.
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from itertools import combinations, islice, product
@@ -16,8 +16,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 import fpstore
+from fpstore.errors import PathLike
+from fpstore.jobs.arguments import expect_paths
 from fpstore.jobs.cluster import TOPICS, Labelling, expect_files, write_topics
-from fpstore.jobs.corpus import Batch, Corpus, Place, Sources, expect_other_files
+from fpstore.jobs.corpus import Batch, Corpus, Inputs, Place, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
@@ -47,7 +49,9 @@ class Graph:
     def __len__(self) -> int:
         return len(self.fingerprints)
 
-    def components(self, max_distance: int, memory: str, progress: OnProgress | None) -> tuple[Counts, Array, int]:
+    def components(
+        self, max_distance: int, memory: str | int, progress: OnProgress | None
+    ) -> tuple[Counts, Array, int]:
         """Of each fingerprint the number of its component and the distance to its first; how many components there are.
 
         They are numbered in the order of their first ones.
@@ -63,7 +67,7 @@ class Graph:
         return numbers, distances, int(np.count_nonzero(is_leader))
 
     def near(
-        self, max_distance: int, memory: str, progress: OnProgress | None
+        self, max_distance: int, memory: str | int, progress: OnProgress | None
     ) -> Iterator[tuple[Counts, Counts, Array]]:
         """The near pairs of distinct fingerprints: indexes of the two, smaller first, and the distances."""
         path = self._folder / "store"
@@ -90,25 +94,26 @@ _Work = Callable[[Documents, Job, Tally], int]
 
 
 def components(
-    sources: Sources | Sequence[str | Path],
-    output: str | Path,
+    inputs: Inputs | Iterable[PathLike],
+    output: PathLike,
     *,
     max_distance: int = 3,
     annotate: bool = False,
-    topics: str | Path | None = None,
+    topics: PathLike | None = None,
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
-    memory: str = "1GiB",
+    memory: str | int = "1GiB",
     progress: OnProgress | None = None,
 ) -> ClusterSummary:
-    """Write for each document of sources, in their order, a line of the number of its component, its name, a distance.
+    """Write for each document of inputs, in their order, a line of the number of its component, its name, a distance.
 
     A component: all that are within max_distance of each other, directly or by way of others. They are numbered in the
     order of their first documents; the distance is that to the first document, and can be more than max_distance.
     memory: the budget for finding pairs. The rest is as for cluster; annotate reads the inputs twice.
     """
-    corpus = Corpus(sources, recipe, max_distance, threads, all_columns=annotate)
+    expect_paths(output=output, topics=topics)
+    corpus = Corpus(inputs, recipe, max_distance, threads, all_columns=annotate)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
     expect_files(corpus, annotate, "annotate")
     expect_files(corpus, topics, "topics")
@@ -141,14 +146,14 @@ def components(
 
 
 def document_pairs(
-    sources: Sources | Sequence[str | Path],
-    output: str | Path,
+    inputs: Inputs | Iterable[PathLike],
+    output: PathLike,
     *,
     max_distance: int = 3,
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
-    memory: str = "1GiB",
+    memory: str | int = "1GiB",
     progress: OnProgress | None = None,
 ) -> PairsSummary:
     """Write a line for each pair of documents within max_distance of each other: the names of the two and the distance.
@@ -157,6 +162,7 @@ def document_pairs(
     pairs. The rest is as for components.
     """
 
+    expect_paths(output=output)
     result = Path(output).absolute()
     lines = Lines(form_of(result, TSV), _PAIR_COLUMNS)
 
@@ -172,7 +178,7 @@ def document_pairs(
 
     return _run(
         PairsSummary,
-        Corpus(sources, recipe, max_distance, threads),
+        Corpus(inputs, recipe, max_distance, threads),
         [result],
         ({"job": "pairs"}, [lines]),
         max_distance,
@@ -191,7 +197,7 @@ def _named(documents: Documents) -> Iterator[Batch]:
 
 
 def _pairs(
-    documents: Documents, max_distance: int, memory: str, progress: OnProgress | None
+    documents: Documents, max_distance: int, memory: str | int, progress: OnProgress | None
 ) -> Iterator[tuple[int, int, int]]:
     """The numbers of two documents within max_distance of each other, and their distance."""
     # The documents of each distinct fingerprint, in their order.

@@ -1,7 +1,7 @@
 """The job `cluster` over what a store has: bare fingerprints, by the same rules as documents.
 
 They come in the order of their ids, and of equal ids in that of the fingerprints: row numbers give the order in which
-they were stored. In memory are 60 bytes for each row. It begins again where it was interrupted.
+they were stored. In memory are 65 bytes for each row. It begins again where it was interrupted.
 """
 
 import os
@@ -12,7 +12,8 @@ import numpy as np
 
 import fpstore
 from fpstore.disk import CATALOG_NAME, expect_outside_stores
-from fpstore.jobs.arguments import expect_path, expect_settings
+from fpstore.errors import PathLike
+from fpstore.jobs.arguments import expect_path, expect_paths, expect_settings
 from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
@@ -31,13 +32,13 @@ _AT_ONCE = 1 << 16
 
 
 def cluster_store(
-    store: str | Path,
-    output: str | Path,
+    store: PathLike,
+    output: PathLike,
     *,
     max_distance: int | None = None,
     update_center: bool = False,
     components: bool = False,
-    memory: str = "1GiB",
+    memory: str | int = "1GiB",
     force: bool = False,
     progress: OnProgress | None = None,
 ) -> ClusterSummary:
@@ -52,7 +53,7 @@ def cluster_store(
     """
     started = time.monotonic()
     expect_path("store", store)
-    expect_path("output", output)
+    expect_paths(output=output)
     expect_settings(None, max_distance)
     if update_center and components:
         raise ValueError("update_center and components: found both, expected one of the two")
