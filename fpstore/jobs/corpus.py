@@ -14,7 +14,7 @@ import numpy as np
 
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError, PathLike
-from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns, has_header
+from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns, has_header, remote
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
@@ -339,7 +339,7 @@ def expect_other_files(results: Sequence[Path], corpus: Corpus, store: Path | No
             raise ValueError(f"{path}: {told}; expected places of their own")
     for result in results:
         expect_outside_stores(result)
-    inputs = [Path(source).resolve() for source in corpus.files]
+    inputs = [Path(source).resolve() for source in corpus.files if not remote.is_remote(source)]
     for path in written:
         for source in inputs:
             if path.is_relative_to(source):
@@ -354,6 +354,9 @@ def _settled(path: Path) -> Path:
 def _look(source: str) -> tuple[Any, ...]:
     if is_stream(source):
         return (None,)
+    if remote.is_remote(source):
+        paths = list(walk(source)) if remote.is_folder(source) else [source]
+        return "elsewhere", [[path, remote.look(path)] for path in paths]
     if not os.path.isdir(source):
         status = os.stat(source)
         return status.st_size, status.st_mtime_ns
