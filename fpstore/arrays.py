@@ -103,7 +103,12 @@ def as_rows(fingerprints: object, ids: object, with_ids: bool, path: Path) -> tu
         return keys, None
     if ids is None:
         raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
-    numbers = as_keys(ids, "ids")
+    return as_pairs(keys, ids)
+
+
+def as_pairs(fingerprints: object, ids: object) -> tuple[Keys, Ids]:
+    """Fingerprints, and for each its id, in a store with ids: uint64[n] both. ValueError for another number of them."""
+    keys, numbers = as_keys(fingerprints, "fingerprints"), as_keys(ids, "ids")
     if len(numbers) != len(keys):
         raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
     return keys, numbers

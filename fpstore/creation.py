@@ -87,8 +87,8 @@ def build_store(
         _replace(path, build, settings, report, mode)
         return
     with _new_store(path, mode) as (folder, segments):
-        chosen, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
-        create_catalog(folder, settings(chosen), (entry,))
+        written = build.write(Place(segments, segment_name(1)), folder.reach, report)
+        create_catalog(folder, settings(written.plan), (written.entry,), max_id=written.max_id)
 
 
 def create_store(
@@ -171,8 +171,8 @@ def rebuild_store(
                 threads=1,
                 shuffle=None,
             )
-            _, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
-        identity = create_catalog(folder, settings, (entry,))
+            _, entry, max_id = build.write(Place(segments, segment_name(1)), folder.reach, report)
+        identity = create_catalog(folder, settings, (entry,), max_id=max_id)
         lost = None
         try:
             notes.copy_names(home, folder, identity)
@@ -198,7 +198,7 @@ def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], rep
         remove_unpublished(catalog, state)  # not the strays: where this fails, another catalog may be put back
         try:
             place = unpublished_place(catalog, state.next_segment, state.identity)
-            plan, entry = build.write(place, catalog.folder.reach, report, state.next_change)
+            plan, entry, max_id = build.write(place, catalog.folder.reach, report, state.next_change)
             catalog.publish(
                 settings=settings(plan),
                 segments=(entry,),
@@ -206,6 +206,7 @@ def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], rep
                 removed=(),
                 strays=name_segment(catalog, place, entry),
                 identity=new_identity(),
+                max_id=max_id,
             )
         except BaseException:
             if not catalog.has_changed:
