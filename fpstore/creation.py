@@ -94,19 +94,16 @@ def build_store(
 def create_store(
     path: Path,
     *,
-    max_distance: int,
+    choice: PlanChoice,
     id_type: str | None,
-    plan: str | float | Plan,
     codec: str,
     recipe: dict[str, object] | None,
-    shuffle: int | None,
     mode: int | None,
 ) -> None:
     """Make an empty store at path; the arguments are those of fpstore.create.
 
     Raises FileExistsError where something is there.
     """
-    choice = PlanChoice(max_distance, plan).shuffled(shuffle)
     chosen = choice.for_count(EXPECTED_KEYS)
     settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe)
     _expect_nothing(path)

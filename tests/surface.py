@@ -54,6 +54,7 @@ class Create(Protocol):
         self,
         path: AnyPath,
         *,
+        exist_ok: bool = False,
         id_type: IdType | None = "uint64",
         max_distance: int = 3,
         plan: str | Plan = "balanced",

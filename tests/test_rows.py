@@ -313,3 +313,57 @@ def test_a_build_in_place_and_a_recovery_begin_with_what_they_hold(tmp_path: Pat
         assert recovered.max_id() == 6
     with fpstore.build(tmp_path / "bare", [1], ids=None) as bare, fpstore.build(tmp_path / "e", [], ids=[]) as empty:
         assert (bare.max_id(), empty.max_id()) == (None, None)
+
+
+# --- create ---
+
+GIVEN = {"id_type": None, "max_distance": 2, "codec": "rice", "plan": "flips-2:1,0", "recipe": "web-en", "mode": 0o640}
+
+
+def test_a_store_that_is_there_is_opened_where_it_is_what_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    for count in range(2):
+        with fpstore.create(path, exist_ok=True, **GIVEN) as store:  # type: ignore[arg-type]
+            assert (store.mode, store.count()) == ("w", count)
+            store.add([5])
+    with pytest.raises(FileExistsError):
+        fpstore.create(path, **GIVEN)  # type: ignore[arg-type]
+    with fpstore.create(path, exist_ok=True, id_type=None, max_distance=2, codec="rice", plan="speed") as store:
+        assert store.count() == 1  # no plan was named, no recipe and no mode given
+    fpstore.build(tmp_path / "built", list(range(10)), plan="size").close()
+    fpstore.create(tmp_path / "built", exist_ok=True).close()
+    fpstore.create(tmp_path / "shuffled", shuffle=5).close()
+    fpstore.create(tmp_path / "shuffled", exist_ok=True, shuffle=5).close()
+    with pytest.raises(ValueError, match=r"plan: found 'flips-.*', expected 'flips-.* with the tables"):
+        fpstore.create(tmp_path / "shuffled", exist_ok=True, shuffle=6)
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"id_type": "uint64"}, "id_type: found None, expected 'uint64'"),
+        ({"max_distance": 1}, "max_distance: found 2, expected 1"),
+        ({"codec": "gap"}, "codec: found 'rice', expected 'gap'"),
+        ({"plan": "paper-4"}, "plan: found 'flips-2:1,0', expected 'paper-4 with the tables that were given'"),
+        ({"recipe": "zh"}, "recipe: found 'web-en', expected 'zh with the fields that were given'"),
+        ({"mode": 0o600}, "mode: found '0o750', expected '0o700'"),
+    ],
+)
+def test_a_store_with_other_settings_than_were_given_is_refused(
+    tmp_path: Path, other: dict[str, Any], said: str
+) -> None:
+    fpstore.create(tmp_path / "s", **GIVEN).close()  # type: ignore[arg-type]
+    for _ in range(2):  # it is let go of
+        with pytest.raises(ValueError, match=f"^{tmp_path / 's'}: {said}"):
+            fpstore.create(tmp_path / "s", exist_ok=True, **(GIVEN | other))
+    fpstore.create(tmp_path / "plain").close()
+    with pytest.raises(ValueError, match="recipe: found None, expected 'zh with"):
+        fpstore.create(tmp_path / "plain", exist_ok=True, recipe="zh")
+
+
+def test_what_is_no_store_is_not_taken_for_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    for name in ("file", "folder"):
+        with pytest.raises(fpstore.NotAStore):
+            fpstore.create(tmp_path / name, exist_ok=True)

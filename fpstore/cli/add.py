@@ -39,6 +39,7 @@ EPILOG = """\b
 Examples:
   fpstore add web.fpstore today.csv --fingerprint-column simhash --id-column doc_id
   fpstore add docs.fpstore today.jsonl.zst --if-new > duplicates.tsv   (ids: the field id)
+  fpstore add web.fpstore recrawled.csv --upsert          (in place of what has its ids)
   fpstore add web.fpstore more.npy --ids from:1000000     (numbered 1000000, 1000001, ...)
   fpstore add bare.fpstore today.npy                      (a store without ids)
 """
@@ -67,6 +68,7 @@ JSON_NO_ID = "null"
 @click.option(
     "--if-new", is_flag=True, help="Add only what is near nothing that came before, and print what the others are near."
 )
+@click.option("--upsert", is_flag=True, help="Put each row in the place of all that has its id.")
 @distance_option("With --if-new: the distance up to which a fingerprint is near.  [default: the store's]")
 @click.option("--json", "as_json", is_flag=True, help="With --if-new: print a JSON object a line.")
 @header_option
@@ -87,6 +89,7 @@ def command(
     threads: int,
     idf_path: str | None,
     if_new: bool,
+    upsert: bool,
     max_distance: int | None,
     as_json: bool,
     header: bool,
@@ -101,6 +104,9 @@ def command(
 
     With --if-new each row that is not stored is a line of id, fingerprint, and the nearest match: its fingerprint,
     distance and id, separated by tabs. The id in a store without ids is "-" (in JSON, null).
+
+    With --upsert an id that is there already loses its rows to the new one, in the same step. Of an id that comes twice
+    the last row counts.
     """
     import fpstore
 
@@ -108,7 +114,11 @@ def command(
         refuse_given(context, ("max_distance", "as_json", "header", "signed"), "goes with --if-new")
     if as_json:
         refuse_given(context, ("header", "signed"), NOT_OF_JSON)
+    if if_new and upsert:
+        raise click.UsageError("found --if-new and --upsert, expected one of the two")
     with fpstore.open(store, "w") as opened:
+        if upsert and not opened._settings.ids:
+            raise click.UsageError(f"{store}: the store has no ids, expected no --upsert")
         reader = read_for(
             opened,
             list(inputs),
@@ -117,7 +127,7 @@ def command(
             fingerprint_column=fingerprint_column,
             fingerprint_format=fingerprint_format,
             id_column=id_column,
-            **_ids(opened, id_column, ids),
+            **_ids(opened, id_column, ids, upsert),
             text_column=text_column,
             html=html,
             threads=threads,
@@ -130,7 +140,10 @@ def command(
         try:
             with closing(reader), progress_bar(results_follow=not if_new) as bar:
                 for batch in reader:
-                    added += _add_new(opened, batch, max_distance, as_json, signed) if if_new else _add(opened, batch)
+                    if if_new:
+                        added += _add_new(opened, batch, max_distance, as_json, signed)
+                    else:
+                        added += _add(opened, batch, upsert)
                     done += len(batch.fingerprints)
                     if bar is not None:
                         bar(Progress("reading", done, None, "rows"))
@@ -144,7 +157,7 @@ def command(
         opened.wait()
 
 
-def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None) -> dict[str, Any]:
+def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None, upsert: bool) -> dict[str, Any]:
     """Where read is to take ids from: what was asked for, else the column of a store with ids."""
     if not store._settings.ids:
         if id_column is not None or asked not in (None, IdSource(None)):
@@ -153,7 +166,7 @@ def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None) ->
     asked = IdSource("column") if asked is None else asked
     if asked.ids is None:
         raise click.UsageError(f"{store.path}: the store has ids, expected --ids column or from:N")
-    if asked == IdSource("row") and id_column is None and store.stats().fingerprint_count != 0:
+    if asked == IdSource("row") and id_column is None and not upsert and store.stats().fingerprint_count != 0:
         raise click.UsageError(
             f"{store.path}: found rows in it, and --ids row or from:0, whose numbers they may have; expected --ids"
             " column, or from:N with an N above every id that is there"
@@ -161,9 +174,9 @@ def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None) ->
     return {"ids": asked.ids, "first_id": asked.first}
 
 
-def _add(store: "Store", batch: "Batch") -> int:
+def _add(store: "Store", batch: "Batch", upsert: bool) -> int:
     """Store a batch; how many rows it has."""
-    store.add(batch.fingerprints, ids=batch.ids)
+    (store.upsert if upsert else store.add)(batch.fingerprints, ids=batch.ids)
     return len(batch.fingerprints)
 
 

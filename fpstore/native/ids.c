@@ -253,7 +253,8 @@ Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank
     return OK;
 }
 
-/* The rank of the fingerprint that id `index` belongs to: of the groups, how many ones come before that zero, less 1. */
+/* The rank of the fingerprint that id `index` belongs to: of the groups, how many ones come before that zero, less 1.
+ */
 static Status groups_rank(Pages *pages, const Ids *ids, uint64_t index, uint64_t *rank) {
     uint64_t bits = ids->key_count + ids->id_count, samples = (bits + SAMPLE_BITS - 1) / SAMPLE_BITS;
     uint64_t low = 0, high = samples, ones = 0; /* the last sample block with at most `index` zeros before it */
