@@ -1,6 +1,7 @@
 """Rows that change: looked up by their ids, removed one by one, replaced in one step; and the largest id."""
 
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -257,6 +258,52 @@ def test_more_rows_than_one_step_takes_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="found 4 fingerprints to store in place of others, expected at most 3"):
             store.upsert([1, 2, 3, 4], ids=[1, 2, 3, 4])
         assert len(rows_of(store)) == 3
+
+
+def test_an_upsert_of_new_ids_logs_no_removal(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s") as store:
+        store.upsert([1, 2], ids=[4, 9])
+        assert len(store._living.snapshot.removals) == 0
+        store.upsert([3, 4, 5], ids=[9, 10, 6])
+        assert store._living.snapshot.removals.ids_since(0).tolist() == [6, 9]
+        assert rows_of(store) == [(1, 4), (3, 9), (4, 10), (5, 6)]
+
+
+def test_what_the_readme_says_of_rows(tmp_path: Path) -> None:
+    changes: list[tuple[Callable[[fpstore.Store], None], list[tuple[int, int]]]] = [
+        (lambda store: store.remove(ids=[7]), [(5, 8)]),
+        (lambda store: store.remove(fingerprints=[5]), [(6, 7)]),
+        (lambda store: store.remove(fingerprints=[5], ids=[7]), [(5, 8), (6, 7)]),
+        (lambda store: store.upsert([9], ids=[7]), [(5, 8), (9, 7)]),
+    ]
+    for index, (change, left) in enumerate(changes):
+        with fpstore.create(tmp_path / str(index)) as store:
+            store.add([5, 6, 5], ids=[7, 7, 8])
+            change(store)
+            assert rows_of(store) == left
+
+
+@pytest.mark.slow
+def test_a_reader_sees_old_rows_or_new_ones(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s").close()
+    ids = list(range(50))
+    done = threading.Event()
+
+    def write() -> None:
+        with fpstore.Store(tmp_path / "s", "w", sizes=LivingSizes(flush_rows=200)) as store:
+            for key in range(1, 150):
+                store.upsert([key] * len(ids), ids=ids)
+        done.set()
+
+    with fpstore.open(tmp_path / "s") as reader:
+        thread = threading.Thread(target=write)
+        thread.start()
+        while not done.is_set():
+            seen = [{row.fingerprint for row in answer} for answer in (reader.lookup(ids), *reader.rows())]
+            assert all(len(keys) <= 1 for keys in seen)
+            assert len(reader.lookup(ids)) in (0, len(ids))
+        thread.join()
+        assert rows_of(reader) == [(149, id) for id in ids]
 
 
 # --- max_id ---

@@ -117,10 +117,13 @@ def split_removed(kind: int, columns: Sequence[Keys], numbers: Keys) -> Iterator
 
 def largest_id(records: Iterable[Change]) -> int | None:
     """The largest id that these add; None where they add none."""
-    added = [change.ids for change in records if change.kind == ADDED and change.ids is not None and len(change.ids)]
-    if len(added) == 1 and len(added[0]) == 1:  # a single addition should not wait for a function of arrays
-        return int(added[0][0])
-    return max((int(ids.max()) for ids in added), default=None)
+    largest = None
+    for change in records:
+        if change.kind == ADDED and len(change.columns) == 2 and len(ids := change.columns[1]):
+            most = int(ids.max() if len(ids) > 1 else ids[0])  # a single addition should not wait for the maximum
+            if largest is None or most > largest:
+                largest = most
+    return largest
 
 
 def _encode(place: bytes, kind: int, columns: tuple[Keys, ...]) -> bytes:

@@ -5,7 +5,7 @@ A removal stays in memory until no segment is older than it, so adding one and a
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Self
 
 import numpy as np
@@ -191,7 +191,7 @@ class Removals:
         """The distinct ids that were removed at position or after, sorted."""
         return self._ids.since(position)
 
-    @property
+    @cached_property
     def last_position(self) -> int:
         """Of the last removal; 0 where there is none."""
         return max(self._fingerprints.last_position, self._ids.last_position, self._rows.last_position)
@@ -203,4 +203,8 @@ class Removals:
 
     def __len__(self) -> int:
         """How many fingerprints, ids and rows were removed, each counted once."""
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:  # asked for with every call
         return self._fingerprints.count + self._ids.count + self._rows.count
