@@ -172,6 +172,8 @@ def test_a_store_that_is_there_stays_without_force(command: Command, npy: Path, 
     ("arguments", "status", "said"),
     [
         (["--plan", "paper-5"], 2, "paper-5"),
+        (["--plan", "12"], 2, "plan: found '12'"),
+        (["--plan", "size", "--max-bytes", "12"], 2, "plan"),
         (["--plan", "paper-4", "--k", "4"], 2, "paper-4"),
         (["--codec", "zip"], 2, "zip"),
         (["--k", "-1"], 2, "-1"),
@@ -305,3 +307,9 @@ def test_times_are_never_stored_for_hashes(command: Command, tmp_path: Path) -> 
         outcome = command(name, tmp_path / "s.fpstore", "--input", table)
         assert (outcome.status, outcome.out) == (1, "")
         assert "found columns unixtime, value; expected one called fingerprint" in outcome.err
+
+
+def test_the_help_says_what_memory_is_for(command: Command) -> None:
+    told = " ".join(command("build", "--help").out.split())
+    assert "--memory SIZE What sorting may take;" in told
+    assert "Reading CSV or Parquet takes some 100 MB besides." in told

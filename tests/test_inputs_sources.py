@@ -233,10 +233,16 @@ def test_what_is_no_text_is_refused_or_counted(tmp_path: Path, data: bytes, foun
 
 
 def test_unlike_texts_in_utf_16_stay_unlike(tmp_path: Path) -> None:
-    """Decoded with replacement characters, 41 of these had 18 fingerprints."""
-    texts = [f"{word} 日本語 {word * 3} {word[::-1]}" for word in map(str, range(1000, 1041))]
-    write(tmp_path, **{f"{number}__txt": f"\ufeff{text}".encode("utf-16") for number, text in enumerate(texts)})
-    assert sorted(fingerprints_of(tmp_path)) == sorted(map(fingerprint, texts))
+    """Decoded with replacement characters, Greek in UTF-16 has no letter left, and all of it one fingerprint."""
+    texts = ["".join(chr(ord("α") + int(digit)) for digit in str(1000 + number * 37)) for number in range(41)]
+    write(tmp_path / "marked", **{f"{number}__txt": text.encode("utf-16") for number, text in enumerate(texts)})
+    assert len({fingerprint(text.encode("utf-16").decode(errors="replace")) for text in texts}) == 1
+    assert sorted(fingerprints_of(tmp_path / "marked")) == sorted(map(fingerprint, texts))
+    assert len(set(map(fingerprint, texts))) == 41
+    write(tmp_path / "bare", **{f"{number}__txt": text.encode("utf-16-le") for number, text in enumerate(texts)})
+    with pytest.raises(BadInput, match=r"0\.txt: found .*, expected a text in UTF-8"):
+        texts_of(tmp_path / "bare")
+    assert texts_of(tmp_path / "bare", skip_bad=True) == []
 
 
 def test_what_is_passed_over_in_a_folder_is_counted(tmp_path: Path) -> None:

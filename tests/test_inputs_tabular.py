@@ -394,6 +394,23 @@ def test_parquet_texts_become_fingerprints(tmp_path: Path) -> None:
     assert names == [(f"{tmp_path / 'a.parquet'}:0", "one two three four five")]
 
 
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.binary())], ids=str)
+def test_texts_that_parquet_holds_as_bytes_are_decoded_as_files_are(tmp_path: Path, kind: Any) -> None:
+    whole = ["Größe und Straße", "a second text"]
+    cells = [whole[0].encode(), b"\xff\xfe" + whole[1].encode("utf-16-le"), b"\xc3", b"a\0b", None]
+    column = pa.array(cells, pa.binary()).cast(kind)
+    pq.write_table(pa.table({"body": column}), tmp_path / "a.parquet")
+    named = documents([tmp_path / "a.parquet"], text_column="body", skip_bad=True)
+    assert [text for _, text in named] == whole
+    assert named.skipped == {"bad row": 3}
+    with pytest.raises(BadInput, match=r"row 2: found bytes that are no UTF-8 \(at offset 0\), expected a text"):
+        rows(tmp_path / "a.parquet", text_column="body")
+    pages = pa.table({"body": pa.array([b"<p>one", b"<meta charset=latin-1><p>\xe9t\xe9"], pa.binary())})
+    pq.write_table(pages, tmp_path / "b.parquet")
+    cleaned = documents([tmp_path / "b.parquet"], text_column="body", html=True)
+    assert [text for _, text in cleaned] == ["one", "été"]
+
+
 def test_texts_within_structs_of_parquet_are_found_by_their_path(tmp_path: Path) -> None:
     pages = [{"meta": {"body": "one two three"}, "tags": ["a"]}, {"meta": None, "tags": []}, None]
     pq.write_table(pa.table({"page": pages, "page.flat": ["x", "y", "z"]}), tmp_path / "a.parquet")

@@ -45,11 +45,14 @@ def test_ids_are_found_wherever_they_lie(
     ids = rng.integers(0, 20_000, len(keys), dtype=np.uint64)
     with fpstore.create(tmp_path / "s", shuffle=shuffle) as store:
         for part in np.array_split(np.arange(len(keys)), max(1, segments)):
-            store.add(keys[part], ids=ids[part])
+            later = part[: len(part) // 5] if segments else part  # some of them are in a segment too
+            store.add(keys[later], ids=ids[later])
             if segments:
-                store._living._add_segment(keys[part[::2]], ids[part[::2]])  # type: ignore[union-attr]
+                earlier = part[len(part) // 10 :]
+                store._living._add_segment(keys[earlier], ids[earlier])  # type: ignore[union-attr]
         rows = sorted({(id, key) for key, id in zip(keys.tolist(), ids.tolist(), strict=True)})
-        for asked in ([int(ids[0])], [LAST, 0], ids[:50].tolist() * 2, list(range(0, 25_000, 3)), list(range(20_000))):
+        alone = [[id] for id in ids[::500].tolist()]
+        for asked in (*alone, [LAST, 0], ids[:50].tolist() * 2, list(range(0, 25_000, 3)), list(range(20_000))):
             wanted = set(asked)
             answer = store.lookup(asked)
             assert isinstance(answer, fpstore.Rows)

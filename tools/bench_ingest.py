@@ -6,8 +6,8 @@
 One thread on a store of uniform keys with ids, plan balanced. Additions wait for the disk, so they are given by the
 clock; a bare commit of LMDB, synced, of one value of as many bytes, in turns with them, says what of it is the disk's.
 Probes are single calls from Python, with --rows keys pending and with the same keys compacted, in turns. A merge is of
-two segments without ids; its rate is keys read, of both, in one table. Rows are looked up by id; additions are made with
-and without the exact search that counting new rows would take, in turns. What was stored is checked against brute
+two segments without ids; its rate is keys read, of both, in one table. Rows are looked up by id; additions are made
+with and without the exact search that counting new rows would take, in turns. What was stored is checked against brute
 force.
 """
 

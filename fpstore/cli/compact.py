@@ -30,11 +30,10 @@ def command(store: str) -> None:
         opened.compact(progress=bar)
         if names == [segment.path for segment in opened._segments]:
             unread = "nothing to merge, and nothing was read"
-            say(f"{store}: {', '.join(waiting)}, {decimal_size(before)}; {unread}", err=False)
+            say(f"{store}: {', '.join(waiting)}, {decimal_size(before)}; {unread}")
             return
         after = sum(segment.file_bytes for segment in opened._segments)
         say(
             f"{store}: {', '.join(waiting)}, {decimal_size(before)};"
-            f" now {counted(len(opened._segments), 'segment')}, {decimal_size(after)}",
-            err=False,
+            f" now {counted(len(opened._segments), 'segment')}, {decimal_size(after)}"
         )

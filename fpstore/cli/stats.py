@@ -42,7 +42,7 @@ def _print_fields(record: dict[str, Any], indent: str) -> None:
         if name == "largest_slots":
             click.echo(f"{indent}{name}")
             for slot in value:
-                click.echo(f"{indent}  {slot['keys']:,} with x & {slot['mask']} == {slot['value']}")
+                click.echo(f"{indent}  {slot['key_count']:,} with x & {slot['mask']} == {slot['value']}")
             continue
         inner = value if isinstance(value, list | tuple) and value and isinstance(value[0], dict) else None
         if isinstance(value, dict):

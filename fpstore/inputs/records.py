@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fpstore.inputs.cells import ASK_WAY, Column, FingerprintColumn, can_be_either, parse_ids
 from fpstore.inputs.columns import Asked, Decided
+from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BadInput, Faults, cut, shown
 from fpstore.text import Recipe
 from fpstore.text.cleaning import characters
@@ -163,13 +164,19 @@ class Records:
             if isinstance(value, str) and not request.html:
                 texts.append(value)
                 kept.append(index)
-            elif isinstance(value, str | Page):
+            elif isinstance(value, Page) or (request.html and isinstance(value, str | bytes)):
                 page = value if isinstance(value, Page) else Page(value, None)
                 try:
                     texts.append(request.recipe.text_of(characters_of(page, request.faults)))
                     kept.append(index)
                 except ValueError as error:
                     request.faults.meet(BadInput(f"{self.where(index)}: {error}", self.bad))
+            elif isinstance(value, bytes):
+                try:
+                    texts.append(text_of(value))
+                    kept.append(index)
+                except ValueError as error:
+                    request.faults.refuse(self.where(index), str(error), EXPECTED_TEXT, self.bad)
             else:
                 request.faults.refuse(self.where(index), shown(value), "a text", self.bad)
         return texts, kept

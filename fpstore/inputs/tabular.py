@@ -185,8 +185,8 @@ def _field_type(path: str, name: str, found: Any, fields: list[str], types: Any)
 
 
 def _check_texts(path: str, name: str, found: Any, types: Any) -> None:
-    if not _is_string(found, types):
-        raise BadInput(f"{path}, column {name}: found {found}, expected strings")
+    if not (_is_string(found, types) or _is_binary(found, types)):
+        raise BadInput(f"{path}, column {name}: found {found}, expected strings, or bytes of texts")
 
 
 def _check_numbers(path: str, name: str, found: Any, types: Any) -> None:
@@ -199,7 +199,7 @@ def _check_fingerprints(path: str, name: str, found: Any, types: Any) -> None:
     if types.is_fixed_size_binary(plain) and not types.is_decimal(plain):
         is_known = plain.byte_width == VALUE_BYTES
     else:
-        is_known = types.is_binary(plain) or types.is_large_binary(plain)
+        is_known = _is_binary(plain, types)
     if not (is_known or _is_string(found, types) or _is_whole_number(found, types)):
         expected = f"fingerprints of 64 bits: integers, strings or {VALUE_BYTES} bytes"
         raise BadInput(f"{path}, column {name}: found {found}, expected {expected}")
@@ -212,6 +212,11 @@ def _plain_type(found: Any, types: Any) -> Any:
 def _is_string(found: Any, types: Any) -> bool:
     plain = _plain_type(found, types)
     return bool(types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain))
+
+
+def _is_binary(found: Any, types: Any) -> bool:
+    plain = _plain_type(found, types)
+    return bool(types.is_binary(plain) or types.is_large_binary(plain) or types.is_binary_view(plain))
 
 
 def _is_whole_number(found: Any, types: Any) -> bool:

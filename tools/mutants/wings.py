@@ -45,6 +45,14 @@ MUTANTS = (
         ("tests/test_text_cleaning.py::test_bytes_are_decoded_by_what_says_their_charset",),
     ),
     Mutant(
+        "bytes that are no text are read as far as they go",
+        "fpstore/inputs/records.py",
+        "texts.append(text_of(value))",
+        'texts.append(value.decode("utf-8", "replace"))',
+        "unlike texts of a table become alike",
+        ("tests/test_inputs_tabular.py::test_texts_that_parquet_holds_as_bytes_are_decoded_as_files_are",),
+    ),
+    Mutant(
         "a tie is clear whatever the recipe says",
         "fpstore/native/text_simhash.c",
         "(sums->ones[bit] + tie >",
