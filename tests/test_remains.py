@@ -8,7 +8,7 @@ from catalogs import PAGE, SETTINGS, entry
 
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog, create_catalog
-from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, Change, RemovedBefore
+from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, ROWS_REMOVED, Change, RemovedBefore
 from fpstore.living.remains import Remains, read_remains
 
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
         for number in range(2, 9):
             columns = numbers(3000 if number % 2 else 7, number), numbers(3000 if number % 2 else 7)
             catalog.append([Change(number, ADDED, columns)])
-        catalog.append([Change(9, FINGERPRINTS_REMOVED, (numbers(10),))])
+        catalog.append([Change(9, ROWS_REMOVED, (numbers(10), numbers(10)))])
     return tmp_path
 
 
