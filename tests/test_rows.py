@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from living import rows_of
 
 import fpstore
-from fpstore import CorruptStore, ReadOnly, StoreClosed, TooManyMatches
+from fpstore import CorruptStore, ReadOnly, StoreClosed, StoreLocked, TooManyMatches
 from fpstore.living import live, snapshot
 from fpstore.living.sizes import LivingSizes
 
@@ -380,6 +380,8 @@ def test_a_store_that_is_there_is_opened_where_it_is_what_was_asked_for(tmp_path
         fpstore.create(path, **GIVEN)  # type: ignore[arg-type]
     with fpstore.create(path, exist_ok=True, id_type=None, max_distance=2, codec="rice", plan="speed") as store:
         assert store.count() == 1  # no plan was named, no recipe and no mode given
+        with pytest.raises(StoreLocked):
+            fpstore.create(path, exist_ok=True, **GIVEN)  # type: ignore[arg-type]
     fpstore.build(tmp_path / "built", list(range(10)), plan="size").close()
     fpstore.create(tmp_path / "built", exist_ok=True).close()
     fpstore.create(tmp_path / "shuffled", shuffle=5).close()
