@@ -132,7 +132,13 @@ def test_each_command_says_in_numbers_what_it_did(command: Command, tmp_path: Pa
     steps: dict[tuple[object, ...], str] = {
         ("build", store, tmp_path / "a.npy"): f"{store}: read 3 rows of 1 file; holds 3 fingerprints, ",
         ("create", tmp_path / "t.fpstore", "--id-type", "none"): f"{tmp_path / 't.fpstore'}: empty, without ids, plan ",
-        ("add", store, tmp_path / "a.npy", "--ids", "from:7"): f"{store}: added 3 rows\n",
+        (
+            "add",
+            store,
+            tmp_path / "a.npy",
+            "--ids",
+            "from:7",
+        ): f"{store}: wrote 3 rows; where one was there already, nothing changed\n",
         ("remove", store, "--id", "7", "--id", "99"): f"{store}: removed 1 row, for 2 ids\n",
         ("compact", store): f"{store}: 1 segment, ",
         ("copy", store, tmp_path / "c.fpstore"): f"{tmp_path / 'c.fpstore'}: 5 rows, ",
@@ -216,10 +222,12 @@ def test_an_interrupt_while_arguments_are_read_is_status_130(command: Command, m
     assert (outcome.status, outcome.err.strip()) == (130, "fpstore: interrupted")
 
 
-def test_a_full_disk_under_the_output_is_reported() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_the_output_is_reported(unbuffered: str) -> None:
     with open("/dev/full", "w") as full:
         run = subprocess.run(
             [sys.executable, "-m", "fpstore", "plan", "--n", "5"],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -129,7 +129,7 @@ def test_pairs_go_and_other_ids_stay(
 def test_an_id_of_16_digits_is_decimal(command: Command, tmp_path: Path) -> None:
     number = 1234567890123456
     fpstore.build(tmp_path / "s.fpstore", np.array([5, 6], dtype=np.uint64), ids=[number, int(str(number), 16)]).close()
-    (tmp_path / "gone.csv").write_text(f"doc\n{number}\n")
+    (tmp_path / "gone.csv").write_text(f"id\n{number}\n")
     assert command("remove", tmp_path / "s.fpstore", "--id-input", tmp_path / "gone.csv").status == 0
     assert rows_of(tmp_path / "s.fpstore") == {(6, int(str(number), 16))}
 

@@ -1,13 +1,13 @@
 """`fpstore compact`: a store's segments merged into one, without what was removed."""
 
-import click
-
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import counted, decimal_size, store_argument
 
 
-@click.command(
+@subcommand(
+    "compact",
     short_help="Merge a store's segments into one.",
     epilog="\b\nExample:\n  fpstore compact web.fpstore\n",
 )

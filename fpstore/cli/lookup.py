@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.columns import NOT_OF_JSON, header_option, refuse_given, signed_option, written
+from fpstore.cli.columns import header_option, input_header_option, signed_option, written
 from fpstore.cli.failures import say
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import (
     column,
     format_option,
@@ -37,7 +38,7 @@ LINE = "{}\t{}\n"
 JSON_LINE = '{{"format": "fpstore.lookup/1", "id": "{}", "fingerprint": "{}"}}\n'
 
 
-@click.command(short_help="Print what is stored with an id.", epilog=EPILOG)
+@subcommand("lookup", short_help="Print what is stored with an id.", epilog=EPILOG)
 @store_argument
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--input", "input_path", metavar="FILE", help="Look up every id of FILE; - is standard input.")
@@ -48,18 +49,18 @@ JSON_LINE = '{{"format": "fpstore.lookup/1", "id": "{}", "fingerprint": "{}"}}\n
     help="With --input: the column or JSON field of the ids.  [default: the one called id, or the only one]",
 )
 @format_option
+@input_header_option
 @skip_bad_option
 @json_option
 @header_option
 @signed_option
-@click.pass_context
 def command(
-    context: click.Context,
     store: str,
     ids: tuple[str, ...],
     input_path: str | None,
     id_column: str | int | None,
     format: str,
+    input_header: bool | None,
     skip_bad: bool,
     as_json: bool,
     header: bool,
@@ -78,10 +79,6 @@ def command(
 
     if not ids and input_path is None:
         raise click.UsageError("nothing to look up: expected an ID or --input")
-    if input_path is None:
-        refuse_given(context, ("id_column", "format", "skip_bad"), "goes with --input")
-    if as_json:
-        refuse_given(context, ("header", "signed"), NOT_OF_JSON)
     typed = np.array([id_number(each) for each in ids], dtype=np.uint64)
     with fpstore.open(store) as opened:
         if not opened._settings.ids:
@@ -92,7 +89,9 @@ def command(
             _print_rows(opened, typed, as_json, signed)
         if input_path is None:
             return
-        reader = read_ids([input_path], format=format, id_column=id_column, skip_bad=skip_bad, batch=BATCH_IDS)
+        reader = read_ids(
+            [input_path], format=format, id_column=id_column, header=input_header, skip_bad=skip_bad, batch=BATCH_IDS
+        )
         with closing(reader):
             for batch in reader:
                 _print_rows(opened, batch.fingerprints, as_json, signed)

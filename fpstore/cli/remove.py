@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore import Progress
-from fpstore.cli.columns import decimal_option, fingerprint_options, refuse_given, typed_fingerprints
+from fpstore.cli.columns import decimal_option, fingerprint_options, typed_fingerprints
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, reading_options
 from fpstore.cli.values import (
     column,
@@ -39,11 +40,9 @@ Examples:
 
 # Values of one removal: it is stored as a whole, durably, before the next is read.
 BATCH_VALUES = 1 << 16
-OF_FINGERPRINTS = ("fingerprint_column", "fingerprint_format", "text_column", "html", "threads", "idf_path")
-OF_INPUT = ("format", "skip_bad")
 
 
-@click.command(short_help="Remove fingerprints from a store.", epilog=EPILOG)
+@subcommand("remove", short_help="Remove fingerprints from a store.", epilog=EPILOG)
 @store_argument
 @click.argument("values", metavar="[FINGERPRINT]...", nargs=-1)
 @click.option("--id", "ids", metavar="ID", multiple=True, help="Remove all that has this id; may be given again.")
@@ -68,9 +67,7 @@ OF_INPUT = ("format", "skip_bad")
 @idf_option
 @skip_bad_option
 @decimal_option
-@click.pass_context
 def command(
-    context: click.Context,
     store: str,
     values: tuple[str, ...],
     ids: tuple[str, ...],
@@ -82,6 +79,7 @@ def command(
     fingerprint_column: str | int | None,
     fingerprint_format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     idf_path: str | None,
@@ -108,14 +106,6 @@ def command(
         raise click.UsageError(
             "expected FINGERPRINTs or --input, or --id or --id-input; or --pairs, to remove of each fingerprint one id"
         )
-    if input_path is None:
-        refuse_given(context, OF_FINGERPRINTS, "goes with --input")
-    if id_path is None and not (pairs and input_path is not None):
-        refuse_given(context, ("id_column",), "goes with --id-input, or with --input and --pairs")
-    if input_path is None and id_path is None:
-        refuse_given(context, OF_INPUT, "goes with --input or --id-input")
-    if not values:
-        refuse_given(context, ("decimal",), "goes with a FINGERPRINT; of --input, --fingerprint-format says it")
     typed = [
         np.array(column, dtype=np.uint64)
         for column in (typed_fingerprints(values, decimal), [id_number(each) for each in ids])
@@ -125,7 +115,14 @@ def command(
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
         if id_path is not None:
-            reader = read_ids([id_path], format=format, id_column=id_column, skip_bad=skip_bad, batch=BATCH_VALUES)
+            reader = read_ids(
+                [id_path],
+                format=format,
+                id_column=id_column,
+                header=input_header,
+                skip_bad=skip_bad,
+                batch=BATCH_VALUES,
+            )
         elif input_path is not None:
             reader = read_for(
                 opened,
@@ -137,6 +134,7 @@ def command(
                 fingerprint_column=fingerprint_column,
                 fingerprint_format=fingerprint_format,
                 text_column=text_column,
+                header=input_header,
                 html=html,
                 threads=threads,
                 skip_bad=skip_bad,
