@@ -5,6 +5,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,7 +46,8 @@ def test_a_store_of_an_npy_file_holds_its_fingerprints_and_row_numbers(
 
 
 def test_several_inputs_are_numbered_as_one(command: Command, npy: Path, tmp_path: Path) -> None:
-    assert command("build", tmp_path / "s.fpstore", npy, npy).status == 0
+    shutil.copy(npy, tmp_path / "more.npy")
+    assert command("build", tmp_path / "s.fpstore", npy, tmp_path / "more.npy").status == 0
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(0, max_distance=0).id.tolist() == [0, 5]
 

@@ -118,7 +118,9 @@ def test_a_recipe_with_a_model_is_refused_without_it_or_with_another(
 ) -> None:
     model_path, other, store = tmp_path / "m.idf", tmp_path / "other.idf", tmp_path / "s.fpstore"
     command("learn-idf", corpus, "-o", model_path)
-    command("learn-idf", corpus, corpus, "-o", other)
+    twice = tmp_path / "twice.jsonl"
+    twice.write_bytes(2 * corpus.read_bytes())
+    command("learn-idf", twice, "-o", other)
     command("create", store, "--recipe", "web-en", "--idf", model_path, "--id-type", "none")
     checksum = read_model(model_path).checksum
     for arguments in (("add", store, corpus), ("probe", store, "--text", "x"), ("remove", store, "--input", corpus)):
@@ -193,7 +195,7 @@ def test_the_name_of_a_file_cannot_write_lines_of_its_own(command: Command, tmp_
         outcome = command(*arguments)
         assert outcome.status == 0
         assert "\x1b" not in outcome.out + outcome.err
-        assert arguments[0] == "build" or "docs\\n\\x1b[31m" in outcome.out
+        assert arguments[0] == "build" or "docs\\n\\x1b[31m" in outcome.out + outcome.err
 
 
 def test_what_was_passed_over_is_said_once_at_the_end(command: Command, tmp_path: Path) -> None:
@@ -268,3 +270,38 @@ def test_a_typed_text_can_be_html(command: Command, tmp_path: Path) -> None:
     assert (outcome.status, len(outcome.lines), outcome.err) == (0, 1, "")
     outcome = command("probe", tmp_path / "s.fpstore", "--text", PAGE, "-k", "0")
     assert outcome == (0, "", NOTED.format("1 text"))
+
+
+@pytest.mark.parametrize(("option", "documents"), [("--input-header", 1), ("--no-input-header", 2)])
+def test_every_command_of_tables_takes_the_word_for_the_header(
+    command: Command, tmp_path: Path, option: str, documents: int
+) -> None:
+    (tmp_path / "a.csv").write_text("1,a text of some words\n2,another one with others\n")
+    column = ("--text-column", "1")
+    for name in ("dedup", "cluster", "document-pairs", "fingerprint", "learn-idf", "build"):
+        store = (tmp_path / f"{option}.fpstore",) if name == "build" else ()
+        output = () if name in ("fingerprint", "build") else ("-o", tmp_path / f"{name}{option}")
+        given = (name, *store, tmp_path / "a.csv", *column, *output)
+        outcome = command(*given)
+        assert outcome.status == 1
+        assert "expected header (--input-header or --no-input-header) to say" in outcome.err
+        outcome = command(*given, option)
+        assert outcome.status == 0, outcome.err
+        said = len(outcome.lines) if name == "fingerprint" else outcome.err
+        assert said == documents if name == "fingerprint" else f" {documents} " in str(said)
+    for given in (("add", "--if-new"), ("probe", "--input"), ("remove", "--input")):
+        name, more = given
+        column = (*column[:2], *(("--ids", "from:9") if name == "add" else ()))
+        inputs = (more, tmp_path / "a.csv") if more == "--input" else (tmp_path / "a.csv",)
+        outcome = command(name, tmp_path / f"{option}.fpstore", *inputs, *column)
+        assert "expected header (--input-header or --no-input-header) to say" in outcome.err
+        assert command(name, tmp_path / f"{option}.fpstore", *inputs, *column, option).status == 0
+
+
+def test_the_word_for_the_header_goes_with_what_is_read(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n0\n")
+    assert command("create", tmp_path / "s.fpstore").status == 0
+    for given in (("probe", "ff"), ("remove", "--id", "1")):
+        outcome = command(given[0], tmp_path / "s.fpstore", *given[1:], "--no-input-header")
+        assert (outcome.status, "--no-input-header" in outcome.err or "--input-header" in outcome.err) == (2, True)
+    assert command("remove", tmp_path / "s.fpstore", "--id-input", tmp_path / "a.csv", "--input-header").status == 0

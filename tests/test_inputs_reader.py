@@ -138,11 +138,13 @@ def test_a_reader_tells_its_size_its_recipe_and_the_bytes_it_read(tmp_path: Path
     text = tmp_path / "b.txt"
     text.write_text("one")
     told: list[Any] = []
-    reader = read([numbers, numbers], on_bytes=told.append)
+    more = hex_file(tmp_path / "c.hex", 3, 4)
+    reader = read([numbers, more], on_bytes=told.append)
     assert reader.total_bytes == 34 + 34
     list(reader)
     assert sum(told) == 68
-    assert read([text, text]).recipe == DEFAULT
+    more.unlink()
+    assert read([text]).recipe == DEFAULT
     assert read([numbers], recipe=Recipe("mine")).recipe is None
     assert read([text], recipe=Recipe("mine")).recipe == Recipe("mine")
     assert read([tmp_path], format="text").total_bytes == 34 + 3
@@ -180,8 +182,9 @@ def test_a_reader_that_is_closed_early_closes_its_file(tmp_path: Path) -> None:
     assert set(os.listdir("/proc/self/fd")) != before
     reader.close()
     assert set(os.listdir("/proc/self/fd")) == before
-    (tmp_path / "b.txt").write_text("one")
-    named = documents([tmp_path / "b.txt", tmp_path / "b.txt"])
+    for name in ("b.txt", "c.txt"):
+        (tmp_path / name).write_text("one")
+    named = documents([tmp_path / "b.txt", tmp_path / "c.txt"])
     next(named)
     named.close()
     assert list(named) == []

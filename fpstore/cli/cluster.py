@@ -35,6 +35,7 @@ def command(
     components: bool,
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     recipe_name: str | None,
@@ -65,7 +66,7 @@ def command(
     if update_center and components:
         raise click.UsageError("--update-center and --components: expected one of the two")
     recipe = recipe_asked(recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header)
     with output_file(output) as path, progress_bar() as bar:
         if components:
             summary = jobs.components(

@@ -72,6 +72,11 @@ def id_options(default: str) -> Callable[[_Command], _Command]:
     return decorate
 
 
+input_header_option = click.option(
+    "--input-header/--no-input-header",
+    default=None,
+    help="Whether the first row of CSV and TSV names the columns.  [default: as the row tells, else it is refused]",
+)
 decimal_option = click.option(
     "--decimal", is_flag=True, help="FINGERPRINTs are decimal, from -2**63 to 2**64 - 1; put -- before those below 0."
 )

@@ -72,6 +72,7 @@ def command(
     store: str | None,
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     recipe_name: str | None,
@@ -106,7 +107,7 @@ def command(
     if kept == STANDARD_OUTPUT and store is not None:
         raise click.UsageError("-o - and --store: found both, expected a file: what adds to a store has to go on there")
     recipe = _recipe(store, recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header)
     with output_file(kept) as path, progress_bar() as bar:
         summary = jobs.dedup(
             sources,

@@ -28,6 +28,7 @@ def command(
     output: str | None,
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     recipe_name: str | None,
@@ -43,7 +44,7 @@ def command(
     from fpstore import jobs
 
     recipe = recipe_asked(recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header)
     with output_file(output) as path, progress_bar() as bar:
         summary = jobs.document_pairs(
             sources,

@@ -36,6 +36,7 @@ def command(
     recipe_name: str | None,
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     skip_bad: bool,
 ) -> None:
@@ -50,7 +51,15 @@ def command(
 
     recipe = recipe_asked(recipe_name, None)
     learner = Learner(recipe)
-    texts = documents(inputs, format=format, text_column=text_column, html=html, recipe=recipe, skip_bad=skip_bad)
+    texts = documents(
+        inputs,
+        format=format,
+        text_column=text_column,
+        header=input_header,
+        html=html,
+        recipe=recipe,
+        skip_bad=skip_bad,
+    )
     with new_file(Path(output), force) as file:
         with closing(texts), progress_bar() as bar:
             for done, (_, text) in enumerate(texts, start=1):

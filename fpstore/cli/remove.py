@@ -70,6 +70,7 @@ def command(
     fingerprint_column: str | int | None,
     fingerprint_format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     idf_path: str | None,
@@ -97,7 +98,14 @@ def command(
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
         if id_path is not None:
-            reader = read_ids([id_path], format=format, id_column=id_column, skip_bad=skip_bad, batch=BATCH_VALUES)
+            reader = read_ids(
+                [id_path],
+                format=format,
+                id_column=id_column,
+                header=input_header,
+                skip_bad=skip_bad,
+                batch=BATCH_VALUES,
+            )
         elif input_path is not None:
             reader = read_for(
                 opened,
@@ -108,6 +116,7 @@ def command(
                 fingerprint_column=fingerprint_column,
                 fingerprint_format=fingerprint_format,
                 text_column=text_column,
+                header=input_header,
                 html=html,
                 threads=threads,
                 skip_bad=skip_bad,

@@ -59,7 +59,7 @@ _FILE = Fact("goes with a file: found standard output", _to_a_file("output"))
 _KEPT_FILE = _FILE._replace(holds=_to_a_file("kept"))
 
 # Of each option, what it needs. Those that texts, or columns, need of an input are refused by fpstore.inputs.
-_READ: dict[str, tuple[Fact, ...]] = {"format": (), "text_column": (), "html": (), "skip_bad": ()}
+_READ: dict[str, tuple[Fact, ...]] = {"format": (), "text_column": (), "input_header": (), "html": (), "skip_bad": ()}
 _COLUMNS: dict[str, tuple[Fact, ...]] = {"fingerprint_column": (), "fingerprint_format": ()}
 _IDS: dict[str, tuple[Fact, ...]] = {"id_column": (), "ids": ()}
 _RECIPES: dict[str, tuple[Fact, ...]] = {"recipe_name": (), "idf_path": ()}
@@ -94,6 +94,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "id_path": (),
         "id_column": (_ID_INPUT,),
         "format": (_ANY_INPUT,),
+        "input_header": (_ANY_INPUT,),
         "skip_bad": (_ANY_INPUT,),
         "fingerprint_column": (_INPUT,),
         "fingerprint_format": (_INPUT,),
@@ -106,6 +107,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
     "probe": {
         "input_path": (),
         "format": (_INPUT,),
+        "input_header": (_INPUT,),
         "fingerprint_column": (_INPUT,),
         "fingerprint_format": (_INPUT,),
         "text_column": (_INPUT,),
@@ -135,6 +137,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "format": (),
         "skip_bad": (),
         "text_column": (_TEXTS,),
+        "input_header": (_TEXTS,),
         "html": (_TEXTS,),
         "threads": (_TEXTS,),
         "recipe_name": (_TEXTS,),

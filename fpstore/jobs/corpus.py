@@ -14,7 +14,7 @@ import numpy as np
 
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError
-from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns
+from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns, has_header
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
@@ -73,6 +73,7 @@ class Sources:
     text_column: str | int | None = None
     html: bool = False
     skip_bad: bool = False
+    header: bool | None = None
 
 
 class Corpus:
@@ -103,6 +104,7 @@ class Corpus:
         self._options: dict[str, Any] = {
             "format": sources.format,
             "text_column": sources.text_column,
+            "header": sources.header,
             "html": sources.html,
             "skip_bad": sources.skip_bad,
             "all_columns": all_columns,
@@ -119,10 +121,12 @@ class Corpus:
         return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
 
     def _documents_of(self, number: int) -> Documents:
-        """Those of one source, which may have no column for the texts though others have."""
+        """Those of one source, which may have no column for the texts, or no header, though others have."""
         source, options = self.sources[number], self._options
         if options["text_column"] is not None and not has_columns(source, options["format"]):
             options = options | {"text_column": None}
+        if options["header"] is not None and not has_header(source, options["format"]):
+            options = options | {"header": None}
         return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
 
     @property

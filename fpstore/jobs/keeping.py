@@ -80,7 +80,7 @@ class Keeping:
             for index in indexes:
                 self._expect_same(batch.names[index], batch.rows[index].layout)
         if not self._as_read:
-            lines = _json_lines(batch, indexes, fixed=self._kind != JSON)
+            lines = _json_lines(batch, indexes)
             return b"".join(lines if self._types is None else self._of_types(lines, batch, indexes))
         head = _head(batch.rows[0].layout) if is_first and batch.rows else b""
         if self._kind == PARQUET:
@@ -178,7 +178,13 @@ def _by_batch(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[tuple[lis
 
 def _taken(rows: Sequence[Row], held: list[int], batch: Any) -> Any:
     """Those rows of a batch of Arrow."""
-    return batch.take(arrow().array([rows[index].data[1] for index in held]))  # type: ignore[index]
+    numbers = [rows[index].data[1] for index in held]  # type: ignore[index]
+    try:
+        return batch.take(arrow().array(numbers))
+    except arrow().ArrowNotImplementedError:  # of string_view and the like
+        slices = [batch.slice(number, 1) for number in numbers]
+        (taken,) = arrow().Table.from_batches(slices).combine_chunks().to_batches()
+        return taken
 
 
 def _streams(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[bytes]:
@@ -189,8 +195,8 @@ def _streams(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[bytes]:
         yield bytes(sink.getvalue())
 
 
-def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterator[bytes]:
-    """Documents as lines of JSON: their own, or an object of their columns. fixed: there is no room for others."""
+def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
+    """Documents as lines of JSON: their own, or an object of their columns."""
     checked: Layout | None = None
     for held, table in _by_batch(batch.rows, indexes):
         values = None if table is None else _taken(batch.rows, held, table).to_pylist()
@@ -206,21 +212,15 @@ def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterato
             elif layout.format == JSON:
                 yield _ended(data)
             else:
-                yield json_line(_record(batch.names[index], layout, data, fixed))
+                yield json_line(_record(layout, data))
 
 
-def _record(name: str, layout: Layout, data: Any, fixed: bool) -> dict[str, str]:
-    """A row of a delimited table; cells behind those of the header by their numbers, if there is room for them."""
+def _record(layout: Layout, data: Any) -> dict[str, str]:
+    """A row of a delimited table."""
     delimiter, quoting = _READERS[layout.format]
     text = io.StringIO(data.decode(), newline="")
     cells = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
-    numbers = [str(number) for number in range(len(layout.columns), len(cells))]
-    if numbers and fixed:
-        raise BadInput(f"{name}: found {len(cells)} cells, expected {len(layout.columns)}, or -o NAME.jsonl")
-    if taken := next((number for number in numbers if number in layout.columns), None):
-        told = f"found {len(cells)} cells, and a column that is called {taken} as one of them would be"
-        raise BadInput(f"{name}: {told}, expected {len(layout.columns)} cells, or -o NAME.{layout.format}")
-    return dict(zip((*layout.columns, *numbers), cells, strict=False))
+    return dict(zip(layout.columns, cells, strict=True))
 
 
 def _plain(value: Any) -> Any:
