@@ -63,8 +63,7 @@ def as_key(value: object, what: str) -> int:
         raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
     if not -(1 << 63) <= key <= _BITS:
         raise ValueError(f"{what}: found {key}, {_EXPECTED}")
-    dtype = getattr(value, "dtype", None)
-    if key < 0 and isinstance(dtype, np.dtype) and dtype.itemsize < 8:
+    if key < 0 and isinstance(dtype := getattr(value, "dtype", None), np.dtype) and dtype.itemsize < 8:
         raise ValueError(_narrow(value, what))
     return key & _BITS
 
