@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 import fpstore
+import fpstore.text
 from fpstore import Additions, Match, Matches, OnProgress, Pairs, Plan, Progress, Rows, Stats, Store, Verified
 from fpstore.segment.report import Report
-from fpstore.text import Recipe
+from fpstore.text import Recipe, Shingle
 
 AnyPath = str | PathLike[str]
 Memory = str | int
@@ -73,6 +74,50 @@ class Open(Protocol):
 
 class Recover(Protocol):
     def __call__(self, path: AnyPath, new: AnyPath, *, progress: OnProgress | None = None) -> fpstore.Recovered: ...
+
+
+class AComparison(Protocol):
+    @property
+    def recipe(self) -> Recipe: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def second(self) -> int: ...
+    @property
+    def distance(self) -> int: ...
+    @property
+    def max_distance(self) -> int: ...
+    @property
+    def near(self) -> bool: ...
+    @property
+    def jaccard(self) -> float: ...
+    @property
+    def cosine(self) -> float: ...
+    @property
+    def first_tokens(self) -> int: ...
+    @property
+    def second_tokens(self) -> int: ...
+    @property
+    def first_count(self) -> int: ...
+    @property
+    def second_count(self) -> int: ...
+    @property
+    def common_count(self) -> int: ...
+    @property
+    def only_first_count(self) -> int: ...
+    @property
+    def only_second_count(self) -> int: ...
+    @property
+    def only_first(self) -> tuple[Shingle, ...]: ...
+    @property
+    def only_second(self) -> tuple[Shingle, ...]: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class Compare(Protocol):
+    def __call__(
+        self, a: str | bytes, b: str | bytes, recipe: Recipe = ..., *, max_distance: int = 3, shown: int = 20
+    ) -> AComparison: ...
 
 
 class AStore(Protocol):
@@ -227,4 +272,5 @@ matches: Callable[[Matches], SomeMatches] = lambda table: table  # noqa: E731
 rows: Callable[[Rows], SomeRows] = lambda table: table  # noqa: E731
 pairs: Callable[[Pairs], SomePairs] = lambda table: table  # noqa: E731
 additions: Callable[[Additions], SomeAdditions] = lambda table: table  # noqa: E731
+compare: Compare = fpstore.text.compare
 told: Callable[[Progress], tuple[str, int, int | None, str]] = lambda progress: progress  # noqa: E731
