@@ -40,6 +40,7 @@ CORE = (
     "living",
     "creation",
     "recovery",
+    "inspection",
     "store",
     "making",
 )
@@ -56,6 +57,8 @@ FOLDERS = {
         "verify",
         "wreck",
         "salvage",
+        "slots",
+        "showing",
         "crowding",
         "spikes",
         "report",
@@ -96,7 +99,8 @@ WINGS = {
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
     "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
-    "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs"},
+    # inspection: what `fpstore inspect` shows is no part of the public surface.
+    "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs", "inspection"},
 }
 
 MAX_LINES = 500

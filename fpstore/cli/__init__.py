@@ -39,6 +39,7 @@ SUBCOMMANDS = (
     "plan",
     "report",
     "stats",
+    "inspect",
     "verify",
 )
 
