@@ -318,12 +318,18 @@ def test_another_version_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_error_of_the_machine_is_no_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object, **options: object) -> None:
-        raise PermissionError(13, "Permission denied", str(folder / "catalog.mdb"))
+    open_catalog, asked = Catalog.open, []
 
-    monkeypatch.setattr(Catalog, "open", refuse)
+    def refuse_once(path: Path) -> Catalog:
+        asked.append(path)
+        if len(asked) == 1:
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_catalog(path)
+
+    monkeypatch.setattr(Catalog, "open", refuse_once)
     with pytest.raises(PermissionError):
         inspect_store(folder)
+    assert len(asked) == 1
 
 
 @pytest.mark.slow

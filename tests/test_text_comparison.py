@@ -74,6 +74,7 @@ def test_the_heaviest_come_first_and_of_one_weight_those_that_come_first_in_the_
     found = compare("c b a c d d d z", "z", WORDS, shown=3)
     assert [(each.text, each.weight) for each in found.only_first] == [("d", 3), ("c", 2), ("b", 1)]
     assert [each.text for each in compare("", "c b a c", WORDS, shown=2).only_second] == ["c", "b"]
+    assert [each.text for each in compare("z b a a", "z", WORDS, shown=1).only_first] == ["a"]
 
 
 def test_a_long_shingle_is_cut_and_one_far_behind_has_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
