@@ -4,6 +4,7 @@ Reads only, and opens no writer; goes beside one. What is damaged is named, and 
 catalog what is left of its records, of a segment what its sound pages tell. Lists are cut, and say how long they are.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from fpstore import format as layout
 from fpstore.disk import CATALOG_NAME, Folder, Place
-from fpstore.errors import CorruptStore, NotAStore, PathLike, UnsupportedVersion
+from fpstore.errors import CorruptStore, NotAStore, PathLike, StoreChanged, UnsupportedVersion
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog
 from fpstore.living.census import census
@@ -173,22 +174,29 @@ class _Home:
 @contextmanager
 def _opened(of: str, path: PathLike, name: str) -> Iterator[tuple[Inspection, Segment | Wreck | None]]:
     """A segment to look at: sound, or what can be read of it, or None where that is nothing."""
-    with ExitStack() as stack:
-        for _ in range(MAX_LOOKS):
-            seen = Inspection(of, {"path": os.fspath(Path(path).absolute())})
+    for _ in range(MAX_LOOKS):
+        seen = Inspection(of, {"path": os.fspath(Path(path).absolute())})
+        with ExitStack() as stack:
             home = stack.enter_context(_Home(Path(path), seen))
             there = [] if home.segments is None else [each for each in home.segments.names() if is_segment_name(each)]
             entries = {} if home.state is None else {entry.name: entry for entry in home.state.segments}
             wanted = _named(path, name, sorted({*there, *entries}))
-            if wanted in there or home.is_newest():
-                break
-        entry = entries.get(wanted)
-        seen.fields |= {"segment": wanted, "entry": None if entry is None else plain_fields(entry)}
-        if home.segments is None or wanted not in there:
-            seen.damage.append(f"{home.folder.path / SEGMENTS / wanted}: missing, though the catalog names it")
-            yield seen, None
-        else:
-            yield seen, _readable(seen, home, Place(home.segments, wanted), entry, stack)
+            entry = entries.get(wanted)
+            seen.fields |= {"segment": wanted, "entry": None if entry is None else plain_fields(entry)}
+            try:
+                if home.segments is None:
+                    raise FileNotFoundError(errno.ENOENT, "no folder of segments", wanted)
+                found = _readable(seen, home, Place(home.segments, wanted), entry, stack)
+            except FileNotFoundError:
+                # A writer may have merged it away since the catalog was read.
+                if entry is None or not home.is_newest():
+                    continue
+                found = None
+                where = home.folder.path / SEGMENTS / wanted
+                seen.damage.append(f"{where}: missing, though the catalog names it")
+            yield seen, found
+            return
+    raise StoreChanged(f"segment {name} came and went {MAX_LOOKS} times; look again", path=path)
 
 
 def _named(path: PathLike, name: str, known: Sequence[str]) -> str:

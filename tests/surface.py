@@ -32,7 +32,7 @@ from fpstore import (
     Store,
     Verified,
 )
-from fpstore.text import Recipe, Shingle
+from fpstore.text import DEFAULT, Recipe, Shingle
 
 AnyPath = str | PathLike[str]
 Memory = str | int
@@ -132,7 +132,7 @@ class AComparison(Protocol):
 
 class Compare(Protocol):
     def __call__(
-        self, a: str | bytes, b: str | bytes, recipe: Recipe = ..., *, max_distance: int = 3, shown: int = 20
+        self, a: str | bytes, b: str | bytes, recipe: Recipe = DEFAULT, *, max_distance: int = 3, shown: int = 20
     ) -> AComparison: ...
 
 
@@ -314,6 +314,7 @@ class AProgress(NamedTuple):
 
 
 FUNCTIONS: dict[str, type[Any]] = {"build": Build, "create": Create, "open": Open, "recover": Recover}
+TEXT_FUNCTIONS: dict[str, type[Any]] = {"compare": Compare}
 CLASSES: dict[str, type[Any]] = {
     "Store": AStore,
     "Matches": SomeMatches,

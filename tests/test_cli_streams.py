@@ -4,8 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from jobs_model import write_jsonl
+
+import fpstore
 
 CLOSED = "closed, expected an open one"
 
@@ -67,3 +70,25 @@ os._exit(0 if fd > 2 else 1)
     closing = "import os, sys; [os.close(fd) for fd in (0, 1, 2)]; os.execv(sys.executable, sys.argv[1:])"
     done = subprocess.run([sys.executable, "-c", closing, sys.executable, "-c", code], timeout=120)
     assert done.returncode == 0
+
+
+LOOKS = [
+    ("stats",),
+    ("stats", "--spikes", "3", "--json"),
+    ("inspect",),
+    ("inspect", "1", "0", "0", "--all"),
+    ("report",),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("look", LOOKS, ids=" ".join)
+def test_a_look_at_a_store_whose_output_is_closed_or_left_ends_quietly(tmp_path: Path, look: tuple[str, ...]) -> None:
+    fpstore.build(tmp_path / "s", np.arange(200_000, dtype=np.uint64), plan="paper-4").close()
+    name, *rest = look
+    assert run_with_closed((1,), name, tmp_path / "s", *rest) == (1, "", f"fpstore: standard output: {CLOSED}\n")
+    typed = " ".join(map(str, [sys.executable, "-m", "fpstore", name, tmp_path / "s", *rest]))
+    # Whoever reads has left before a byte is written.
+    piped = ["bash", "-c", f"{{ sleep 1; {typed}; echo $? >&2; }} | true"]
+    done = subprocess.run(piped, capture_output=True, timeout=120, text=True)
+    assert (done.stdout, done.stderr) == ("", "141\n")

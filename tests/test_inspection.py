@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from living import MORE, SOME, ids_from, store_of_some, writer_of
 
 import fpstore
-from fpstore import CorruptStore, NotAStore
+from fpstore import CorruptStore, NotAStore, StoreChanged, inspection
 from fpstore import format as layout
 from fpstore._codec import crc32c
 from fpstore.inspection import inspect_segment, inspect_slot, inspect_store, inspect_table
@@ -266,6 +266,7 @@ def test_a_segment_that_is_gone_or_cut_short_is_told(folder: Path) -> None:
     assert inspect_segment(folder, "2").damage[-1].endswith("missing, though the catalog names it")
 
 
+@pytest.mark.slow
 def test_of_a_damaged_catalog_what_is_left_is_shown(folder: Path) -> None:
     path = folder / "catalog.mdb"
     data = path.read_bytes()
@@ -361,6 +362,27 @@ def test_hostile_segments_are_shown_or_refused(tmp_path: Path, codec: str, with_
 # --- Beside a writer ---
 
 
+def test_a_segment_that_went_since_the_catalog_was_read_is_looked_for_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "segments" / "00000001.fpseg"
+    data = path.read_bytes()
+    whole = [look() for look in looks(folder)]
+
+    def changed(home: object) -> bool:
+        path.write_bytes(data)
+        return False
+
+    monkeypatch.setattr(inspection._Home, "is_newest", changed)
+    for look, expected in zip(looks(folder), whole, strict=True):
+        path.unlink()
+        assert look() == expected
+    path.unlink()
+    monkeypatch.setattr(inspection._Home, "is_newest", lambda home: False)
+    with pytest.raises(StoreChanged, match=f"^{folder}: segment 1 came and went 8 times; look again$"):
+        inspect_segment(folder, "1")
+
+
 @pytest.mark.slow
 def test_a_look_beside_a_writer_that_merges_finds_no_damage(tmp_path: Path) -> None:
     path = store_of_some(tmp_path / "s")
@@ -392,7 +414,7 @@ def test_a_look_beside_a_writer_that_merges_finds_no_damage(tmp_path: Path) -> N
     assert looked
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(st.lists(st.integers(0, (1 << 64) - 1), max_size=300), st.integers(0, 4))
 def test_slots_of_any_keys_are_counted(keys: list[int], slot_bits: int) -> None:
     fingerprints = np.array(keys, dtype=np.uint64)

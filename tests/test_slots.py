@@ -19,6 +19,7 @@ from fpstore.segment.slots import SlotBlocks, used_slots
 PLAN = plans.flips(2, (1, 1), 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.sampled_from(sorted(KINDS)),

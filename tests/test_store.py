@@ -38,6 +38,7 @@ from fpstore import PlanError, StoreClosed
 from fpstore import store as stores
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
+from fpstore.living.stats import moment_of
 from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan
 from fpstore.query.matches import Matches
@@ -321,6 +322,16 @@ def test_stats_account_for_every_byte(folder: Path) -> None:
     parts = ("payload", "directory", "fences", "ids", "rest")
     assert sum(segment[f"{part}_bytes"] for part in parts) == segment["total_bytes"]
     assert [table["prefix_bits"] for table in segment["tables"]] == [16] * 4
+
+
+def test_a_time_that_no_calendar_has_is_the_last_or_the_first() -> None:
+    assert [moment_of(seconds).year for seconds in (0, -1e300, 1e300, 1e12, -62_135_596_800)] == [
+        1970,
+        1,
+        9999,
+        9999,
+        1,
+    ]
 
 
 def test_stats_name_the_fullest_slots_on_request(tmp_path: Path) -> None:

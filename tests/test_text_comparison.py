@@ -20,6 +20,7 @@ from fpstore.text.model import Model
 WORDS = Recipe("words", shingle=1)
 
 
+@pytest.mark.slow
 @given(recipes(), TEXTS, TEXTS)
 @example(DEFAULT, "", "")
 @example(DEFAULT, "", "one two")

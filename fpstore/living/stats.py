@@ -18,6 +18,8 @@ from fpstore.segment.spikes import NAMED, Spikes, count_spikes
 from fpstore.types import Keys
 
 FORMAT = "fpstore.stats/1"
+# A file may have any time; of the years 1 and 9999, the first and the last second.
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,16 @@ def stats_of(snapshot: Snapshot, home: Folder, path: str, largest_slots: int, sp
         spikes=spikes_of(snapshot, spikes) if spikes else None,
         has_writer=writer is not None,
         writer_pid=None if writer is None else writer.pid,
-        written_at=datetime.fromtimestamp(written, UTC),
+        written_at=moment_of(written),
         total_bytes=sum(sizes.values()),
         segments=tuple(reports.stats(part.segment, largest_slots) for part in snapshot.parts),
         **{f"{kind}_bytes": size for kind, size in sizes.items()},
     )
+
+
+def moment_of(seconds: float) -> datetime:
+    """That time since 1970, in UTC; of one that no calendar has, the last or the first that there is."""
+    return datetime.fromtimestamp(min(max(seconds, FIRST_SECOND), LAST_SECOND), UTC)
 
 
 def spikes_of(snapshot: Snapshot, named: int, tell: Tell | None = None) -> Spikes | None:
