@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fpstore import format as layout
 from fpstore.disk import CATALOG_NAME, Folder, Place
-from fpstore.errors import CorruptStore, NotAStore, PathLike, StoreChanged, UnsupportedVersion
+from fpstore.errors import CorruptStore, NotAStore, PathLike, PlanError, StoreChanged, UnsupportedVersion
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog
 from fpstore.living.census import census
@@ -247,7 +247,11 @@ def _sound(place: Place, entry: SegmentEntry | None, home: _Home) -> Segment:
     if entry is None or home.state is None:
         return Segment(place)
     settings = home.state.settings
-    return open_part(place.folder, entry, Plan.from_json(settings.plan), settings, Removals.of(())).segment
+    try:
+        plan = Plan.from_json(settings.plan)
+    except PlanError as error:
+        raise CorruptStore(str(error), path=home.folder.path / CATALOG_NAME) from None
+    return open_part(place.folder, entry, plan, settings, Removals.of(())).segment
 
 
 def _show_store(seen: Inspection, home: "_Home", most: int | None) -> None:

@@ -10,6 +10,10 @@ from outcome import Command
 
 import fpstore
 from fpstore import inspection
+from fpstore.living.catalog import create_catalog
+from fpstore.living.state import Settings
+from fpstore.plans import families as plans
+from fpstore.segment.entry import SegmentEntry
 
 COUNT = 3000
 
@@ -80,6 +84,22 @@ def test_damage_is_told_with_status_3_and_the_rest_shown(command: Command, store
     assert (outcome.status, "segments/00000001.fpseg" in outcome.out) == (3, True)
 
 
+def test_many_damaged_places_are_cut_too(command: Command, store: Path) -> None:
+    path = store / "segments" / "00000001.fpseg"
+    data = bytearray(path.read_bytes())
+    for page in range(1, len(data) // 4096 - 1, 2):
+        data[page * 4096 + 5] ^= 1
+    path.write_bytes(data)
+    damage = json.loads(command("inspect", store, "1", "--json").out)["damage"]
+    assert len(damage) > 5
+    for options, shown in ((("--count", "3"), 3), (("--count", "0"), 1), (("--all",), len(damage))):
+        outcome = command("inspect", store, "1", *options)
+        more = [f"fpstore: and {len(damage) - shown} more damaged places (--count N, --all)"]
+        assert outcome.err.splitlines() == [f"fpstore: {line}" for line in damage[:shown]] + more * (
+            shown < len(damage)
+        )
+
+
 def test_what_is_not_there_is_a_line(command: Command, store: Path, tmp_path: Path) -> None:
     for arguments, status, told in (
         ((tmp_path / "none",), 1, "No such file"),
@@ -109,3 +129,37 @@ def test_names_in_a_store_cannot_start_a_line(command: Command, store: Path) -> 
     assert outcome.status == 0
     assert "\x1b" not in outcome.out
     assert "a\\nb" in outcome.out
+
+
+def test_what_a_stranger_wrote_into_a_record_is_cut(command: Command, tmp_path: Path) -> None:
+    deep: dict[str, object] = {"long": "x" * 10_000, "many": list(range(10_000)), "mixed": [{"a": 1}, 2]}
+    for _ in range(300):
+        deep = {"deeper": deep}
+    (tmp_path / "segments").mkdir()
+    plan = plans.paper("paper-4").to_json()
+    create_catalog(tmp_path, Settings(3, plan, "gap", None, recipe=deep | {"long": "x" * 10_000}), ())
+    outcome = command("inspect", tmp_path)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert max(map(len, outcome.lines)) < 400
+    assert "... (all of it with --json)" in outcome.out
+    record = json.loads(command("inspect", tmp_path, "--json").out)
+    assert record["settings"]["recipe"]["long"] == "x" * 10_000
+
+
+@pytest.mark.parametrize("rows", [[{"a": 1}, 2], [{"a": 1}, {"b": 2, "c": 3}], [{}], [{"a": {"b": [1]}}]])
+def test_lists_of_any_kind_are_shown(command: Command, tmp_path: Path, rows: list[object]) -> None:
+    (tmp_path / "segments").mkdir()
+    plan = plans.paper("paper-4").to_json()
+    create_catalog(tmp_path, Settings(3, plan, "gap", None, recipe={"rows": rows}), ())
+    outcome = command("inspect", tmp_path)
+    assert (outcome.status, outcome.err) == (0, "")
+
+
+def test_a_plan_that_is_none_is_damage_and_the_record_shown(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "segments").mkdir()
+    segments = (SegmentEntry("00000001.fpseg", 1000, 1, 0, 0),)
+    create_catalog(tmp_path, Settings(3, {"name": 7}, "gap", None), segments)
+    outcome = command("inspect", tmp_path)
+    assert outcome.status == 3
+    assert any(line.split() == ["name", "7"] for line in outcome.lines)
+    assert command("inspect", tmp_path, "1").status == 3

@@ -23,6 +23,11 @@ Examples:
 """
 
 
+# What a stranger's store says may be long, or lie deep.
+SHOWN_CHARACTERS = 300
+MAX_INDENT = 12
+
+
 @click.command(short_help="Show what lies in a store.", epilog=EPILOG)
 @store_argument
 @click.argument("segment", metavar="[SEGMENT", required=False)
@@ -71,8 +76,12 @@ def command(
     else:
         seen = inspection.inspect_slot(store, segment, table, slot, limit)
     _print(seen, as_json)
-    for line in seen.damage:
+    for line in seen.damage if limit is None else seen.damage[: max(1, limit)]:
         click.echo(f"fpstore: {one_line(line)}", err=True)
+    if limit is not None and len(seen.damage) > max(1, limit):
+        click.echo(
+            f"fpstore: and {len(seen.damage) - max(1, limit):,} more damaged places (--count N, --all)", err=True
+        )
     if seen.damage:
         raise click.exceptions.Exit(AT_FAULT_STORE)
 
@@ -87,6 +96,9 @@ def _print(seen: "Inspection", as_json: bool) -> None:
 
 def _lines(fields: dict[str, Any], indent: str) -> Iterator[str]:
     """Single values first, then what has fields or rows of its own."""
+    if len(indent) > MAX_INDENT:
+        yield indent + _cut(json.dumps(fields))
+        return
     plain = {name: value for name, value in fields.items() if not _has_rows(value)}
     width = max(map(len, plain), default=0)
     for name, value in plain.items():
@@ -122,10 +134,11 @@ def _columns(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _has_rows(value: object) -> bool:
-    """Whether it is fields, or a list of them, with something in it."""
-    return (isinstance(value, dict) and bool(value)) or (
-        isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-    )
+    """Whether it is fields, or a list of records with the same fields, and has something in it."""
+    if isinstance(value, dict):
+        return bool(value)
+    names = [list(each) if isinstance(each, dict) else [] for each in value] if isinstance(value, list) else []
+    return bool(names) and all(each and each == names[0] for each in names)
 
 
 def _shown(value: object) -> str:
@@ -134,5 +147,9 @@ def _shown(value: object) -> str:
     if value is None or value in ([], {}):
         return "-"
     if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int) else str(value)
+        return _cut(", ".join(map(str, value)))
+    return f"{value:,}" if isinstance(value, int) else _cut(str(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}... (all of it with --json)"

@@ -131,8 +131,11 @@ def _writer(stats: "Stats") -> str:
 def _recipe(recipe: dict[str, Any] | None) -> str:
     if recipe is None:
         return "none"
-    shingle = f"shingles of {recipe.get('shingle')} {recipe.get('tokens')}, {recipe.get('weights')}"
-    return f"{recipe.get('name')} ({shingle}, {recipe.get('hash')})"
+    # It may be a stranger's, and say anything.
+    name, shingle, tokens, weights, hash = (
+        f"{recipe.get(step)!s:.40}" for step in ("name", "shingle", "tokens", "weights", "hash")
+    )
+    return f"{name} (shingles of {shingle} {tokens}, {weights}, {hash})"
 
 
 def _counted(count: int, noun: str) -> str:

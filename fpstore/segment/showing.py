@@ -17,7 +17,7 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import crc32c
-from fpstore.errors import CorruptStore, NotAStore, PlanError, UnsupportedVersion
+from fpstore.errors import CorruptStore, NotAStore, UnsupportedVersion
 from fpstore.format import CODECS, Footer, Region
 from fpstore.huffman import canonical_codes
 from fpstore.plans.permutation import Permutation
@@ -33,7 +33,7 @@ ID_KINDS = ("none", "one for each fingerprint", "many for each fingerprint")
 
 Fields = dict[str, Any]
 # What is said of the store, and not of the machine, or of who has it open.
-DAMAGE = (CorruptStore, NotAStore, UnsupportedVersion, PlanError)
+DAMAGE = (CorruptStore, NotAStore, UnsupportedVersion)
 
 
 @dataclass
