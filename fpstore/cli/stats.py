@@ -77,6 +77,7 @@ def _store_lines(stats: "Stats") -> Iterator[str]:
         "fingerprints": f"{stats.fingerprint_count:,}" if stats.fingerprint_count is not None else _at_most(stats),
         "pending": _counted(stats.pending_count, "row") + " in no segment yet" * bool(stats.pending_count),
         "removals": f"{stats.removal_count:,}",
+        "segments": f"{stats.segment_count:,}",
         "ids": stats.id_type or "none",
         "distance": f"up to {stats.max_distance} of {stats.bits} bits",
         "plan": f"{stats.plan.name}, {_counted(len(stats.plan.tables), 'table')}",
@@ -86,7 +87,7 @@ def _store_lines(stats: "Stats") -> Iterator[str]:
         "last write": stats.written_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
         "writer": _writer(stats),
         "size": f"{decimal_size(stats.total_bytes)} ({stats.total_bytes:,} bytes)",
-        **{f"  {kind}": decimal_size(size) for kind, size in sizes.items() if size or kind in kinds[:2]},
+        **{f"  in {kind}": decimal_size(size) for kind, size in sizes.items() if size or kind in kinds[:2]},
     }
     for name, value in fields.items():
         yield f"  {name:<14}{value}"
