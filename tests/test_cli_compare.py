@@ -43,6 +43,7 @@ def test_two_files_are_compared_and_what_only_one_has_is_named(command: Command,
 def test_as_json_it_is_what_the_library_says_with_the_names(command: Command, files: tuple[Path, Path]) -> None:
     outcome = command("compare", *files, "--json", "--recipe", "words-4", "-k", "40", "--count", "2")
     record = json.loads(outcome.out)
+    assert record.pop("format") == "fpstore.compare/1"
     assert [record.pop(f"{which}_name") for which in ("first", "second")] == list(map(str, files))
     assert record == compare(ONE, OTHER, PRESETS["words-4"], max_distance=40, shown=2).to_json()
     assert record["near"]

@@ -143,8 +143,8 @@ def test_stats_as_json_is_what_the_library_says(command: Command, store: Path, t
     assert (outcome.status, len(outcome.lines)) == (0, 2)
     for line, path in zip(outcome.lines, (store, tmp_path / "empty.fpstore"), strict=True):
         with fpstore.open(path) as opened:
-            assert json.loads(line) == json.loads(json.dumps(opened.stats(largest_slots=3, spikes=2).to_json()))
-    assert json.loads(outcome.lines[0])["format"] == "fpstore.stats/1"
+            expected = json.loads(json.dumps(opened.stats(largest_slots=3, spikes=2).to_json()))
+        assert json.loads(line) == {"format": "fpstore.stats/1", **expected}
 
 
 def test_stats_of_several_stores_go_on_where_one_is_none(command: Command, store: Path, tmp_path: Path) -> None:
@@ -170,6 +170,25 @@ def test_stats_name_the_spikes_where_they_are_asked_for(command: Command, tmp_pa
     assert "rows of one" not in command("report", tmp_path / "t").out
     record = json.loads(command("report", tmp_path / "s", "--json").out)
     assert (record["format"], record["spikes"]["shared_row_count"]) == ("fpstore.report/1", 11)
+
+
+def test_a_number_has_one_name_in_stats_report_and_verify(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", [1, 2, 2, 3], ids=[1, 2, 3, 4]).close()
+    stats, report, verified = (
+        json.loads(command(name, tmp_path / "s", "--json").out) for name in ("stats", "report", "verify")
+    )
+    (of_stats,), (of_report,) = stats["segments"], report["segments"]
+    for name, value in {"fingerprint_count": 3, "id_count": 4}.items():
+        assert of_stats[name] == of_report[name] == report[name] == verified[name] == value
+    assert stats["fingerprint_count"] == 3
+    for table, reported in zip(of_stats["tables"], of_report["tables"], strict=True):
+        same = {*table} - {"total_bytes", "largest_slots"}
+        assert {name: table[name] for name in same} == {name: reported[name] for name in same}
+        assert (table["fence_count"], reported["key_count"]) == (0, 3)
+    # A bare noun is a part of the file, of which there are bytes and bits; how many there are of something says so.
+    records = (stats, report, of_stats, of_report, *of_stats["tables"], *of_report["tables"])
+    bare = {"fingerprints", "ids", "keys", "fences", "rows", "count"}
+    assert {name for record in records for name in record} & bare == set()
 
 
 def test_stats_names_the_largest_slots_of_each_table(command: Command, tmp_path: Path) -> None:

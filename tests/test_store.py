@@ -165,7 +165,7 @@ def test_an_empty_store_answers_nothing(tmp_path: Path, ids: str | None) -> None
         assert len(store.probe(0)) == len(store.probe_many([0, LAST])) == 0
         assert not store.contains_near(0)
         assert store.stats(largest_slots=3).fingerprint_count == 0
-        assert store.report().to_json()["fingerprints"] == 0
+        assert store.report().to_json()["fingerprint_count"] == 0
         assert (list(store.pairs()), store.count_pairs()) == ([], 0)
 
 
@@ -308,7 +308,7 @@ def test_stats_account_for_every_byte(folder: Path) -> None:
     settings = {"max_distance": 3, "bits": 64, "plan": stats.plan.to_json(), "codec": "gap"}
     settings |= {"id_type": "uint64", "recipe": None}
     counts = {"fingerprint_count": COUNT, "pending_count": 0, "removal_count": 0, "segment_count": 1}
-    own = {"format": "fpstore.stats/1", "path": str(folder), "identity": record["identity"]}
+    own = {"path": str(folder), "identity": record["identity"]}
     own |= {"spikes": None, "has_writer": False, "writer_pid": None}
     folder_bytes = {"segments": segment["total_bytes"], "catalog": (folder / "catalog.mdb").stat().st_size}
     folder_bytes |= {"names": 0, "jobs": 0, "aside": 0, "other": 0}
@@ -341,7 +341,7 @@ def test_stats_name_the_fullest_slots_on_request(tmp_path: Path) -> None:
         tables = store.stats(largest_slots=2).segments[0].tables
     assert [len(table["largest_slots"]) for table in tables] == [2] * 4
     first, second = tables[0]["largest_slots"]
-    assert first["keys"] >= 700 > second["keys"]
+    assert first["key_count"] >= 700 > second["key_count"]
     assert (0xABCD << 48) & int(first["mask"], 16) == int(first["value"], 16)
 
 

@@ -124,7 +124,6 @@ def test_bytes_are_utf8_and_arguments_are_checked() -> None:
 def test_a_comparison_as_json_has_hex_fingerprints_and_counts() -> None:
     found = compare("one two three", "one two four", WORDS)
     record = found.to_json()
-    assert record["format"] == "fpstore.compare/1"
     assert (record["first_fingerprint"], record["distance"]) == (f"{found.first:016x}", found.distance)
     assert (record["only_first_count"], record["only_first"][0]["text"]) == (1, "three")
     assert record["only_first"][0]["hash"] == f"{found.only_first[0].hash:016x}"

@@ -1,14 +1,22 @@
 """`fpstore compare`: how alike two texts are, and which shingles only one of them has."""
 
-import json
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fpstore.cli.failures import say
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, tell_short, text_options
-from fpstore.cli.values import FILE_PATH, counted, distance_option, format_option, json_option, tell_skipped
+from fpstore.cli.values import (
+    FILE_PATH,
+    counted,
+    distance_option,
+    format_option,
+    json_option,
+    print_document,
+    tell_skipped,
+)
 
 if TYPE_CHECKING:
     from fpstore.text import Comparison, Recipe, Shingle
@@ -25,7 +33,7 @@ Examples:
 TWO = 2
 
 
-@click.command(short_help="Say how alike two texts are.", epilog=EPILOG)
+@subcommand("compare", short_help="Say how alike two texts are.", epilog=EPILOG)
 @click.argument("files", metavar="[FILE] [FILE]", nargs=-1, type=FILE_PATH)
 @click.option("--text", "texts", metavar="STRING", multiple=True, help="This text, in place of a file, or after it.")
 @format_option
@@ -48,6 +56,7 @@ def command(
     texts: tuple[str, ...],
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     recipe_name: str | None,
     idf_path: str | None,
@@ -70,34 +79,42 @@ def command(
         found = f"{counted(len(files), 'FILE')} and {len(texts)} of --text"
         raise click.UsageError(f"found {found}, expected two texts in all")
     recipe = recipe_asked(recipe_name, idf_path)
-    named = _read(files, format, text_column, html, recipe)
+    named = _read(files, format, text_column, input_header, html, recipe)
     # A text that is typed may be of a page, too.
     named += [("--text", recipe.text_of(text) if html else text) for text in texts]
     (first, one), (second, other) = named
     comparison = compare(one, other, recipe, max_distance=max_distance, shown=shown)
     if as_json:
-        record = comparison.to_json()
-        names = {"first_name": first, "second_name": second}
-        click.echo(json.dumps({"format": record.pop("format"), **names, **record}))
+        print_document("compare", {"first_name": first, "second_name": second, **comparison.to_json()})
     else:
         _print(comparison, first, second, equal=one == other)
     _tell(comparison, recipe)
 
 
 def _read(
-    files: tuple[str, ...], format: str, text_column: str | int | None, html: bool, recipe: "Recipe"
+    files: tuple[str, ...],
+    format: str,
+    text_column: str | int | None,
+    input_header: bool | None,
+    html: bool,
+    recipe: "Recipe",
 ) -> list[tuple[str, str]]:
     """The name and the text of the one document of each file."""
     from fpstore.inputs import documents, has_columns
-    from fpstore.inputs.sources import inputs_of
+    from fpstore.inputs.sources import expand, inputs_of
 
-    inputs_of(files, "text")  # standard input twice, and a file that is not there, are told before anything is read
+    # Told before anything is read. One file may be compared with itself.
+    if expand(files).count("-") > 1:
+        raise click.UsageError("standard input: found it more than once, expected it once")
+    for file in files:
+        inputs_of([file], "text")
     formats = [_format(file, format) for file in files]
     columned = [has_columns(file, own) for file, own in zip(files, formats, strict=True)]
     named = []
     for file, own, has in zip(files, formats, columned, strict=True):
-        column = text_column if has or not any(columned) else None  # a text beside a table has no columns
-        with closing(documents([file], format=own, text_column=column, html=html, recipe=recipe)) as found:
+        # A text beside a table has no columns.
+        asked: dict[str, Any] = {"text_column": text_column, "header": input_header} if has or not any(columned) else {}
+        with closing(documents([file], format=own, html=html, recipe=recipe, **asked)) as found:
             some = [each for each, _ in zip(found, range(TWO), strict=False)]
         tell_skipped(found.skipped, found.notes)
         if len(some) != 1:

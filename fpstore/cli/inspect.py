@@ -8,7 +8,8 @@ import click
 
 from fpstore.cli.failures import AT_FAULT_STORE, one_line, say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import json_option, store_argument
+from fpstore.cli.subcommand import subcommand
+from fpstore.cli.values import json_option, print_document, store_argument
 
 if TYPE_CHECKING:
     from fpstore.inspection import Inspection
@@ -28,7 +29,7 @@ SHOWN_CHARACTERS = 300
 MAX_INDENT = 12
 
 
-@click.command(short_help="Show what lies in a store.", epilog=EPILOG)
+@subcommand("inspect", short_help="Show what lies in a store.", epilog=EPILOG)
 @store_argument
 @click.argument("segment", metavar="[SEGMENT", required=False)
 @click.argument("table", metavar="[TABLE", required=False, type=click.IntRange(0))
@@ -88,7 +89,7 @@ def command(
 
 def _print(seen: "Inspection", as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(seen.to_json()))
+        print_document("inspect", seen.to_json())
         return
     for line in _lines(seen.fields, ""):
         say(line, err=False)

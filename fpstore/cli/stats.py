@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, decimal_size, json_option
 
 if TYPE_CHECKING:
     from fpstore import Stats
 
+FORMAT = "fpstore.stats/1"
 LARGEST_SLOTS = 3
 
 EPILOG = """\b
@@ -22,7 +24,7 @@ Examples:
 """
 
 
-@click.command(short_help="Print what stores hold.", epilog=EPILOG)
+@subcommand("stats", short_help="Print what stores hold.", epilog=EPILOG)
 @click.argument("stores", metavar="STORE...", type=FILE_PATH, nargs=-1, required=True)
 @click.option(
     "--spikes",
@@ -61,7 +63,7 @@ def _tell(store: str, spikes: int, as_json: bool, index: int) -> int:
         click.echo(f"fpstore: {one_line(failure.message)}", err=True)
         return failure.status
     if as_json:
-        click.echo(json.dumps(stats.to_json()))
+        click.echo(json.dumps({"format": FORMAT, **stats.to_json()}))
         return DONE
     if index:
         click.echo()
@@ -109,7 +111,7 @@ def _segment_lines(stats: "Stats") -> Iterator[str]:
         for table in segment.tables:
             yield f"    table {table['table']}: {_table(table)}"
             for slot in table.get("largest_slots", ()):
-                yield f"      {slot['keys']:,} with x & {slot['mask']} == {slot['value']}"
+                yield f"      {slot['key_count']:,} with x & {slot['mask']} == {slot['value']}"
         yield from (f"    warning: {warning}" for warning in segment.warnings)
 
 

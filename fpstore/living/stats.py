@@ -17,7 +17,6 @@ from fpstore.segment.report import Report, SegmentStats
 from fpstore.segment.spikes import NAMED, Spikes, count_spikes
 from fpstore.types import Keys
 
-FORMAT = "fpstore.stats/1"
 # A file may have any time; of the years 1 and 9999, the first and the last second.
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 
@@ -62,7 +61,6 @@ class Stats:
     def to_json(self) -> dict[str, Any]:
         """Plain values, by name; the plan as Plan.from_json reads it, the time in UTC."""
         return {
-            "format": FORMAT,
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
             "plan": self.plan.to_json(),
             "spikes": None if self.spikes is None else self.spikes.to_json(),

@@ -27,7 +27,6 @@ from fpstore.segment.reader import Segment
 from fpstore.segment.slots import SlotBlocks, used_slots
 from fpstore.segment.wreck import Wreck
 
-FORMAT = "fpstore.inspect/1"
 PIECE_BYTES = 1 << 20
 ID_KINDS = ("none", "one for each fingerprint", "many for each fingerprint")
 
@@ -48,7 +47,7 @@ class Inspection:
 
     def to_json(self) -> Fields:
         """Plain values, by name."""
-        return {"format": FORMAT, "of": self.of, **self.fields, "damage": self.damage}
+        return {"of": self.of, **self.fields, "damage": self.damage}
 
     def put(self, name: str, rows: Iterable[Fields], count: int, most: int | None) -> None:
         """A list, of this name in the plural: its length, and the first rows of it."""

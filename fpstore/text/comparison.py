@@ -18,7 +18,6 @@ import numpy.typing as npt
 from fpstore.text.presets import DEFAULT, expect_recipe
 from fpstore.text.recipe import Features, Recipe
 
-FORMAT = "fpstore.compare/1"
 # A store's, unless it was made with another.
 DEFAULT_DISTANCE = 3
 # So many shingles of each text are named by default, and so much of each is shown.
@@ -89,7 +88,6 @@ class Comparison:
             for which, shingles in (("first", self.only_first), ("second", self.only_second))
         }
         return {
-            "format": FORMAT,
             "recipe": self.recipe.to_json(),
             "first_fingerprint": f"{self.first:016x}",
             "second_fingerprint": f"{self.second:016x}",
