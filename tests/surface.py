@@ -4,7 +4,7 @@ mypy compares the package with it, as `make lint` runs over tests, and tests/tes
 the kinds of the arguments. Where it does not say what comes back, that is to be decided.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -95,7 +95,7 @@ class Recover(Protocol):
     def __call__(self, path: AnyPath, new: AnyPath, *, progress: OnProgress | None = None) -> fpstore.Recovered: ...
 
 
-Paths = jobs.Inputs | Iterable[AnyPath]
+Paths = jobs.Inputs | Iterable[AnyPath | Iterable[Mapping[str, Any]]]
 
 
 class Dedup(Protocol):

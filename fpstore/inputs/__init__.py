@@ -3,6 +3,7 @@
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
 from fpstore.inputs.fields import Field, cells_of
+from fpstore.inputs.given import GivenDocuments, plain
 from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, has_columns, has_header, read, read_ids
 from fpstore.inputs.records import DOCUMENTS, Batch, Layout, Row
 from fpstore.inputs.sources import FORMATS, format_of
@@ -15,6 +16,7 @@ __all__ = [
     "Batch",
     "Documents",
     "Field",
+    "GivenDocuments",
     "Layout",
     "Reader",
     "Row",
@@ -24,6 +26,7 @@ __all__ = [
     "has_columns",
     "has_header",
     "parse_fingerprint",
+    "plain",
     "read",
     "read_ids",
 ]

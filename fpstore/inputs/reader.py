@@ -407,21 +407,28 @@ def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, st
     names = None if request.name_column is None else Names(request.name_column)
     for format, paths in _runs(inputs, request):
         with about(_source_of(format, paths)):
-            for records in _records(format, paths, request):
-                request.seen.rows = base + records.end
-                texts, kept = records.texts(request)
-                for text, index in zip(texts, kept, strict=True):
-                    row = records.row(index)
-                    if names is None or row.data is None:
-                        yield records.name(index), text, row
-                        continue
-                    try:
-                        name = names.read(row, records.where(index))
-                    except BadValue as error:
-                        request.faults.meet(BadInput(str(error), records.bad))
-                        continue
-                    yield name, text, row
+            yield from named(_records(format, paths, request), request, names, base)
         base = request.seen.rows
+
+
+def named(
+    every: Iterator[Records], request: Request, names: Names | None, base: int = 0
+) -> Generator[tuple[str, str, Row]]:
+    """The documents of records, called by a column where there are names; base: how many rows came before."""
+    for records in every:
+        request.seen.rows = base + records.end
+        texts, kept = records.texts(request)
+        for text, index in zip(texts, kept, strict=True):
+            row = records.row(index)
+            if names is None or row.data is None:
+                yield records.name(index), text, row
+                continue
+            try:
+                name = names.read(row, records.where(index))
+            except BadValue as error:
+                request.faults.meet(BadInput(str(error), records.bad))
+                continue
+            yield name, text, row
 
 
 def _layout_of(source: Source, request: Request) -> Layout | None:

@@ -49,6 +49,11 @@ def read_json(path: str, request: Request) -> Iterator[Records]:
         yield from _read_objects(stream, "line", _numbered(Lines(stream, line, blank_lines)), request)
 
 
+def read_rows(lines: Iterable[tuple[int, bytes | BadInput]], name: str, request: Request) -> Iterator[Records]:
+    """The same of rows that are no file: each with its number, as a line of JSON, or what is wrong with it."""
+    yield from _read_objects(Stream(name, io.BufferedReader(io.BytesIO()), None), "row", lines, request)
+
+
 def fields_of(path: str) -> list[str]:
     """The names of the fields of the first object of a file of JSON, none where it does not begin with one."""
     try:
@@ -75,7 +80,7 @@ def read_html(paths: Iterable[str], request: Request) -> Iterator[Records]:
 
 
 def _read_objects(
-    stream: Stream, unit: str, objects: Iterable[tuple[int, bytes | LongLine]], request: Request
+    stream: Stream, unit: str, objects: Iterable[tuple[int, bytes | BadInput]], request: Request
 ) -> Iterator[Records]:
     """What objects of JSON hold, each with its number; unit: what that counts."""
     load = json_loader()
@@ -89,7 +94,7 @@ def _read_objects(
     group = Group(stream.name, unit, request)
     group.layout = JSON_OBJECTS
     for place, line in objects:
-        if isinstance(line, LongLine):
+        if isinstance(line, BadInput):
             group.meet(line)
             continue
         if not line.strip() and unit == "line":

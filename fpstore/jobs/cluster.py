@@ -11,7 +11,7 @@ import numpy as np
 
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
-from fpstore.jobs.corpus import Batch, Corpus, Inputs, expect_other_files
+from fpstore.jobs.corpus import Batch, Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.grouping import own_grouping, standing_grouping
@@ -35,7 +35,7 @@ TOPICS = {"cluster": "uint64", "size": "uint64", "words": "string"}
 
 
 def cluster(
-    inputs: Inputs | Iterable[PathLike],
+    inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
     *,
     store: PathLike | None = None,
@@ -163,5 +163,5 @@ def write_topics(
 
 def expect_files(corpus: Corpus, asked: object, name: str) -> None:
     """ValueError for standard input and pipes, where something is asked for that reads the inputs twice."""
-    if asked and len(corpus.files) < len(corpus.sources):
+    if asked and not corpus.is_read_again:
         raise ValueError(f"standard input: found {name}, which reads the inputs twice; expected files")

@@ -14,7 +14,7 @@ import numpy as np
 
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError, PathLike
-from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns, has_header, remote
+from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
@@ -23,6 +23,9 @@ from fpstore.text import Recipe
 from fpstore.text.short import Lengths
 from fpstore.threads import thread_count
 from fpstore.types import Keys
+
+# Rows of Python: mappings of names to values.
+Rows = Iterable[Mapping[str, Any]]
 
 # A batch is full with this many documents, or this many bytes of text. It is what is held, and what an interruption
 # costs.
@@ -68,7 +71,7 @@ class Batch:
 class Inputs:
     """Where documents are read from, and how: the arguments of fpstore.inputs.documents."""
 
-    paths: Iterable[PathLike]
+    paths: Iterable[PathLike | Rows]
     format: str = "auto"
     text_column: str | int | None = None
     html: bool = False
@@ -86,7 +89,7 @@ class Corpus:
 
     def __init__(
         self,
-        sources: Inputs | Iterable[PathLike],
+        sources: Inputs | Iterable[PathLike | Rows],
         recipe: Recipe,
         max_distance: int,
         threads: int | None,
@@ -103,7 +106,9 @@ class Corpus:
             raise TypeError(f"inputs: found one {type(sources).__name__}, expected a list of paths")
         if not isinstance(sources, Inputs):
             sources = Inputs(sources)
-        self.sources = expand([os.fspath(path) for path in sources.paths])
+        # Of each source that is no path, by its number, the rows.
+        self._given: dict[int, Rows] = {}
+        self.sources = self._named(sources.paths)
         self.bytes_read = self.read_bytes = self.text_bytes = 0
         self._options: dict[str, Any] = {
             "format": sources.format,
@@ -119,8 +124,31 @@ class Corpus:
         self._lengths = Lengths(recipe, max_distance)
         # Tells, given its name and row, of a document that the job's results cannot hold; None of all others.
         self.fault_of: Callable[[str, Row], BadInput | None] = lambda name, row: None
-        with closing(self._documents(self.sources)) as found:
-            self.total_bytes = found.total_bytes
+        self.total_bytes: int | None = None
+        paths = self._paths
+        if paths or not self._given:
+            with closing(self._documents(paths)) as found:
+                self.total_bytes = None if self._given else found.total_bytes
+        for number in self._given:
+            self._documents_of(number).close()
+
+    def _named(self, every: Iterable[PathLike | Rows]) -> list[str]:
+        """What each source is called; what is no path is kept as rows. TypeError for what can be neither."""
+        names: list[str] = []
+        for each in every:
+            if isinstance(each, str | os.PathLike):
+                names += expand([os.fspath(each)])
+            elif isinstance(each, bytes | Mapping) or not isinstance(each, Iterable):
+                found = f"found {each!r:.40}, a {type(each).__name__}"
+                raise TypeError(f"inputs: {found}, expected paths, and rows that are mappings")
+            else:
+                self._given[len(names)] = each
+                names.append(f"rows {len(self._given)}" if len(self._given) > 1 else "rows")
+        return names
+
+    @property
+    def _paths(self) -> list[str]:
+        return [source for number, source in enumerate(self.sources) if number not in self._given]
 
     def _documents(self, sources: list[str]) -> Documents:
         return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
@@ -128,6 +156,9 @@ class Corpus:
     def _documents_of(self, number: int) -> Documents:
         """Those of one source, which may have no column for the texts, or no header, though others have."""
         source, options = self.sources[number], self._options
+        if number in self._given:
+            wanted = {name: options[name] for name in ("text_column", "id_column", "html", "skip_bad")}
+            return GivenDocuments(self._given[number], source, recipe=self._recipe, **wanted)
         asked = [name for name in ("text_column", "id_column") if options[name] is not None]
         if asked and not has_columns(source, options["format"]):
             options = options | dict.fromkeys(asked)
@@ -146,8 +177,9 @@ class Corpus:
 
     def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
         """As fpstore.inputs.Documents.layouts."""
-        with closing(self._documents(self.sources)) as found:
-            yield from found.layouts()
+        for number in range(len(self.sources)):
+            with closing(self._documents_of(number)) as found:
+                yield from found.layouts()
 
     # --- Going on ---
 
@@ -207,12 +239,21 @@ class Corpus:
 
     @property
     def files(self) -> list[str]:
-        """The sources that can be read again: all but standard input and pipes."""
-        return [source for source in self.sources if not is_stream(source)]
+        """The sources that are files or folders: all but standard input, pipes and rows."""
+        return [source for source in self._paths if not is_stream(source)]
+
+    @property
+    def is_read_again(self) -> bool:
+        """Whether all sources can be read more than once in a run: files, and rows that are no iterator."""
+        lasting = [rows for rows in self._given.values() if not isinstance(rows, Iterator)]
+        return len(self.files) + len(lasting) == len(self.sources)
 
     def look(self) -> list[list[Any]]:
         """What each source looks like from outside; changes with its content."""
-        return [[source, *_look(source)] for source in self.sources]
+        return [
+            [source, None] if number in self._given else [source, *_look(source)]
+            for number, source in enumerate(self.sources)
+        ]
 
     def batches(self, start: Place = Place()) -> Iterator[Batch]:
         """The documents from a place on; the last batch may be empty.

@@ -8,7 +8,7 @@ from typing import Any
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
 from fpstore.jobs.confirm import Confirm
-from fpstore.jobs.corpus import Corpus, Inputs, expect_other_files
+from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
@@ -26,7 +26,7 @@ _MEASURE = {"measure": "float64"}
 
 
 def dedup(
-    inputs: Inputs | Iterable[PathLike],
+    inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
     *,
     dropped: PathLike | None = None,
@@ -42,17 +42,18 @@ def dedup(
 ) -> DedupSummary:
     """Write the documents of inputs that are near none kept before to output, and to dropped the others and why.
 
-    Both are written as their suffixes say: .jsonl (or .ndjson, .json), .csv, .tsv, each also before .gz or .zst, or
-    .parquet. output has all columns of its documents; JSON lines without a suffix, each as it was read where it was
-    read as one. Documents that are whole files or pages have a name and a text. dropped: name, name of the kept
-    document, distance and, with confirm, how alike the two are; without a suffix lines of tabs. keep: "first", or
-    "longest", "max:FIELD", "min:FIELD": decided as if the longest, or that with the largest or the smallest value, came
-    first; fpstore.jobs.keep says how values compare. tag: write all documents to output, with more columns: kept,
-    duplicate_of (the name of the kept document), distance and, with confirm, measure. store: a standing store, with
-    which the corpus is compared too, and which gets the kept documents; made where there is none. recipe, max_distance:
-    those of the store by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a
-    kept one have to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is
-    there. threads: for fingerprints; all processors by default.
+    inputs: paths and URLs, and rows: iterables of mappings, such as data sets of Hugging Face. Both results are written
+    as their suffixes say: .jsonl (or .ndjson, .json), .csv, .tsv, each also before .gz or .zst, or .parquet. output has
+    all columns of its documents; JSON lines without a suffix, each as it was read where it was read as one. Documents
+    that are whole files or pages have a name and a text. dropped: name, name of the kept document, distance and, with
+    confirm, how alike the two are; without a suffix lines of tabs. keep: "first", or "longest", "max:FIELD",
+    "min:FIELD": decided as if the longest, or that with the largest or the smallest value, came first;
+    fpstore.jobs.keep says how values compare. tag: write all documents to output, with more columns: kept, duplicate_of
+    (the name of the kept document), distance and, with confirm, measure. store: a standing store, with which the corpus
+    is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of the
+    store by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one have
+    to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
+    threads: for fingerprints; all processors by default.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
@@ -65,7 +66,7 @@ def dedup(
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, max_distance)
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=True)
-    if not kept_one.is_first and len(corpus.files) < len(corpus.sources):
+    if not kept_one.is_first and not corpus.is_read_again:
         raise ValueError(f"standard input: found keep {keep}, which reads the inputs twice; expected files")
     check = None if confirm is None else Confirm.parse(confirm)
     results = [Path(path).absolute() for path in (output, dropped) if path is not None]

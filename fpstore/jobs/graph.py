@@ -19,7 +19,7 @@ import fpstore
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
 from fpstore.jobs.cluster import TOPICS, Labelling, expect_files, write_topics
-from fpstore.jobs.corpus import Batch, Corpus, Inputs, Place, expect_other_files
+from fpstore.jobs.corpus import Batch, Corpus, Inputs, Place, Rows, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
@@ -94,7 +94,7 @@ _Work = Callable[[Documents, Job, Tally], int]
 
 
 def components(
-    inputs: Inputs | Iterable[PathLike],
+    inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
     *,
     max_distance: int = 3,
@@ -146,7 +146,7 @@ def components(
 
 
 def document_pairs(
-    inputs: Inputs | Iterable[PathLike],
+    inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
     *,
     max_distance: int = 3,

@@ -188,7 +188,7 @@ class Job:
             raise JobError(f"{self.folder / JOURNAL}: found no journal of this job, expected one; --force begins again")
         looks = list(zip(journal["inputs"], wanted["inputs"], strict=True))
         if any(now[1] is None for _, now in looks):
-            found = "a job was interrupted that read standard input, which cannot be read again"
+            found = "a job was interrupted that read rows, or standard input, which cannot be read again"
             raise JobError(f"{found}; --force begins again", path=self.folder)
         changed = [number for number, (before, now) in enumerate(looks) if before != now]
         if changed and self._expect_same_inputs is None:

@@ -6,13 +6,11 @@ lines of JSON, of which a table is made when all is done.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, time
-from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row, cells_of
+from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row, cells_of, plain
 from fpstore.jobs.adding import batch_with, delimited_with, expect_room, header_with, json_with, schema_with
 from fpstore.jobs.corpus import Batch, Corpus
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
@@ -230,7 +228,7 @@ def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
                 expect_fields(batch.names[index], layout)
                 checked = layout
             if values is not None:
-                yield json_line({name: _plain(value) for name, value in values[place].items()})
+                yield json_line({name: plain(value) for name, value in values[place].items()})
             elif data is None:
                 yield json_line({"name": batch.names[index], "text": batch.texts[index]})
             elif layout.format == JSON:
@@ -242,19 +240,6 @@ def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
 def _record(layout: Layout, data: Any) -> dict[str, str]:
     """A row of a delimited table."""
     return dict(zip(layout.columns, cells_of(Row(layout, data)), strict=True))
-
-
-def _plain(value: Any) -> Any:
-    """A value of Arrow as JSON has it; what is no number there is null, and dates are texts."""
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    return value.isoformat() if isinstance(value, date | datetime | time) else str(value)
 
 
 def _holds_bytes(kind: Any) -> bool:
