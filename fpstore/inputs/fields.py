@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from fpstore.inputs.columns import Asked
 from fpstore.inputs.compressed import display_name
 from fpstore.inputs.errors import BadInput, cut, shown
-from fpstore.inputs.records import Layout, Row
+from fpstore.inputs.records import Layout, Records, Request, Row
 from fpstore.inputs.sources import Source
 from fpstore.inputs.text import BOTH, MISSING, field_of, json_loader, keys_of, named_twice
 
@@ -128,3 +128,23 @@ class Names(Field):
         found = f"id {shown(value)}" if value is not None else "no id"
         expected = f"a text of 1 to {MAX_ID_CHARACTERS} characters or a whole number in {self._column} (--id-column)"
         raise BadValue(f"{where}: found {found}, expected {expected}")
+
+
+def named(
+    every: Iterator[Records], request: Request, names: Names | None, base: int = 0
+) -> Generator[tuple[str, str, Row]]:
+    """The documents of records, called by a column where there are names; base: how many rows came before."""
+    for records in every:
+        request.seen.rows = base + records.end
+        texts, kept = records.texts(request)
+        for text, index in zip(texts, kept, strict=True):
+            row = records.row(index)
+            if names is None or row.data is None:
+                yield records.name(index), text, row
+                continue
+            try:
+                name = names.read(row, records.where(index))
+            except BadValue as error:
+                request.faults.meet(BadInput(str(error), records.bad))
+                continue
+            yield name, text, row

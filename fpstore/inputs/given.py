@@ -17,8 +17,8 @@ import numpy as np
 
 from fpstore.inputs.columns import Asked
 from fpstore.inputs.errors import BadInput, Faults, shown
-from fpstore.inputs.fields import Names, check_name_column
-from fpstore.inputs.reader import Documents, named
+from fpstore.inputs.fields import Names, check_name_column, named
+from fpstore.inputs.reader import Documents
 from fpstore.inputs.records import JSON_OBJECTS, Layout, Request
 from fpstore.inputs.sources import Source
 from fpstore.inputs.text import read_rows

@@ -15,7 +15,7 @@ from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
 from fpstore.inputs.errors import BadInput, Faults, about
-from fpstore.inputs.fields import BadValue, Names, check_name_column
+from fpstore.inputs.fields import Names, check_name_column, named
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
     DOCUMENTS,
@@ -409,26 +409,6 @@ def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, st
         with about(_source_of(format, paths)):
             yield from named(_records(format, paths, request), request, names, base)
         base = request.seen.rows
-
-
-def named(
-    every: Iterator[Records], request: Request, names: Names | None, base: int = 0
-) -> Generator[tuple[str, str, Row]]:
-    """The documents of records, called by a column where there are names; base: how many rows came before."""
-    for records in every:
-        request.seen.rows = base + records.end
-        texts, kept = records.texts(request)
-        for text, index in zip(texts, kept, strict=True):
-            row = records.row(index)
-            if names is None or row.data is None:
-                yield records.name(index), text, row
-                continue
-            try:
-                name = names.read(row, records.where(index))
-            except BadValue as error:
-                request.faults.meet(BadInput(str(error), records.bad))
-                continue
-            yield name, text, row
 
 
 def _layout_of(source: Source, request: Request) -> Layout | None:
