@@ -94,7 +94,8 @@ WINGS = {
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
     "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
-    "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs"},
+    "serve": {"", "types", "text", "inputs"},
+    "cli": {"", "errors", "threads", "types", "plans", "text", "inputs", "jobs", "serve"},
 }
 
 MAX_LINES = 500

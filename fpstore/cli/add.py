@@ -21,6 +21,7 @@ from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
 from fpstore.cli.texts import idf_option, reading_options, tell_short
+from fpstore.cli.unbuffered import answer_input, refuse_of_files, unbuffered_option
 from fpstore.cli.values import (
     FILE_PATH,
     counted,
@@ -41,6 +42,7 @@ Examples:
   fpstore add docs.fpstore today.jsonl.zst --if-new > duplicates.tsv   (ids: the field id)
   fpstore add web.fpstore more.npy --ids from:1000000     (numbered 1000000, 1000001, ...)
   fpstore add bare.fpstore today.npy                      (a store without ids)
+  coproc fpstore add web.fpstore - --if-new --unbuffered  (a line asked, a line of JSON answered)
 """
 
 # Rows of one addition: it is stored as a whole, durably, before the next is read.
@@ -72,6 +74,7 @@ JSON_NO_ID = "null"
 @header_option
 @signed_option
 @skip_bad_option
+@unbuffered_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -92,6 +95,7 @@ def command(
     header: bool,
     signed: bool,
     skip_bad: bool,
+    unbuffered: bool,
 ) -> None:
     """Add to STORE every fingerprint or text of every INPUT, one after the other.
 
@@ -101,6 +105,9 @@ def command(
 
     With --if-new each row that is not stored is a line of id, fingerprint, and the nearest match: its fingerprint,
     distance and id, separated by tabs. The id in a store without ids is "-" (in JSON, null).
+
+    With --if-new --unbuffered another program asks, for as long as it likes: each line of the one INPUT is tested,
+    added where it is new, durably, and answered at once by one line of JSON; a bad line by one with an error.
     """
     import fpstore
 
@@ -108,7 +115,17 @@ def command(
         refuse_given(context, ("max_distance", "as_json", "header", "signed"), "goes with --if-new")
     if as_json:
         refuse_given(context, ("header", "signed"), NOT_OF_JSON)
+    if unbuffered:
+        _expect_lines(context, inputs, if_new, id_column)
     with fpstore.open(store, "w") as opened:
+        if unbuffered:
+            from fpstore.serve.lines import adding
+
+            source = _ids(opened, id_column, ids)
+            first_id = source["first_id"] if source["ids"] == "row" else None
+            answer_input(opened, inputs[0], idf_path, adding(opened, max_distance, first_id))
+            opened.wait()
+            return
         reader = read_for(
             opened,
             list(inputs),
@@ -142,6 +159,17 @@ def command(
         tell_short(reader.lengths)
         _tell(store, added, done)
         opened.wait()
+
+
+def _expect_lines(context: click.Context, inputs: tuple[str, ...], if_new: bool, id_column: str | int | None) -> None:
+    """UsageError for what a coprocess has no use for."""
+    if not if_new:
+        raise click.UsageError("--unbuffered goes with --if-new")
+    if len(inputs) != 1:
+        raise click.UsageError(f"--unbuffered: found {len(inputs)} INPUTs, expected one, such as -")
+    refuse_of_files(context)
+    if id_column is not None:
+        raise click.UsageError("--id-column goes without --unbuffered: the id of a line is its field id")
 
 
 def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None) -> dict[str, Any]:

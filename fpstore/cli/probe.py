@@ -22,6 +22,7 @@ from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.texts import idf_option, reading_options, tell_short
+from fpstore.cli.unbuffered import answer_input, refuse_of_files, unbuffered_option
 from fpstore.cli.values import (
     distance_option,
     format_option,
@@ -42,6 +43,7 @@ Examples:
   fpstore probe web.fpstore --input new.csv --fingerprint-column simhash -k 2 > matches.tsv
   cut -f 1 hashes.tsv | fpstore probe web.fpstore --input - --format hex
   fpstore probe docs.fpstore --text "four words or more of it" --json
+  coproc fpstore probe web.fpstore --input - --unbuffered    (a line asked, a line of JSON answered)
 """
 
 # Fewer than build reads at a time: a query can have many matches, and all of a batch are held.
@@ -76,6 +78,7 @@ JSON_NO_ID = "null"
 @decimal_option
 @header_option
 @signed_option
+@unbuffered_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -96,12 +99,16 @@ def command(
     decimal: bool,
     header: bool,
     signed: bool,
+    unbuffered: bool,
 ) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
     A FINGERPRINT is 1 to 16 hexadecimal digits, with 0x before them or without; with --decimal a decimal number. Each
     match is a line of query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with
     several ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
+
+    With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
+    line of JSON with a list of matches, a bad line by one with an error.
     """
     import numpy as np
 
@@ -115,8 +122,18 @@ def command(
             refuse_given(context, ("idf_path",), "goes with --text or --input")
     if not fingerprints:
         refuse_given(context, ("decimal",), "goes with a FINGERPRINT; of --input, --fingerprint-format says it")
+    if unbuffered:
+        if fingerprints or text is not None or input_path is None:
+            raise click.UsageError("--unbuffered goes with --input, and without a FINGERPRINT or --text")
+        refuse_of_files(context)
     if as_json:
         refuse_given(context, ("header", "signed"), NOT_OF_JSON)
+    if unbuffered and input_path is not None:
+        from fpstore.serve.lines import probing
+
+        with fpstore.open(store) as opened:
+            answer_input(opened, input_path, idf_path, probing(opened, max_distance))
+        return
     print_matches = _Printer(max_distance, as_json, signed)
     with fpstore.open(store) as opened:
         typed = typed_fingerprints(fingerprints, decimal)
