@@ -35,6 +35,7 @@ SUBCOMMANDS = (
     "copy",
     "recover",
     "export",
+    "serve",
     "plan",
     "report",
     "stats",

@@ -89,7 +89,8 @@ def _expect(values: Column, what: str, kind: Any, expected: str) -> None:
 
 def _expect_none_bad(values: Column, what: str, bad: Mapping[int, str]) -> None:
     for index, expected in bad.items():
-        raise BadInput(f"{_item(what, index)}: found {shown(values[index])}, expected {expected}")
+        found = values[index].item() if isinstance(values, np.ndarray) else values[index]
+        raise BadInput(f"{_item(what, index)}: found {shown(found)}, expected {expected}")
 
 
 def _item(what: str, index: int) -> str:
