@@ -215,6 +215,7 @@ NUMBERS = (
     (DESIGN, "weights in units of 2^-{}", model.UNIT.bit_length() - 1),
     (DESIGN, "a small body or answer ({} KiB)", limits.SMALL_BYTES >> 10),
     (DESIGN, "take one of {} places", limits.LARGE_AT_ONCE),
+    (DESIGN, "at most {} KiB of a request's head", limits.HEAD_BYTES >> 10),
     ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
     ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
     ("README.md", "up to {:,} rows as a rule", SIZES.flush_rows),

@@ -231,6 +231,8 @@ def test_a_unix_socket_beside_the_store_is_the_default(store: Path) -> None:
         added = client.post("/add_if_new", json={"fingerprints": ["ff00ff00"], "ids": ["77"]})
         assert added.json()["stored_count"] == 1
         assert client.get("/%2e%2e/stats").status_code == 404
+        head = client.head("/healthz")
+        assert (head.status_code, head.content) == (200, b"")
         example = [str(ROOT / "examples" / "serve.sh"), str(path), "ff00ff01"]
         done = subprocess.run(example, capture_output=True, text=True, timeout=60)
         assert [match["id"] for match in json.loads(done.stdout)["matches"]] == ["77"], done.stderr

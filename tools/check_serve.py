@@ -79,7 +79,8 @@ def under_load(arguments: argparse.Namespace, folder: Path) -> None:
     asked = argparse.Namespace(seconds=arguments.seconds, connections=16)
     with serving(folder / "s") as served:
         read, wrote = asyncio.run(load(served, asked, keys, 0))
-        for row in (timings("probe", read), timings("add_if_new", wrote)):
+        for row in (timings("probe", read, 0), timings("add_if_new", wrote, 0)):
+            del row["cpu ms"]
             print(
                 "  ".join(
                     f"{name} {value:.3g}" if isinstance(value, float) else f"{value}" for name, value in row.items()

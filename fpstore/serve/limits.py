@@ -5,6 +5,8 @@ from dataclasses import dataclass
 MIB = 1 << 20
 # A body or an answer up to this size is small: every connection may have one.
 SMALL_BYTES = 1 << 16
+# Of a request, before its body.
+HEAD_BYTES = 1 << 14
 # Larger bodies and answers that are held at once; who comes later waits for a place.
 LARGE_AT_ONCE = 8
 # Connections over the limit that are being told so at once; those over this, too, are just closed.

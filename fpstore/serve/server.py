@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fpstore.serve.app import ABORT, LINGER_SECONDS, App
-from fpstore.serve.limits import BACKLOG, REFUSING_AT_ONCE, Limits
+from fpstore.serve.limits import BACKLOG, HEAD_BYTES, REFUSING_AT_ONCE, Limits
 from fpstore.text import need
 
 SWEEP_SECONDS = 1.0
@@ -40,6 +40,7 @@ def serve(app: App, listener: socket.socket, limits: Limits, told: Callable[[], 
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
+        h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_keep_alive=limits.seconds,
         timeout_graceful_shutdown=2 * limits.seconds,
     )
