@@ -35,6 +35,14 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "s.fpstore"
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same store, for requests that change nothing."""
+    path = tmp_path_factory.mktemp("app") / "s.fpstore"
+    fpstore.build(path, [BASE, BASE ^ 0b11, 5], ids=[10, 9, 2**64 - 1]).close()
+    return path
+
+
 def ask(store: Path, path: str, body: Any = None, *, options: dict[str, Any] | None = None, **request: Any) -> Response:
     """What one request comes to."""
 
@@ -59,8 +67,8 @@ def table_in(response: Response) -> Any:
 # --- What each path answers ---
 
 
-def test_a_probe_tells_all_that_is_near_each_query(store: Path) -> None:
-    found = ask(store, "/probe", {"fingerprints": [FIRST, "0xff00ff00", "5"]})
+def test_a_probe_tells_all_that_is_near_each_query(unchanged: Path) -> None:
+    found = ask(unchanged, "/probe", {"fingerprints": [FIRST, "0xff00ff00", "5"]})
     assert (found.status, found.headers["content-type"]) == (200, JSON)
     assert found.json == {
         "format": "fpstore.matches/1",
@@ -71,9 +79,9 @@ def test_a_probe_tells_all_that_is_near_each_query(store: Path) -> None:
             {"query": 2, "fingerprint": f"{5:016x}", "distance": 0, "id": str(2**64 - 1)},
         ],
     }
-    nearer = ask(store, "/probe", {"fingerprints": [FIRST]}, query="max_distance=1")
+    nearer = ask(unchanged, "/probe", {"fingerprints": [FIRST]}, query="max_distance=1")
     assert [match["id"] for match in nearer.json["matches"]] == ["10"]
-    assert ask(store, "/probe", {"fingerprints": []}).json["matches"] == []
+    assert ask(unchanged, "/probe", {"fingerprints": []}).json["matches"] == []
 
 
 def test_an_addition_tells_what_became_of_each_row_and_is_found_by_the_next_probe(store: Path) -> None:
@@ -130,15 +138,15 @@ def test_texts_are_asked_by_the_recipe_of_the_store(tmp_path: Path) -> None:
     assert (match["fingerprint"], match["id"]) == (f"{RECIPE.fingerprint('a text of some words'):016x}", "1")
 
 
-def test_stats_and_health_tell_of_the_store(store: Path) -> None:
-    stats = ask(store, "/stats").json
+def test_stats_and_health_tell_of_the_store(unchanged: Path) -> None:
+    stats = ask(unchanged, "/stats").json
     assert (stats["format"], stats["fingerprint_count"], stats["id_type"]) == ("fpstore.stats/1", 3, "uint64")
-    assert ask(store, "/healthz").json == {"format": "fpstore.health/1", "status": "ok"}
-    assert ask(store, "/healthz", method="HEAD").status == 200
+    assert ask(unchanged, "/healthz").json == {"format": "fpstore.health/1", "status": "ok"}
+    assert ask(unchanged, "/healthz", method="HEAD").status == 200
 
 
-def test_every_path_is_described(store: Path) -> None:
-    described = ask(store, "/openapi.json").json
+def test_every_path_is_described(unchanged: Path) -> None:
+    described = ask(unchanged, "/openapi.json").json
     assert described["openapi"] == "3.1.0"
     assert {*described["paths"]} == {f"/{name}" for name in ENDPOINTS if name}
     for name, endpoint in ENDPOINTS.items():
@@ -149,7 +157,7 @@ def test_every_path_is_described(store: Path) -> None:
         if endpoint.method == "POST":
             body = operation["requestBody"]["content"][JSON]
             assert {*body["example"]} <= {*body["schema"]["properties"]} == {*endpoint.fields}
-    page = ask(store, "/")
+    page = ask(unchanged, "/")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert all(f"{endpoint.method} /{name}" in page.body.decode() for name, endpoint in ENDPOINTS.items())
     assert b"<script" not in page.body
@@ -201,13 +209,15 @@ def test_arrow_goes_in_and_comes_out(store: Path, kind: str) -> None:
     assert table_in(added).column("match_id").to_pylist() == [10, 2**64 - 1, None]
 
 
-def test_who_accepts_another_form_gets_it(store: Path) -> None:
+def test_who_accepts_another_form_gets_it(unchanged: Path) -> None:
     body = stream_of(pa.table({"fingerprints": [FIRST]}))
-    told = ask(store, "/probe", body, headers={"content-type": ARROW, "accept": JSON})
+    told = ask(unchanged, "/probe", body, headers={"content-type": ARROW, "accept": JSON})
     assert told.json["query_count"] == 1
-    table = table_in(ask(store, "/probe", {"fingerprints": [FIRST]}, headers={"accept": f"text/html, {ARROW};q=0.5"}))
+    table = table_in(
+        ask(unchanged, "/probe", {"fingerprints": [FIRST]}, headers={"accept": f"text/html, {ARROW};q=0.5"})
+    )
     assert table.num_rows == 2
-    assert ask(store, "/probe", {"fingerprints": [FIRST]}, headers={"accept": "*/*"}).json["query_count"] == 1
+    assert ask(unchanged, "/probe", {"fingerprints": [FIRST]}, headers={"accept": "*/*"}).json["query_count"] == 1
 
 
 def test_texts_come_as_a_column_too(tmp_path: Path) -> None:
@@ -254,9 +264,9 @@ def bad_streams() -> dict[str, tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize("kind", bad_streams())
-def test_a_stream_that_cannot_be_taken_is_refused(store: Path, kind: str) -> None:
+def test_a_stream_that_cannot_be_taken_is_refused(unchanged: Path, kind: str) -> None:
     body, told = bad_streams()[kind]
-    status, name, message = ask(store, "/probe", body, headers={"content-type": ARROW}).error
+    status, name, message = ask(unchanged, "/probe", body, headers={"content-type": ARROW}).error
     assert (status, name) == (400, "BadInput")
     assert message.startswith(told), message
 
@@ -406,19 +416,19 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[int, str, str]]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_wrong_with_a_request_is_said(store: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_a_request_is_said(unchanged: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apps, "LINGER_SECONDS", 0.01)
     request, (status, name, message) = REFUSED[kind]
-    found = ask(store, **request)
+    found = ask(unchanged, **request)
     assert found.error[:2] == (status, name)
     assert found.error[2].startswith(message) or message in found.error[2]
     if status == 405:
         assert found.headers["allow"] == ("POST" if request["path"] == "/probe" else "GET")
-    with fpstore.open(store) as opened:
+    with fpstore.open(unchanged) as opened:
         assert opened.count("rows") == 3
 
 
-def test_limits_are_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_kept(unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apps, "LINGER_SECONDS", 0.01)
     limits = Limits(body_bytes=100, queries=4, matches=3)
 
@@ -438,7 +448,7 @@ def test_limits_are_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         rows = stream_of(pa.table({"fingerprints": ["5"] * 5}))
         assert (await client.ask("/probe", rows, headers={"content-type": ARROW})).status == 413
 
-    with_app(store, work, limits=limits)
+    with_app(unchanged, work, limits=limits)
 
 
 @pytest.mark.parametrize("name", ["body_bytes", "queries", "matches", "seconds", "connections"])
@@ -447,7 +457,7 @@ def test_a_limit_is_at_least_one(name: str) -> None:
         Limits(**{name: 0})
 
 
-def test_a_body_that_is_refused_is_not_held(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_is_refused_is_not_held(unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apps, "LINGER_SECONDS", 0.01)
     read: list[int] = []
 
@@ -460,11 +470,11 @@ def test_a_body_that_is_refused_is_not_held(store: Path, monkeypatch: pytest.Mon
         assert refused.error[:2] == (413, "BodyTooLarge")
         assert read == []  # not even asked for
 
-    with_app(store, work)
+    with_app(unchanged, work)
 
 
 def test_of_a_body_that_is_refused_no_more_than_so_much_is_thrown_away(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+    unchanged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apps, "LINGER_BYTES", 1000)
     read: list[int] = []
@@ -477,7 +487,7 @@ def test_of_a_body_that_is_refused_no_more_than_so_much_is_thrown_away(
         assert refused.error[:2] == (413, "BodyTooLarge")
         assert len(read) == 3 + 10
 
-    with_app(store, work, limits=Limits(body_bytes=200))
+    with_app(unchanged, work, limits=Limits(body_bytes=200))
 
 
 def test_a_service_for_reading_changes_nothing(store: Path) -> None:
@@ -493,7 +503,7 @@ def test_a_service_for_reading_changes_nothing(store: Path) -> None:
 # --- Who may ask ---
 
 
-def test_only_who_shows_the_token_is_answered(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_who_shows_the_token_is_answered(unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apps, "LINGER_SECONDS", 0.01)
 
     async def work(client: Client) -> None:
@@ -509,12 +519,12 @@ def test_only_who_shows_the_token_is_answered(store: Path, monkeypatch: pytest.M
         assert (await client.ask("/healthz")).status == 200
         assert (await client.ask("/stats", headers={"authorization": right, "host": "example.org"})).status == 200
 
-    with_app(store, work, token=TOKEN)
-    with fpstore.open(store) as opened:
+    with_app(unchanged, work, token=TOKEN)
+    with fpstore.open(unchanged) as opened:
         assert opened.count() == 3
 
 
-def test_without_a_token_a_port_is_for_requests_that_name_this_machine(store: Path) -> None:
+def test_without_a_token_a_port_is_for_requests_that_name_this_machine(unchanged: Path) -> None:
     async def work(client: Client) -> None:
         for host in ("localhost", "LOCALHOST:3778", "127.0.0.1:3778", "[::1]:3778", "[::1]"):
             assert (await client.ask("/stats", headers={"host": host})).status == 200
@@ -522,7 +532,7 @@ def test_without_a_token_a_port_is_for_requests_that_name_this_machine(store: Pa
             refused = await client.ask("/stats", headers={"host": host})
             assert refused.error == (403, "Forbidden", f"host: found {host!r}, expected localhost or 127.0.0.1 or ::1")
 
-    with_app(store, work, only_local=True)
+    with_app(unchanged, work, only_local=True)
 
 
 # --- Clients that are slow, or leave ---
@@ -573,7 +583,7 @@ def test_large_bodies_wait_for_a_place_and_small_ones_do_not(store: Path, monkey
     with_app(store, work)
 
 
-def test_a_client_that_leaves_costs_nothing(store: Path) -> None:
+def test_a_client_that_leaves_costs_nothing(unchanged: Path) -> None:
     async def work(client: Client) -> None:
         async def receive() -> dict[str, Any]:
             return {"type": "http.disconnect"}
@@ -588,7 +598,7 @@ def test_a_client_that_leaves_costs_nothing(store: Path) -> None:
         with pytest.raises(ValueError, match="scope: found type 'websocket', expected http"):
             await client.app({"type": "websocket"}, receive, send)
 
-    with_app(store, work)
+    with_app(unchanged, work)
 
 
 @pytest.mark.slow
@@ -631,7 +641,7 @@ def failing(error: Exception) -> Callable[..., Any]:
     ],
 )
 def test_what_goes_wrong_with_the_store_is_said_and_the_service_goes_on(
-    store: Path,
+    unchanged: Path,
     error: Exception,
     status: int,
     kind: str,
@@ -654,7 +664,7 @@ def test_what_goes_wrong_with_the_store_is_said_and_the_service_goes_on(
                 assert ("retry-after" in found.headers) == (status == 503)
         assert (await client.ask("/probe", ROWS)).status == 200
 
-    with_app(store, work)
+    with_app(unchanged, work)
     said = capsys.readouterr().err
     assert said.count("fpstore: ") == (3 if status == 500 else 0)
     assert ("KeyError: 'secret'" in said) == (kind == "InternalError")
@@ -688,7 +698,7 @@ def test_every_error_has_a_status() -> None:
     assert failures.status_of(TypeError("x")) == 400
 
 
-def test_threads_answer_while_others_wait(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_answer_while_others_wait(unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, leave = threading.Event(), threading.Event()
     probe_many = Store.probe_many
 
@@ -707,10 +717,10 @@ def test_threads_answer_while_others_wait(store: Path, monkeypatch: pytest.Monke
         leave.set()
         assert (await slow).status == 200
 
-    with_app(store, work)
+    with_app(unchanged, work)
 
 
-def test_without_pyarrow_the_extra_is_named(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_the_extra_is_named(unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    found = ask(store, "/probe", b"x", headers={"content-type": ARROW})
+    found = ask(unchanged, "/probe", b"x", headers={"content-type": ARROW})
     assert found.error == (415, "ImportError", "Arrow needs pyarrow: pip install 'fpstore[arrow]'")

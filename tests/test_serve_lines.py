@@ -38,6 +38,14 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "s.fpstore"
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store for questions that change nothing."""
+    path = tmp_path_factory.mktemp("lines") / "s.fpstore"
+    fpstore.build(path, [BASE, 5], ids=[10, 3]).close()
+    return path
+
+
 def asked(ask: lines.Ask, *typed: object, recipe: Recipe | None = None) -> list[Any]:
     """The answers to lines: text, or what becomes JSON."""
     written = [line if isinstance(line, str) else json.dumps(line) for line in typed]
@@ -170,8 +178,8 @@ BAD_IDS = {
 
 
 @pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
-def test_a_bad_line_is_answered_by_its_error_and_the_next_goes_on(store: Path, bad: str) -> None:
-    with fpstore.open(store) as opened:
+def test_a_bad_line_is_answered_by_its_error_and_the_next_goes_on(unchanged: Path, bad: str) -> None:
+    with fpstore.open(unchanged) as opened:
         before, error, after = asked(probing(opened, 0), "5", bad, "5")
     assert message(error).startswith(BAD[bad])
     assert error["error"]["type"] == "BadInput"
@@ -307,15 +315,16 @@ def test_the_commands_answer_a_file_of_lines(command: Command, store: Path, tmp_
     ],
 )
 def test_what_a_coprocess_has_no_use_for_is_refused(
-    command: Command, store: Path, arguments: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
+    command: Command, unchanged: Path, arguments: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open(os.devnull) as nothing:
         monkeypatch.setattr("sys.stdin", nothing)
-        outcome = command(*(store if each == "STORE" else each for each in arguments))
+        outcome = command(*(unchanged if each == "STORE" else each for each in arguments))
     assert (outcome.status, outcome.out) == (2, "")
     assert told in outcome.err
 
 
+@pytest.mark.slow
 def test_standard_input_that_is_closed_is_one_line(store: Path) -> None:
     done = run_with_closed((0,), "probe", store, "--input", "-", "--unbuffered")
     assert done == (1, "", "fpstore: standard input: closed, expected an open one\n")
