@@ -25,7 +25,7 @@ from serving import JSON, Serving, serving
 
 import fpstore
 from fpstore.serve import server, sockets
-from fpstore.serve.limits import BACKLOG, OWN_FILES, REFUSING_AT_ONCE, Limits
+from fpstore.serve.limits import ACCEPTED_AT_ONCE, OWN_FILES, REFUSING_AT_ONCE, Limits
 
 BASE = 0x9F3A5C0012AB44DE
 TOKEN = "a-token-of-some-length"
@@ -155,7 +155,7 @@ def test_as_many_files_as_are_needed_may_be_open(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(resource, "getrlimit", lambda what: (100, 1000))
     with pytest.raises(ValueError, match=r"connections: found a need of 1001 open files, expected at most 1000"):
         sockets.need_files(1001)
-    assert Limits(connections=10).files == 10 + REFUSING_AT_ONCE + BACKLOG + OWN_FILES
+    assert Limits(connections=10).files == 10 + REFUSING_AT_ONCE + ACCEPTED_AT_ONCE + OWN_FILES
 
 
 def test_errors_of_the_server_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

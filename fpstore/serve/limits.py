@@ -11,8 +11,10 @@ HEAD_BYTES = 1 << 14
 LARGE_AT_ONCE = 8
 # Connections over the limit that are being told so at once; those over this, too, are just closed.
 REFUSING_AT_ONCE = 128
-# Connections that the kernel holds until they are accepted, and that are accepted at once.
+# Connections that the kernel holds until they are accepted, and that asyncio accepts in a turn of its loop.
 BACKLOG = 128
+# From accepting a connection over the limit to closing it takes four turns, and each can accept one more than that.
+ACCEPTED_AT_ONCE = 4 * (BACKLOG + 1)
 # Files that the store and the interpreter have open, with room.
 OWN_FILES = 256
 
@@ -39,4 +41,4 @@ class Limits:
     @property
     def files(self) -> int:
         """How many files may be open at once."""
-        return self.connections + REFUSING_AT_ONCE + BACKLOG + OWN_FILES
+        return self.connections + REFUSING_AT_ONCE + ACCEPTED_AT_ONCE + OWN_FILES
