@@ -289,14 +289,14 @@ def test_the_commands_answer_a_file_of_lines(command: Command, store: Path, tmp_
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("probe", "STORE", "--unbuffered"), "nothing to probe"),
+        (("probe", "STORE", "--unbuffered"), "--unbuffered goes with --input"),
         (
             ("probe", "STORE", "5", "--unbuffered"),
-            "--unbuffered goes with --input, and without a FINGERPRINT or --text",
+            "--unbuffered goes with --input",
         ),
         (
             ("probe", "STORE", "5", "--input", "-", "--unbuffered"),
-            "--unbuffered goes with --input, and without a FINGER",
+            "--unbuffered goes without a FINGERPRINT or --text",
         ),
         (("probe", "STORE", "--input", "-", "--unbuffered", "--header"), "--header goes without --unbuffered"),
         (("probe", "STORE", "--input", "-", "--unbuffered", "--format", "hex"), "--format goes without --unbuffered"),

@@ -182,7 +182,7 @@ def test_errors_of_the_server_are_one_line(capsys: pytest.CaptureFixture[str]) -
     ("arguments", "told"),
     [
         (("--host", "127.0.0.1"), "--host goes with --port"),
-        (("--port", 0, "--socket", "x"), "expected --socket or --port, and not both"),
+        (("--port", 0, "--socket", "x"), "--socket goes without --port"),
         (("--port", 0, "--host", "0.0.0.0"), "--host 0.0.0.0: found no --token-file, expected one where others than"),
         (("--port", 0, "--host", "example.org"), "host: found 'example.org', expected localhost or an address"),
         (("--port", 70000), "70000 is not in the range"),

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from fpstore.cli.failures import say
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option
 from fpstore.cli.values import FILE_PATH, store_argument
 
@@ -31,7 +32,7 @@ def _limit(name: str, default: int, text: str) -> Callable[[_Command], _Command]
     return click.option(name, type=click.IntRange(1), default=default, show_default=True, metavar="N", help=text)
 
 
-@click.command(short_help="Serve a store over HTTP.", epilog=EPILOG)
+@subcommand("serve", short_help="Serve a store over HTTP.", epilog=EPILOG)
 @store_argument
 @click.option("--socket", "socket_path", metavar="PATH", help="Listen at this Unix socket.  [default: STORE.sock]")
 @click.option(
@@ -79,11 +80,6 @@ def command(
     writes. Without --port it listens at a Unix socket. A port of this machine is open to all of its users, unless
     --token-file says which token they must show.
     """
-    if port is None and host is not None:
-        raise click.UsageError("--host goes with --port")
-    if port is not None and socket_path is not None:
-        raise click.UsageError("expected --socket or --port, and not both")
-
     import fpstore
     from fpstore.cli.rows import recipe_of
     from fpstore.serve import server, sockets

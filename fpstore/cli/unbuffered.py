@@ -5,24 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.columns import refuse_given
-
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.serve.lines import Ask
-
-# What says how files are read, or how lines are written.
-NOT_OF_LINES = (
-    "format",
-    "fingerprint_column",
-    "fingerprint_format",
-    "text_column",
-    "html",
-    "threads",
-    "skip_bad",
-    "header",
-    "signed",
-)
 
 unbuffered_option = click.option(
     "--unbuffered",
@@ -30,11 +15,6 @@ unbuffered_option = click.option(
     help="Be a coprocess: answer each line of the input by one line of JSON, at once. A line is a fingerprint, or JSON"
     ' such as {"fingerprint": "9f3a5c0012ab44de", "id": "17"} or {"text": "..."}.',
 )
-
-
-def refuse_of_files(context: click.Context) -> None:
-    """UsageError for an option that is not for lines."""
-    refuse_given(context, NOT_OF_LINES, "goes without --unbuffered, whose lines are fingerprints or JSON")
 
 
 def answer_input(store: "Store", path: str, idf_path: str | None, ask: "Ask") -> None:

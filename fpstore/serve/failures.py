@@ -2,7 +2,7 @@
 
 import json
 
-from fpstore import Error, ReadOnly, StoreChanged, StoreClosed, StoreLocked, TooManyMatches
+from fpstore import BadInput, Error, ReadOnly, StoreChanged, StoreClosed, StoreLocked, TooManyMatches
 from fpstore.serve import forms
 
 
@@ -25,6 +25,8 @@ def status_of(error: Exception) -> int:
         return 415
     if isinstance(error, StoreChanged | StoreLocked | StoreClosed | OSError | MemoryError):
         return 503
+    if isinstance(error, BadInput):
+        return 400
     if isinstance(error, TooManyMatches) or (isinstance(error, Error) and isinstance(error, ValueError)):
         return 422
     return 400 if forms.is_of_the_request(error) else 500

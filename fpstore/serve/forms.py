@@ -136,6 +136,6 @@ def error_of(error: Exception) -> dict[str, str]:
 
 def is_of_the_request(error: Exception) -> bool:
     """Whether an error is about what was asked, so that another question may go well."""
-    if isinstance(error, TooManyMatches):
+    if isinstance(error, BadInput | TooManyMatches):
         return True
     return isinstance(error, ValueError | TypeError) and not isinstance(error, Error)
