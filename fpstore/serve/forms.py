@@ -125,8 +125,12 @@ def additions_of(found: Additions) -> list[str]:
 
 
 def cells_of(ids: Array | None, count: int) -> list[str]:
-    """Ids as JSON has them: strings, null in a store without ids."""
-    return [NO_ID] * count if ids is None else list(map('"{}"'.format, ids.tolist()))
+    """Ids as JSON has them: strings, null in a store without ids. Of bytes as surrogateescape has them."""
+    if ids is None:
+        return [NO_ID] * count
+    if ids.dtype.kind in "ui":
+        return list(map('"{}"'.format, ids.tolist()))
+    return [json.dumps(each if isinstance(each, str) else each.decode("utf-8", "surrogateescape")) for each in ids]
 
 
 def error_of(error: Exception) -> dict[str, str]:
