@@ -40,6 +40,7 @@ CORE = (
     "living",
     "creation",
     "recovery",
+    "inspection",
     "base",
     "store",
     "making",
@@ -57,7 +58,10 @@ FOLDERS = {
         "verify",
         "wreck",
         "salvage",
+        "slots",
+        "showing",
         "crowding",
+        "spikes",
         "report",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
@@ -76,6 +80,7 @@ FOLDERS = {
         "merge",
         "mending",
         "sweep",
+        "census",
         "snapshot",
         "stats",
         "verified",
@@ -96,7 +101,8 @@ WINGS = {
     # notes: what a store and its jobs must both know.
     "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
     "serve": {"", "types", "text", "inputs"},
-    "cli": {"", "errors", "threads", "types", "plans", "text", "inputs", "jobs", "serve"},
+    # inspection: what `fpstore inspect` shows is no part of the public surface.
+    "cli": {"", "errors", "threads", "types", "plans", "text", "inputs", "jobs", "serve", "inspection"},
 }
 
 MAX_LINES = 500

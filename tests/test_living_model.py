@@ -5,6 +5,7 @@
 import os
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,17 @@ class LivingStore(RuleBasedStateMachine):
         assert len(found) == len(set(found))
         assert set(found) == self.model
         assert store.count() == len({key for key, _ in self.model})
+
+    @rule(by_writer=st.booleans(), named=st.integers(1, 4))
+    def spikes(self, by_writer: Any, named: Any) -> None:
+        found = self.synced(by_writer).stats(spikes=named).spikes
+        if not self.ids:
+            assert found is None
+            return
+        counts = Counter(key for key, _ in self.model)
+        assert (found.fingerprint_count, found.row_count) == (len(counts), len(self.model))
+        shared = sorted((-count, key) for key, count in counts.items() if count > 1)
+        assert [(-each.row_count, each.fingerprint) for each in found.largest] == shared[:named]
 
     @invariant()
     def a_probe_and_all_rows_tell_the_same(self) -> None:

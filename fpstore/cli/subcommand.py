@@ -61,6 +61,8 @@ _REMOVED = _PROBED._replace(holds=_given("values"))
 _NOT_COUNTED = Fact("goes without --count", _missing("count_only"))
 _TEXTS = Fact("goes with texts: found --features too, expected one of the two", _missing("features"))
 _FEATURES = Fact("goes with --features: of texts, the recipe says it", _given("features"))
+_COMPARED = Fact("goes with a FILE", _given("files"))
+_NOT_ALL = Fact("goes without --all", _missing("shows_all"))
 _RECIPE = Fact("goes with --recipe", _given("recipe_name"))
 _NO_MAX_BYTES = Fact("goes without --max-bytes, which stands in its place", _missing("max_bytes"))
 _FILE = Fact("goes with a file: found standard output", _to_a_file("output"))
@@ -168,6 +170,17 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "seed": (_FEATURES,),
         "tie": (_FEATURES,),
     },
+    "compare": {
+        "texts": (),
+        "format": (_COMPARED,),
+        "text_column": (_COMPARED,),
+        "input_header": (_COMPARED,),
+        "html": (),
+        **_RECIPES,
+        "max_distance": (),
+        "shown": (),
+        "as_json": (),
+    },
     "recipe": {},
     "learn-idf": {**_READ, "output": (), "force": (), "recipe_name": ()},
     "compact": {},
@@ -190,7 +203,8 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
     },
     "plan": {"n": (), "max_distance": (), "like": (), "as_json": ()},
     "report": {"as_json": ()},
-    "stats": {"as_json": ()},
+    "stats": {"spikes": (), "as_json": ()},
+    "inspect": {"most": (_NOT_ALL,), "shows_all": (), "as_json": ()},
     "verify": {"as_json": ()},
 }
 

@@ -824,4 +824,28 @@ MUTANTS = (
         "a build that fails has removed segments that the right catalog needs",
         ("tests/test_identity.py::test_a_build_by_force_that_fails_removes_nothing_that_another_catalog_needs",),
     ),
+    Mutant(
+        "who keeps writers out is taken for one",
+        "fpstore/living/locks.py",
+        "return None if _is_free(fd, _SHARED[_WRITER])",
+        "return None if _is_free(fd, _EXCLUSIVE[_WRITER])",
+        "stats names a writer that nobody can find",
+        ("tests/test_locks.py::test_one_who_only_keeps_writers_out_is_no_writer",),
+    ),
+    Mutant(
+        "what was replaced is counted as live",
+        "fpstore/living/census.py",
+        "if any(entry.name == name for entry in state.segments):",
+        "if is_segment_name(name):",
+        "the size of a store is told too large",
+        ("tests/test_census.py::test_a_segment_that_was_replaced_is_told_from_a_live_one",),
+    ),
+    Mutant(
+        "any error while looking is damage",
+        "fpstore/segment/showing.py",
+        "if error.errno not in (errno.ENOENT, errno.EIO):",
+        "if False:",
+        "a store that may not be read is said to be damaged",
+        ("tests/test_inspection.py::test_an_error_of_the_machine_is_no_damage",),
+    ),
 )
