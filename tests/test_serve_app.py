@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from outcome import Command
 from serving import ARROW, JSON, Client, Response, with_app
 
 import fpstore
@@ -138,9 +139,11 @@ def test_texts_are_asked_by_the_recipe_of_the_store(tmp_path: Path) -> None:
     assert (match["fingerprint"], match["id"]) == (f"{RECIPE.fingerprint('a text of some words'):016x}", "1")
 
 
-def test_stats_and_health_tell_of_the_store(unchanged: Path) -> None:
+def test_stats_and_health_tell_of_the_store(unchanged: Path, command: Command) -> None:
     stats = ask(unchanged, "/stats").json
     assert (stats["format"], stats["fingerprint_count"], stats["id_type"]) == ("fpstore.stats/1", 3, "uint64")
+    printed = json.loads(command("stats", unchanged, "--json").out)
+    assert (stats.keys(), stats["format"]) == (printed.keys(), printed["format"])
     assert ask(unchanged, "/healthz").json == {"format": "fpstore.health/1", "status": "ok"}
     assert ask(unchanged, "/healthz", method="HEAD").status == 200
 
