@@ -117,6 +117,29 @@ def test_additions_and_removals_come_to_what_the_store_does(store: Path) -> None
     assert rows == [(7, 2), (8, 3), (BASE ^ 3, 9)]
 
 
+def test_rows_are_looked_up_by_id_and_replaced(store: Path) -> None:
+    async def work(client: Client) -> list[Response]:
+        replaced = await client.ask("/upsert", {"fingerprints": ["7", "8", "9"], "ids": ["10", "10", "11"]})
+        assert replaced.json == {"format": "fpstore.changed/1", "row_count": 3}
+        asked = {"ids": [9, "10", "11", "12"]}
+        return [
+            await client.ask("/lookup", asked),
+            await client.ask("/lookup", asked, headers={"accept": ARROW}),
+            await client.ask("/lookup", {"fingerprints": ["5"]}),
+            await client.ask("/lookup", {"ids": []}),
+        ]
+
+    found, table, refused, none = with_app(store, work)
+    rows = [(BASE ^ 0b11, 9), (8, 10), (9, 11)]
+    assert found.json == {
+        "format": "fpstore.rows/1",
+        "rows": [{"fingerprint": f"{key:016x}", "id": str(number)} for key, number in rows],
+    }
+    assert table_in(table).to_pylist() == [{"fingerprint": key, "id": number} for key, number in rows]
+    assert refused.error == (400, "BadInput", "body: found a field 'fingerprints', expected ids")
+    assert none.json["rows"] == []
+
+
 def test_a_store_without_ids_is_asked_without(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", [5], ids=None).close()
     found = ask(tmp_path / "s", "/add_if_new", {"fingerprints": ["5", "ff00"]}).json
@@ -173,7 +196,7 @@ def test_the_examples_of_the_description_are_what_is_answered(store: Path) -> No
         opened.add([BASE], ids=[17])
 
     async def work(client: Client) -> None:
-        for name in ("healthz", "probe", "add_if_new", "remove", "add"):
+        for name in ("healthz", "probe", "lookup", "add_if_new", "upsert", "remove", "add"):
             endpoint = ENDPOINTS[name]
             found = await client.ask(f"/{name}", endpoint.body.encode() or None)
             assert found.json == json.loads(endpoint.answer), name
@@ -382,6 +405,10 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[int, str, str]]] = {
     "only ids": (
         {"path": "/add_if_new", "body": {"ids": ["1"]}},
         (400, "BadInput", "body: found ids alone, expected fingerprints or texts, too"),
+    ),
+    "an id alone to replace": (
+        {"path": "/upsert", "body": {"fingerprints": ["5"]}},
+        (400, "BadInput", "ids: found none, expected one for each row"),
     ),
     "a bad id": (
         {"path": "/add", "body": {"fingerprints": ["5"], "ids": ["x"]}},

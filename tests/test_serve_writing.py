@@ -25,7 +25,7 @@ class Spied:
 
     def __getattr__(self, kind: str) -> Any:
         method = getattr(self._store, kind)
-        if kind not in ("add", "add_if_new", "remove"):
+        if kind not in ("add", "add_if_new", "remove", "upsert"):
             return method
 
         def call(*, fingerprints: Any = None, ids: Any = None, **options: Any) -> Any:
@@ -63,6 +63,8 @@ def test_changes_that_wait_go_together_and_in_order(spied: Spied) -> None:
         change("add_if_new", [1 << 40], [8], 1),
         change("remove", None, [2]),
         change("remove", [4], [4]),
+        change("upsert", [50], [50]),
+        change("upsert", [51, 52], [50, 52]),
     ]
     waiting = [service.submit(each) for each in changes]
     spied.leave.set()
@@ -74,13 +76,14 @@ def test_changes_that_wait_go_together_and_in_order(spied: Spied) -> None:
         ("add_if_new", 1),
         ("remove", 1),
         ("remove", 1),
+        ("upsert", 3),
     ]
     assert first.done()
     assert [future.result().stored.tolist() for future in waiting[2:5]] == [[True], [False, True], [True]]
     assert waiting[3].result().match_id.tolist()[0] == 5
     with fpstore.open(spied.path) as store:
-        ids = sorted(row.id or 0 for rows in store.rows() for row in rows)
-    assert ids == [1, 3, 5, 7, 8]
+        rows = sorted((row.id or 0, row.fingerprint) for rows in store.rows() for row in rows)
+    assert rows == [(1, 1), (3, 3), (5, 1 << 20), (7, 1 << 30), (8, 1 << 40), (50, 51), (52, 52)]
     with pytest.raises(StoreClosed, match=r"s: the service is ending"):
         service.submit(changes[0])
 

@@ -24,6 +24,7 @@ SUBCOMMANDS = (
     "add",
     "remove",
     "probe",
+    "lookup",
     "pairs",
     "document-pairs",
     "dedup",

@@ -52,9 +52,13 @@ SIGNED_FORMAT = Fact("goes with npy, csv and parquet: found another format", Non
 
 _LINES = Fact("goes without --json: its fields have names, and its fingerprints are hexadecimal", _missing("as_json"))
 _IF_NEW = Fact("goes with --if-new", _given("if_new"))
+_NOT_IF_NEW = Fact("goes without --if-new: expected one of the two", _missing("if_new"))
 _INPUT = Fact("goes with --input", _given("input_path"))
 _TEXT_OR_INPUT = Fact("goes with --text or --input", _given("text", "input_path"))
-_ID_INPUT = Fact("goes with --id-input", _given("id_path"))
+_IDS_OF_INPUT = Fact(
+    "goes with --id-input, or with --input and --pairs",
+    lambda given: bool(given["id_path"] or (given["pairs"] and given["input_path"])),
+)
 _ANY_INPUT = Fact("goes with --input or --id-input", _given("input_path", "id_path"))
 _PROBED = Fact("goes with a FINGERPRINT; of --input, --fingerprint-format says it", _given("fingerprints"))
 _REMOVED = _PROBED._replace(holds=_given("values"))
@@ -95,7 +99,7 @@ def _of_files(options: Mapping[str, tuple[Fact, ...]]) -> dict[str, tuple[Fact, 
 
 USES: dict[str, dict[str, tuple[Fact, ...]]] = {
     "build": {**_READ, **_COLUMNS, **_IDS, **_RECIPES, **_PLAN, "threads": (OF_TEXTS,), "memory": (), "force": ()},
-    "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,)},
+    "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,), "exist_ok": ()},
     "add": {
         **_of_files(_READ),
         **_of_files(_COLUMNS),
@@ -104,6 +108,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "threads": (_FILES, OF_TEXTS),
         "idf_path": (ANY_TEXT,),
         "if_new": (),
+        "upsert": (_NOT_IF_NEW, WITH_IDS),
         "max_distance": (_IF_NEW,),
         "as_json": (_IF_NEW,),
         "header": (_IF_NEW, _FILES, _LINES),
@@ -114,7 +119,8 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "ids": (),
         "input_path": (),
         "id_path": (),
-        "id_column": (_ID_INPUT,),
+        "pairs": (),
+        "id_column": (_IDS_OF_INPUT,),
         "format": (_ANY_INPUT,),
         "input_header": (_ANY_INPUT,),
         "skip_bad": (_ANY_INPUT,),
@@ -144,6 +150,16 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "header": (_FILES, _LINES),
         "signed": (_FILES, _LINES),
         "unbuffered": (_INPUT, _ASKED),
+    },
+    "lookup": {
+        "input_path": (),
+        "id_column": (_INPUT,),
+        "format": (_INPUT,),
+        "input_header": (_INPUT,),
+        "skip_bad": (_INPUT,),
+        "as_json": (),
+        "header": (_LINES,),
+        "signed": (_LINES,),
     },
     "pairs": {
         "max_distance": (),

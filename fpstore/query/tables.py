@@ -223,11 +223,11 @@ class Rows(Table[Row]):
 
 def read_only(*columns: Any) -> Any:
     """Views of the columns that nobody can write through; the arrays themselves stay as their owner has them."""
-    views = tuple(None if column is None else column.view() for column in columns)
+    views = [None if column is None else column.view() for column in columns]  # every probe makes some
     for view in views:
         if view is not None:
             view.setflags(False)
-    return views
+    return tuple(views)
 
 
 def _same(one: Array, other: Array) -> bool:

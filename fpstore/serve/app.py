@@ -94,6 +94,8 @@ class App:
         read = partial(service.read, body, media_type, endpoint.fields)
         if endpoint.call == "probe":
             return await self._in_thread(request, lambda: service.probe(read(), distance, wanted))
+        if endpoint.call == "lookup":
+            return await self._in_thread(request, lambda: service.lookup(read(), wanted))
         asked = await self._in_thread(request, read)
         result = await asyncio.wrap_future(service.change(endpoint.call, asked, distance))
         return await self._in_thread(request, partial(service.changed, result, asked, wanted))

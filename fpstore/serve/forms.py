@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from fpstore import Additions, Error, Matches, TooManyMatches
+from fpstore import Additions, Error, Matches, Rows, TooManyMatches
 from fpstore.inputs import BadInput
 from fpstore.inputs.cells import EXPECTED_ID, EXPECTED_SAID_HEX, Column, FingerprintColumn, parse_ids
 from fpstore.inputs.errors import shown
@@ -22,6 +22,7 @@ MAX_EXACT = 1 << 53
 NO_ID = "null"
 _MATCH = '{{"fingerprint": "{:016x}", "distance": {}, "id": {}}}'
 _QUERY_MATCH = '{{"query": {}, "fingerprint": "{:016x}", "distance": {}, "id": {}}}'
+_ROW = '{{"fingerprint": "{:016x}", "id": {}}}'
 _STORED = '"stored": true, "match_fingerprint": null, "match_distance": null, "match_id": null'
 _KNOWN = '"stored": false, "match_fingerprint": "{:016x}", "match_distance": {}, "match_id": {}'
 
@@ -122,6 +123,11 @@ def additions_of(found: Additions) -> list[str]:
     ids = cells_of(found.match_id, len(found))
     rows = zip(found.stored.tolist(), found.match_fingerprint.tolist(), found.match_distance.tolist(), ids, strict=True)
     return [_STORED if stored else _KNOWN.format(*match) for stored, *match in rows]
+
+
+def rows_of(rows: Rows) -> list[str]:
+    """Each row as an object."""
+    return list(map(_ROW.format, rows.fingerprint.tolist(), cells_of(rows.id, len(rows))))
 
 
 def cells_of(ids: Array | None, count: int) -> list[str]:

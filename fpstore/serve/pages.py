@@ -54,6 +54,17 @@ _ALL = (
         ' "fingerprint": "9f3a5c0012ab44de", "distance": 1, "id": "17"}]}',
     ),
     Endpoint(
+        "lookup",
+        "POST",
+        "lookup",
+        "All rows of each id, by id and fingerprint; an id that is not there has none. Ask for many at once: all"
+        " ids of the store may be read for it.",
+        ("ids",),
+        False,
+        '{"ids": ["17"]}',
+        '{"format": "fpstore.rows/1", "rows": [{"fingerprint": "9f3a5c0012ab44de", "id": "17"}]}',
+    ),
+    Endpoint(
         "add_if_new",
         "POST",
         "add_if_new",
@@ -69,6 +80,17 @@ _ALL = (
         "POST",
         "add",
         "Add rows, all of them or none. Durable when it is answered.",
+        ("fingerprints", "texts", "ids"),
+        False,
+        _ROWS,
+        _CHANGED,
+    ),
+    Endpoint(
+        "upsert",
+        "POST",
+        "upsert",
+        "Put each row in the place of all that has its id; of an id that comes twice the last row counts. Durable when"
+        " it is answered.",
         ("fingerprints", "texts", "ids"),
         False,
         _ROWS,

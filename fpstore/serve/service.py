@@ -106,11 +106,18 @@ class Service:
             return Answer(arrow.bytes_of(found), media_type)
         return Answer(_matches(found, asked.rows))
 
+    def lookup(self, asked: Asked, media_type: str) -> Answer:
+        """All rows of each id. TooManyMatches."""
+        found = self._reader.lookup(asked.ids)
+        if media_type == arrow.MEDIA_TYPE:
+            return Answer(arrow.bytes_of(found), media_type)
+        return Answer(_document("rows", f'"rows": [{", ".join(forms.rows_of(found))}]'))
+
     def change(self, kind: str, asked: Asked, max_distance: int | None) -> "Future[Any]":
         """Have the writer change the store; done when that is durable. ReadOnly where there is none."""
         if self._writing is None:
             raise ReadOnly("found it served for reading, expected a service that writes", path=self._reader.path)
-        if kind in ("add", "add_if_new"):
+        if kind in ("add", "add_if_new", "upsert"):
             if asked.fingerprints is None:
                 raise BadInput("body: found ids alone, expected fingerprints or texts, too")
             if asked.ids is None and self._reader.id_type is not None:

@@ -19,6 +19,8 @@ from fpstore.types import Ids, Keys
 
 # Rows of changes that are made in one commit, unless one alone has more.
 GROUP_ROWS = 1 << 16
+# What comes to the same in one call as in several, one after the other.
+TOGETHER = ("add", "add_if_new", "upsert")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class Change:
 
     def goes_with(self, other: "Change") -> bool:
         """Whether the two come to the same in one call as in two."""
-        return self.kind in ("add", "add_if_new") and (self.kind, self.max_distance) == (other.kind, other.max_distance)
+        if self.kind not in TOGETHER:
+            return False
+        return (self.kind, self.max_distance) == (other.kind, other.max_distance)
 
 
 class Writing:
