@@ -33,7 +33,7 @@ from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
-from fpstore.query.matches import Matches, Room
+from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import IDS_AT_ONCE, Found, Nearest, nearest, nearest_of
 from fpstore.query.pairs import segment_joins
 from fpstore.segment.reader import Segment
@@ -90,7 +90,7 @@ class Snapshot:
         if self._is_plain_without_ids and room is None:  # a single query should not pay for what follows
             segment = self.parts[0].segment
             with segment.naming:
-                return Matches(*search(segment.view, queries, distance), None)
+                return made(*search(segment.view, queries, distance), None)
         found = [part.search(queries, distance, room) for part in self.parts]
         return self._matches(found, queries, distance, first_query, "probe", room)
 
@@ -112,7 +112,7 @@ class Snapshot:
         if self.pending_end:
             found.append(self._nearest_pending(queries, distance))
         found = [columns for columns in found if len(columns[0])]
-        return Matches(*nearest_of(found)) if found else Matches(*_together([], self.settings.ids))
+        return made(*nearest_of(found)) if found else made(*_together([], self.settings.ids))
 
     def is_large(self, query_count: int) -> bool:
         """Whether a batch of so many queries is large against one of the segments."""
@@ -178,7 +178,7 @@ class Snapshot:
         query, fingerprint, bits, ids = found[0] if ordered else _together(found, self.settings.ids)
         if first_query:
             query = query + first_query
-        return Matches(query, fingerprint, bits, ids, method)
+        return made(query, fingerprint, bits, ids, method)
 
     def lookup(self, ids: Ids, most: int, go_on: Callable[[], None]) -> tuple[Keys, Ids]:
         """All live rows of these ids (uint64[n], strictly increasing), by id, then fingerprint: uint64[m] both.
