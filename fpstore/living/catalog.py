@@ -380,7 +380,8 @@ class Catalog:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._fork == forks.generation:
+        generation = getattr(forks, "generation", None)  # None where the interpreter ends
+        if not getattr(self, "_closed", True) and self._fork == generation:
             warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:
