@@ -216,10 +216,10 @@ def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
 
 
 def _record(layout: Layout, data: Any) -> dict[str, str]:
-    """A row of a delimited table."""
+    """A row of a delimited table; a blank line is one of a single column, without a value."""
     delimiter, quoting = _READERS[layout.format]
     text = io.StringIO(data.decode(), newline="")
-    cells = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
+    cells = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)) or [""]
     return dict(zip(layout.columns, cells, strict=True))
 
 
