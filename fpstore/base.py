@@ -170,6 +170,16 @@ class _BaseStore(ABC):
     def _latest(self) -> Snapshot:
         return self._living.snapshot
 
+    def max_id(self) -> int | None:
+        """The largest id that was ever stored here, None before any was; known without a scan.
+
+        A removal does not lower it, nor do compact and copy: a number above it never named anything in this store. Ids
+        are compared as unsigned numbers.
+        """
+        with Reading(self) as snapshot:
+            largest = snapshot.state.max_id
+        return largest - (1 << 64) if largest is not None and self._signed and largest >> 63 else largest
+
     # --- Changing what it is, not what it holds ---
 
     def sync(self) -> None:

@@ -49,6 +49,7 @@ KINDS = {
     changes.ADDED: "added",
     changes.FINGERPRINTS_REMOVED: "fingerprints removed",
     changes.IDS_REMOVED: "ids removed",
+    changes.ROWS_REMOVED: "rows removed",
 }
 
 
@@ -279,6 +280,7 @@ def _put_log(seen: Inspection, log: Log, most: int | None) -> None:
         "first_change": state.first_change,
         "next_change": state.next_change,
         "removal_records": state.removal_records,
+        "max_id": state.max_id,
         "strays": [entry.name for entry in state.strays],
         "moving": state.moving,
     }
@@ -290,14 +292,14 @@ def _put_log(seen: Inspection, log: Log, most: int | None) -> None:
     seen.fields["log"] = {
         "added_row_count": sum(len(change.columns[0]) for change in added),
         "removal_count": sum(len(change.columns[0]) for change in removed),
-        "older_removal_count": sum(len(block.values) for block in older),
+        "older_removal_count": sum(len(block.numbers) for block in older),
     }
     rows = (
         {"number": each.number, "kind": KINDS[each.kind], "value_count": len(each.columns[0])} for each in log.changes
     )
     seen.put("changes", rows, len(log.changes), most)
     blocks = (
-        {"index": index, "kind": KINDS[each.kind], "value_count": len(each.values)} for index, each in enumerate(older)
+        {"index": index, "kind": KINDS[each.kind], "value_count": len(each.numbers)} for index, each in enumerate(older)
     )
     seen.put("removal_blocks", blocks, len(older), most)
 

@@ -503,7 +503,7 @@ MUTANTS = (
     Mutant(
         "the summary of an interrupted addition is lost",
         "fpstore/cli/add.py",
-        "if done: _tell(store, if_new, added, done)\n            raise",
+        "if done: _tell(store, if_new, upsert, added, done)\n            raise",
         "raise",
         "nobody knows how much was stored",
         ("tests/test_cli_add.py::test_a_bad_line_ends_it_and_says_how_much_was_added_before",),
