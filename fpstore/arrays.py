@@ -141,6 +141,8 @@ def _narrow(value: Any, where: str) -> str:
 
 
 def _as_array(values: object, what: str) -> Array:
+    if isinstance(values, np.ma.MaskedArray) and (nulls := np.count_nonzero(values.mask)):
+        raise ValueError(f"{what}: found {nulls} nulls, {_EXPECTED}")
     if isinstance(values, np.ndarray):
         return values
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):

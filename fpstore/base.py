@@ -82,7 +82,9 @@ class _BaseStore(ABC):
         return type(self), (self.path, "r", "commit", None, self._signed)
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._fork == forks.generation:
+        # None where the interpreter ends, which takes the modules apart before some of what is in them.
+        generation = getattr(forks, "generation", None)
+        if not getattr(self, "_closed", True) and self._fork == generation:
             try:
                 warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
             finally:

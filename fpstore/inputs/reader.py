@@ -183,6 +183,7 @@ def read(
         html=html,
         threads=threads,
         on_lengths=lengths.see,
+        takes_fingerprints=True,
     )
     resolved, request = _resolve(sources, format, request)
     _expect_one_kind(resolved, request)
@@ -302,7 +303,8 @@ def _resolve(
 def _with_field_of_fingerprints(kinds: list[Source], request: Request) -> Request:
     """The request, for JSON objects of which the first has no text but a fingerprint by its name.
 
-    BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said.
+    BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said, and
+    reading refuses it where they have fingerprints instead.
     """
     of_fields = [kind for kind in kinds if kind.format in _OF_FIELDS and not is_stream(kind.path)]
     for kind in of_fields:

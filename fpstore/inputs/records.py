@@ -85,6 +85,7 @@ class Request:
     fingerprint_format: str = "auto"
     first_id: int = 0  # of row numbers
     json_field: str | None = None  # of the fingerprints of JSON objects, where it was not asked for
+    takes_fingerprints: bool = False  # and not only texts
     html: bool = False
     threads: int = 1
     on_lengths: Callable[[npt.NDArray[np.uint32]], object] | None = None

@@ -29,6 +29,10 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
 _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
 
 
+# A blank line behind the last value of a table of one column: the end of the file, or a null.
+NO_VALUE = "line without a value"
+
+
 def read_csv(path: str, request: Request) -> Iterator[Records]:
     """Comma-separated values; a field may be quoted, and hold line ends then."""
     return _read_delimited(path, request, ",", csv.QUOTE_MINIMAL)
@@ -70,6 +74,9 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
                 if found is None and request.asked.header:
                     raise error  # it is the header; the row behind it is none
                 group.meet(error)
+                continue
+            if not cells:
+                request.faults.pass_over(NO_VALUE)
                 continue
             if found is None:
                 where = f"{stream.name}, line {place}"

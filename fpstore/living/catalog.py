@@ -381,7 +381,7 @@ class Catalog:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._fork == forks.generation:
+        if not getattr(self, "_closed", True) and self._fork == getattr(forks, "generation", None):  # None at the end
             warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:

@@ -149,6 +149,13 @@ class Table(ABC, Generic[Record]):
 
     # --- For others ---
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """TypeError: one array of all columns would be of float64, which rounds fingerprints and ids."""
+        raise TypeError(
+            f"{self._name}: found one array asked for, expected a column, such as .{self.NAMES[0]}, or to_pandas(),"
+            " to_polars() or to_arrow()"
+        )
+
     @property
     def schema(self) -> Any:
         """The pyarrow.Schema, the same for every answer of a store. Needs the extra fpstore[arrow]."""
