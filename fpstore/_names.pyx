@@ -66,6 +66,11 @@ cdef Names names_of(const uint8_t[::1] data, const int64_t[::1] ends) except *:
     return names
 
 
+def expect_names(const uint8_t[::1] data not None, const int64_t[::1] ends not None):
+    """ValueError unless these are names: no end lies before another, or beyond the data, and none is too long."""
+    names_of(data, ends)
+
+
 cdef object taken(Bytes *out):
     """What was gathered, uint8[used]; the room is freed."""
     cdef uint8_t[::1] view

@@ -37,6 +37,7 @@ cdef class PendingNames:
     cdef uint32_t *by_handle
     cdef uint64_t room, places
     cdef readonly uint64_t count
+    cdef uint64_t most
 
     def __cinit__(self):
         self.places = 64
@@ -60,10 +61,7 @@ cdef class PendingNames:
     @property
     def last_handle(self):
         """The largest handle, -1 where there are none."""
-        cdef uint64_t i, most = 0
-        for i in range(self.count):
-            most = max(most, self.handles[i])
-        return most if self.count else -1
+        return self.most if self.count else -1
 
     cdef uint64_t place_of_name(self, const uint8_t *name, uint64_t size) noexcept:
         """Where it is in the table, or would be."""
@@ -136,6 +134,7 @@ cdef class PendingNames:
             self.bytes.used += size
             self.ends[self.count] = <int64_t>self.bytes.used
             self.handles[self.count] = handles[i]
+            self.most = max(self.most, handles[i])
             self.count += 1
             self.by_name[by_name] = self.by_handle[by_handle] = <uint32_t>self.count
 

@@ -122,7 +122,7 @@ class _BaseStore(ABC):
             self._living.close()
         finally:
             for part in self._latest.parts:
-                part.segment.close()
+                part.close()
 
     # --- What it is ---
 

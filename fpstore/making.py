@@ -26,6 +26,7 @@ def build(
     fingerprints: object,
     *,
     ids: object = "row",
+    id_type: IdType = "uint64",
     max_distance: int = 3,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
@@ -67,6 +68,7 @@ def build(
         force=force,
         shuffle=shuffle,
         mode=as_mode(mode),
+        id_type=_expect_id_type(id_type),
     )
     return open(path)
 
@@ -89,12 +91,10 @@ def create(
     10^7 fingerprints, as nobody knows yet how many there will be. All else is as for build.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
-    if id_type is not None and id_type not in ID_TYPES:
-        raise ValueError(f"id_type: found {id_type!r:.40}, expected None or {', '.join(ID_TYPES)}")
     create_store(
         Path(path),
         max_distance=max_distance,
-        id_type=id_type,
+        id_type=None if id_type is None else _expect_id_type(id_type, "None or "),
         plan=plan_asked(plan, max_bytes),
         codec=codec,
         recipe=_recipe_record(recipe),
@@ -120,6 +120,12 @@ def open(path: PathLike, mode: Mode = "r", *, durability: Durability = "commit",
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     return Store(Path(path), mode, durability, signed=signed)
+
+
+def _expect_id_type(id_type: object, more: str = "") -> str:
+    if not isinstance(id_type, str) or id_type not in ID_TYPES:
+        raise ValueError(f"id_type: found {id_type!r:.40}, expected {more}{', '.join(ID_TYPES)}")
+    return id_type
 
 
 def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:

@@ -35,6 +35,7 @@ class Build(Protocol):
         fingerprints: Values,
         *,
         ids: Values = "row",
+        id_type: IdType = "uint64",
         max_distance: int = 3,
         plan: str | Plan = "balanced",
         max_bytes: float | None = None,

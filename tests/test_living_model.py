@@ -30,6 +30,29 @@ fingerprints = st.builds(
 )
 rows = st.lists(st.tuples(fingerprints, st.integers(0, 12)), max_size=30)
 PLANS = ["paper-4", "flips-3:1,0,0", "flips-2:1,1"]
+# What the numbers of the operations stand for, by the type of the ids: names that begin with one another, in another
+# order than their numbers, with whatever bytes there are.
+TEXTS = [
+    "b",
+    "",
+    "a\0",
+    "http://example.org/" + 40 * "é",
+    "a",
+    "ab",
+    "\n",
+    "aa",
+    "日本",
+    "A",
+    "z" * 3000,
+    "\x7f",
+    "a\0b",
+]
+ID_OF = {
+    None: lambda number: None,
+    "uint64": lambda number: number,
+    "string": lambda number: TEXTS[number],
+    "bytes": lambda number: TEXTS[number].encode()[::-1],
+}
 
 
 def array(values: Any) -> np.ndarray:
@@ -47,7 +70,7 @@ class LivingStore(RuleBasedStateMachine):
         self.reader: Any = None
 
     @initialize(
-        ids=st.booleans(),
+        ids=st.sampled_from([*ID_OF]),
         plan=st.sampled_from(PLANS),
         built=rows,
         codec=st.sampled_from(["gap", "xor", "rice", "raw"]),
@@ -59,12 +82,12 @@ class LivingStore(RuleBasedStateMachine):
         if built:
             keys = array(key for key, _ in built)
             fpstore.build(
-                self.path, keys, ids=array(i for _, i in built) if ids else None, plan=plan, codec=codec
+                self.path, keys, ids=self.ids_of(built), id_type=ids or "uint64", plan=plan, codec=codec
             ).close()
             self.model = self.rows_of(built)
             self.writer = self.opened()
         else:
-            fpstore.create(self.path, id_type="uint64" if ids else None, plan=plan, codec=codec).close()
+            fpstore.create(self.path, id_type=ids, plan=plan, codec=codec).close()
             self.writer = self.opened()
         self.reader = fpstore.open(self.path)
 
@@ -76,11 +99,13 @@ class LivingStore(RuleBasedStateMachine):
         return self.folder / "model.fpstore"
 
     def rows_of(self, given: Any) -> Any:
-        return {(key, number if self.ids else None) for key, number in given}
+        return {(key, ID_OF[self.ids](number)) for key, number in given}
+
+    def ids_of(self, given: Any) -> Any:
+        return [ID_OF[self.ids](number) for _, number in given] if self.ids else None
 
     def columns(self, given: Any) -> Any:
-        ids = array(number for _, number in given) if self.ids else None
-        return {"fingerprints": array(key for key, _ in given), "ids": ids}
+        return {"fingerprints": array(key for key, _ in given), "ids": self.ids_of(given)}
 
     @rule(given=rows)
     def add(self, given: Any) -> None:
@@ -93,11 +118,9 @@ class LivingStore(RuleBasedStateMachine):
             given = given[: self.sizes.flush_rows]
         found = [addition.match for addition in self.writer.add_if_new(**self.columns(given), max_distance=k)]
         for (key, number), match in zip(given, found, strict=True):
-            row = (key, number if self.ids else None)
+            row = (key, ID_OF[self.ids](number))
             near = [((key ^ other).bit_count(), other, other_id) for other, other_id in self.model]
-            best = min(
-                (one for one in near if one[0] <= k), default=None, key=lambda one: (one[0], one[1], one[2] or 0)
-            )
+            best = min((one for one in near if one[0] <= k), default=None, key=lambda one: one if self.ids else one[:2])
             if best is None:
                 assert match is None
                 self.model.add(row)
@@ -108,8 +131,9 @@ class LivingStore(RuleBasedStateMachine):
     @rule(numbers=st.lists(st.integers(0, 12), max_size=3))
     def remove_ids(self, numbers: Any) -> None:
         if self.ids:
-            self.writer.remove(ids=array(numbers))
-            self.model = {row for row in self.model if row[1] not in numbers}
+            gone = [ID_OF[self.ids](number) for number in numbers]
+            self.writer.remove(ids=gone)
+            self.model = {row for row in self.model if row[1] not in gone}
 
     @rule(keys=st.lists(fingerprints, max_size=5))
     def remove_fingerprints(self, keys: Any) -> None:

@@ -17,12 +17,13 @@ from fpstore._codec import crc32c, page_checksums
 from fpstore._names_pending import PendingNames
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.format import Footer
+from fpstore.names import reader as readers
 from fpstore.names.column import NO_NAMES, Named, Names, as_names, gathered, joined, to_column
-from fpstore.names.entry import names_name, segment_of
 from fpstore.names.layout import KIND_NAMES, NamesRecord
 from fpstore.names.merging import NameSorter, merged_names
-from fpstore.names.reader import NamesReader, verify_names
+from fpstore.names.reader import NamesReader
 from fpstore.names.writer import NamesWriter
+from fpstore.segment.entry import names_name, segment_of
 
 LONGEST = _names.MAX_NAME_BYTES
 PARTS = st.sampled_from([b"", b"a", b"ab", b"http://example.org/", b"\0", b"\n", b"\xff", b"0", b"x" * 300])
@@ -55,6 +56,12 @@ def write(folder: Path, pairs: dict[bytes, int], *, step: int = 1 << 20, name: s
     return path
 
 
+def verify_names(path: Path) -> int:
+    with closing(NamesReader(path)) as reader:
+        readers.verify_names(reader)
+        return reader.count
+
+
 def resealed(data: bytes) -> bytes:
     """A file with other bytes below its checksums, and checksums that hold."""
     footer = Footer.unpack(data[-layout.FOOTER_BYTES :], len(data))
@@ -73,7 +80,7 @@ def read_everything(path: Path) -> None:
         reader.ranks(np.array([0, 1, 5, 1 << 63, (1 << 64) - 1], dtype=np.uint64))
         ranks = np.arange(count)
         reader.ranks(reader.handles(ranks))
-        reader.read(ranks)
+        reader.names(ranks)
 
 
 HANDLES = st.sampled_from(["in turn", "scattered", "large"])
@@ -108,7 +115,7 @@ def test_a_file_gives_back_what_was_written(
     with closing(NamesReader(path)) as reader:
         ranks = np.arange(len(names))
         assert values_of(gathered(reader.chunks()).names) == ordered
-        assert values_of(reader.read(ranks[::-1].copy())) == ordered[::-1]
+        assert values_of(reader.names(ranks[::-1].copy())) == ordered[::-1]
         assert reader.handles(ranks).tolist() == [pairs[name] for name in ordered]
         asked = [
             *ordered,
@@ -264,6 +271,56 @@ def test_a_small_file_has_the_bytes_worked_through_in_the_format(tmp_path: Path)
         assert data[offset : offset + 2] == (4 | 0 << 3 | 2 << 6).to_bytes(2, "little")  # 9, 5, 7 less 5
         offset = reader.record.order_offset
         assert data[offset] == 1 | 2 << 2 | 0 << 4  # of 5, 7 and 9
+
+
+def test_a_name_whose_bits_are_not_in_the_filter_is_not_there(tmp_path: Path) -> None:
+    path = write(tmp_path, {b"a": 9, b"ab": 5, b"b": 7})
+    data = bytearray(path.read_bytes())
+    with closing(NamesReader(path)) as reader:
+        offset = reader.record.filter_offset
+    expected = bytearray(64)
+    for name in (b"a", b"ab", b"b"):
+        bits = siphash_1_3(name) * 0x9E3779B97F4A7C15
+        for _ in range(6):
+            expected[(bits & 511) >> 3] |= 1 << (bits & 7)
+            bits >>= 9
+    assert data[offset : offset + 64] == expected
+    data[offset : offset + 64] = bytes(64)
+    path.write_bytes(resealed(bytes(data)))
+    with closing(NamesReader(path)) as reader:
+        assert reader.find(column([b"a", b"ab", b"b"])).tolist() == [-1, -1, -1]
+    with pytest.raises(CorruptStore, match="not found by name"):
+        verify_names(path)
+
+
+def siphash_1_3(data: bytes) -> int:
+    """With key words of 0; https://131002.net/siphash/siphash.pdf, with 1 and 3 rounds."""
+    mask = (1 << 64) - 1
+    v = [0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573]
+
+    def rotate(word: int, bits: int) -> int:
+        return (word << bits | word >> (64 - bits)) & mask
+
+    def mix() -> None:
+        v[0] = (v[0] + v[1]) & mask
+        v[2] = (v[2] + v[3]) & mask
+        v[1], v[3] = rotate(v[1], 13) ^ v[0], rotate(v[3], 16) ^ v[2]
+        v[0] = rotate(v[0], 32)
+        v[2] = (v[2] + v[1]) & mask
+        v[0] = (v[0] + v[3]) & mask
+        v[1], v[3] = rotate(v[1], 17) ^ v[2], rotate(v[3], 21) ^ v[0]
+        v[2] = rotate(v[2], 32)
+
+    padded = data + bytes(7 - len(data) % 8) + bytes([len(data) % 256])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at : at + 8], "little")
+        v[3] ^= word
+        mix()
+        v[0] ^= word
+    v[2] ^= 255
+    for _ in range(3):
+        mix()
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
 # --- Merging and sorting ---

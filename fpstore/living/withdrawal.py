@@ -29,7 +29,9 @@ def row_removals(snapshot: Snapshot, keys: Keys, ids: Ids) -> list[Change]:
     number = snapshot.state.next_change
     removals = list(changes.split(changes.FINGERPRINTS_REMOVED, (touched,), number))
     number += len(removals)
-    return [*removals, *changes.split(changes.ADDED, (found.fingerprint[stays], found_ids[stays]), number)]
+    left = (found.fingerprint[stays], found_ids[stays])
+    names = None if snapshot.names is None else snapshot.names.of(left[1])
+    return [*removals, *changes.split(changes.ADDED, left, number, names)]
 
 
 def undo(note: Note, home: Folder, asker: Asker | None, remove_rows: Callable[[Keys, Ids], None]) -> None:

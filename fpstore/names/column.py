@@ -1,12 +1,13 @@
 """Owns what many names are: strings, or bytes, in two arrays; the core's numbers stand for them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fpstore import _names
-from fpstore.arrays import as_plain
+from fpstore.arrays import as_keys, as_plain
 from fpstore.types import Array, Bytes, Counts, Keys
 
 # Pieces that a long column is worked on in.
@@ -84,6 +85,22 @@ def as_names(values: object, text: bool, what: str) -> Names:
         raise ValueError(f"{what}: found {values.ndim} dimensions, expected 1")
     plain = as_plain(values, what)
     return Names(*_names.of_values(plain, text, what))
+
+
+def as_named_rows(fingerprints: object, ids: object, text: bool, path: Path) -> tuple[Keys, Names]:
+    """What a caller gives to a store with names at path: uint64[n], and as many names. ValueError."""
+    keys = as_keys(fingerprints, "fingerprints")
+    if ids is None:
+        raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
+    names = as_names(ids, text, "ids")
+    expect_each(names, keys)
+    return keys, names
+
+
+def expect_each(names: Names, keys: Keys) -> None:
+    """ValueError unless there is a name for each key."""
+    if names.size != len(keys):
+        raise ValueError(f"{names.size} ids for {len(keys)} fingerprints: expected one for each")
 
 
 def to_column(names: Names, text: bool) -> Array:

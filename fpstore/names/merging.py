@@ -62,6 +62,16 @@ def merged_names(chunks: Sequence[Iterator[Named]], *, once: bool) -> Iterator[N
             yield Named(names, values)
 
 
+def once(chunks: Iterator[Named]) -> Iterator[Named]:
+    """Of sorted names each once, with the handle that it comes with first."""
+    last = None
+    for names, handles in chunks:
+        fresh = _names.is_fresh(*names, last)
+        last = names.at(names.size - 1)
+        if fresh.any():
+            yield Named(names.take(np.flatnonzero(fresh)), handles[fresh])
+
+
 class NameSorter:
     """Names, each with a number, in any order, sorted in memory_bytes; equal names follow each other as they came."""
 

@@ -7,15 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
+from fpstore._codec import crc32c, page_checksums
 from fpstore._names_view import NamesView
 from fpstore._view import SegmentView
 from fpstore.disk import Place, placed
 from fpstore.errors import CorruptStore, Naming
-from fpstore.format import FOOTER_BYTES, HEADER_BYTES, Header
+from fpstore.format import FOOTER_BYTES, HEADER_BYTES, PAGE_BYTES, Header
 from fpstore.names.column import Named, Names
 from fpstore.names.layout import KIND_NAMES, NamesRecord
-from fpstore.segment.files import check_file, map_file, read_footer
+from fpstore.segment.files import map_file, read_footer
 from fpstore.types import Counts, Keys
+
+# Of a file that is read whole, so much at a time.
+STEP_BYTES = 1 << 18
 
 
 class NamesReader:
@@ -70,7 +74,7 @@ class NamesReader:
         with self._naming:
             return self._names.handles(ranks)
 
-    def read(self, ranks: Counts) -> Names:
+    def names(self, ranks: Counts) -> Names:
         """The names of these ranks."""
         with self._naming:
             return Names(*self._names.read(ranks))
@@ -79,15 +83,20 @@ class NamesReader:
         """All names with their handles, in order, a block at a time. CorruptStore where one is not as it was left."""
         last = None
         for index in range(self.record.block_count):
+            names, handles = self.block(index)
             with self._naming:
-                data, ends, handles, _ = self._names.block(index)
-                names = Names(data, ends)
                 if last is not None and names.at(0) <= last:
                     raise CorruptStore(f"names, block {index}: the first is not above the last of the block before")
             last = names.at(names.size - 1)
             yield Named(names, handles)
 
-    def read_bytes(self, offset: int, length: int) -> bytes:
+    def block(self, index: int) -> Named:
+        """All names of a block with their handles. CorruptStore where it is not as it was left."""
+        with self._naming:
+            data, ends, handles, _ = self._names.block(index)
+        return Named(Names(data, ends), handles)
+
+    def read(self, offset: int, length: int) -> bytes:
         """A copy of bytes of the file, whose pages need not have been checked."""
         with self._naming:
             return self._view.read(offset, length)
@@ -109,30 +118,40 @@ class NamesReader:
         return NamesRecord.unpack(view.read(footer.summary_offset, footer.summary_bytes), footer)
 
 
-def verify_names(at: Path | Place) -> int:
+def verify_names(reader: NamesReader) -> None:
     """Read a whole file of names and check it: every page, every name, and that it is found by name and by handle.
 
-    How many names there are. CorruptStore where anything is wrong.
+    CorruptStore where anything is wrong.
     """
-    check_file(at)
-    reader = NamesReader(at)
-    try:
-        count = data_bytes = 0
-        least, most = (1 << 64) - 1, 0
-        for named in reader.chunks():
-            ranks = np.arange(count, count + named.names.size)
-            if not (
-                np.array_equal(reader.find(named.names), ranks) and np.array_equal(reader.ranks(named.handles), ranks)
-            ):
-                raise CorruptStore(f"names from rank {count} on are not found by name, or by handle", path=reader.path)
-            count += named.names.size
-            data_bytes += len(named.names.data)
-            least, most = min(least, int(named.handles.min())), max(most, int(named.handles.max()))
-        record = reader.record
-        found = (count, data_bytes, *((least, most) if count else (0, 0)))
-        expected = (record.count, record.data_bytes, record.handle_base, record.handle_last)
-        if found != expected:
-            raise CorruptStore(f"names record: found {expected}, expected {found}", path=reader.path)
-        return count
-    finally:
-        reader.close()
+    _check_pages(reader)
+    count = data_bytes = 0
+    least, most = (1 << 64) - 1, 0
+    for names, handles in reader.chunks():
+        ranks = np.arange(count, count + names.size)
+        if not (np.array_equal(reader.find(names), ranks) and np.array_equal(reader.ranks(handles), ranks)):
+            raise CorruptStore(f"names from rank {count} on are not found by name, or by handle", path=reader.path)
+        count += names.size
+        data_bytes += len(names.data)
+        least, most = min(least, int(handles.min())), max(most, int(handles.max()))
+    record = reader.record
+    found = (count, data_bytes, *((least, most) if count else (0, 0)))
+    expected = (record.count, record.data_bytes, record.handle_base, record.handle_last)
+    if found != expected:
+        raise CorruptStore(f"names record: found {expected}, expected {found}", path=reader.path)
+
+
+def _check_pages(reader: NamesReader) -> None:
+    """Read every page, also those that were checked before."""
+    footer = reader.footer
+    size = footer.roots_offset - footer.checksums_offset
+    sums = np.frombuffer(reader.read(footer.checksums_offset, size), dtype="<u4")
+    roots = reader.read(footer.roots_offset, footer.footer_offset - footer.roots_offset)
+    if page_checksums(sums.view(np.uint8)).astype("<u4").tobytes() != roots or crc32c(roots) != footer.roots_crc:
+        raise CorruptStore("checksums: a page of them differs from its root", path=reader.path)
+    for offset in range(0, footer.checksums_offset, STEP_BYTES):
+        found = page_checksums(reader.read(offset, min(STEP_BYTES, footer.checksums_offset - offset)))
+        first = offset // PAGE_BYTES
+        different = np.flatnonzero(found != sums[first : first + len(found)])
+        if len(different):
+            place = (first + int(different[0])) * PAGE_BYTES
+            raise CorruptStore(f"the page at byte {place} does not have the checksum recorded for it", path=reader.path)
