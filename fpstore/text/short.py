@@ -44,6 +44,15 @@ class Lengths:
         self.short += int((counts < self._enough).sum())
 
     @property
+    def state(self) -> list[int]:
+        """What a journal has to hold, for go_on."""
+        return [self.texts, self.short]
+
+    def go_on(self, state: list[int]) -> None:
+        """Take the counts of an earlier run."""
+        self.texts, self.short = state
+
+    @property
     def warning(self) -> str | None:
         """What to tell the user if more than half of the texts are short, else None."""
         if 2 * self.short <= self.texts:
@@ -51,5 +60,14 @@ class Lengths:
         return (
             f"{self.short} of {self.texts} texts have fewer than {self._enough} tokens, too few for recipe"
             f" {self._recipe.name} and k = {self._k}: one changed token takes such a text out of reach as often as not."
-            " Recipes characters-3 (shingles of characters) and exact (with k = 0) suit short texts better"
+            f"{self._advice}"
         )
+
+    @property
+    def _advice(self) -> str:
+        """The recipes for short texts, but for those like the one in use."""
+        if self._recipe.tokens == "whole":
+            return ""
+        if self._recipe.tokens == "characters":
+            return " Recipe exact (with k = 0) suits short texts better"
+        return " Recipes characters-3 (shingles of characters) and exact (with k = 0) suit short texts better"
