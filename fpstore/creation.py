@@ -47,6 +47,8 @@ from fpstore.segment.reader import Segment
 PIECE_BYTES = 4 << 20
 # Of the budget of a build, one part in so many sorts names.
 NAMES_SHARE = 4
+# The least that a build takes.
+LEAST_MEMORY = 64 << 20
 # Texts are private, unless whoever makes a store says otherwise.
 PRIVATE = 0o600
 
@@ -77,7 +79,7 @@ def build_store(
     if id_type in NAMED:
         budget = parse_memory(memory)
         named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE)
-        memory, ids = budget - budget // NAMES_SHARE, "row"
+        memory, ids = max(budget - budget // NAMES_SHARE, min(budget, LEAST_MEMORY)), "row"
     build = _NamedBuild(
         named,
         Build(

@@ -29,6 +29,12 @@ def rows(store: fpstore.Store) -> list[tuple[int, Any]]:
     return [(row.fingerprint, row.id) for table in store.rows() for row in table]
 
 
+def read_and_verify(path: Path, expected: list[tuple[int, Any]]) -> None:
+    with fpstore.open(path) as store:
+        assert rows(store) == expected
+        store.verify()
+
+
 def test_names_come_back_from_the_log_from_segments_and_from_both(tmp_path: Path, id_type: Any) -> None:
     given = ids(id_type, "b", "", "a\0\n", "http://example.org/é")
     with fpstore.create(tmp_path / "s", id_type=id_type) as store:
@@ -236,9 +242,8 @@ def test_every_changed_byte_of_the_names_is_found_or_changes_no_answer(tmp_path:
     ]
     for at in range(0, len(whole), 3):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
-        with pytest.raises(CorruptStore), fpstore.open(tmp_path / "s") as store:
-            assert rows(store) == expected
-            store.verify()
+        with pytest.raises(CorruptStore):
+            read_and_verify(tmp_path / "s", expected)
 
 
 @pytest.mark.parametrize(

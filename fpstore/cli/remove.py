@@ -1,5 +1,6 @@
 """`fpstore remove`: fingerprints, or all that has certain ids, out of a store."""
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from fpstore.cli.values import (
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Reader
-    from fpstore.types import Keys
+    from fpstore.types import Array, Keys
 
 EPILOG = """\b
 Examples:
@@ -92,8 +93,8 @@ def command(
     by_fingerprint = bool(values) or input_path is not None
     if by_id == by_fingerprint:
         raise click.UsageError("expected FINGERPRINTs or --input, or --id or --id-input, and not both")
-    typed = np.array([id_number(each) for each in ids] or typed_fingerprints(values, decimal), dtype=np.uint64)
     with fpstore.open(store, "w") as opened:
+        typed = _typed(opened, ids) if ids else np.array(typed_fingerprints(values, decimal), dtype=np.uint64)
         if by_id and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
@@ -102,6 +103,7 @@ def command(
                 [id_path],
                 format=format,
                 id_column=id_column,
+                id_type=opened.id_type or "uint64",
                 header=input_header,
                 skip_bad=skip_bad,
                 batch=BATCH_VALUES,
@@ -129,6 +131,17 @@ def command(
         noun = "id" if by_id else "fingerprint"
         say(f"{store}: removed {counted(removed, 'row')}, for {counted(done, noun)}")
         opened.wait()
+
+
+def _typed(store: "Store", ids: tuple[str, ...]) -> "Array":
+    """Ids of the command line, as those of the store are. UsageError for what is no number, where they are that."""
+    import numpy as np
+
+    if not store._settings.named:
+        return np.array([id_number(each) for each in ids], dtype=np.uint64)
+    names = np.empty(len(ids), dtype=object)
+    names[:] = [each if store.id_type == "string" else os.fsencode(each) for each in ids]
+    return names
 
 
 @contextmanager
@@ -171,10 +184,10 @@ def _remove_ids(store: "Store", batches: "Iterator[Keys]") -> tuple[int, int]:
 
     every = list(batches)
     ids = np.unique(np.concatenate(every)) if every else np.empty(0, dtype=np.uint64)
-    removed = 0
+    removed, wanted = 0, set(ids.tolist()) if store._settings.named else set()
     for rows in store.rows():
         if rows.id is not None:
-            removed += int(np.isin(rows.id, ids).sum())
+            removed += sum(id in wanted for id in rows.id.tolist()) if wanted else int(np.isin(rows.id, ids).sum())
     for start in range(0, len(ids), BATCH_VALUES):
         store.remove(ids=ids[start : start + BATCH_VALUES])
     return sum(map(len, every)), removed

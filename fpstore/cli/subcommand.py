@@ -74,7 +74,17 @@ _PLAN: dict[str, tuple[Fact, ...]] = {
 _CORPUS: dict[str, tuple[Fact, ...]] = {**_READ, **_RECIPES, "threads": (), "max_distance": ()}
 
 USES: dict[str, dict[str, tuple[Fact, ...]]] = {
-    "build": {**_READ, **_COLUMNS, **_IDS, **_RECIPES, **_PLAN, "threads": (OF_TEXTS,), "memory": (), "force": ()},
+    "build": {
+        **_READ,
+        **_COLUMNS,
+        **_IDS,
+        **_RECIPES,
+        **_PLAN,
+        "id_type": (),
+        "threads": (OF_TEXTS,),
+        "memory": (),
+        "force": (),
+    },
     "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,)},
     "add": {
         **_READ,

@@ -26,9 +26,9 @@ from fpstore.segment.reader import Segment
 from fpstore.types import Array, Ids
 
 # For sorting the names of a flush.
-SORT_MEMORY = 24 << 20
+SORT_MEMORY = 8 << 20
 # Of handles whose names are looked up for a file, so many at a time.
-HANDLES_AT_ONCE = 1 << 16
+HANDLES_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,6 @@
 """Reads a file of names: maps it and checks the footer and the record; pages are checked when they are first used."""
 
+import mmap
 import os
 import time
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from fpstore.types import Counts, Keys
 
 # Of a file that is read whole, so much at a time.
 STEP_BYTES = 1 << 18
+# What was read in order need not count as this process's memory.
+FORGOTTEN_BYTES = 4 << 20
 
 
 class NamesReader:
@@ -81,14 +84,23 @@ class NamesReader:
 
     def chunks(self) -> Iterator[Named]:
         """All names with their handles, in order, a block at a time. CorruptStore where one is not as it was left."""
-        last = None
+        last, forgotten, step = None, 0, self.record.blocks_bytes / max(self.record.block_count, 1)
         for index in range(self.record.block_count):
             names, handles = self.block(index)
+            forgotten = self._forget(forgotten, int(index * step))
             with self._naming:
                 if last is not None and names.at(0) <= last:
                     raise CorruptStore(f"names, block {index}: the first is not above the last of the block before")
             last = names.at(names.size - 1)
             yield Named(names, handles)
+
+    def _forget(self, start: int, end: int) -> int:
+        """Let go of the bytes up to about `end`, which were read in order; where to go on from."""
+        if end - start < FORGOTTEN_BYTES:
+            return start
+        end = end // mmap.PAGESIZE * mmap.PAGESIZE
+        self._map.madvise(mmap.MADV_DONTNEED, start, end - start)
+        return end
 
     def block(self, index: int) -> Named:
         """All names of a block with their handles. CorruptStore where it is not as it was left."""

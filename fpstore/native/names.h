@@ -47,8 +47,8 @@ uint64_t name_block_count(const Names *names, uint64_t first);
 /* The most bytes that a block of these names takes. */
 uint64_t name_block_room(const Names *names, uint64_t first, uint64_t count);
 
-/* Write a block of names [first, first + count), sorted and distinct; how many bytes it takes. The same names give the
-   same bytes, whatever the coder has coded before. */
+/* Write a block of names [first, first + count), sorted and distinct; how many bytes it takes. It begins with
+   the symbols of the block before, so that the same names in the same order give the same bytes. */
 uint64_t name_block_write(NameCoder *coder, const Names *names, uint64_t first, uint64_t count, uint8_t *out);
 
 /* --- Reading --- */

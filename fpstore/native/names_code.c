@@ -3,9 +3,11 @@
 
 enum {
     CODES = 256 + NAME_SYMBOLS, /* while symbols are chosen: every byte that stands for itself, then the symbols */
-    SAMPLE_BYTES_MAX = 1 << 14, /* of what is coded, so much decides on the symbols */
+    SAMPLE_BYTES_MAX = 1 << 13, /* of what is coded, so much decides on the symbols */
     ROUNDS = 5,
-    PLACES = 1 << 15, /* of candidates, of which there are at most 511 + SAMPLE_BYTES_MAX */
+    LATER_SAMPLE_BYTES = 1 << 12,
+    LATER_ROUNDS = 1, /* where the block before has left its symbols: neighbours are alike */
+    PLACES = 1 << 14, /* of candidates, of which there are at most 511 + SAMPLE_BYTES_MAX */
     MAX_VARINT = 3
 };
 
@@ -31,6 +33,8 @@ struct NameCoder {
     Candidate places[PLACES];
     uint8_t sample[SAMPLE_BYTES_MAX];
     uint32_t sample_ends[SAMPLE_BYTES_MAX];
+    uint32_t shared[NAME_BLOCK];
+    int begun;
 };
 
 NameCoder *name_coder_new(void) { return calloc(1, sizeof(NameCoder)); }
@@ -121,7 +125,7 @@ ALWAYS_INLINE unsigned symbol_at(const Symbols *symbols, uint64_t word, uint64_t
 
 /* Add to the candidate of these bytes. */
 static void candidate_add(Candidate *places, uint64_t word, uint32_t length, uint64_t gain) {
-    uint64_t place = (word * 0x9E3779B97F4A7C15u + length * 0xD6E8FEB86659FD93u) >> 49;
+    uint64_t place = (word * 0x9E3779B97F4A7C15u + length * 0xD6E8FEB86659FD93u) >> 50;
     while (places[place].length != 0 && (places[place].word != word || places[place].length != length))
         place = (place + 1) & (PLACES - 1);
     places[place].word = word;
@@ -252,25 +256,30 @@ uint64_t name_block_room(const Names *names, uint64_t first, uint64_t count) {
     return 64 + 8 * NAME_SYMBOLS + 3 * bytes + count * (2 * MAX_VARINT + 4) + NAME_SLACK;
 }
 
-static void take_sample(NameCoder *coder, const Names *names, uint64_t first, uint64_t count, uint32_t *sample_count) {
-    uint64_t total = 0, used = 0, passed = 0;
-    for (uint64_t i = 1; i < count; i++)
-        total +=
-            (uint64_t)(names->ends[first + i] - name_start(names, first + i)) - shared_before(names, first, first + i);
+/* How much each name shares with the one that it is coded after; how many bytes are left of all. */
+static uint64_t find_shared(NameCoder *coder, const Names *names, uint64_t first, uint64_t count) {
+    uint64_t left = 0;
+    coder->shared[0] = (uint32_t)(names->ends[first] - name_start(names, first));
+    for (uint64_t i = 1; i < count; i++) {
+        coder->shared[i] = (uint32_t)shared_before(names, first, first + i);
+        left += (uint64_t)(names->ends[first + i] - name_start(names, first + i)) - coder->shared[i];
+    }
+    return left;
+}
+
+/* Take at most `room` of the `total` bytes that are left of names, evenly over the block. */
+static void take_sample(NameCoder *coder, const Names *names, uint64_t first, uint64_t count, uint64_t total,
+                        uint64_t room, uint32_t *sample_count) {
+    uint64_t used = 0, passed = 0;
     *sample_count = 0;
     for (uint64_t i = 1; i < count; i++) {
-        uint64_t shared = shared_before(names, first, first + i);
-        const uint8_t *rest = names->data + name_start(names, first + i) + shared;
-        uint64_t bytes = (uint64_t)(names->ends[first + i] - name_start(names, first + i)) - shared;
-        /* Evenly over the block, as much of it as there is room for. */
-        if (total > SAMPLE_BYTES_MAX && used > 0 && used * total > passed * SAMPLE_BYTES_MAX) {
-            passed += bytes;
-            continue;
-        }
+        uint64_t start = (uint64_t)name_start(names, first + i) + coder->shared[i];
+        uint64_t bytes = (uint64_t)names->ends[first + i] - start;
+        int ahead = total > room && used * total > passed * room;
         passed += bytes;
-        uint64_t taken = bytes < SAMPLE_BYTES_MAX - used ? bytes : SAMPLE_BYTES_MAX - used;
-        if (taken == 0) continue;
-        memcpy(coder->sample + used, rest, taken);
+        uint64_t taken = bytes < room - used ? bytes : room - used;
+        if (ahead || taken == 0) continue;
+        memcpy(coder->sample + used, names->data + start, taken);
         used += taken;
         coder->sample_ends[(*sample_count)++] = (uint32_t)used;
     }
@@ -297,9 +306,12 @@ uint64_t name_block_write(NameCoder *coder, const Names *names, uint64_t first, 
     uint32_t sample_count, by_length[9] = {0};
     uint64_t first_bytes = (uint64_t)(names->ends[first] - name_start(names, first)),
              groups = (count - 1) / NAME_GROUP + 1;
-    take_sample(coder, names, first, count, &sample_count);
-    symbols_ready(symbols, NULL, 0);
-    for (int round = 0; round < ROUNDS; round++) symbols_improve(coder, sample_count, round == ROUNDS - 1);
+    uint64_t left = find_shared(coder, names, first, count);
+    take_sample(coder, names, first, count, left, coder->begun ? LATER_SAMPLE_BYTES : SAMPLE_BYTES_MAX, &sample_count);
+    int rounds = coder->begun ? LATER_ROUNDS : ROUNDS;
+    coder->begun = 1;
+    for (int round = 0; round < rounds; round++)
+        symbols_improve(coder, sample_count, rounds == ROUNDS && round == ROUNDS - 1);
 
     *out++ = (uint8_t)count;
     *out++ = (uint8_t)(count >> 8);
@@ -316,7 +328,7 @@ uint64_t name_block_write(NameCoder *coder, const Names *names, uint64_t first, 
     uint8_t coded[3 * 256];
     out = body;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t shared = i ? shared_before(names, first, first + i) : first_bytes;
+        uint64_t shared = coder->shared[i];
         const uint8_t *rest = names->data + name_start(names, first + i) + shared;
         uint64_t bytes = (uint64_t)(names->ends[first + i] - name_start(names, first + i)) - shared;
         out = put_varint(out, shared);
