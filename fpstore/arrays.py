@@ -63,8 +63,7 @@ def as_key(value: object, what: str) -> int:
         raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
     if not -(1 << 63) <= key <= _BITS:
         raise ValueError(f"{what}: found {key}, {_EXPECTED}")
-    dtype = getattr(value, "dtype", None)
-    if key < 0 and isinstance(dtype, np.dtype) and dtype.itemsize < 8:
+    if key < 0 and isinstance(dtype := getattr(value, "dtype", None), np.dtype) and dtype.itemsize < 8:
         raise ValueError(_narrow(value, what))
     return key & _BITS
 
@@ -132,7 +131,12 @@ def as_rows(fingerprints: object, ids: object, with_ids: bool, path: Path) -> tu
         return keys, None
     if ids is None:
         raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
-    numbers = as_keys(ids, "ids")
+    return as_pairs(keys, ids)
+
+
+def as_pairs(fingerprints: object, ids: object) -> tuple[Keys, Ids]:
+    """Fingerprints, and for each its id, in a store with ids: uint64[n] both. ValueError for another number of them."""
+    keys, numbers = as_keys(fingerprints, "fingerprints"), as_keys(ids, "ids")
     if len(numbers) != len(keys):
         raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
     return keys, numbers

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from fpstore import notes
 from fpstore.arrays import parse_memory
-from fpstore.building.rows import Build
+from fpstore.building.rows import Build, Written
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores, naming, write_all
 from fpstore.errors import CorruptStore, JobError
 from fpstore.living import changes
@@ -106,8 +106,8 @@ def build_store(
         _replace(path, build, settings, report, mode)
         return
     with _new_store(path, mode) as (folder, segments):
-        chosen, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
-        create_catalog(folder, settings(chosen), (entry,))
+        written = build.write(Place(segments, segment_name(1)), folder.reach, report)
+        create_catalog(folder, settings(written.plan), (written.entry,), max_id=written.max_id)
 
 
 class _NamedBuild:
@@ -117,37 +117,35 @@ class _NamedBuild:
         self._named, self._build = named, build
         self.max_distance = build.max_distance
 
-    def write(self, at: Place, scratch: Path, progress: Tell, position: int = 1) -> tuple[Plan, SegmentEntry]:
+    def write(self, at: Place, scratch: Path, progress: Tell, position: int = 1) -> Written:
         """As that of Build; writes the file of names beside the segment."""
         if self._named is None:
             return self._build.write(at, scratch, progress, position)
         try:
             self._build.read_from(self._named.with_handles(Place(at.folder, names_name(at.name))))
-            plan, entry = self._build.write(at, scratch, progress, position)
+            written = self._build.write(at, scratch, progress, position)
             file = self._named.file
             assert file is not None
         except BaseException:
             at.folder.unlink(names_name(at.name), missing_ok=True)
             raise
-        return plan, dataclasses.replace(entry, names_bytes=file.file_bytes, names_crc=file.crc)
+        entry = dataclasses.replace(written.entry, names_bytes=file.file_bytes, names_crc=file.crc)
+        return written._replace(entry=entry)
 
 
 def create_store(
     path: Path,
     *,
-    max_distance: int,
+    choice: PlanChoice,
     id_type: str | None,
-    plan: str | float | Plan,
     codec: str,
     recipe: dict[str, object] | None,
-    shuffle: int | None,
     mode: int | None,
 ) -> None:
     """Make an empty store at path; the arguments are those of fpstore.create.
 
     Raises FileExistsError where something is there.
     """
-    choice = PlanChoice(max_distance, plan).shuffled(shuffle)
     chosen = choice.for_count(EXPECTED_KEYS)
     settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe)
     _expect_nothing(path)
@@ -223,9 +221,9 @@ def rebuild_store(
                 shuffle=None,
             )
             place = Place(segments, segment_name(1))
-            _, entry = build.write(place, folder.reach, report)
+            _, entry, max_id = build.write(place, folder.reach, report)
             entry = finish(place, entry)
-        identity = create_catalog(folder, settings, (entry,))
+        identity = create_catalog(folder, settings, (entry,), max_id=max_id)
         lost = None
         try:
             notes.copy_names(home, folder, identity)
@@ -253,7 +251,7 @@ def _replace(
         remove_unpublished(catalog, state)  # not the strays: where this fails, another catalog may be put back
         try:
             place = unpublished_place(catalog, state.next_segment, state.identity)
-            plan, entry = build.write(place, catalog.folder.reach, report, state.next_change)
+            plan, entry, max_id = build.write(place, catalog.folder.reach, report, state.next_change)
             catalog.publish(
                 settings=settings(plan),
                 segments=(entry,),
@@ -261,6 +259,7 @@ def _replace(
                 removed=(),
                 strays=name_segment(catalog, place, entry),
                 identity=new_identity(),
+                max_id=max_id,
             )
         except BaseException:
             if not catalog.has_changed:

@@ -141,3 +141,24 @@ def test_reading_refuses_what_gives_no_names(tmp_path: Path) -> None:
         read([tmp_path / "in.npy"], id_type="string", ids="row")
     with pytest.raises(ValueError, match="found no ids, expected a column of names"):
         list(read([tmp_path / "in.npy"], id_type="string"))
+
+
+def test_rows_are_looked_up_by_name(command: Command, store: Path, tmp_path: Path) -> None:
+    done = command("lookup", store, "two\nlines", "nobody", "17")
+    keys = dict(zip(NAMES, KEYS, strict=True))
+    assert done.out == f"17\t{keys['17']:016x}\ntwo\\nlines\t{keys[chr(10).join(['two', 'lines'])]:016x}\n"
+    (tmp_path / "in.csv").write_text("id\nb\n")
+    done = command("lookup", store, "--input", tmp_path / "in.csv", "--json")
+    assert json.loads(done.out)["id"] == "b"
+
+
+def test_pairs_and_new_rows_of_a_name(command: Command, store: Path, tmp_path: Path) -> None:
+    keys = dict(zip(NAMES, KEYS, strict=True))
+    (tmp_path / "in.csv").write_text(f"fingerprint,id\n{0x123456789ABCDEF:016x},b\n{keys['17']:016x},new\n")
+    assert command("add", store, tmp_path / "in.csv", "--upsert").status == 0
+    assert (0x123456789ABCDEF, "b") in rows_of(store)
+    assert (keys["b"], "b") not in rows_of(store)
+    done = command("remove", store, f"{keys['17']:016x}", "--id", "17", "--pairs")
+    assert "removed 1 row, for 1 pair" in done.err
+    assert (keys["17"], "new") in rows_of(store)
+    assert (keys["17"], "17") not in rows_of(store)

@@ -1,5 +1,7 @@
 """Stores whose ids are names: what they answer, what they hold, and what they refuse."""
 
+# mypy: disable-error-code="union-attr,index,no-untyped-call"
+
 import os
 import shutil
 from pathlib import Path
@@ -307,3 +309,45 @@ def test_a_row_without_a_name_is_damage(tmp_path: Path) -> None:
         with pytest.raises(CorruptStore, match="found none for handle 5"):
             names.of(np.array([0, 5], dtype=np.uint64))
         assert names.handles(as_names(["a", "b"], True, "ids"))[1].tolist() == [True, False]
+
+
+def test_rows_are_looked_up_by_name_in_the_order_of_the_names(tmp_path: Path, id_type: Any) -> None:
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        store.add(FAR[:3], ids=ids(id_type, "b", "a", "b"))
+        store._flush()
+        store.add(FAR[3:4], ids=ids(id_type, "a"))
+        found = store.lookup(ids(id_type, "nobody", "b", "a", "a"))
+        a, b = ids(id_type, "a", "b")
+        assert [tuple(row) for row in found] == sorted(
+            [(FAR[1], a), (FAR[3], a), (FAR[0], b), (FAR[2], b)], key=lambda row: (row[1], row[0])
+        )
+        assert len(store.lookup([])) == 0
+        store.remove(ids=[a])
+        assert [row.id for row in store.lookup([a, b])] == [b, b]
+        with pytest.raises(ValueError, match="found ids that are names, expected numbers"):
+            store.max_id()
+
+
+def test_what_has_a_name_is_replaced_in_one_step(tmp_path: Path, id_type: Any) -> None:
+    a, b, c = ids(id_type, "a", "b", "c")
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        store.add(FAR[:3], ids=[a, a, b])
+        store._flush()
+        store.upsert([FAR[3], FAR[4], FAR[0]], ids=[a, c, a])
+        assert sorted(rows(store)) == sorted([(FAR[0], a), (FAR[2], b), (FAR[4], c)])
+        store.compact()
+        store.upsert([], ids=[])
+        store.verify()
+    with fpstore.open(tmp_path / "s") as store:
+        assert sorted(rows(store)) == sorted([(FAR[0], a), (FAR[2], b), (FAR[4], c)])
+
+
+def test_a_handle_is_never_given_twice(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        store.add(FAR[:1], ids=["a"])
+        store.remove(ids=["a"])
+        store.compact()
+        store.add(FAR[:1], ids=["b"])
+        names = store._latest.names
+        assert names is not None
+        assert names.handles(as_names(["b"], True, "ids"))[0].tolist() == [1]

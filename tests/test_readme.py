@@ -150,7 +150,7 @@ def test_the_examples_in_python_do_what_they_say(folder: Path, monkeypatch: pyte
 @pytest.mark.slow
 def test_the_commands_for_fingerprints_do_what_they_say(folder: Path) -> None:
     lines = lines_of(0)
-    (addition,) = [line for line in lines if line.startswith("fpstore add ")]
+    addition = next(line for line in lines if line.startswith("fpstore add "))
     run(folder, lines[: lines.index(addition) + 1])
     added = [line.split(",") for line in (folder / "new.csv").read_text().splitlines()[1:]]
     with fpstore.open(folder / "web.fpstore") as store:

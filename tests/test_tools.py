@@ -152,6 +152,8 @@ def test_bench_ingest_adds_probes_and_merges() -> None:
     assert single["calls"] == 10
     (probed,) = rows_of(found, "probe from Python")
     assert probed["pending"] == 2_000
+    assert [row["rows"] for row in rows_of(found, "search of a count")] == [1, 100_000]
+    assert [row["ids asked for"] for row in rows_of(found, "lookup")] == [1, 1_000, 20_000]
     (merged,) = rows_of(found, "merge of")
     assert merged["keys read"] == 10_000
     assert len(found["bars"]) == 5

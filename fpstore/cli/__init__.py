@@ -24,11 +24,13 @@ SUBCOMMANDS = (
     "add",
     "remove",
     "probe",
+    "lookup",
     "pairs",
     "document-pairs",
     "dedup",
     "cluster",
     "fingerprint",
+    "compare",
     "recipe",
     "learn-idf",
     "compact",
@@ -38,6 +40,7 @@ SUBCOMMANDS = (
     "plan",
     "report",
     "stats",
+    "inspect",
     "verify",
 )
 
@@ -48,6 +51,7 @@ Examples:
   fpstore add web.fpstore today.csv --id-column doc_id --if-new
   fpstore build docs.fpstore documents/ --format text
   fpstore probe docs.fpstore --text "$(cat draft.txt)"
+  fpstore compare draft.txt published.html
   fpstore dedup crawl.jsonl.zst -o kept.jsonl --dropped dropped.tsv
   fpstore plan --n 8e9 -k 3
 

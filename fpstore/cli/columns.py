@@ -1,12 +1,17 @@
 """The options that say what the columns of inputs hold, and how fingerprints are written, in inputs and in results."""
 
 import json
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from fpstore.cli.values import column
+from fpstore.cli.values import column, id_number
+
+if TYPE_CHECKING:
+    from fpstore import Store
+    from fpstore.types import Array
 
 MAX_ID = 2**64 - 1
 MAX_DIGITS = len(str(MAX_ID))
@@ -117,6 +122,17 @@ def _hint(value: str, decimal: bool, text_option: str) -> str:
     if len(digits) > HEX_DIGITS and set(digits) <= set("0123456789abcdef"):
         return f"; it has {4 * len(digits)} bits, and the store's fingerprints have {4 * HEX_DIGITS}"
     return f"; or {text_option} for a text" if text_option else ""
+
+
+def typed_ids(store: "Store", ids: Sequence[str]) -> "Array":
+    """Ids of the command line, as those of the store are. UsageError for what is no number, where they are that."""
+    import numpy as np
+
+    if not store._settings.named:
+        return np.array([id_number(each) for each in ids], dtype=np.uint64)
+    names = np.empty(len(ids), dtype=object)
+    names[:] = [each if store.id_type == "string" else os.fsencode(each) for each in ids]
+    return names
 
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})

@@ -44,15 +44,21 @@ SIGNED_FORMAT = Fact("goes with npy, csv and parquet: found another format", Non
 
 _LINES = Fact("goes without --json: its fields have names, and its fingerprints are hexadecimal", _missing("as_json"))
 _IF_NEW = Fact("goes with --if-new", _given("if_new"))
+_NOT_IF_NEW = Fact("goes without --if-new: expected one of the two", _missing("if_new"))
 _INPUT = Fact("goes with --input", _given("input_path"))
 _TEXT_OR_INPUT = Fact("goes with --text or --input", _given("text", "input_path"))
-_ID_INPUT = Fact("goes with --id-input", _given("id_path"))
+_IDS_OF_INPUT = Fact(
+    "goes with --id-input, or with --input and --pairs",
+    lambda given: bool(given["id_path"] or (given["pairs"] and given["input_path"])),
+)
 _ANY_INPUT = Fact("goes with --input or --id-input", _given("input_path", "id_path"))
 _PROBED = Fact("goes with a FINGERPRINT; of --input, --fingerprint-format says it", _given("fingerprints"))
 _REMOVED = _PROBED._replace(holds=_given("values"))
 _NOT_COUNTED = Fact("goes without --count", _missing("count_only"))
 _TEXTS = Fact("goes with texts: found --features too, expected one of the two", _missing("features"))
 _FEATURES = Fact("goes with --features: of texts, the recipe says it", _given("features"))
+_COMPARED = Fact("goes with a FILE", _given("files"))
+_NOT_ALL = Fact("goes without --all", _missing("shows_all"))
 _RECIPE = Fact("goes with --recipe", _given("recipe_name"))
 _NO_MAX_BYTES = Fact("goes without --max-bytes, which stands in its place", _missing("max_bytes"))
 _FILE = Fact("goes with a file: found standard output", _to_a_file("output"))
@@ -85,7 +91,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "memory": (),
         "force": (),
     },
-    "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,)},
+    "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,), "exist_ok": ()},
     "add": {
         **_READ,
         **_COLUMNS,
@@ -93,6 +99,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "threads": (OF_TEXTS,),
         "idf_path": (ANY_TEXT,),
         "if_new": (),
+        "upsert": (_NOT_IF_NEW, WITH_IDS),
         "max_distance": (_IF_NEW,),
         "as_json": (_IF_NEW,),
         "header": (_IF_NEW, _LINES),
@@ -102,7 +109,8 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "ids": (),
         "input_path": (),
         "id_path": (),
-        "id_column": (_ID_INPUT,),
+        "pairs": (),
+        "id_column": (_IDS_OF_INPUT,),
         "format": (_ANY_INPUT,),
         "input_header": (_ANY_INPUT,),
         "skip_bad": (_ANY_INPUT,),
@@ -132,6 +140,16 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "header": (_LINES,),
         "signed": (_LINES,),
     },
+    "lookup": {
+        "input_path": (),
+        "id_column": (_INPUT,),
+        "format": (_INPUT,),
+        "input_header": (_INPUT,),
+        "skip_bad": (_INPUT,),
+        "as_json": (),
+        "header": (_LINES,),
+        "signed": (_LINES,),
+    },
     "pairs": {
         "max_distance": (),
         "count_only": (),
@@ -157,6 +175,17 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "seed": (_FEATURES,),
         "tie": (_FEATURES,),
     },
+    "compare": {
+        "texts": (),
+        "format": (_COMPARED,),
+        "text_column": (_COMPARED,),
+        "input_header": (_COMPARED,),
+        "html": (),
+        **_RECIPES,
+        "max_distance": (),
+        "shown": (),
+        "as_json": (),
+    },
     "recipe": {},
     "learn-idf": {**_READ, "output": (), "force": (), "recipe_name": ()},
     "compact": {},
@@ -165,7 +194,8 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
     "export": {"format": (), "no_ids": (WITH_IDS,), "signed": (SIGNED_FORMAT,), "force": (_FILE,)},
     "plan": {"n": (), "max_distance": (), "like": (), "as_json": ()},
     "report": {"as_json": ()},
-    "stats": {"as_json": ()},
+    "stats": {"spikes": (), "as_json": ()},
+    "inspect": {"most": (_NOT_ALL,), "shows_all": (), "as_json": ()},
     "verify": {"as_json": ()},
 }
 

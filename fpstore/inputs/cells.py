@@ -229,7 +229,7 @@ def parse_names(column: Column, text: bool) -> tuple[npt.NDArray[Any], dict[int,
             name = name.encode("utf-8", "surrogateescape")
         right = isinstance(name, str if text else bytes)
         try:
-            size = len(name.encode() if isinstance(name, str) else name) if right else 0  # type: ignore[arg-type]
+            size = len(name.encode() if isinstance(name, str) else name) if right else 0
         except UnicodeEncodeError:
             right, size = False, 0
         if not right or size > MAX_NAME_BYTES:

@@ -1,6 +1,7 @@
 """Rows with names, as callers give and get them, from rows with handles and back; names are in their order."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import cast
 
 import numpy as np
 
@@ -12,18 +13,23 @@ from fpstore.query.tables import Rows
 from fpstore.types import Array, Ids, Keys
 
 
-def known_handles(snapshot: Snapshot, names: Names) -> Ids:
-    """The handles of those names that have one."""
+def in_handles(snapshot: Snapshot, columns: tuple[Keys | Names, ...]) -> tuple[Keys, ...]:
+    """Columns of which the last may be names, in handles then, without rows of names that have none."""
+    *others, last = columns
+    if not isinstance(last, Names):
+        return cast(tuple[Keys, ...], columns)
     assert snapshot.names is not None
-    handles, known = snapshot.names.handles(names)
-    return handles[known]
+    handles, known = snapshot.names.handles(last)
+    return (*(cast(Keys, column)[known] for column in others), handles[known])
 
 
-def rows_known(snapshot: Snapshot, keys: Keys, names: Names) -> tuple[Keys, Ids]:
-    """Of rows those whose name has a handle, with that."""
-    assert snapshot.names is not None
-    handles, known = snapshot.names.handles(names)
-    return keys[known], handles[known]
+def named_lookup(snapshot: Snapshot, asked: Names, most: int, go_on: Callable[[], None]) -> Rows:
+    """All rows of these names, by (name, fingerprint). TooManyMatches for more than most; go_on: as of lookup."""
+    (handles,) = in_handles(snapshot, (asked,))
+    keys, ids = snapshot.lookup(np.unique(handles), most, go_on)
+    names = _names(snapshot, ids)
+    order = np.lexsort([keys, names.ranks()])
+    return Rows(keys[order], to_column(names.take(order), _text(snapshot)))
 
 
 def _text(snapshot: Snapshot) -> bool:

@@ -91,27 +91,20 @@ class StoreNames:
             known[at[found]] = True
         return handles, known
 
-    @property
-    def next_handle(self) -> int:
-        """Above every handle that a file or the log has."""
-        last = max((file.record.handle_last for file in self.files if file.count), default=-1)
-        return max(last, self.pending.last_handle) + 1
 
+def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> Ids:
+    """The handle of each name, a new one, from next_handle on, for those that have none.
 
-def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> tuple[Ids, int]:
-    """The handle of each name, a new one, from next_handle on, for those that have none; and the next after these.
-
-    next_handle: or more, where the store has it. Error where there are no more numbers.
+    next_handle: above every handle that was ever given. Error where there are no more numbers.
     """
     assert store is not None
-    next_handle = max(next_handle, store.next_handle)
     handles, known = store.handles(names)
     new = np.flatnonzero(~known)
     if len(new):
         ranks = names.take(new).ranks()
+        expect_left("handles of names", next_handle + int(ranks.max()), MAX_NUMBER)
         handles[new] = ranks.astype(np.uint64) + np.uint64(next_handle)
-        next_handle = expect_left("handles of names", next_handle + int(ranks.max()) + 1, MAX_NUMBER)
-    return handles, next_handle
+    return handles
 
 
 # --- Files ---

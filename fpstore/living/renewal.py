@@ -1,8 +1,10 @@
-"""The segments that a writer makes, each with the file of its names where it has any: of new rows, and of segments."""
+"""What a writer makes: rows that were chosen; segments, of new rows and of segments, each with its file of names."""
 
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from fpstore._names_pending import PendingNames
 from fpstore.building.rows import write_rows
@@ -16,7 +18,7 @@ from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names
 from fpstore.progress import Tell
 from fpstore.segment.entry import SegmentEntry
-from fpstore.types import Ids, Keys
+from fpstore.types import Array, Ids, Keys
 
 
 def names_of_rows(names: Names | None, ids: Ids | None) -> StoreNames | None:
@@ -67,3 +69,13 @@ def segment_of_parts(place: Place, parts: Sequence[Live], snapshot: Snapshot, ad
         if settings.named:
             entry = merge_names(place, entry, sound)
         return replace(entry, position=snapshot.state.next_change)
+
+
+def chosen_names(names: Names | None, chosen: Array, piece: slice) -> Names | None:
+    """Of names, those of a piece that were chosen; chosen: bool[n] of all of them."""
+    return None if names is None else names.take(np.flatnonzero(chosen[piece]) + piece.start)
+
+
+def chosen_columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:
+    """Rows that were chosen, bool[n], as columns."""
+    return (keys[chosen],) if ids is None else (keys[chosen], ids[chosen])

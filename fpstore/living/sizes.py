@@ -47,6 +47,10 @@ class LivingSizes:
                 return index
         return len(key_counts)
 
+    def is_full(self, rows: int, name_bytes: int) -> bool:
+        """Whether additions wait while so many rows, with so many bytes of names, are pending."""
+        return rows >= self.max_pending_rows or name_bytes >= self.max_name_bytes
+
     def removal_limit(self, key_count: int) -> int:
         """More removals than that are worth a merge of all segments, with so many keys."""
         return min(max(self.min_removals, key_count // self.keys_per_removal), self.max_removals)

@@ -21,7 +21,7 @@ from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._probe import search
 from fpstore.building.rows import write_rows
-from fpstore.errors import CorruptStore
+from fpstore.errors import CorruptStore, TooManyMatches
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.live import Live, Matched, alive, matched_alive
@@ -44,6 +44,8 @@ from fpstore.types import Array, Ids, Keys
 # Below this a batch is looked up without asking what the other way would cost.
 MIN_STREAMED = 1000
 MIN_PENDING_ROOM = 1024
+# Pending rows that are looked through for ids at a time.
+PENDING_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,11 @@ class Snapshot:
     pending_end: int
     removals: Removals
     pending_names: PendingNames | None = None
+
+    @property
+    def name_bytes(self) -> int:
+        """How many bytes of names are pending."""
+        return 0 if self.pending_names is None else self.pending_names.data_bytes
 
     @functools.cached_property
     def names(self) -> StoreNames | None:
@@ -208,6 +215,38 @@ class Snapshot:
             query = query + first_query
         return Matches(query, fingerprint, bits, ids, method)
 
+    def lookup(self, ids: Ids, most: int, go_on: Callable[[], None]) -> tuple[Keys, Ids]:
+        """All live rows of these ids (uint64[n], strictly increasing), by id, then fingerprint: uint64[m] both.
+
+        TooManyMatches for more than most. go_on: called between pieces of the work, and may raise.
+        """
+        none = np.empty(0, dtype=np.uint64)
+        parts, count = [(none, none)], 0
+        if len(ids):
+            for found in itertools.chain(*(part.lookup(ids) for part in self.parts), self._lookup_pending(ids)):
+                go_on()
+                count += len(found[0])
+                if count > most:
+                    raise TooManyMatches(
+                        f"{len(ids)} ids: found more than {most} rows, expected at most {most} in one answer; look up "
+                        "fewer ids at once",
+                        rows=most,
+                    )
+                parts.append(found)
+        numbers, keys = each_once([np.concatenate([part[i] for part in parts]) for i in (1, 0)])
+        return keys, numbers
+
+    def _lookup_pending(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
+        for start in range(0, self.pending_end, PENDING_AT_ONCE):
+            keys, found, positions = self.pending.rows(start, min(start + PENDING_AT_ONCE, self.pending_end))
+            assert found is not None
+            at = ids.searchsorted(found)
+            at[at == len(ids)] = 0
+            wanted = ids[at] == found
+            keys, found, positions = keys[wanted], found[wanted], positions[wanted]
+            kept = alive(self.removals, keys, found, positions)
+            yield (keys, found) if kept is None else (keys[kept], found[kept])
+
     # --- Everything ---
 
     def joins(self, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
@@ -294,10 +333,8 @@ class Snapshot:
             if change.kind == changes.ADDED:
                 self._take_names(change)
                 pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
-            elif change.kind == changes.FINGERPRINTS_REMOVED:
-                removals = removals.with_fingerprints(change.columns[0], change.number)
             else:
-                removals = removals.with_ids(change.columns[0], change.number)
+                removals = removals.with_change(change)
         parts = tuple(part.masked_by(removals) for part in self.parts)
         names = self.pending_names
         return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, names)

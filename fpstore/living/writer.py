@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +21,15 @@ from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
-from fpstore.living.named import known_handles, named_additions, rows_known
+from fpstore.living.named import in_handles, named_additions
 from fpstore.living.naming import StoreNames, given_handles
 from fpstore.living.opening import open_part, open_snapshot
-from fpstore.living.renewal import names_of_rows, segment_of_parts, segment_of_rows
+from fpstore.living.renewal import chosen_columns, chosen_names, names_of_rows, segment_of_parts, segment_of_rows
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, unpublished_place
-from fpstore.living.withdrawal import row_removals, undo
+from fpstore.living.withdrawal import undo
 from fpstore.names.column import Names
 from fpstore.notes import Asker
 from fpstore.progress import Tell
@@ -36,10 +37,7 @@ from fpstore.query import additions
 from fpstore.query.additions import Additions
 from fpstore.segment.entry import SegmentEntry, names_name
 from fpstore.threads import Background
-from fpstore.types import Array, Ids, Keys
-
-# So many rows are removed in one step: what stays of their fingerprints is held meanwhile.
-MAX_ROWS_REMOVED = 1 << 16
+from fpstore.types import Ids, Keys
 
 
 class _Cancelled(BaseException):
@@ -86,9 +84,8 @@ class Writer:
             self._catalog.make_segments()
             sweep_segments(self._catalog)
             self._next_segment = self.snapshot.state.next_segment
-            self._next_handle = 0
             if note is not None:
-                undo(note, self.home, job, self.remove_rows)
+                undo(note, self.home, job, partial(self.remove, changes.ROWS_REMOVED))
         except BaseException:
             with contextlib.closing(self._catalog):
                 self._end_jobs()
@@ -120,9 +117,8 @@ class Writer:
         """Names, if ids are that, and what the engine knows them by, with new handles where they are new."""
         if not isinstance(ids, Names):
             return None, ids
-        # Never one that an earlier state had, which somebody may still look up.
-        handles, self._next_handle = given_handles(self.snapshot.names, ids, self._next_handle)
-        return ids, handles
+        largest = self.snapshot.state.max_id
+        return ids, given_handles(self.snapshot.names, ids, 0 if largest is None else largest + 1)
 
     def add_if_new(self, keys: Keys, given: Ids | Names | None, distance: int) -> Additions:
         """Store those that are near none which is stored, nor near an earlier one of them which now is.
@@ -147,40 +143,50 @@ class Writer:
                     found = snapshot.nearest(keys[piece], distance)
                     parts.append(additions.decide(keys[piece], piece_ids, found, distance))
                     new[piece] = parts[-1].stored
-                    columns = _columns(keys[piece], piece_ids, parts[-1].stored)
-                    own = _taken(names, new, piece)
+                    columns = chosen_columns(keys[piece], piece_ids, parts[-1].stored)
+                    own = chosen_names(names, new, piece)
                     change = Change(snapshot.state.next_change, changes.ADDED, columns, own)
                 if change is not None and new.any():
-                    all_columns = change.columns if len(parts) == 1 else _columns(keys, ids, new)
-                    all_names = change.names if len(parts) == 1 else _taken(names, new, slice(0, len(keys)))
+                    all_columns = change.columns if len(parts) == 1 else chosen_columns(keys, ids, new)
+                    all_names = change.names if len(parts) == 1 else chosen_names(names, new, slice(0, len(keys)))
                     state = self._logged(changes.ADDED, all_columns, self._defers, all_names)
                     self.snapshot = snapshot.extended([change], state)
             self._start_due_flush()
             found_all = additions.concatenate(parts, ids is not None)
             return found_all if self.snapshot.names is None else named_additions(self.snapshot, found_all)
 
-    def remove(self, kind: int, values: Keys | Names) -> None:
-        """Remove fingerprints or ids, as kind says."""
-        with self._ready():
-            if isinstance(values, Names):
-                values = known_handles(self.snapshot, values)
-            if len(values):
-                self._log(kind, (values,), False)
+    def upsert(self, keys: Keys, given: Ids | Names) -> None:
+        """Store fingerprints, each in place of all that has its id, in one durable step; of one id the last counts.
 
-    def remove_rows(self, keys: Keys, given: Ids | Names | None) -> None:
-        """Remove of each of these fingerprints the one id, in one step for each piece of them; other ids stay."""
-        ids = given
-        if isinstance(given, Names):
-            with self._ready():
-                keys, ids = rows_known(self.snapshot, keys, given)
-        if ids is None:
-            raise ValueError(f"{self.folder}: found rows without ids, expected an id for each fingerprint")
-        for start in range(0, len(keys), MAX_ROWS_REMOVED):
-            own = slice(start, start + MAX_ROWS_REMOVED)
-            with self._ready(), self._uncertain():
-                records = row_removals(self.snapshot, keys[own], ids[own])
+        ValueError for more than flush_rows of them.
+        """
+        most = self.sizes.flush_rows
+        if len(keys) > most:
+            raise ValueError(f"found {len(keys)} fingerprints to store in place of others, expected at most {most}")
+        with self._ready():
+            if not len(keys):
+                return
+            state = self.snapshot.state
+            names, ids = self._handles(given)
+            assert ids is not None
+            _, from_end = np.unique(ids[::-1], return_index=True)
+            last = np.sort(len(ids) - 1 - from_end)
+            keys, ids = keys[last], ids[last]
+            # A larger id than any was never stored: nothing has it.
+            replaced = ids[ids <= np.uint64(state.max_id)] if state.max_id is not None else ids[:0]
+            records = list(changes.split(changes.IDS_REMOVED, (replaced,), state.next_change))
+            following = state.next_change + len(records)
+            records += changes.split(changes.ADDED, (keys, ids), following, names and names.take(last))
+            with self._uncertain():
                 self.snapshot = self.snapshot.extended(records, self._write(self._deferred + records))
-                self._start_due_flush()
+            self._start_due_flush()
+
+    def remove(self, kind: int, *given: Keys | Names) -> None:
+        """Remove fingerprints, ids, or rows, which are both, as kind says; durable when it returns."""
+        with self._ready():
+            columns = in_handles(self.snapshot, given)
+            if len(columns[0]):
+                self._log(kind, columns, False)
 
     def sync(self) -> None:
         """Make everything durable that was added before."""
@@ -203,7 +209,7 @@ class Writer:
         if not deferred or sum(len(change.columns[0]) for change in waiting) >= self.sizes.deferred_rows:
             return self._write(waiting)
         self._deferred = waiting
-        return state.after(len(records))
+        return state.after(len(records), changes.largest_id(records))
 
     def _write(self, records: list[Change]) -> State:
         """Write changes, with which those that wait begin, to the log."""
@@ -220,9 +226,7 @@ class Writer:
     def _ready(self) -> Iterator[None]:
         """The lock, when there is room for more and everything before is known to have gone well."""
         job = self._flush_job
-        if job is not None and (
-            self.snapshot.pending_end >= self.sizes.max_pending_rows or self._name_bytes >= self.sizes.max_name_bytes
-        ):
+        if job is not None and self.sizes.is_full(self.snapshot.pending_end, self.snapshot.name_bytes):
             job.wait()
         with self._lock:
             if self._closing:
@@ -233,12 +237,6 @@ class Writer:
             self._catalog.expect_unchanged()
             self._find_out()
             yield
-
-    @property
-    def _name_bytes(self) -> int:
-        """How many bytes of names are pending."""
-        names = self.snapshot.pending_names
-        return 0 if names is None else names.data_bytes
 
     @contextlib.contextmanager
     def _uncertain(self) -> Iterator[None]:
@@ -254,7 +252,8 @@ class Writer:
         fresh = open_snapshot(self._catalog)
         # Either all of them were written with what failed, or none.
         self._deferred = [change for change in self._deferred if change.number >= fresh.state.next_change]
-        self.snapshot = fresh.extended(self._deferred, fresh.state.after(len(self._deferred)))
+        state = fresh.state.after(len(self._deferred), changes.largest_id(self._deferred))
+        self.snapshot = fresh.extended(self._deferred, state)
         self._unsure = False
         sweep_segments(self._catalog, self._unpublished)
 
@@ -316,7 +315,7 @@ class Writer:
         """In the background, if there is enough to flush. The caller holds the lock."""
         merging = self._merge_job is not None and not self._merge_job.done
         many = not merging and len(self.snapshot.removals) > self._removal_limit(self.snapshot.parts)
-        many = many or self._name_bytes >= self.sizes.flush_name_bytes
+        many = many or self.snapshot.name_bytes >= self.sizes.flush_name_bytes
         self._start_flush(
             1 if many else self.sizes.flush_rows
         )  # everything is merged after it where there are many removals
@@ -339,11 +338,11 @@ class Writer:
 
         self._flush_job = _until_closed(work)
 
-    def _add_segment(self, keys: Keys, ids: Ids | None, names: Names | None) -> None:
+    def _add_segment(self, keys: Keys, ids: Ids | None, names: Names | None = None) -> None:
         self._write(self._deferred)
         with self._new_place() as place:
             entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change, names_of_rows(names, ids))
-            self._publish(place, entry, (), None)
+            self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
         self._start_merge(self._due())
 
     def _segment_of(
@@ -398,9 +397,17 @@ class Writer:
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
 
     def _publish(
-        self, place: Place, entry: SegmentEntry | None, dropped: Sequence[str], first_change: int | None
+        self,
+        place: Place,
+        entry: SegmentEntry | None,
+        dropped: Sequence[str],
+        first_change: int | None,
+        max_id: int | None = None,
     ) -> None:
-        """Make a new segment part of the store, in place of the dropped ones or of the changes before first_change."""
+        """Make a new segment part of the store, in place of the dropped ones or of the changes before first_change.
+
+        max_id: its largest id, where its rows are new.
+        """
         with self._lock:
             self._advance()
             self._catalog.expect_unchanged()
@@ -424,6 +431,7 @@ class Writer:
                     first_change=first,
                     removed=None if same else removals.records_before(first),
                     strays=strays,
+                    max_id=max_id,
                 )
                 self.snapshot = snapshot.published(state, [part for _, part in kept], removals)
         with contextlib.suppress(OSError):  # the next writer removes them
@@ -487,12 +495,3 @@ def _until_closed(work: Callable[[], None]) -> Background[None]:
             work()
 
     return Background(run)
-
-
-def _taken(names: Names | None, chosen: Array, piece: slice) -> Names | None:
-    """Of names, those of a piece that were chosen; chosen: bool[n] of all of them."""
-    return None if names is None else names.take(np.flatnonzero(chosen[piece]) + piece.start)
-
-
-def _columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:
-    return (keys[chosen],) if ids is None else (keys[chosen], ids[chosen])

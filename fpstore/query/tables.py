@@ -178,7 +178,7 @@ class Table(ABC, Generic[Record]):
         for name, column in self._present():
             nulls, values = self._nulls(name), _for_others(column)
             if values.dtype == object:
-                columns[name] = values if nulls is None else np.where(nulls, None, values)
+                columns[name] = values if nulls is None else np.where(nulls, np.array(None, dtype=object), values)
             else:
                 columns[name] = values if nulls is None else pandas.arrays.IntegerArray(values.copy(), nulls.copy())
         return pandas.DataFrame(columns)
@@ -232,11 +232,11 @@ class Rows(Table[Row]):
 
 def read_only(*columns: Any) -> Any:
     """Views of the columns that nobody can write through; the arrays themselves stay as their owner has them."""
-    views = tuple(None if column is None else column.view() for column in columns)
+    views = [None if column is None else column.view() for column in columns]  # every probe makes some
     for view in views:
         if view is not None:
             view.setflags(False)
-    return views
+    return tuple(views)
 
 
 def is_bytes(column: Array) -> bool:
