@@ -85,7 +85,7 @@ cdef class PendingNames:
         return place
 
     cdef int grow(self) except -1:
-        cdef uint64_t room = 2 * self.room + 64, i, places = self.places
+        cdef uint64_t room = self.room + self.room // 4 + 64, i, places = self.places
         cdef int64_t start
         cdef void *moved
         if self.count >= (<uint64_t>1 << 31):
@@ -94,7 +94,7 @@ cdef class PendingNames:
         self.ends = <int64_t *>moved
         moved = grown(self.handles, room * 8)
         self.handles = <uint64_t *>moved
-        while places < 2 * room:
+        while places < room + room // 2:
             places *= 2
         if places > self.places:
             moved = grown(self.by_name, places * 4)

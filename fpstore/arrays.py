@@ -58,12 +58,14 @@ def as_key(value: object, what: str) -> int:
         if len(value) != 8:
             raise ValueError(f"{what}: found {len(value)} bytes, expected 8")
         return int.from_bytes(value, "big")
-    key = as_integer(value)
+    key = value if type(value) is int else as_integer(value)
     if key is None:
         raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
+    if 0 <= key <= _BITS:
+        return key
     if not -(1 << 63) <= key <= _BITS:
         raise ValueError(f"{what}: found {key}, {_EXPECTED}")
-    if key < 0 and isinstance(dtype := getattr(value, "dtype", None), np.dtype) and dtype.itemsize < 8:
+    if isinstance(dtype := getattr(value, "dtype", None), np.dtype) and dtype.itemsize < 8:
         raise ValueError(_narrow(value, what))
     return key & _BITS
 

@@ -162,3 +162,14 @@ def test_pairs_and_new_rows_of_a_name(command: Command, store: Path, tmp_path: P
     assert "removed 1 row, for 1 pair" in done.err
     assert (keys["17"], "new") in rows_of(store)
     assert (keys["17"], "17") not in rows_of(store)
+
+
+def test_programs_give_names_as_strings() -> None:
+    from fpstore.inputs import BadInput
+    from fpstore.serve.forms import cells_of, ids_of
+
+    assert ids_of(["a", "", 17], "string").tolist() == ["a", "", "17"]
+    assert ids_of(["a", "\udcff"], "bytes").tolist() == [b"a", b"\xff"]
+    assert cells_of(ids_of(['a"b', "\udcff"], "bytes"), 2) == ['"a\\"b"', '"\\udcff"']
+    with pytest.raises(BadInput, match="expected text of at most 65536 bytes, or a whole number"):
+        ids_of(["a", None], "string")

@@ -108,8 +108,9 @@ WINGS = {
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
     "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
+    "serve": {"", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface.
-    "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs", "inspection"},
+    "cli": {"", "errors", "threads", "types", "plans", "text", "inputs", "jobs", "serve", "inspection"},
 }
 
 MAX_LINES = 500

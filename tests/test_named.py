@@ -12,9 +12,11 @@ import pytest
 
 import fpstore
 from fpstore.errors import CorruptStore
+from fpstore.living import changes
 from fpstore.living.sizes import LivingSizes
 from fpstore.names.column import as_names
 
+KEY = np.ones(1, dtype=np.uint64)
 FAR = [0, (1 << 64) - 1, 0x0F0F0F0F0F0F0F0F, 0x3333333333333333, 0x00FF00FF00FF00FF]
 
 
@@ -351,3 +353,38 @@ def test_a_handle_is_never_given_twice(tmp_path: Path) -> None:
         names = store._latest.names
         assert names is not None
         assert names.handles(as_names(["b"], True, "ids"))[0].tolist() == [1]
+
+
+def test_a_catalog_of_one_moment_with_files_of_another_loses_no_names(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with fpstore.create(path, id_type="string") as store:
+        store.add(FAR[:2], ids=["a", "b"])
+        store._flush()
+        earlier = rows(store)
+    (tmp_path / "earlier.mdb").write_bytes((path / "catalog.mdb").read_bytes())
+    with fpstore.open(path, "w") as store:
+        store.add(FAR[2:], ids=["c", "a", "d"])
+        store._flush()
+        later = rows(store)
+    (tmp_path / "later.mdb").write_bytes((path / "catalog.mdb").read_bytes())
+    shutil.copy(tmp_path / "earlier.mdb", path / "catalog.mdb")
+    with pytest.warns(fpstore.StoreWarning, match="its catalog never named"), fpstore.open(path, "w") as store:
+        assert rows(store) == earlier
+        store.verify()
+    aside = sorted(os.listdir(path / "aside"))
+    assert [name[8:] for name in aside] == [".fpnames", ".fpseg"]
+    for name in aside:
+        os.rename(path / "aside" / name, path / "segments" / name)
+    shutil.copy(tmp_path / "later.mdb", path / "catalog.mdb")
+    with fpstore.open(path, "w") as store:
+        assert rows(store) == later
+        store.verify()
+
+
+def test_a_log_whose_names_contradict_each_other_is_damage(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        store.add(FAR[:1], ids=["a"])
+        snapshot = store._latest
+        change = changes.Change(snapshot.state.next_change, changes.ADDED, (KEY, KEY * 0), as_names(["b"], True, "ids"))
+        with pytest.raises(CorruptStore, match=r"change 2: handle 0 and its name do not belong together"):
+            snapshot.extended([change], snapshot.state)

@@ -37,6 +37,7 @@ SUBCOMMANDS = (
     "copy",
     "recover",
     "export",
+    "serve",
     "plan",
     "report",
     "stats",

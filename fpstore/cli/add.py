@@ -21,6 +21,7 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
 from fpstore.cli.subcommand import WITH_IDS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, reading_options, tell_short
+from fpstore.cli.unbuffered import answer_input, unbuffered_option
 from fpstore.cli.values import (
     FILE_PATH,
     counted,
@@ -42,6 +43,7 @@ Examples:
   fpstore add web.fpstore recrawled.csv --upsert          (in place of what has its ids)
   fpstore add web.fpstore more.npy --ids from:1000000     (numbered 1000000, 1000001, ...)
   fpstore add bare.fpstore today.npy                      (a store without ids)
+  coproc fpstore add web.fpstore - --if-new --unbuffered  (a line asked, a line of JSON answered)
 """
 
 # Rows of one addition: it is stored as a whole, durably, before the next is read.
@@ -74,6 +76,7 @@ JSON_NO_ID = "null"
 @header_option
 @signed_option
 @skip_bad_option
+@unbuffered_option
 def command(
     store: str,
     inputs: tuple[str, ...],
@@ -94,6 +97,7 @@ def command(
     header: bool,
     signed: bool,
     skip_bad: bool,
+    unbuffered: bool,
 ) -> None:
     """Add to STORE every fingerprint or text of every INPUT, one after the other.
 
@@ -106,12 +110,25 @@ def command(
 
     With --upsert an id that is there already loses its rows to the new one, in the same step. Of an id that comes twice
     the last row counts.
+
+    With --if-new --unbuffered another program asks, for as long as it likes: each line of the one INPUT is tested,
+    added where it is new, durably, and answered at once by one line of JSON; a bad line by one with an error.
     """
     import fpstore
 
     with fpstore.open(store, "w") as opened:
         if not opened._settings.ids:
             refuse_unused(WITH_IDS)
+        if unbuffered:
+            if len(inputs) != 1:
+                raise click.UsageError(f"--unbuffered: found {len(inputs)} INPUTs, expected one, such as -")
+            from fpstore.serve.lines import adding
+
+            source = _ids(opened, id_column, ids, upsert)
+            first_id = source["first_id"] if source["ids"] == "row" else None
+            answer_input(opened, inputs[0], idf_path, adding(opened, max_distance, first_id))
+            opened.wait()
+            return
         reader = read_for(
             opened,
             list(inputs),

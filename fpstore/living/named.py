@@ -8,7 +8,7 @@ import numpy as np
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, joined, to_column
 from fpstore.query.additions import Additions
-from fpstore.query.matches import Matches
+from fpstore.query.matches import Matches, made
 from fpstore.query.tables import Rows
 from fpstore.types import Array, Ids, Keys
 
@@ -53,7 +53,7 @@ def named_matches(snapshot: Snapshot, found: Matches) -> Matches:
     same[1:] = (found.query[1:] == found.query[:-1]) & (found.fingerprint[1:] == found.fingerprint[:-1])
     names = _in_order(_names(snapshot, found.id), same)
     # Rows that belong together differ in nothing else.
-    return Matches(found.query, found.fingerprint, found.distance, to_column(names, _text(snapshot)), found.method)
+    return made(found.query, found.fingerprint, found.distance, to_column(names, _text(snapshot)), found.method)
 
 
 def named_additions(snapshot: Snapshot, found: Additions) -> Additions:

@@ -35,7 +35,7 @@ from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
-from fpstore.query.matches import Matches, Room
+from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import IDS_AT_ONCE, Found, Nearest, nearest, nearest_of
 from fpstore.query.pairs import segment_joins
 from fpstore.segment.reader import Segment
@@ -107,7 +107,7 @@ class Snapshot:
         if self._is_plain_without_ids and room is None:  # a single query should not pay for what follows
             segment = self.parts[0].segment
             with segment.naming:
-                return Matches(*search(segment.view, queries, distance), None)
+                return made(*search(segment.view, queries, distance), None)
         found = [part.search(queries, distance, room) for part in self.parts]
         return self._matches(found, queries, distance, first_query, "probe", room)
 
@@ -130,9 +130,9 @@ class Snapshot:
             found.append(self._nearest_pending(queries, distance))
         found = [columns for columns in found if len(columns[0])]
         if not found:
-            return Matches(*_together([], self.settings.ids))
+            return made(*_together([], self.settings.ids))
         query, fingerprint, bits, ids = nearest_of(found)
-        return Matches(query, fingerprint, bits, ids if self.names is None else self._least_names(fingerprint))
+        return made(query, fingerprint, bits, ids if self.names is None else self._least_names(fingerprint))
 
     def _least_names(self, fingerprints: Keys) -> Ids:
         """The handle of the least live name of each of fingerprints, which live: uint64[n]."""
@@ -213,7 +213,7 @@ class Snapshot:
         query, fingerprint, bits, ids = found[0] if ordered else _together(found, self.settings.ids)
         if first_query:
             query = query + first_query
-        return Matches(query, fingerprint, bits, ids, method)
+        return made(query, fingerprint, bits, ids, method)
 
     def lookup(self, ids: Ids, most: int, go_on: Callable[[], None]) -> tuple[Keys, Ids]:
         """All live rows of these ids (uint64[n], strictly increasing), by id, then fingerprint: uint64[m] both.

@@ -360,9 +360,19 @@ typedef struct {
     uint32_t index;
 } Keyed;
 
-static uint64_t head_of(const Names *names, uint32_t index) {
-    int64_t start = name_start(names, index);
+static uint64_t head_of(const Names *names, uint32_t index, uint64_t depth) {
+    int64_t start = name_start(names, index) + (int64_t)depth;
     return __builtin_bswap64(load_some(names->data + start, (uint64_t)(names->ends[index] - start)));
+}
+
+/* With how many bytes all names begin. */
+static uint64_t shared_by_all(const Names *names) {
+    uint64_t shared = names->count ? (uint64_t)names->ends[0] : 0;
+    for (uint64_t i = 1; i < names->count && shared > 0; i++) {
+        int64_t start = name_start(names, i);
+        shared = shared_bytes(names->data, shared, names->data + start, (uint64_t)(names->ends[i] - start));
+    }
+    return shared;
 }
 
 ALWAYS_INLINE int keyed_order(const Names *names, const Keyed *one, const Keyed *other) {
@@ -378,7 +388,8 @@ Status names_sort(const Names *names, uint32_t *order) {
     uint64_t count = names->count;
     Keyed *room = malloc((2 * count + 1) * sizeof(Keyed)), *from = room, *to = room + count;
     if (room == NULL) return NO_MEMORY;
-    for (uint64_t i = 0; i < count; i++) from[i] = (Keyed){head_of(names, (uint32_t)i), (uint32_t)i};
+    uint64_t depth = shared_by_all(names);
+    for (uint64_t i = 0; i < count; i++) from[i] = (Keyed){head_of(names, (uint32_t)i, depth), (uint32_t)i};
     for (uint64_t width = 1; width < count; width *= 2) {
         for (uint64_t low = 0; low < count; low += 2 * width) {
             uint64_t middle = low + width < count ? low + width : count,

@@ -2,9 +2,11 @@
 #include "ids.h"
 #include "names.h"
 
+enum { BYTES_STEP = 4 << 20 }; /* a large room grows by no more at a time, so that little of it is empty */
+
 Status bytes_reserve(Bytes *bytes, uint64_t more) {
     if (more <= bytes->room - bytes->used) return OK;
-    uint64_t room = bytes->room + bytes->room / 2;
+    uint64_t room = bytes->room + (bytes->room / 2 < BYTES_STEP ? bytes->room / 2 : BYTES_STEP);
     if (room < bytes->used + more) room = bytes->used + more;
     uint8_t *data = realloc(bytes->data, room);
     if (data == NULL) return NO_MEMORY;
