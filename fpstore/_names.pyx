@@ -48,13 +48,17 @@ LINE_NAMES = NAME_LINE_NAMES
 cdef object UINT8 = np.dtype(np.uint8), INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64)
 
 
+# What names without a byte lie in: kernels take no NULL.
+cdef uint8_t NOTHING = 0
+
+
 cdef Names names_of(const uint8_t[::1] data, const int64_t[::1] ends) except *:
     """Names in two arrays; ValueError unless the ends increase from 0 to the end of the data, of which kernels are sure."""
     cdef Names names
     cdef int64_t before = 0
     cdef Py_ssize_t i
     cdef bint right = True
-    names.data = &data[0] if data.shape[0] else NULL
+    names.data = &data[0] if data.shape[0] else &NOTHING
     names.ends = &ends[0] if ends.shape[0] else NULL
     names.count = <uint64_t>ends.shape[0]
     with nogil:

@@ -449,12 +449,12 @@ Status names_merge(NameSource *sources, uint64_t count, int once, NameLast last,
         int64_t start = name_start(&source->names, source->at);
         const uint8_t *name = source->names.data + start;
         uint64_t bytes = (uint64_t)(source->names.ends[source->at] - start), value = source->values[source->at];
-        if (once && last.bytes != NULL && bytes == last.count && memcmp(name, last.bytes, bytes) == 0) {
+        if (once && last.bytes != NULL && bytes == last.count && (bytes == 0 || memcmp(name, last.bytes, bytes) == 0)) {
             if (value != last.value) status = BAD_BLOCK;
         } else {
             status = bytes_reserve(out, bytes);
             if (status == OK) {
-                memcpy(out->data + out->used, name, bytes);
+                if (bytes) memcpy(out->data + out->used, name, bytes);
                 out->used += bytes;
                 ends[filled] = (int64_t)out->used;
                 values[filled++] = value;
