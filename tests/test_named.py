@@ -235,6 +235,7 @@ def test_a_file_of_names_that_is_not_the_one_that_was_meant_is_refused(tmp_path:
         fpstore.open(tmp_path / "s")
 
 
+@pytest.mark.slow
 def test_every_changed_byte_of_the_names_is_found_or_changes_no_answer(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", FAR, ids=["a", "ab", "b", "", "zz"], id_type="string").close()
     path = tmp_path / "s" / "segments" / "00000001.fpnames"

@@ -326,6 +326,7 @@ def siphash_1_3(data: bytes) -> int:
 # --- Merging and sorting ---
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(NAMES, st.integers(0, 1 << 20), max_size=30), max_size=5), st.integers(1, 9))
 @settings(max_examples=150, deadline=None)
 def test_sources_are_merged_as_a_plain_model_merges_them(sources: list[dict[bytes, int]], step: int) -> None:
@@ -352,6 +353,7 @@ def test_one_name_with_two_handles_is_damage() -> None:
             list(merged_names(chunks, once=True))
 
 
+@pytest.mark.slow
 @given(st.lists(NAMES, max_size=200), st.integers(100, 20000))
 @settings(max_examples=100, deadline=None)
 def test_names_are_sorted_whatever_is_spilled(
@@ -380,6 +382,7 @@ def test_many_runs_are_merged_in_rounds(tmp_path: Path) -> None:
 # --- In memory ---
 
 
+@pytest.mark.slow
 @given(st.lists(NAME_SETS, max_size=4))
 @settings(max_examples=100, deadline=None)
 def test_pending_names_are_found_by_name_and_by_handle(batches: list[set[bytes]]) -> None:
