@@ -91,8 +91,10 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
             if len(cells) != width:
                 group.refuse(place, f"{len(cells)} cells", f"{width}, as line {first} has")
                 continue
-            id_cell = None if found.id is None else cells[found.id].strip()
-            cell = cells[found.value] if request.reads_texts else cells[found.value].strip()
+            named = request.id_type != "uint64"  # a name is what stands there
+            id_cell = None if found.id is None else cells[found.id] if named else cells[found.id].strip()
+            as_it_is = request.reads_texts or (named and request.asked.of_ids)
+            cell = cells[found.value] if as_it_is else cells[found.value].strip()
             if not cell.isascii() and _NOT_UTF8.search(cell):
                 group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
                 continue
@@ -136,13 +138,13 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
     value = schema.names[found.value]
     ids = None if found.id is None else schema.names[found.id]
     if request.asked.of_ids:
-        _check_numbers(path, value, schema.field(found.value).type, types)
+        _check_ids(path, value, schema.field(found.value).type, types, request)
     elif request.reads_texts:
         _check_texts(path, value, _field_type(path, value, schema.field(found.value).type, fields, types), types)
     else:
         _check_fingerprints(path, value, schema.field(found.value).type, types)
     if ids is not None:
-        _check_numbers(path, ids, schema.field(found.id).type, types)
+        _check_ids(path, ids, schema.field(found.id).type, types, request)
     row, told = 0, 0
     names = [value] if ids is None else list(dict.fromkeys([value, ids]))
     # By its number a column can be one of several with one name, which Arrow does not tell apart when it reads some.
@@ -195,7 +197,9 @@ def _check_texts(path: str, name: str, found: Any, types: Any) -> None:
         raise BadInput(f"{path}, column {name}: found {found}, expected strings, or bytes of texts")
 
 
-def _check_numbers(path: str, name: str, found: Any, types: Any) -> None:
+def _check_ids(path: str, name: str, found: Any, types: Any, request: Request) -> None:
+    if request.id_type == "bytes" and _is_binary(found, types):
+        return
     if not (_is_string(found, types) or _is_whole_number(found, types)):
         raise BadInput(f"{path}, column {name}: found {found}, expected integers or strings")
 
