@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from fpstore.inputs.errors import BadInput
     from fpstore.living.stats import Stats
     from fpstore.living.verified import Verified
-    from fpstore.making import build, create, open
+    from fpstore.making import build, create, open, predict
     from fpstore.plans.plan import Plan, TablePlan
+    from fpstore.plans.planner import Prediction
     from fpstore.progress import OnProgress, Progress
     from fpstore.query.additions import Addition, Additions
     from fpstore.query.matches import Match, Matches
@@ -58,6 +59,7 @@ __all__ = [
     "Pairs",
     "Plan",
     "PlanError",
+    "Prediction",
     "Progress",
     "ReadOnly",
     "RecipeError",
@@ -78,6 +80,7 @@ __all__ = [
     "build",
     "create",
     "open",
+    "predict",
     "recover",
 ]
 
@@ -102,12 +105,13 @@ _HOMES = {
     "inputs.errors": ("BadInput",),
     "living.stats": ("Stats",),
     "living.verified": ("Verified",),
-    "making": ("build", "create", "open"),
+    "making": ("build", "create", "open", "predict"),
     "query.matches": ("Match", "Matches"),
     "query.pairs": ("Pair", "Pairs"),
     "query.tables": ("Row", "Rows"),
     "progress": ("OnProgress", "Progress"),
     "plans.plan": ("Plan", "TablePlan"),
+    "plans.planner": ("Prediction",),
     "recovery": ("Recovered", "recover"),
     "store": ("Store",),
 }

@@ -3,12 +3,16 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from fpstore.arrays import as_mode
+from fpstore.arrays import as_integer, as_mode
 from fpstore.creation import build_store, create_store
 from fpstore.errors import PathLike, RecipeError
+from fpstore.format import KEY_BITS
 from fpstore.living.state import ID_TYPES
+from fpstore.living.stats import Stats
+from fpstore.plans import planner
 from fpstore.plans.choice import plan_asked
 from fpstore.plans.plan import Plan
+from fpstore.plans.planner import Prediction
 from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
@@ -120,6 +124,53 @@ def open(path: PathLike, mode: Mode = "r", *, durability: Durability = "commit",
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     return Store(Path(path), mode, durability, signed=signed)
+
+
+def predict(
+    *, n: int | None = None, max_distance: int | None = None, bits: int = KEY_BITS, like: PathLike | None = None
+) -> list[Prediction]:
+    """What each plan would cost for n distinct fingerprints without ids, smallest first; as `fpstore plan` prints.
+
+    Each faster than all before it, the paper's for max_distance 3, and those that size, balanced and speed pick, as
+    picked_by says. like: a store with fingerprints as skewed as these: its n and max_distance where none are given, and
+    the bits that its code takes. max_distance: else 3. bits: 64, which is what stores have.
+    Raises ValueError for what is out of range; TypeError without n and like; what open raises.
+    """
+    if as_integer(bits) != KEY_BITS:
+        raise ValueError(f"bits: found {bits!r:.40}, expected {KEY_BITS}")
+    saved = 0.0
+    if like is not None:
+        with open(like) as store:
+            stats = store.stats()
+        n = _fingerprint_count(stats) if n is None else n
+        max_distance = stats.max_distance if max_distance is None else max_distance
+        saved = _bits_saved(stats)
+    if n is None:
+        raise TypeError("n: found None, expected how many fingerprints there will be, or a store that it is like")
+    count, distance = as_integer(n), as_integer(3 if max_distance is None else max_distance)
+    if count is None:
+        raise ValueError(f"n: found {n!r:.40}, expected an integer")
+    if distance is None:
+        raise ValueError(f"max_distance: found {max_distance!r:.40}, expected an integer")
+    return planner.choices(count, distance, saved)
+
+
+def _fingerprint_count(stats: Stats) -> int:
+    """How many there are, or at most, where only reading them would tell."""
+    if stats.fingerprint_count is not None:
+        return stats.fingerprint_count
+    return sum(segment.fingerprint_count for segment in stats.segments) + stats.pending_count
+
+
+def _bits_saved(stats: Stats) -> float:
+    """How many bits of a fingerprint its code saves of what uniform ones take, on average."""
+    saved, total = 0.0, 0
+    for segment in stats.segments:
+        count = segment.fingerprint_count
+        if count:
+            code_bits = 8 * (segment.payload_bytes + segment.fences_bytes) / (count * len(segment.tables))
+            saved, total = saved + planner.saving(count, code_bits) * count, total + count
+    return saved / max(1, total)
 
 
 def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:

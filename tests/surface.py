@@ -88,6 +88,17 @@ class Recover(Protocol):
     def __call__(self, path: AnyPath, new: AnyPath, *, progress: OnProgress | None = None) -> fpstore.Recovered: ...
 
 
+class Predict(Protocol):
+    def __call__(
+        self,
+        *,
+        n: int | None = None,
+        max_distance: int | None = None,
+        bits: int = 64,
+        like: AnyPath | None = None,
+    ) -> list[fpstore.Prediction]: ...
+
+
 class AStore(Protocol):
     path: Path
     mode: Mode
@@ -208,6 +219,8 @@ class APlan(Protocol):
     def tables(self) -> tuple[TablePlan, ...]: ...
     @property
     def bands(self) -> tuple[int, ...]: ...
+    @classmethod
+    def named(cls, name: str, *, max_distance: int = 3, bits: int = 64) -> Plan: ...
     def prove(self) -> None: ...
     def missed(self) -> int | None: ...
     def to_json(self) -> dict[str, Any]: ...
@@ -247,7 +260,13 @@ class AProgress(NamedTuple):
     unit: str
 
 
-FUNCTIONS: dict[str, type[Any]] = {"build": Build, "create": Create, "open": Open, "recover": Recover}
+FUNCTIONS: dict[str, type[Any]] = {
+    "build": Build,
+    "create": Create,
+    "open": Open,
+    "predict": Predict,
+    "recover": Recover,
+}
 CLASSES: dict[str, type[Any]] = {
     "Store": AStore,
     "Matches": SomeMatches,
@@ -281,6 +300,7 @@ build: Build = fpstore.build
 create: Create = fpstore.create
 open_: Open = fpstore.open
 recover: Recover = fpstore.recover
+predict: Predict = fpstore.predict
 store: Callable[[Store], AStore] = lambda store: store  # noqa: E731
 matches: Callable[[Matches], SomeMatches] = lambda table: table  # noqa: E731
 rows: Callable[[Rows], SomeRows] = lambda table: table  # noqa: E731

@@ -95,7 +95,7 @@ WINGS = {
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
     "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
-    "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs"},
+    "cli": {"", "errors", "types", "text", "inputs", "jobs"},
 }
 
 MAX_LINES = 500
@@ -138,6 +138,10 @@ def imported(path: Path) -> set[tuple[str, str]]:
     return {(parts[0], (*parts, "")[1]) if parts and parts[0] in {*CORE, *WINGS} else ("", "") for parts in own}
 
 
+# A class whose makers come after it, because they make it: Plan.named asks the families.
+MADE_LATER = {("plans", "plan"): {"families"}}
+
+
 def imported_layers(path: Path) -> set[str]:
     return {layer for layer, _ in imported(path)}
 
@@ -164,7 +168,8 @@ def test_imports_run_from_later_to_earlier(path: Path) -> None:
 def test_imports_in_a_folder_run_from_later_to_earlier(path: Path) -> None:
     order = FOLDERS[layer_of(path)]
     before = order[: order.index(place_of(path))] if place_of(path) else ()
-    assert {module for layer, module in imported(path) if layer == layer_of(path)} <= {*before}
+    late = MADE_LATER.get((layer_of(path), place_of(path)), set())
+    assert {module for layer, module in imported(path) if layer == layer_of(path)} <= {*before, *late}
 
 
 def test_a_build_enters_building_by_one_door() -> None:
@@ -182,7 +187,7 @@ def test_importers_are_found_in_python_and_in_cython() -> None:
     assert ("errors", "PlanError") in imported(PACKAGE / "plans" / "plan.py")
     assert ("plans", "plan") in imported(PACKAGE / "plans" / "planner.py")
     assert "_view" in imported_layers(PACKAGE / "_probe.pyx")
-    assert imported_layers(PACKAGE / "cli" / "plan.py") == {"", "cli", "plans"}
+    assert imported_layers(PACKAGE / "cli" / "plan.py") == {"", "cli"}
 
 
 @pytest.mark.parametrize("path", MODULES + SCRIPTS, ids=name_of)
