@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fpstore.plans.planner import Prediction
     from fpstore.progress import OnProgress, Progress
     from fpstore.query.additions import Addition, Additions
+    from fpstore.query.id_pairs import IdPair, IdPairs
     from fpstore.query.matches import Match, Matches
     from fpstore.query.pairs import Pair, Pairs
     from fpstore.query.tables import Row, Rows
@@ -50,6 +51,8 @@ __all__ = [
     "CorruptStore",
     "Damage",
     "Error",
+    "IdPair",
+    "IdPairs",
     "JobError",
     "Match",
     "Matches",
@@ -106,6 +109,7 @@ _HOMES = {
     "living.stats": ("Stats",),
     "living.verified": ("Verified",),
     "making": ("build", "create", "open", "predict"),
+    "query.id_pairs": ("IdPair", "IdPairs"),
     "query.matches": ("Match", "Matches"),
     "query.pairs": ("Pair", "Pairs"),
     "query.tables": ("Row", "Rows"),

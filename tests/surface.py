@@ -7,7 +7,7 @@ the kinds of the arguments. Where it does not say what comes back, that is to be
 from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import fpstore
 from fpstore import (
     Additions,
+    IdPairs,
     Match,
     Matches,
     OnProgress,
@@ -134,13 +135,44 @@ class AStore(Protocol):
         self, fingerprints: Values, *, max_distance: int | None = None, threads: int | None = None
     ) -> Matches: ...
     def probe_text(self, text: str | bytes, *, max_distance: int | None = None) -> Matches: ...
-    def nearest_many(self, fingerprints: Values, *, max_distance: int | None = None) -> Matches: ...
+    def nearest(self, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None) -> Matches: ...
+    def nearest_many(
+        self, fingerprints: Values, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
+    ) -> Matches: ...
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool: ...
+    @overload
     def pairs(
-        self, *, max_distance: int | None = None, memory: Memory = "1GiB", progress: OnProgress | None = None
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["fingerprints"] = "fingerprints",
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
     ) -> Iterator[Pairs]: ...
+    @overload
+    def pairs(
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["ids"],
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> Iterator[IdPairs]: ...
+    def pairs(
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["fingerprints", "ids"] = "fingerprints",
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> Iterator[Pairs] | Iterator[IdPairs]: ...
     def count_pairs(
-        self, *, max_distance: int | None = None, memory: Memory = "1GiB", progress: OnProgress | None = None
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["fingerprints", "ids"] = "fingerprints",
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
     ) -> int: ...
     def count(self, of: Literal["fingerprints", "rows"] = "fingerprints") -> int: ...
     def rows(self, *, batch: int = 65_536) -> Iterator[Rows]: ...
@@ -194,6 +226,16 @@ class SomePairs(ATable, Protocol):
     @property
     def distance(self) -> npt.NDArray[np.uint16]: ...
     def __iter__(self) -> Iterator[fpstore.Pair]: ...
+
+
+class SomeIdPairs(ATable, Protocol):
+    @property
+    def first_id(self) -> Column: ...
+    @property
+    def second_id(self) -> Column: ...
+    @property
+    def distance(self) -> npt.NDArray[np.uint16]: ...
+    def __iter__(self) -> Iterator[fpstore.IdPair]: ...
 
 
 class SomeAdditions(ATable, Protocol):
@@ -272,6 +314,7 @@ CLASSES: dict[str, type[Any]] = {
     "Matches": SomeMatches,
     "Rows": SomeRows,
     "Pairs": SomePairs,
+    "IdPairs": SomeIdPairs,
     "Additions": SomeAdditions,
 }
 ERRORS = {
@@ -292,6 +335,7 @@ RECORDS = {
     "Match": ("query", "fingerprint", "distance", "id"),
     "Row": ("fingerprint", "id"),
     "Pair": ("first", "second", "distance"),
+    "IdPair": ("first_id", "second_id", "distance"),
     "Addition": ("stored", "match"),
 }
 
@@ -305,6 +349,7 @@ store: Callable[[Store], AStore] = lambda store: store  # noqa: E731
 matches: Callable[[Matches], SomeMatches] = lambda table: table  # noqa: E731
 rows: Callable[[Rows], SomeRows] = lambda table: table  # noqa: E731
 pairs: Callable[[Pairs], SomePairs] = lambda table: table  # noqa: E731
+id_pairs: Callable[[IdPairs], SomeIdPairs] = lambda table: table  # noqa: E731
 additions: Callable[[Additions], SomeAdditions] = lambda table: table  # noqa: E731
 plan: Callable[[Plan], APlan] = lambda plan: plan  # noqa: E731
 stats: Callable[[Stats], Record] = lambda record: record  # noqa: E731

@@ -86,6 +86,12 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("probe", ANY_TEXT.reason): ["s.fpstore", "--input", "a.npy"],
     ("probe", "goes with a FINGERPRINT"): ["s.fpstore", "--input", "a.npy"],
     ("probe", "goes without --json"): ["s.fpstore", "5", "--json"],
+    ("nearest", "goes with --input"): ["s.fpstore", "5"],
+    ("nearest", "goes with --text or --input"): ["s.fpstore", "5"],
+    ("nearest", OF_TEXTS.reason): ["s.fpstore", "--input", "a.npy"],
+    ("nearest", ANY_TEXT.reason): ["s.fpstore", "--input", "a.npy"],
+    ("nearest", "goes with a FINGERPRINT"): ["s.fpstore", "--input", "a.npy"],
+    ("nearest", "goes without --json"): ["s.fpstore", "5", "--json"],
     ("pairs", "goes without --count"): ["s.fpstore", "--count"],
     ("pairs", "goes without --json"): ["s.fpstore", "--json"],
     ("document-pairs", "goes with a file"): ["a.txt"],
@@ -163,13 +169,14 @@ def test_what_an_option_needs_may_be_there_though_not_in_every_input(
 PRINTS_JSON: dict[str, str] = {
     "add": "add s.fpstore more.npy --ids from:9 --if-new",
     "probe": "probe s.fpstore 5 6",
+    "nearest": "nearest s.fpstore 5 6",
     "pairs": "pairs s.fpstore",
     "plan": "plan --n 5",
     "report": "report s.fpstore",
     "stats": "stats s.fpstore",
     "verify": "verify s.fpstore nothing.fpstore",
 }
-LINES = ("add", "probe", "pairs", "verify")
+LINES = ("add", "probe", "nearest", "pairs", "verify")
 
 
 @pytest.mark.parametrize("name", [name for name in USES if "as_json" in USES[name]])
@@ -179,7 +186,7 @@ def test_all_json_says_what_it_is(command: Command, tmp_path: Path, monkeypatch:
     np.save("more.npy", np.array([5, 7]))
     out = command(*PRINTS_JSON[name].split(), "--json").out
     documents = out.splitlines() if name in LINES else [out]
-    assert len(documents) >= (2 if name in ("add", "probe", "verify") else 1)
+    assert len(documents) >= (2 if name in ("add", "probe", "nearest", "verify") else 1)
     for document in documents:
         record = json.loads(document)
         assert next(iter(record.items())) == ("format", f"fpstore.{name}/1")

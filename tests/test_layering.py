@@ -61,7 +61,7 @@ FOLDERS = {
         "report",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
-    "query": ("tables", "matches", "nearest", "additions", "pairs", "batch"),
+    "query": ("tables", "matches", "nearest", "additions", "pairs", "id_pairs", "batch"),
     "living": (
         "changes",
         "state",

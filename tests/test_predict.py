@@ -20,10 +20,11 @@ def test_the_command_prints_what_predict_returns(command: Command, n: int, k: in
     assert (record["n"], record["max_distance"]) == (n, k)
 
 
-def test_a_prediction_says_which_aims_pick_it() -> None:
-    found = fpstore.predict(n=10**7)
+@pytest.mark.parametrize("n", [0, 1000, 10**7])
+def test_a_prediction_says_which_aims_pick_it(n: int) -> None:
+    found = fpstore.predict(n=n)
     assert {aim: each.plan for each in found for aim in each.picked_by} == {
-        aim: planner.choose(10**7, 3, aim) for aim in planner.AIMS
+        aim: planner.choose(n, 3, aim) for aim in planner.AIMS
     }
     assert [each.file_bytes for each in found] == sorted(each.file_bytes for each in found)
     assert len({each.plan for each in found}) == len(found)

@@ -73,6 +73,25 @@ _PLAN: dict[str, tuple[Fact, ...]] = {
 }
 _CORPUS: dict[str, tuple[Fact, ...]] = {**_READ, **_RECIPES, "threads": (), "max_distance": ()}
 
+_QUERIES: dict[str, tuple[Fact, ...]] = {
+    "input_path": (),
+    "format": (_INPUT,),
+    "input_header": (_INPUT,),
+    "fingerprint_column": (_INPUT,),
+    "fingerprint_format": (_INPUT,),
+    "text_column": (_INPUT,),
+    "html": (_TEXT_OR_INPUT,),
+    "threads": (_INPUT, OF_TEXTS),
+    "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
+    "skip_bad": (_INPUT,),
+    "text": (),
+    "max_distance": (),
+    "as_json": (),
+    "decimal": (_PROBED,),
+    "header": (_LINES,),
+    "signed": (_LINES,),
+}
+
 USES: dict[str, dict[str, tuple[Fact, ...]]] = {
     "build": {**_READ, **_COLUMNS, **_IDS, **_RECIPES, **_PLAN, "threads": (OF_TEXTS,), "memory": (), "force": ()},
     "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,)},
@@ -104,26 +123,11 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "idf_path": (_INPUT, ANY_TEXT),
         "decimal": (_REMOVED,),
     },
-    "probe": {
-        "input_path": (),
-        "format": (_INPUT,),
-        "input_header": (_INPUT,),
-        "fingerprint_column": (_INPUT,),
-        "fingerprint_format": (_INPUT,),
-        "text_column": (_INPUT,),
-        "html": (_TEXT_OR_INPUT,),
-        "threads": (_INPUT, OF_TEXTS),
-        "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
-        "skip_bad": (_INPUT,),
-        "text": (),
-        "max_distance": (),
-        "as_json": (),
-        "decimal": (_PROBED,),
-        "header": (_LINES,),
-        "signed": (_LINES,),
-    },
+    "probe": _QUERIES,
+    "nearest": {**_QUERIES, "count": ()},
     "pairs": {
         "max_distance": (),
+        "of": (),
         "count_only": (),
         "memory": (),
         "as_json": (),
