@@ -22,6 +22,7 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, reading_options, tell_short
+from fpstore.cli.unbuffered import answer_input, unbuffered_option
 from fpstore.cli.values import (
     distance_option,
     format_option,
@@ -43,6 +44,7 @@ Examples:
   fpstore probe web.fpstore --input new.csv --fingerprint-column simhash -k 2 > matches.tsv
   cut -f 1 hashes.tsv | fpstore probe web.fpstore --input - --format hex
   fpstore probe docs.fpstore --text "four words or more of it" --json
+  coproc fpstore probe web.fpstore --input - --unbuffered    (a line asked, a line of JSON answered)
 """
 
 # Fewer than build reads at a time: a query can have many matches, and all of a batch are held.
@@ -86,14 +88,26 @@ def query_options(command: Any) -> Any:
 
 @subcommand("probe", short_help="Find what is near a fingerprint or a text.", epilog=EPILOG)
 @query_options
-def command(**given: Any) -> None:
+@unbuffered_option
+def command(unbuffered: bool, **given: Any) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
     A FINGERPRINT is 1 to 16 hexadecimal digits, with 0x before them or without; with --decimal a decimal number. Each
     match is a line of query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with
     several ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
+
+    With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
+    line of JSON with a list of matches, a bad line by one with an error.
     """
+    import fpstore
+
     max_distance = given.pop("max_distance")
+    if unbuffered and given["input_path"] is not None:
+        from fpstore.serve.lines import probing
+
+        with fpstore.open(given["store"]) as opened:
+            answer_input(opened, given["input_path"], given["idf_path"], probing(opened, max_distance))
+        return
     print_found("probe", lambda store, queries: store.probe_many(queries, max_distance=max_distance), **given)
 
 

@@ -23,3 +23,11 @@ PRESETS = {
         Recipe("pypi-simhash", normalisation="lower", tokens="letters", hash="md5"),
     )
 }
+
+
+def expect_recipe(recipe: object) -> Recipe:
+    """The recipe. TypeError for anything else, a name too."""
+    if not isinstance(recipe, Recipe):
+        hint = f": fpstore.text.PRESETS[{recipe!r}]" if isinstance(recipe, str) and recipe in PRESETS else ""
+        raise TypeError(f"recipe: found {recipe!r:.40}, a {type(recipe).__name__}, expected a Recipe{hint}")
+    return recipe
