@@ -34,7 +34,7 @@ from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
 from fpstore.query.id_pairs import Groups, IdPairs, id_pair_count, id_pairs, near_groups
-from fpstore.query.matches import Matches, Room
+from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import IDS_AT_ONCE, Found, Nearest, nearest, nearest_of
 from fpstore.query.pairs import segment_joins
 from fpstore.segment.reader import Segment
@@ -91,7 +91,7 @@ class Snapshot:
         if self._is_plain_without_ids and room is None:  # a single query should not pay for what follows
             segment = self.parts[0].segment
             with segment.naming:
-                return Matches.made(*search(segment.view, queries, distance), None)
+                return made(*search(segment.view, queries, distance), None)
         found = [part.search(queries, distance, room) for part in self.parts]
         return self._matches(found, queries, distance, first_query, "probe", room)
 
@@ -114,7 +114,7 @@ class Snapshot:
             found.append(self._nearest_pending(queries, distance))
         found = [columns for columns in found if len(columns[0])]
         query, fingerprint, bits, ids = nearest_of(found) if found else _together([], self.settings.ids)
-        return Matches.made(query + first_query, fingerprint, bits, ids)
+        return made(query + first_query, fingerprint, bits, ids)
 
     def is_large(self, query_count: int) -> bool:
         """Whether a batch of so many queries is large against one of the segments."""
@@ -180,7 +180,7 @@ class Snapshot:
         query, fingerprint, bits, ids = found[0] if ordered else _together(found, self.settings.ids)
         if first_query:
             query = query + first_query
-        return Matches.made(query, fingerprint, bits, ids, method)
+        return made(query, fingerprint, bits, ids, method)
 
     def lookup(self, ids: Ids, most: int, go_on: Callable[[], None]) -> tuple[Keys, Ids]:
         """All live rows of these ids (uint64[n], strictly increasing), by id, then fingerprint: uint64[m] both.

@@ -65,16 +65,6 @@ class Matches(Table[Match]):
         self._columns = read_only(query, fingerprint, distance, id)
         self.method = method
 
-    @classmethod
-    def made(
-        cls, query: Counts, fingerprint: Array, distance: Distances, id: Array | None, method: str = "probe"
-    ) -> "Matches":
-        """Of arrays that were made for it, which nobody can write to any more; a probe has no time for views."""
-        matches = cls.__new__(cls)
-        matches._columns = sealed(query, fingerprint, distance, id)
-        matches.method = method
-        return matches
-
     @property
     def query(self) -> Counts:
         """int64[m]: the index of the query."""
@@ -105,13 +95,21 @@ class Matches(Table[Match]):
         return f"{len(self)} rows, {np.count_nonzero(np.diff(self.query, prepend=-1))} queries with a match"
 
 
+def made(query: Counts, fingerprint: Array, distance: Distances, id: Array | None, method: str = "probe") -> Matches:
+    """Matches of arrays that were made for them, which nobody can write to any more: a probe has no time for views."""
+    matches = Matches.__new__(Matches)
+    matches._columns = sealed(query, fingerprint, distance, id)
+    matches.method = method
+    return matches
+
+
 def concatenate(parts: list[Matches], with_ids: bool) -> Matches:
     """Batches of queries one after the other as one; with_ids: of a store with ids."""
     if not parts:
         none = np.empty(0, dtype=np.uint64)
-        return Matches.made(np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint16), none if with_ids else None)
+        return made(np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint16), none if with_ids else None)
     ids = [part.id for part in parts if part.id is not None]
-    return Matches.made(
+    return made(
         np.concatenate([part.query for part in parts]),
         np.concatenate([part.fingerprint for part in parts]),
         np.concatenate([part.distance for part in parts]),
@@ -125,4 +123,4 @@ def first_of_each(matches: Matches, most: int) -> Matches:
     starts = np.flatnonzero(is_first)
     kept = np.arange(len(matches)) - starts[np.cumsum(is_first) - 1] < most
     ids = None if matches.id is None else matches.id[kept]
-    return Matches(matches.query[kept], matches.fingerprint[kept], matches.distance[kept], ids, matches.method)
+    return made(matches.query[kept], matches.fingerprint[kept], matches.distance[kept], ids, matches.method)

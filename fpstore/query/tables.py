@@ -227,7 +227,7 @@ def read_only(*columns: Any) -> Any:
 
 
 def sealed(*columns: Any) -> Any:
-    """The columns, which nobody can write to any more: for arrays made for a table. Every probe makes some."""
+    """The columns, which nobody can write to any more: arrays that were made for a table. Every probe makes some."""
     for column in columns:
         if column is not None:
             column.setflags(False)
