@@ -215,12 +215,12 @@ def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:
     """What a store keeps of a recipe. TypeError for what is none, RecipeError for a name that none has."""
     if recipe is None:
         return None
-    from fpstore.text import PRESETS, Recipe
+    from fpstore.text import Recipe, recipes
 
     if isinstance(recipe, str):
-        if recipe not in PRESETS:
-            raise RecipeError(f"recipe: found {recipe!r:.40}, expected a Recipe or one of {', '.join(PRESETS)}")
-        recipe = PRESETS[recipe]
+        if recipe not in recipes():
+            raise RecipeError(f"recipe: found {recipe!r:.40}, expected a Recipe or one of {', '.join(recipes())}")
+        recipe = recipes()[recipe]
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe: found a {type(recipe).__name__}, expected a Recipe, the name of one or None")
     return dict(recipe.to_json())

@@ -34,7 +34,7 @@ from fpstore import (
     TablePlan,
     Verified,
 )
-from fpstore.text import DEFAULT, Recipe, Shingle
+from fpstore.text import DEFAULT_RECIPE, Recipe, Shingle
 
 AnyPath = str | PathLike[str]
 Memory = str | int
@@ -146,8 +146,30 @@ class AComparison(Protocol):
 
 class Compare(Protocol):
     def __call__(
-        self, a: str | bytes, b: str | bytes, recipe: Recipe = DEFAULT, *, max_distance: int = 3, shown: int = 20
+        self, a: str | bytes, b: str | bytes, recipe: Recipe = DEFAULT_RECIPE, *, max_distance: int = 3, shown: int = 20
     ) -> AComparison: ...
+
+
+class Fingerprint(Protocol):
+    def __call__(self, text: str | bytes, recipe: Recipe = DEFAULT_RECIPE) -> int: ...
+
+
+class FingerprintMany(Protocol):
+    def __call__(
+        self, texts: Texts, recipe: Recipe = DEFAULT_RECIPE, *, threads: int | None = None
+    ) -> npt.NDArray[np.uint64]: ...
+
+
+class LearnIdf(Protocol):
+    def __call__(self, texts: Texts, recipe: Recipe) -> fpstore.text.IdfModel: ...
+
+
+class LoadRecipe(Protocol):
+    def __call__(self, name_or_file: AnyPath, *, idf: AnyPath | None = None) -> Recipe: ...
+
+
+class Recipes(Protocol):
+    def __call__(self) -> dict[str, Recipe]: ...
 
 
 class SomeSpikes(Protocol):
@@ -426,7 +448,14 @@ FUNCTIONS: dict[str, type[Any]] = {
     "predict": Predict,
     "recover": Recover,
 }
-TEXT_FUNCTIONS: dict[str, type[Any]] = {"compare": Compare}
+TEXT_FUNCTIONS: dict[str, type[Any]] = {
+    "compare": Compare,
+    "fingerprint": Fingerprint,
+    "fingerprint_many": FingerprintMany,
+    "learn_idf": LearnIdf,
+    "load_recipe": LoadRecipe,
+    "recipes": Recipes,
+}
 CLASSES: dict[str, type[Any]] = {
     "Store": AStore,
     "Matches": SomeMatches,
@@ -478,3 +507,8 @@ damaged: Callable[[fpstore.CorruptStore], Damaged] = lambda error: error  # noqa
 of_a_version: Callable[[fpstore.UnsupportedVersion], OfAVersion] = lambda error: error  # noqa: E731
 locked: Callable[[fpstore.StoreLocked], Locked] = lambda error: error  # noqa: E731
 told: Callable[[Progress], tuple[str, int, int | None, str]] = lambda progress: progress  # noqa: E731
+fingerprint: Fingerprint = fpstore.text.fingerprint
+fingerprint_many: FingerprintMany = fpstore.text.fingerprint_many
+learn_idf: LearnIdf = fpstore.text.learn_idf
+load_recipe: LoadRecipe = fpstore.text.load_recipe
+recipes: Recipes = fpstore.text.recipes

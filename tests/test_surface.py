@@ -18,7 +18,7 @@ from fpstore.living.catalog import create_catalog
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import ID_TYPES, Settings
 from fpstore.plans import families as plans
-from fpstore.text import PRESETS, Comparison
+from fpstore.text import Comparison, recipes
 
 
 @pytest.fixture
@@ -32,12 +32,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_text_is_asked_for_by_the_stores_own_recipe(tmp_path: Path) -> None:
     texts = [" ".join(f"{word}{number}" for word in ("one", "two", "three", "four", "five")) for number in range(50)]
-    recipe = PRESETS["characters-3"]
+    recipe = recipes()["characters-3"]
     with fpstore.create(tmp_path / "s", recipe="characters-3") as store:
         store.add_texts(texts, ids=list(range(50)))
         assert store.recipe == recipe
         assert store.fingerprint_many(texts).tolist() == [recipe.fingerprint(text) for text in texts]
-        assert store.fingerprint(texts[3]) == recipe.fingerprint(texts[3]) != PRESETS["web-en"].fingerprint(texts[3])
+        assert store.fingerprint(texts[3]) == recipe.fingerprint(texts[3]) != recipes()["web-en"].fingerprint(texts[3])
         assert all(next(iter(store.probe_text(text))).id == number for number, text in enumerate(texts))
         assert len(store.probe_text(texts[3], max_distance=0)) == 1
         found = store.add_texts_if_new([texts[4], "another text of its own"], ids=[100, 101], max_distance=0)

@@ -36,7 +36,7 @@ from documents_reference import Document, Dropped, Seen
 from fpstore.cli import main as fpstore
 from fpstore.jobs import corpus as corpora
 from fpstore.jobs import packing, runs
-from fpstore.text import PRESETS, Recipe
+from fpstore.text import Recipe, recipes
 
 WORDS = ("a", "b", "c", "dd", "eee", "fox", "dog", "gnu", "\u00e9t\u00e9", "!", "?!")
 WHOLE = ("text", "html", "wet")
@@ -44,7 +44,7 @@ FORMATS = ("jsonl", "csv", "tsv", "parquet", *WHOLE)
 MOST_DOCUMENTS = 25
 MOST_SHOWN = 20
 MEMORY = Path("/dev/shm")
-RECIPES = (Recipe("words-1", shingle=1), PRESETS["words-4"], PRESETS["characters-3"])
+RECIPES = (Recipe("words-1", shingle=1), recipes()["words-4"], recipes()["characters-3"])
 
 
 @dataclass

@@ -34,7 +34,7 @@ from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream
 from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
 from fpstore.inputs.text import DEFAULT_FIELD, fields_of, read_html, read_json, read_jsonl, read_text
 from fpstore.inputs.warc import read_warc
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
 
 DEFAULT_BATCH = 1 << 18
@@ -153,8 +153,8 @@ def read(
     `auto` goes by the suffix of each, and refuses a folder that has files of unknown suffixes.
     fingerprint_column, text_column, id_column: which column of a table (its name, or its number from 0), or field of
     JSON objects, holds what; a field may be a path, its parts joined by dots. Texts become fingerprints by recipe
-    (DEFAULT where None). Where none is named, fingerprints are in the one column called `fingerprint`, `simhash`,
-    `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
+    (DEFAULT_RECIPE where None). Where none is named, fingerprints are in the one column called `fingerprint`,
+    `simhash`, `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
     ones included; None leaves them out; "auto" is "column" where there is one, else "row".
     header: whether the first row of CSV and TSV names the columns; None where the row tells it, and one that can be
@@ -169,7 +169,7 @@ def read(
     ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
     The system's errors pass through.
     """
-    recipe = DEFAULT if recipe is None else recipe
+    recipe = DEFAULT_RECIPE if recipe is None else recipe
     lengths = Lengths(recipe, max_distance)
     request = Request(
         asked=Asked(fingerprint_column, text_column, id_column, ids, header=header),
@@ -205,13 +205,13 @@ def read_ids(
     """
     request = Request(
         asked=Asked(id=id_column, of_ids=True, header=header),
-        recipe=DEFAULT,
+        recipe=DEFAULT_RECIPE,
         rows=batch,
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
     )
     resolved, request = _resolve(sources, format, request)
-    return Reader(resolved, request, Lengths(DEFAULT, DEFAULT_K))
+    return Reader(resolved, request, Lengths(DEFAULT_RECIPE, DEFAULT_K))
 
 
 def documents(
@@ -234,7 +234,7 @@ def documents(
     """
     request = Request(
         asked=Asked(text=text_column, header=header),
-        recipe=DEFAULT if recipe is None else recipe,
+        recipe=DEFAULT_RECIPE if recipe is None else recipe,
         rows=DEFAULT_BATCH,
         faults=Faults(skip_bad),
         on_bytes=on_bytes,

@@ -20,7 +20,7 @@ from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.summary import Summary, Tally, summarise
 from fpstore.progress import OnProgress, Progress
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.types import Array
 
 # What is remembered of a document, to make the leaders again when the job goes on.
@@ -36,7 +36,7 @@ def cluster(
     *,
     max_distance: int = 3,
     update_center: bool = False,
-    recipe: Recipe = DEFAULT,
+    recipe: Recipe = DEFAULT_RECIPE,
     force: bool = False,
     threads: int | None = None,
     progress: OnProgress | None = None,

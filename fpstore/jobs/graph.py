@@ -25,7 +25,7 @@ from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import Summary, Tally, summarise
 from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.types import Array, Counts, Keys
 
 _NAMES_AT_ONCE = 1 << 13
@@ -71,7 +71,7 @@ def components(
     output: str | Path,
     *,
     max_distance: int = 3,
-    recipe: Recipe = DEFAULT,
+    recipe: Recipe = DEFAULT_RECIPE,
     force: bool = False,
     threads: int | None = None,
     memory: str = "1GiB",
@@ -115,7 +115,7 @@ def document_pairs(
     output: str | Path,
     *,
     max_distance: int = 3,
-    recipe: Recipe = DEFAULT,
+    recipe: Recipe = DEFAULT_RECIPE,
     force: bool = False,
     threads: int | None = None,
     memory: str = "1GiB",
