@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         StoreWarning,
         TooManyMatches,
         UnsupportedVersion,
+        WrongKind,
     )
     from fpstore.inputs.errors import BadInput
     from fpstore.living.stats import Stats
@@ -85,6 +86,7 @@ __all__ = [
     "TooManyMatches",
     "UnsupportedVersion",
     "Verified",
+    "WrongKind",
     "__version__",
     "build",
     "create",
@@ -110,6 +112,7 @@ _HOMES = {
         "StoreWarning",
         "TooManyMatches",
         "UnsupportedVersion",
+        "WrongKind",
     ),
     "inputs.errors": ("BadInput",),
     "living.stats": ("Stats",),

@@ -11,7 +11,7 @@ from fpstore.format import KEY_BITS
 from fpstore.living.state import ID_TYPES
 from fpstore.living.stats import Stats
 from fpstore.plans import planner
-from fpstore.plans.choice import PlanChoice, plan_asked
+from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice, plan_asked
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import Prediction
 from fpstore.progress import OnProgress, told
@@ -87,6 +87,8 @@ def create(
     codec: Codec = "gap",
     recipe: "Recipe | str | None" = None,
     shuffle: int | None = None,
+    force: bool = False,
+    durability: Durability = "commit",
     mode: int | None = None,
 ) -> Store:
     """Make an empty store at path, and open it for writing.
@@ -96,24 +98,52 @@ def create(
     exist_ok: a store that is there is opened, and keeps its rows, where it has the id_type, max_distance and codec of
     this call, the recipe and mode if any are given, and the plan if one is named or shuffled: what plans are chosen by,
     such as "balanced", is asked of no store. Else ValueError, which names each with what was found and expected.
+    force: a store that is there is replaced by the empty one. durability: as for open.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
     if id_type is not None and id_type not in ID_TYPES:
         raise ValueError(f"id_type: found {id_type!r:.40}, expected None or {', '.join(ID_TYPES)}")
+    if exist_ok and force:
+        raise ValueError("exist_ok and force: found both, expected one of the two")
+    if durability not in DURABILITIES:
+        raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     choice = PlanChoice(max_distance, plan_asked(plan, max_bytes)).shuffled(shuffle)
     record, bits = _recipe_record(recipe), as_mode(mode)
     try:
         create_store(Path(path), choice=choice, id_type=id_type, codec=codec, recipe=record, mode=bits)
     except FileExistsError:
-        if not exist_ok:
+        if force:
+            _empty(Path(path), choice, id_type, codec, record, bits)
+        elif not exist_ok:
             raise
-    store = open(path, "w")
+    store = open(path, "w", durability=durability)
     try:
         _expect_made_so(store, choice, id_type, codec, record, bits)
     except BaseException:
         store.close()
         raise
     return store
+
+
+def _empty(
+    path: Path, choice: PlanChoice, id_type: str | None, codec: str, recipe: dict[str, Any] | None, mode: int | None
+) -> None:
+    """Replace the store at path by an empty one, as a build by force does, in one step."""
+    build_store(
+        path,
+        [],
+        None if id_type is None else "row",
+        max_distance=choice.max_distance,
+        plan=choice.for_count(EXPECTED_KEYS),
+        codec=codec,
+        memory="64MiB",
+        threads=1,
+        progress=None,
+        recipe=recipe,
+        force=True,
+        shuffle=None,
+        mode=mode,
+    )
 
 
 def _expect_made_so(

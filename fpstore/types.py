@@ -20,6 +20,7 @@ Durability = Literal["commit", "batch"]
 Codec = Literal["gap", "xor", "rice", "raw"]
 IdType = Literal["uint64"]
 Counted = Literal["fingerprints", "rows"]
+Kind = Literal["hamming"]
 Paired = Literal["fingerprints", "ids"]
 
 

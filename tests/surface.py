@@ -81,6 +81,8 @@ class Create(Protocol):
         codec: Codec = "gap",
         recipe: Recipe | str | None = None,
         shuffle: int | None = None,
+        force: bool = False,
+        durability: Durability = "commit",
         mode: int | None = None,
     ) -> Store: ...
 
@@ -246,6 +248,8 @@ class AStore(Protocol):
     def recipe(self) -> Recipe | None: ...
     @property
     def codec(self) -> Codec: ...
+    @property
+    def kind(self) -> Literal["hamming"]: ...
     @property
     def bits(self) -> int: ...
     @property
@@ -473,6 +477,7 @@ ERRORS = {
     "JobError": fpstore.Error,
     "PlanError": ValueError,
     "RecipeError": ValueError,
+    "WrongKind": ValueError,
     "ReadOnly": ValueError,
     "StoreClosed": ValueError,
     "BadInput": ValueError,

@@ -69,6 +69,7 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("build", "goes without --max-bytes"): ["new.fpstore", "a.npy", "--max-bytes", "30"],
     ("build", OF_TEXTS.reason): ["new.fpstore", "a.npy"],
     ("create", "goes without --max-bytes"): ["new.fpstore", "--max-bytes", "30"],
+    ("create", "goes without --exist-ok"): ["new.fpstore", "--exist-ok"],
     ("create", "goes with --recipe"): ["new.fpstore"],
     ("add", OF_TEXTS.reason): ["s.fpstore", "a.npy", "--ids", "from:9"],
     ("add", ANY_TEXT.reason): ["s.fpstore", "a.npy", "--ids", "from:9"],

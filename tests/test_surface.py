@@ -121,6 +121,40 @@ def test_close_can_wait_for_merges_that_are_due(tmp_path: Path) -> None:
         assert len(store._segments) == segments
 
 
+def test_a_store_is_made_empty_in_the_place_of_another_where_that_is_asked_for(folder: Path) -> None:
+    """Its readers are told, as after a build by force; what is no store stays."""
+    with pytest.raises(FileExistsError):
+        fpstore.create(folder)
+    with fpstore.open(folder) as reader:
+        before = reader.identity
+        with fpstore.create(folder, force=True, id_type=None, max_distance=2, codec="raw", recipe="words-4") as store:
+            assert (store.count(), store.max_distance, store.id_type, store.codec) == (0, 2, None, "raw")
+            assert (store.recipe, store.max_id(), store.identity != before) == (recipes()["words-4"], None, True)
+            (picked,) = (each for each in fpstore.predict(n=10**7, max_distance=2) if each.plan == store.plan)
+            assert "balanced" in picked.picked_by
+            store.add([7])
+    with fpstore.create(folder.with_name("new"), force=True) as store:
+        assert (store.count(), store.kind) == (0, "hamming")
+    (folder.with_name("file")).write_text("no store")
+    with pytest.raises(fpstore.Error):
+        fpstore.create(folder.with_name("file"), force=True)
+    assert folder.with_name("file").read_text() == "no store"
+    with pytest.raises(ValueError, match="exist_ok and force: found both"):
+        fpstore.create(folder, force=True, exist_ok=True)
+
+
+def test_an_empty_store_may_be_open_for_batches(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", durability="batch") as store:
+        store.add([1], ids=[1])
+        with fpstore.open(tmp_path / "s") as reader:
+            assert reader.count() == 0
+            store.sync()
+            assert reader.count() == 1
+    with pytest.raises(ValueError, match="durability: found 'never'"):
+        fpstore.create(tmp_path / "t", durability="never")  # type: ignore[arg-type]
+    assert not (tmp_path / "t").exists()
+
+
 # --- tests/surface.py, which mypy compares with the package ---
 
 

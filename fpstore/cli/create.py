@@ -50,6 +50,7 @@ Examples:
     is_flag=True,
     help="Take a store that is there, if it is what this command would make; it keeps its rows.",
 )
+@click.option("--force", is_flag=True, help="Replace a store that is there, with all its rows.")
 def command(
     store: str,
     max_distance: int,
@@ -62,6 +63,7 @@ def command(
     idf_path: str | None,
     mode: int | None,
     exist_ok: bool,
+    force: bool,
 ) -> None:
     """Make STORE, with nothing in it yet.
 
@@ -82,6 +84,7 @@ def command(
         shuffle=shuffle,
         mode=mode,
         exist_ok=exist_ok,
+        force=force,
     ) as made:
         ids = "with ids" if id_type == "uint64" else "without ids"
         state = "empty" if made.stats().fingerprint_count == 0 else "there already"

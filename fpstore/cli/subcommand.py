@@ -68,6 +68,7 @@ _FEATURES = Fact("goes with --features: of texts, the recipe says it", _given("f
 _COMPARED = Fact("goes with a FILE", _given("files"))
 _NOT_ALL = Fact("goes without --all", _missing("shows_all"))
 _RECIPE = Fact("goes with --recipe", _given("recipe_name"))
+_NOT_EXIST_OK = Fact("goes without --exist-ok: expected one of the two", _missing("exist_ok"))
 _NO_MAX_BYTES = Fact("goes without --max-bytes, which stands in its place", _missing("max_bytes"))
 _FILE = Fact("goes with a file: found standard output", _to_a_file("output"))
 _KEPT_FILE = _FILE._replace(holds=_to_a_file("kept"))
@@ -130,7 +131,14 @@ def _of_files(options: Mapping[str, tuple[Fact, ...]]) -> dict[str, tuple[Fact, 
 
 USES: dict[str, dict[str, tuple[Fact, ...]]] = {
     "build": {**_READ, **_COLUMNS, **_IDS, **_RECIPES, **_PLAN, "threads": (OF_TEXTS,), "memory": (), "force": ()},
-    "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,), "exist_ok": ()},
+    "create": {
+        **_PLAN,
+        "id_type": (),
+        "recipe_name": (),
+        "idf_path": (_RECIPE,),
+        "exist_ok": (),
+        "force": (_NOT_EXIST_OK,),
+    },
     "add": {
         **_of_files(_READ),
         **_of_files(_COLUMNS),
