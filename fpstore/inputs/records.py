@@ -88,7 +88,8 @@ class Request:
     html: bool = False
     threads: int = 1
     on_lengths: Callable[[npt.NDArray[np.uint32]], object] | None = None
-    all_columns: bool = False  # of tables, for Records.rows_of
+    all_columns: bool = False  # of tables, for Records.row
+    name_column: str | int | None = None  # of the names of documents, where they are not those of their places
 
     @property
     def value_column(self) -> str | int | None:
