@@ -24,14 +24,17 @@ if TYPE_CHECKING:
         StoreWarning,
         TooManyMatches,
         UnsupportedVersion,
+        WrongKind,
     )
     from fpstore.inputs.errors import BadInput
     from fpstore.living.stats import Stats
     from fpstore.living.verified import Verified
-    from fpstore.making import build, create, open
+    from fpstore.making import build, create, open, predict
     from fpstore.plans.plan import Plan, TablePlan
+    from fpstore.plans.planner import Prediction
     from fpstore.progress import OnProgress, Progress
     from fpstore.query.additions import Addition, Additions
+    from fpstore.query.id_pairs import IdPair, IdPairs
     from fpstore.query.matches import Match, Matches
     from fpstore.query.pairs import Pair, Pairs
     from fpstore.query.tables import Row, Rows
@@ -51,6 +54,8 @@ __all__ = [
     "CorruptStore",
     "Damage",
     "Error",
+    "IdPair",
+    "IdPairs",
     "JobError",
     "Match",
     "Matches",
@@ -60,6 +65,7 @@ __all__ = [
     "Pairs",
     "Plan",
     "PlanError",
+    "Prediction",
     "Progress",
     "ReadOnly",
     "RecipeError",
@@ -80,10 +86,12 @@ __all__ = [
     "TooManyMatches",
     "UnsupportedVersion",
     "Verified",
+    "WrongKind",
     "__version__",
     "build",
     "create",
     "open",
+    "predict",
     "recover",
 ]
 
@@ -104,16 +112,19 @@ _HOMES = {
         "StoreWarning",
         "TooManyMatches",
         "UnsupportedVersion",
+        "WrongKind",
     ),
     "inputs.errors": ("BadInput",),
     "living.stats": ("Stats",),
     "living.verified": ("Verified",),
-    "making": ("build", "create", "open"),
+    "making": ("build", "create", "open", "predict"),
+    "query.id_pairs": ("IdPair", "IdPairs"),
     "query.matches": ("Match", "Matches"),
     "query.pairs": ("Pair", "Pairs"),
     "query.tables": ("Row", "Rows"),
     "progress": ("OnProgress", "Progress"),
     "plans.plan": ("Plan", "TablePlan"),
+    "plans.planner": ("Prediction",),
     "recovery": ("Recovered", "recover"),
     "segment.report": ("Report",),
     "segment.spikes": ("Sharing", "Spike", "Spikes"),

@@ -148,6 +148,10 @@ class RecipeError(Error, ValueError):
     """There is no such recipe, or the store has none, or another."""
 
 
+class WrongKind(Error, ValueError):
+    """The store is of another kind than what was asked of it."""
+
+
 class ReadOnly(Error, ValueError):
     """The store was opened for reading."""
 

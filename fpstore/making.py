@@ -3,13 +3,17 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from fpstore.arrays import as_mode
+from fpstore.arrays import as_integer, as_mode
 from fpstore.creation import build_store, create_store
 from fpstore.disk import folder_mode
 from fpstore.errors import PathLike, RecipeError
+from fpstore.format import KEY_BITS
 from fpstore.living.state import ID_TYPES
-from fpstore.plans.choice import PlanChoice, plan_asked
+from fpstore.living.stats import Stats
+from fpstore.plans import planner
+from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice, plan_asked
 from fpstore.plans.plan import Plan
+from fpstore.plans.planner import Prediction
 from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
@@ -85,6 +89,8 @@ def create(
     codec: Codec = "gap",
     recipe: "Recipe | str | None" = None,
     shuffle: int | None = None,
+    force: bool = False,
+    durability: Durability = "commit",
     mode: int | None = None,
 ) -> Store:
     """Make an empty store at path, and open it for writing.
@@ -94,23 +100,51 @@ def create(
     exist_ok: a store that is there is opened, and keeps its rows, where it has the id_type, max_distance and codec of
     this call, the recipe and mode if any are given, and the plan if one is named or shuffled: what plans are chosen by,
     such as "balanced", is asked of no store. Else ValueError, which names each with what was found and expected.
+    force: a store that is there is replaced by the empty one. durability: as for open.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
     wanted = None if id_type is None else _expect_id_type(id_type, "None or ")
+    if exist_ok and force:
+        raise ValueError("exist_ok and force: found both, expected one of the two")
+    if durability not in DURABILITIES:
+        raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     choice = PlanChoice(max_distance, plan_asked(plan, max_bytes)).shuffled(shuffle)
     record, bits = _recipe_record(recipe), as_mode(mode)
     try:
         create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=bits)
     except FileExistsError:
-        if not exist_ok:
+        if force:
+            _empty(Path(path), choice, wanted, codec, record, bits)
+        elif not exist_ok:
             raise
-    store = open(path, "w")
+    store = open(path, "w", durability=durability)
     try:
         _expect_made_so(store, choice, id_type, codec, record, bits)
     except BaseException:
         store.close()
         raise
     return store
+
+
+def _empty(
+    path: Path, choice: PlanChoice, id_type: str | None, codec: str, recipe: dict[str, Any] | None, mode: int | None
+) -> None:
+    """Replace the store at path by an empty one, as a build by force does, in one step."""
+    build_store(
+        path,
+        [],
+        None if id_type is None else "row",
+        max_distance=choice.max_distance,
+        plan=choice.for_count(EXPECTED_KEYS),
+        codec=codec,
+        memory="64MiB",
+        threads=1,
+        progress=None,
+        recipe=recipe,
+        force=True,
+        shuffle=None,
+        mode=mode,
+    )
 
 
 def _expect_made_so(
@@ -167,16 +201,63 @@ def _expect_id_type(id_type: object, more: str = "") -> str:
     return id_type
 
 
+def predict(
+    *, n: int | None = None, max_distance: int | None = None, bits: int = KEY_BITS, like: PathLike | None = None
+) -> list[Prediction]:
+    """What each plan would cost for n distinct fingerprints without ids, smallest first; as `fpstore plan` prints.
+
+    Each faster than all before it, the paper's for max_distance 3, and those that size, balanced and speed pick, as
+    picked_by says. like: a store with fingerprints as skewed as these: its n and max_distance where none are given, and
+    the bits that its code takes. max_distance: else 3. bits: 64, which is what stores have.
+    Raises ValueError for what is out of range; TypeError without n and like; what open raises.
+    """
+    if as_integer(bits) != KEY_BITS:
+        raise ValueError(f"bits: found {bits!r:.40}, expected {KEY_BITS}")
+    saved = 0.0
+    if like is not None:
+        with open(like) as store:
+            stats = store.stats()
+        n = _fingerprint_count(stats) if n is None else n
+        max_distance = stats.max_distance if max_distance is None else max_distance
+        saved = _bits_saved(stats)
+    if n is None:
+        raise TypeError("n: found None, expected how many fingerprints there will be, or a store that it is like")
+    count, distance = as_integer(n), as_integer(3 if max_distance is None else max_distance)
+    if count is None:
+        raise ValueError(f"n: found {n!r:.40}, expected an integer")
+    if distance is None:
+        raise ValueError(f"max_distance: found {max_distance!r:.40}, expected an integer")
+    return planner.choices(count, distance, saved)
+
+
+def _fingerprint_count(stats: Stats) -> int:
+    """How many there are, or at most, where only reading them would tell."""
+    if stats.fingerprint_count is not None:
+        return stats.fingerprint_count
+    return sum(segment.fingerprint_count for segment in stats.segments) + stats.pending_count
+
+
+def _bits_saved(stats: Stats) -> float:
+    """How many bits of a fingerprint its code saves of what uniform ones take, on average."""
+    saved, total = 0.0, 0
+    for segment in stats.segments:
+        count = segment.fingerprint_count
+        if count:
+            code_bits = 8 * (segment.payload_bytes + segment.fences_bytes) / (count * len(segment.tables))
+            saved, total = saved + planner.saving(count, code_bits) * count, total + count
+    return saved / max(1, total)
+
+
 def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:
     """What a store keeps of a recipe. TypeError for what is none, RecipeError for a name that none has."""
     if recipe is None:
         return None
-    from fpstore.text import PRESETS, Recipe
+    from fpstore.text import Recipe, recipes
 
     if isinstance(recipe, str):
-        if recipe not in PRESETS:
-            raise RecipeError(f"recipe: found {recipe!r:.40}, expected a Recipe or one of {', '.join(PRESETS)}")
-        recipe = PRESETS[recipe]
+        if recipe not in recipes():
+            raise RecipeError(f"recipe: found {recipe!r:.40}, expected a Recipe or one of {', '.join(recipes())}")
+        recipe = recipes()[recipe]
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe: found a {type(recipe).__name__}, expected a Recipe, the name of one or None")
     return dict(recipe.to_json())

@@ -5,7 +5,7 @@ where the store was opened for writing, makes the next one.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import get_args
+from typing import Literal, get_args, overload
 
 import numpy as np
 
@@ -14,22 +14,25 @@ from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_pairs, as_r
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import PlanError, RecipeError, TooManyMatches
 from fpstore.living import changes
-from fpstore.living.named import named_lookup, named_matches, named_rows
+from fpstore.living.named import named_lookup, named_matches, named_pairs, named_rows
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, as_named_rows, as_names
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.additions import Additions
-from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
+from fpstore.query.id_pairs import IdPairs
+from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate, first_of_each
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
 from fpstore.threads import slices, thread_count
-from fpstore.types import Array, Counted, Ids, Keys
+from fpstore.types import Array, Counted, Ids, Keys, Kind, Paired
 
 # Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
 # disk), enough to hide the call (1 % of the time of plan "speed").
 SLICE_QUERIES = 1024
 MIN_SLICE = 256
+# Rows that the queries of one call may have of which only the nearest are kept; with more, they are asked in halves.
+SLICE_MATCHES = 1 << 20
 
 # Rows of a batch of rows().
 ROWS_AT_ONCE = 1 << 16
@@ -45,6 +48,11 @@ class Store(_BaseStore):
     max_matches = MAX_MATCHES
 
     # --- What it is ---
+
+    @property
+    def kind(self) -> Kind:
+        """What is kept of a document: "hamming", a fingerprint, near others by the number of bits that differ."""
+        return "hamming"
 
     @property
     def bits(self) -> int:
@@ -136,15 +144,50 @@ class Store(_BaseStore):
             found = parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
             return self._matches(snapshot, found)
 
-    def nearest_many(self, fingerprints: object, *, max_distance: int | None = None) -> Matches:
-        """Of what probe_many returns, the first row of each query: its nearest match. Takes memory for those only."""
-        queries = as_keys(fingerprints, "fingerprints")
-        distance = self._distance(max_distance)
+    def nearest(self, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None) -> Matches:
+        """Of what probe returns, the first count rows: the nearest that are within max_distance."""
+        query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
+        return self.nearest_many(query, count, max_distance=max_distance, threads=1)
+
+    def nearest_many(
+        self, fingerprints: object, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
+    ) -> Matches:
+        """Of what probe_many returns, the first count rows of each query: its nearest matches, as far as there are any.
+
+        Takes memory for these rows; with a count above 1 also for what some queries match. threads: as for probe_many.
+        TooManyMatches, with a count above 1, where one query alone has more than 2^26 rows.
+        """
+        queries, most = as_keys(fingerprints, "fingerprints"), as_count(count, "count")
+        distance, thread_total = self._distance(max_distance), thread_count(threads)
         with Reading(self) as snapshot:
-            return self._matches(snapshot, snapshot.nearest(queries, distance))
+
+            def search(own: slice) -> Matches:
+                self._expect_usable()
+                if most == 1:
+                    return _named(snapshot, snapshot.nearest(queries[own], distance, own.start))
+                return self._first_rows(snapshot, queries[own], own.start, distance, most)
+
+            parts = self._team(thread_total).map(search, slices(len(queries), thread_total, SLICE_QUERIES, MIN_SLICE))
+        return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
+
+    def _first_rows(self, snapshot: Snapshot, queries: Keys, start: int, distance: int, most: int) -> Matches:
+        """The first rows of each of queries, which are numbered from start; fewer at once where they match too much."""
+        alone = len(queries) == 1
+        try:
+            room = Room(len(queries), self.max_matches if alone else min(self.max_matches, SLICE_MATCHES))
+            return first_of_each(_named(snapshot, snapshot.search(queries, distance, start, room)), most)
+        except TooManyMatches:
+            if alone:
+                raise
+        half = len(queries) // 2
+        parts = [
+            self._first_rows(snapshot, queries[:half], start, distance, most),
+            self._first_rows(snapshot, queries[half:], start + half, distance, most),
+        ]
+        return concatenate(parts, snapshot.settings.ids)
 
     def _matches(self, snapshot: Snapshot, found: Matches) -> Matches:
-        return self._out(found if snapshot.names is None else named_matches(snapshot, found))
+        return self._out(_named(snapshot, found))
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
@@ -153,15 +196,42 @@ class Store(_BaseStore):
         with Reading(self) as snapshot:
             return snapshot.contains(query, distance)
 
+    @overload
     def pairs(
-        self, *, max_distance: int | None = None, memory: str | int = "1GiB", progress: OnProgress | None = None
-    ) -> Iterator[Pairs]:
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["fingerprints"] = "fingerprints",
+        memory: str | int = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> Iterator[Pairs]: ...
+    @overload
+    def pairs(
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["ids"],
+        memory: str | int = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> Iterator[IdPairs]: ...
+    def pairs(
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Paired = "fingerprints",
+        memory: str | int = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> Iterator[Pairs] | Iterator[IdPairs]:
         """Every pair of distinct stored fingerprints within max_distance, once, in no order, a batch at a time.
 
-        memory: the budget for keys held at once; ValueError where a single prefix needs more.
+        of: "ids", in a store that has them, for every two rows of different ids instead, of which the fingerprints are
+        equal or near. memory: the budget for keys held at once; ValueError where a single prefix needs more.
         """
         distance, budget = self._distance(max_distance), parse_memory(memory)
+        self._expect_paired(of)
         with Reading(self) as snapshot:
+            if of == "ids":
+                return self._id_pairs(snapshot, distance, budget, told(progress))
             return self._pairs(self._joins(snapshot, distance, budget, told(progress)))
 
     def _pairs(self, joins: Iterator[Join]) -> Iterator[Pairs]:
@@ -172,17 +242,47 @@ class Store(_BaseStore):
                     yield self._out(found)
                 self._expect_usable()
 
+    def _id_pairs(self, snapshot: Snapshot, distance: int, memory_bytes: int, tell: Tell | None) -> Iterator[IdPairs]:
+        with Reading(self, snapshot):
+            for found, share in snapshot.id_pairs(distance, memory_bytes):
+                if tell:
+                    tell("pairs", int(1000 * share), 1000)
+                if len(found):
+                    yield self._out(found if snapshot.names is None else named_pairs(snapshot, found))
+                self._expect_usable()
+
     def count_pairs(
-        self, *, max_distance: int | None = None, memory: str | int = "1GiB", progress: OnProgress | None = None
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Paired = "fingerprints",
+        memory: str | int = "1GiB",
+        progress: OnProgress | None = None,
     ) -> int:
         """How many pairs `pairs` would yield, without holding or returning them."""
         total, distance, budget = 0, self._distance(max_distance), parse_memory(memory)
+        self._expect_paired(of)
+        tell = told(progress)
+        if of == "ids":
+            with Reading(self) as snapshot:
+                for found, share in snapshot.id_pair_counts(distance, budget):
+                    self._expect_usable()
+                    if tell:
+                        tell("pairs", int(1000 * share), 1000)
+                    total += found
+            return total
         with Reading(self) as snapshot:
-            joins = self._joins(snapshot, distance, budget, told(progress))
+            joins = self._joins(snapshot, distance, budget, tell)
         for join in joins:
             while not join.done:
                 total += join.count()
         return total
+
+    def _expect_paired(self, of: object) -> None:
+        if of not in get_args(Paired):
+            raise ValueError(f"of: found {of!r:.40}, expected {' or '.join(get_args(Paired))}")
+        if of == "ids" and not self._settings.ids:
+            raise ValueError(f"{self.path}: the store has no ids; ask for pairs of fingerprints")
 
     def _joins(self, snapshot: Snapshot, distance: int, memory_bytes: int, tell: Tell | None) -> Iterator[Join]:
         with Reading(self, snapshot):
@@ -317,3 +417,7 @@ class Store(_BaseStore):
                 f"build the store with max_distance={distance}"
             )
         return distance
+
+
+def _named(snapshot: Snapshot, found: Matches) -> Matches:
+    return found if snapshot.names is None else named_matches(snapshot, found)

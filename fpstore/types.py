@@ -20,6 +20,8 @@ Durability = Literal["commit", "batch"]
 Codec = Literal["gap", "xor", "rice", "raw"]
 IdType = Literal["uint64", "string", "bytes"]
 Counted = Literal["fingerprints", "rows"]
+Kind = Literal["hamming"]
+Paired = Literal["fingerprints", "ids"]
 
 
 class SortedKeys(Protocol):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fpstore.jobs.corpus import hash_of
 from fpstore.jobs.journal import Job
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe
 
 # Few words, so that many texts are near each other; the last is no token.
 texts = st.lists(st.sampled_from(["a", "b", "c", "dd", "eee", "fox", "dog", "!"]), max_size=6).map(" ".join)
@@ -27,7 +27,7 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines()
 
 
-def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT) -> list[int]:
+def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT_RECIPE) -> list[int]:
     """By recipe; of a document without tokens, the hash of it."""
     keys, counts = recipe.measure_many(documents)
     return [key if count else hash_of(text) for key, count, text in zip(keys.tolist(), counts, documents, strict=True)]
@@ -63,17 +63,17 @@ def first_come(
     return verdicts
 
 
-def shingle_weights(text: str, recipe: Recipe = DEFAULT) -> dict[int, float]:
+def shingle_weights(text: str, recipe: Recipe = DEFAULT_RECIPE) -> dict[int, float]:
     found = recipe.features(text)
     return dict(zip(found.hashes.tolist(), found.weights.tolist(), strict=True))
 
 
-def jaccard(one: str, other: str, recipe: Recipe = DEFAULT) -> float:
+def jaccard(one: str, other: str, recipe: Recipe = DEFAULT_RECIPE) -> float:
     ours, theirs = set(shingle_weights(one, recipe)), set(shingle_weights(other, recipe))
     return len(ours & theirs) / len(ours | theirs) if ours | theirs else 1.0
 
 
-def cosine(one: str, other: str, recipe: Recipe = DEFAULT) -> float:
+def cosine(one: str, other: str, recipe: Recipe = DEFAULT_RECIPE) -> float:
     ours, theirs = shingle_weights(one, recipe), shingle_weights(other, recipe)
     if not ours or not theirs:
         return float(ours == theirs)

@@ -10,7 +10,7 @@ from plain_hashes import hash_value
 from plain_unicode import characters, normalise, words
 
 from fpstore.text import Recipe
-from fpstore.text.model import Model
+from fpstore.text.model import IdfModel
 
 ONE = 1 << 16
 
@@ -45,7 +45,7 @@ def weight_of(recipe: Recipe, hash_value: int, count: int) -> int:
         return int(((1 + Decimal(count).ln()) * ONE).to_integral_value(ROUND_HALF_UP))
     if recipe.weights == "idf":
         model = recipe.model
-        assert isinstance(model, Model)
+        assert isinstance(model, IdfModel)
         known: dict[int, int] = dict(zip(model.hashes.tolist(), model.weights.tolist(), strict=True))
         return count * int(known.get(hash_value, model.unseen))
     return ONE * {"frequency": count, "capped": min(count, 4), "presence": 1}[recipe.weights]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import fpstore
 import fpstore.text
 from fpstore import (
     Additions,
+    IdPairs,
     Match,
     Matches,
     OnProgress,
@@ -34,7 +35,7 @@ from fpstore import (
     Verified,
     jobs,
 )
-from fpstore.text import DEFAULT, Recipe, Shingle
+from fpstore.text import DEFAULT_RECIPE, Recipe, Shingle
 
 AnyPath = str | PathLike[str]
 Memory = str | int
@@ -82,6 +83,8 @@ class Create(Protocol):
         codec: Codec = "gap",
         recipe: Recipe | str | None = None,
         shuffle: int | None = None,
+        force: bool = False,
+        durability: Durability = "commit",
         mode: int | None = None,
     ) -> Store: ...
 
@@ -94,6 +97,17 @@ class Open(Protocol):
 
 class Recover(Protocol):
     def __call__(self, path: AnyPath, new: AnyPath, *, progress: OnProgress | None = None) -> fpstore.Recovered: ...
+
+
+class Predict(Protocol):
+    def __call__(
+        self,
+        *,
+        n: int | None = None,
+        max_distance: int | None = None,
+        bits: int = 64,
+        like: AnyPath | None = None,
+    ) -> list[fpstore.Prediction]: ...
 
 
 Paths = jobs.Inputs | Iterable[AnyPath | Iterable[Mapping[str, Any]]]
@@ -145,7 +159,7 @@ class Components(Protocol):
         max_distance: int = 3,
         annotate: bool = False,
         topics: AnyPath | None = None,
-        recipe: Recipe = DEFAULT,
+        recipe: Recipe = DEFAULT_RECIPE,
         force: bool = False,
         threads: int | None = None,
         memory: Memory = "1GiB",
@@ -160,7 +174,7 @@ class DocumentPairs(Protocol):
         output: AnyPath,
         *,
         max_distance: int = 3,
-        recipe: Recipe = DEFAULT,
+        recipe: Recipe = DEFAULT_RECIPE,
         force: bool = False,
         threads: int | None = None,
         memory: Memory = "1GiB",
@@ -223,8 +237,30 @@ class AComparison(Protocol):
 
 class Compare(Protocol):
     def __call__(
-        self, a: str | bytes, b: str | bytes, recipe: Recipe = DEFAULT, *, max_distance: int = 3, shown: int = 20
+        self, a: str | bytes, b: str | bytes, recipe: Recipe = DEFAULT_RECIPE, *, max_distance: int = 3, shown: int = 20
     ) -> AComparison: ...
+
+
+class Fingerprint(Protocol):
+    def __call__(self, text: str | bytes, recipe: Recipe = DEFAULT_RECIPE) -> int: ...
+
+
+class FingerprintMany(Protocol):
+    def __call__(
+        self, texts: Texts, recipe: Recipe = DEFAULT_RECIPE, *, threads: int | None = None
+    ) -> npt.NDArray[np.uint64]: ...
+
+
+class LearnIdf(Protocol):
+    def __call__(self, texts: Texts, recipe: Recipe) -> fpstore.text.IdfModel: ...
+
+
+class LoadRecipe(Protocol):
+    def __call__(self, name_or_file: AnyPath, *, idf: AnyPath | None = None) -> Recipe: ...
+
+
+class Recipes(Protocol):
+    def __call__(self) -> dict[str, Recipe]: ...
 
 
 class SomeSpikes(Protocol):
@@ -302,6 +338,8 @@ class AStore(Protocol):
     @property
     def codec(self) -> Codec: ...
     @property
+    def kind(self) -> Literal["hamming"]: ...
+    @property
     def bits(self) -> int: ...
     @property
     def max_distance(self) -> int: ...
@@ -327,13 +365,44 @@ class AStore(Protocol):
         self, fingerprints: Values, *, max_distance: int | None = None, threads: int | None = None
     ) -> Matches: ...
     def probe_text(self, text: str | bytes, *, max_distance: int | None = None) -> Matches: ...
-    def nearest_many(self, fingerprints: Values, *, max_distance: int | None = None) -> Matches: ...
+    def nearest(self, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None) -> Matches: ...
+    def nearest_many(
+        self, fingerprints: Values, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
+    ) -> Matches: ...
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool: ...
+    @overload
     def pairs(
-        self, *, max_distance: int | None = None, memory: Memory = "1GiB", progress: OnProgress | None = None
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["fingerprints"] = "fingerprints",
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
     ) -> Iterator[Pairs]: ...
+    @overload
+    def pairs(
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["ids"],
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> Iterator[IdPairs]: ...
+    def pairs(
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["fingerprints", "ids"] = "fingerprints",
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> Iterator[Pairs] | Iterator[IdPairs]: ...
     def count_pairs(
-        self, *, max_distance: int | None = None, memory: Memory = "1GiB", progress: OnProgress | None = None
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["fingerprints", "ids"] = "fingerprints",
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
     ) -> int: ...
     def count(self, of: Literal["fingerprints", "rows"] = "fingerprints") -> int: ...
     def rows(self, *, batch: int = 65_536) -> Iterator[Rows]: ...
@@ -391,6 +460,16 @@ class SomePairs(ATable, Protocol):
     def __iter__(self) -> Iterator[fpstore.Pair]: ...
 
 
+class SomeIdPairs(ATable, Protocol):
+    @property
+    def first_id(self) -> Column: ...
+    @property
+    def second_id(self) -> Column: ...
+    @property
+    def distance(self) -> npt.NDArray[np.uint16]: ...
+    def __iter__(self) -> Iterator[fpstore.IdPair]: ...
+
+
 class SomeAdditions(ATable, Protocol):
     @property
     def stored(self) -> Column: ...
@@ -414,6 +493,8 @@ class APlan(Protocol):
     def tables(self) -> tuple[TablePlan, ...]: ...
     @property
     def bands(self) -> tuple[int, ...]: ...
+    @classmethod
+    def named(cls, name: str, *, max_distance: int = 3, bits: int = 64) -> Plan: ...
     def prove(self) -> None: ...
     def missed(self) -> int | None: ...
     def to_json(self) -> dict[str, Any]: ...
@@ -453,13 +534,27 @@ class AProgress(NamedTuple):
     unit: str
 
 
-FUNCTIONS: dict[str, type[Any]] = {"build": Build, "create": Create, "open": Open, "recover": Recover}
-TEXT_FUNCTIONS: dict[str, type[Any]] = {"compare": Compare}
+FUNCTIONS: dict[str, type[Any]] = {
+    "build": Build,
+    "create": Create,
+    "open": Open,
+    "predict": Predict,
+    "recover": Recover,
+}
+TEXT_FUNCTIONS: dict[str, type[Any]] = {
+    "compare": Compare,
+    "fingerprint": Fingerprint,
+    "fingerprint_many": FingerprintMany,
+    "learn_idf": LearnIdf,
+    "load_recipe": LoadRecipe,
+    "recipes": Recipes,
+}
 CLASSES: dict[str, type[Any]] = {
     "Store": AStore,
     "Matches": SomeMatches,
     "Rows": SomeRows,
     "Pairs": SomePairs,
+    "IdPairs": SomeIdPairs,
     "Additions": SomeAdditions,
 }
 ERRORS = {
@@ -471,6 +566,7 @@ ERRORS = {
     "JobError": fpstore.Error,
     "PlanError": ValueError,
     "RecipeError": ValueError,
+    "WrongKind": ValueError,
     "ReadOnly": ValueError,
     "StoreClosed": ValueError,
     "BadInput": ValueError,
@@ -480,6 +576,7 @@ RECORDS = {
     "Match": ("query", "fingerprint", "distance", "id"),
     "Row": ("fingerprint", "id"),
     "Pair": ("first", "second", "distance"),
+    "IdPair": ("first_id", "second_id", "distance"),
     "Addition": ("stored", "match"),
 }
 
@@ -501,10 +598,12 @@ build: Build = fpstore.build
 create: Create = fpstore.create
 open_: Open = fpstore.open
 recover: Recover = fpstore.recover
+predict: Predict = fpstore.predict
 store: Callable[[Store], AStore] = lambda store: store  # noqa: E731
 matches: Callable[[Matches], SomeMatches] = lambda table: table  # noqa: E731
 rows: Callable[[Rows], SomeRows] = lambda table: table  # noqa: E731
 pairs: Callable[[Pairs], SomePairs] = lambda table: table  # noqa: E731
+id_pairs: Callable[[IdPairs], SomeIdPairs] = lambda table: table  # noqa: E731
 additions: Callable[[Additions], SomeAdditions] = lambda table: table  # noqa: E731
 plan: Callable[[Plan], APlan] = lambda plan: plan  # noqa: E731
 compare: Compare = fpstore.text.compare
@@ -515,3 +614,8 @@ damaged: Callable[[fpstore.CorruptStore], Damaged] = lambda error: error  # noqa
 of_a_version: Callable[[fpstore.UnsupportedVersion], OfAVersion] = lambda error: error  # noqa: E731
 locked: Callable[[fpstore.StoreLocked], Locked] = lambda error: error  # noqa: E731
 told: Callable[[Progress], tuple[str, int, int | None, str]] = lambda progress: progress  # noqa: E731
+fingerprint: Fingerprint = fpstore.text.fingerprint
+fingerprint_many: FingerprintMany = fpstore.text.fingerprint_many
+learn_idf: LearnIdf = fpstore.text.learn_idf
+load_recipe: LoadRecipe = fpstore.text.load_recipe
+recipes: Recipes = fpstore.text.recipes

@@ -16,7 +16,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a name for a recipe": (
         lambda _: text.fingerprint("a", "zh"),  # type: ignore[arg-type]
         TypeError,
-        r"recipe: found 'zh', a str, expected a Recipe: fpstore.text.PRESETS\['zh'\]",
+        r"recipe: found 'zh', a str, expected a Recipe: fpstore.text.recipes\(\)\['zh'\]",
     ),
     "no recipe": (
         lambda _: text.fingerprint_many(["a"], 5),  # type: ignore[arg-type]

@@ -142,7 +142,7 @@ def test_each_command_says_in_numbers_what_it_did(command: Command, tmp_path: Pa
             "recover",
             store,
             tmp_path / "r.fpstore",
-        ): f"fpstore: {tmp_path / 'r.fpstore'}: 3 fingerprints in 5 rows\nfpstore: nothing is lost\n",
+        ): f"{tmp_path / 'r.fpstore'}: 3 fingerprints in 5 rows\n{tmp_path / 'r.fpstore'}: nothing is lost\n",
     }
     for arguments, said in steps.items():
         outcome = command(*arguments)

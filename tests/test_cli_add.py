@@ -78,7 +78,7 @@ def test_an_empty_store_has_what_was_asked_for(command: Command, tmp_path: Path)
     with fpstore.open(path) as store:
         assert (store.count(), store.max_distance, store.plan.name, store.codec) == (0, 2, "flips-2:1,0", "rice")
         assert not store._settings.ids
-        assert store.recipe == text.DEFAULT
+        assert store.recipe == text.DEFAULT_RECIPE
 
 
 def test_an_empty_store_has_ids_and_no_recipe_by_default(command: Command, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_an_empty_store_has_ids_and_no_recipe_by_default(command: Command, tmp_p
 
 
 def test_the_recipes_offered_are_those_there_are() -> None:
-    assert list(RECIPES) == list(text.PRESETS)
+    assert list(RECIPES) == list(text.recipes())
     assert text.recipe.CHOICES["hash"] == HASHES
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from outcome import Command
 
-from fpstore.text import PRESETS, Recipe, compare
+from fpstore.text import Recipe, compare, recipes
 from fpstore.text.idf import Learner
 
 ONE = "one two three four five six seven eight nine ten"
@@ -45,7 +45,7 @@ def test_as_json_it_is_what_the_library_says_with_the_names(command: Command, fi
     record = json.loads(outcome.out)
     assert record.pop("format") == "fpstore.compare/1"
     assert [record.pop(f"{which}_name") for which in ("first", "second")] == list(map(str, files))
-    assert record == compare(ONE, OTHER, PRESETS["words-4"], max_distance=40, shown=2).to_json()
+    assert record == compare(ONE, OTHER, recipes()["words-4"], max_distance=40, shown=2).to_json()
     assert record["near"]
 
 

@@ -8,7 +8,7 @@ from jobs_model import lines_of, write_jsonl
 from outcome import Command
 
 import fpstore
-from fpstore.text import PRESETS
+from fpstore.text import recipes
 
 # Long enough that no warning of short texts is due.
 TEXT = " ".join(f"word{i}" for i in range(400))
@@ -49,7 +49,7 @@ def test_dedup_against_a_store_drops_everything_the_second_time(command: Command
     arguments = ("--store", store, "--recipe", "characters-3", "--k", "6")
     assert command("dedup", source, "-o", tmp_path / "1", *arguments).status == 0
     with fpstore.open(store) as opened:
-        assert (opened.max_distance, opened.recipe) == (6, PRESETS["characters-3"])
+        assert (opened.max_distance, opened.recipe) == (6, recipes()["characters-3"])
     outcome = command("dedup", source, "-o", tmp_path / "2", "--store", store)  # recipe and k are those of the store
     assert f"{tmp_path / '2'}: 4 documents, kept 0, dropped 4" in outcome.err
     assert lines_of(tmp_path / "2") == []

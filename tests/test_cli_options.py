@@ -69,6 +69,7 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("build", "goes without --max-bytes"): ["new.fpstore", "a.npy", "--max-bytes", "30"],
     ("build", OF_TEXTS.reason): ["new.fpstore", "a.npy"],
     ("create", "goes without --max-bytes"): ["new.fpstore", "--max-bytes", "30"],
+    ("create", "goes without --exist-ok"): ["new.fpstore", "--exist-ok"],
     ("create", "goes with --recipe"): ["new.fpstore"],
     ("add", OF_TEXTS.reason): ["s.fpstore", "a.npy", "--ids", "from:9"],
     ("add", ANY_TEXT.reason): ["s.fpstore", "a.npy", "--ids", "from:9"],
@@ -93,8 +94,14 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("probe", "goes without --json"): ["s.fpstore", "5", "--json"],
     ("probe", "goes without --unbuffered"): ["s.fpstore", "--input", "-", "--unbuffered"],
     ("probe", "goes without a FINGERPRINT"): ["s.fpstore", "5", "--input", "-"],
-    ("serve", "goes with --port"): ["s.fpstore"],
-    ("serve", "goes without --port"): ["s.fpstore", "--port", "1"],
+    ("serve", "goes without --port"): ["s.fpstore", "--port", "0"],
+    ("serve", "goes with --port"): ["s.fpstore", "--socket", "s"],
+    ("nearest", "goes with --input"): ["s.fpstore", "5"],
+    ("nearest", "goes with --text or --input"): ["s.fpstore", "5"],
+    ("nearest", OF_TEXTS.reason): ["s.fpstore", "--input", "a.npy"],
+    ("nearest", ANY_TEXT.reason): ["s.fpstore", "--input", "a.npy"],
+    ("nearest", "goes with a FINGERPRINT"): ["s.fpstore", "--input", "a.npy"],
+    ("nearest", "goes without --json"): ["s.fpstore", "5", "--json"],
     ("pairs", "goes without --count"): ["s.fpstore", "--count"],
     ("pairs", "goes without --json"): ["s.fpstore", "--json"],
     ("document-pairs", "goes with a file"): ["a.txt"],
@@ -175,6 +182,7 @@ def test_what_an_option_needs_may_be_there_though_not_in_every_input(
 PRINTS_JSON: dict[str, str] = {
     "add": "add s.fpstore more.npy --ids from:9 --if-new",
     "probe": "probe s.fpstore 5 6",
+    "nearest": "nearest s.fpstore 5 6",
     "lookup": "lookup s.fpstore 0 1",
     "pairs": "pairs s.fpstore",
     "compare": "compare --text one --text two",
@@ -184,7 +192,7 @@ PRINTS_JSON: dict[str, str] = {
     "stats": "stats s.fpstore s.fpstore",
     "verify": "verify s.fpstore nothing.fpstore",
 }
-LINES = ("add", "probe", "lookup", "pairs", "stats", "verify")
+LINES = ("add", "probe", "nearest", "lookup", "pairs", "stats", "verify")
 
 
 @pytest.mark.parametrize("name", [name for name in USES if "as_json" in USES[name]])
@@ -194,7 +202,7 @@ def test_all_json_says_what_it_is(command: Command, tmp_path: Path, monkeypatch:
     np.save("more.npy", np.array([5, 7]))
     out = command(*PRINTS_JSON[name].split(), "--json").out
     documents = out.splitlines() if name in LINES else [out]
-    assert len(documents) >= (2 if name in ("add", "probe", "lookup", "stats", "verify") else 1)
+    assert len(documents) >= (2 if name in ("add", "probe", "nearest", "lookup", "stats", "verify") else 1)
     for document in documents:
         record = json.loads(document)
         assert next(iter(record.items())) == ("format", f"fpstore.{name}/1")

@@ -64,3 +64,23 @@ def test_options_that_would_do_nothing_are_refused(command: Command, store: Path
     outcome = command("pairs", store, option, other)
     assert (outcome.status, outcome.out) == (2, "")
     assert f"{option} goes without {other}" in outcome.err
+
+
+def test_pairs_of_ids_are_those_of_all_rows_that_are_near_or_equal(command: Command, store: Path) -> None:
+    outcome = command("pairs", store, "--of", "ids", "--header")
+    head, *lines = outcome.lines
+    assert (outcome.status, head) == (0, "first_id\tsecond_id\tdistance")
+    assert sorted(lines) == ["0\t1\t1", "0\t2\t1", "0\t3\t0", "1\t2\t2", "1\t3\t1", "2\t3\t1"]
+    assert command("pairs", store, "--of", "ids", "--count").lines == ["6"]
+    assert command("pairs", store, "--of", "ids", "--count", "-k", "0").lines == ["1"]
+    rows = [json.loads(line) for line in command("pairs", store, "--of", "ids", "--json", "-k", "0").lines]
+    assert rows == [{"format": "fpstore.pairs/1", "first_id": "0", "second_id": "3", "distance": 0}]
+
+
+def test_pairs_of_ids_need_ids_and_are_signed_where_that_is_asked_for(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "bare", [1, 2], ids=None).close()
+    outcome = command("pairs", tmp_path / "bare", "--of", "ids")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "has no ids" in outcome.err
+    fpstore.build(tmp_path / "s", [1, 2], ids=[-1, -2]).close()
+    assert command("pairs", tmp_path / "s", "--of", "ids", "--signed").out == "-2\t-1\t2\n"

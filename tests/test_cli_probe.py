@@ -157,7 +157,7 @@ def test_a_store_without_a_recipe_takes_no_texts(command: Command, store: Path, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "nothing to probe"),
+        ([], "nothing to ask for"),
         (["xyz"], "'xyz'"),
         (["18446744073709551616"], "18446744073709551616"),
         (["5", "--k", "4"], "max_distance"),

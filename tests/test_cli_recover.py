@@ -34,9 +34,9 @@ def test_a_damaged_table_costs_nothing_and_the_damage_is_told(command: Command, 
     outcome = command("recover", store, new)
     assert (outcome.status, outcome.out) == (0, "")
     damaged, made, lost = outcome.err.splitlines()
-    assert damaged == f"fpstore: damaged: {path}: table 0 payload, 1 page from byte 4096, checksum"
-    assert made == f"fpstore: {new}: 5000 fingerprints in 5000 rows"
-    assert lost == "fpstore: nothing is lost"
+    assert damaged == f"{path}: table 0 payload, 1 page from byte 4096, checksum"
+    assert made == f"{new}: 5000 fingerprints in 5000 rows"
+    assert lost == f"{new}: nothing is lost"
     assert command("verify", new).status == 0
 
 
@@ -47,7 +47,7 @@ def test_what_is_lost_is_named_and_is_status_3(command: Command, store: Path, tm
     assert outcome.status == 3
     assert outcome.lines == [f"{fingerprint:016x}\tlost" for fingerprint in found.without_ids]
     lost = len(found.without_ids)
-    assert outcome.err.splitlines()[-1] == f"fpstore: lost: {lost} fingerprints, {lost} ids"
+    assert outcome.err.splitlines()[-1] == f"{tmp_path}/new.fpstore: lost: {lost} fingerprints, {lost} ids"
     assert 0 < lost < 5000
 
 
@@ -55,8 +55,8 @@ def test_what_cannot_be_known_is_said(command: Command, store: Path, tmp_path: P
     (store / "catalog.mdb").unlink()
     outcome = command("recover", store, tmp_path / "new.fpstore")
     assert outcome.status == 3
-    assert "fpstore: not known: the catalog is gone: " in outcome.err
-    assert outcome.err.splitlines()[-1] == "fpstore: lost: what is not known"
+    assert f"{store}: not known: the catalog is gone: " in outcome.err
+    assert outcome.err.splitlines()[-1] == f"{tmp_path}/new.fpstore: lost: what is not known"
 
 
 def test_a_place_that_is_taken_is_status_2(command: Command, store: Path, tmp_path: Path) -> None:

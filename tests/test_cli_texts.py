@@ -7,7 +7,7 @@ import pytest
 from outcome import Command
 
 import fpstore
-from fpstore.text import DEFAULT, PRESETS, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe, recipes
 from fpstore.text.model import read_model
 
 LONG = " ".join(f"word{number}" for number in range(400))
@@ -29,22 +29,22 @@ def recipe_in(store: Path) -> Recipe:
 
 def test_recipe_prints_names_and_records(command: Command) -> None:
     outcome = command("recipe")
-    assert [line.split("\t")[0] for line in outcome.lines] == list(PRESETS)
+    assert [line.split("\t")[0] for line in outcome.lines] == list(recipes())
     assert "exact\ttokens=whole shingle=1" in outcome.lines
-    for name, preset in PRESETS.items():
+    for name, preset in recipes().items():
         assert Recipe.from_json(json.loads(command("recipe", name).out)) == preset
     assert command("recipe", "nothing").err.startswith("fpstore: recipe: found 'nothing', expected one of web-en, zh, ")
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", recipes())
 def test_a_store_keeps_the_recipe_that_it_was_built_by(
     command: Command, corpus: Path, tmp_path: Path, name: str
 ) -> None:
     store = tmp_path / "s.fpstore"
     assert command("build", store, corpus, "--recipe", name, "--k", "0").status == 0
-    assert recipe_in(store) == PRESETS[name]
+    assert recipe_in(store) == recipes()[name]
     outcome = command("probe", store, "--text", TEXTS[1])
-    expected = f"{PRESETS[name].fingerprint(TEXTS[1]):016x}"
+    expected = f"{recipes()[name].fingerprint(TEXTS[1]):016x}"
     assert {tuple(line.split("\t")[:2]) for line in outcome.lines} == {(expected, expected)}
     assert outcome.err == ""
 
@@ -66,9 +66,12 @@ def test_a_recipe_can_be_a_file(command: Command, corpus: Path, tmp_path: Path) 
         (None, "found '{path}', expected one of web-en, zh, "),
         ("{", "{path}: found no JSON"),
         ("[]", "{path}: recipe: found list, expected an object"),
-        (json.dumps(DEFAULT.to_json() | {"shingle": 0}), r"{path}: recipe shingle: found 0, expected 1..64 tokens"),
         (
-            json.dumps(DEFAULT.to_json() | {"version": 1}),
+            json.dumps(DEFAULT_RECIPE.to_json() | {"shingle": 0}),
+            r"{path}: recipe shingle: found 0, expected 1..64 tokens",
+        ),
+        (
+            json.dumps(DEFAULT_RECIPE.to_json() | {"version": 1}),
             "recipe version: found 1, expected 2; made by an older fpstore; build again",
         ),
     ],
@@ -88,7 +91,7 @@ def test_fingerprints_that_come_ready_can_have_a_recipe(command: Command, corpus
     lines = command("fingerprint", corpus).lines
     (tmp_path / "a.hex").write_text("".join(f"{line.partition(chr(9))[0]}\n" for line in lines))
     assert command("build", tmp_path / "s.fpstore", tmp_path / "a.hex", "--recipe", "web-en").status == 0
-    assert recipe_in(tmp_path / "s.fpstore") == DEFAULT
+    assert recipe_in(tmp_path / "s.fpstore") == DEFAULT_RECIPE
     equal = [line for line in lines if line[:16] == lines[0][:16]]
     assert len(command("probe", tmp_path / "s.fpstore", "--text", TEXTS[0], "--k", "0").lines) == len(equal)
 
@@ -133,7 +136,7 @@ def test_a_recipe_with_a_model_is_refused_without_it_or_with_another(
     # What comes ready needs no recipe, so no model either.
     (tmp_path / "a.hex").write_text("0000000000000005\n")
     assert command("add", store, tmp_path / "a.hex").status == 0
-    (tmp_path / "bare.json").write_text(json.dumps(DEFAULT.to_json() | {"weights": "idf"}))
+    (tmp_path / "bare.json").write_text(json.dumps(DEFAULT_RECIPE.to_json() | {"weights": "idf"}))
     outcome = command("fingerprint", corpus, "--recipe", tmp_path / "bare.json")
     assert "recipe web-en: its weights are idf, expected --idf and a model" in outcome.err
     assert command("fingerprint", corpus, "--idf", corpus).status == 1
@@ -160,7 +163,7 @@ def test_pages_are_read_as_their_text(command: Command, tmp_path: Path) -> None:
     page = f"<nav>menu</nav><p>{LONG}"
     (tmp_path / "a.jsonl").write_text(json.dumps({"id": 5, "page": {"body": page}}) + "\n")
     (tmp_path / "b.html").write_text(page)
-    expected = f"{DEFAULT.fingerprint(LONG):016x}"
+    expected = f"{DEFAULT_RECIPE.fingerprint(LONG):016x}"
     options = ("--text-column", "page.body", "--html")
     assert command("fingerprint", tmp_path / "a.jsonl", *options).out == f"{expected}\t{tmp_path / 'a.jsonl'}:1\n"
     assert command("fingerprint", tmp_path / "b.html").out == f"{expected}\t{tmp_path / 'b.html'}\n"

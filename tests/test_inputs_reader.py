@@ -18,7 +18,7 @@ import pytest
 from fpstore.inputs import BadInput, documents, format_of, read
 from fpstore.inputs.errors import shown
 from fpstore.inputs.reader import Reader
-from fpstore.text import DEFAULT, PRESETS, Recipe, cleaning, fingerprint
+from fpstore.text import DEFAULT_RECIPE, Recipe, cleaning, fingerprint, recipes
 from fpstore.text.short import Lengths
 
 
@@ -144,7 +144,7 @@ def test_a_reader_tells_its_size_its_recipe_and_the_bytes_it_read(tmp_path: Path
     list(reader)
     assert sum(told) == 68
     more.unlink()
-    assert read([text]).recipe == DEFAULT
+    assert read([text]).recipe == DEFAULT_RECIPE
     assert read([numbers], recipe=Recipe("mine")).recipe is None
     assert read([text], recipe=Recipe("mine")).recipe == Recipe("mine")
     assert read([tmp_path], format="text").total_bytes == 34 + 3
@@ -313,12 +313,12 @@ def test_a_reader_knows_how_long_its_texts_are(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "said"), [("web-en", "Recipes characters-3 "), ("characters-3", "Recipe exact ")])
 def test_other_recipes_than_the_one_in_use_are_advised_for_short_texts(name: str, said: str) -> None:
-    lengths = Lengths(PRESETS[name])
+    lengths = Lengths(recipes()[name])
     lengths.see(np.array([2], dtype=np.uint32))
     assert lengths.warning is not None
     assert said in lengths.warning
     assert f"{name} (" not in lengths.warning
-    whole = Lengths(PRESETS["exact"])
+    whole = Lengths(recipes()["exact"])
     whole.see(np.array([0], dtype=np.uint32))
     assert whole.warning is not None
     assert whole.warning.endswith("takes such a text out of reach as often as not.")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore.inputs import BadInput, documents, format_of, read, text, warc
-from fpstore.text import DEFAULT, Recipe, fingerprint
+from fpstore.text import DEFAULT_RECIPE, Recipe, fingerprint
 
 HTML = "text/html; charset=utf-8"
 HTTP = "application/http; msgtype=response"
@@ -67,7 +67,7 @@ def test_pages_and_conversions_are_documents_and_the_rest_is_not(tmp_path: Path)
         (f"{path}:11:http://a.example/", "four"),
     ]
     reader = read([path])
-    assert reader.recipe == DEFAULT
+    assert reader.recipe == DEFAULT_RECIPE
     batch = next(reader)
     assert batch.fingerprints.tolist() == [fingerprint(each) for each in ("one", "日本語 text", "three", "four")]
     assert batch.ids is not None

@@ -13,7 +13,7 @@ from jobs_model import Verdicts, corpora, cosine, fingerprints, first_come, jacc
 
 import fpstore
 from fpstore.jobs import Inputs, JobError, corpus, dedup, leaders, runs
-from fpstore.text import DEFAULT, PRESETS, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe, recipes
 
 TempFactory = pytest.TempPathFactory
 
@@ -260,7 +260,7 @@ def test_dropped_are_json_lines_where_the_file_says_so(tmp_path: Path) -> None:
 def test_a_document_of_another_way_into_the_store_goes_by_its_id(tmp_path: Path) -> None:
     store = tmp_path / "s.fpstore"
     keys = np.array(fingerprints(["a b c d"]), dtype=np.uint64)
-    fpstore.build(store, keys, ids=[17], recipe=DEFAULT).close()
+    fpstore.build(store, keys, ids=[17], recipe=DEFAULT_RECIPE).close()
     source = write_jsonl(tmp_path / "in.jsonl", ["a b c d", "x"])
     dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", store=store)
     assert lines_of(tmp_path / "dropped") == [f"{source}:1\t{store}#17\t0"]
@@ -327,21 +327,21 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a"])
     keys = np.array([1], dtype=np.uint64)
-    fpstore.build(tmp_path / "bare.fpstore", keys, ids=None, recipe=DEFAULT).close()
+    fpstore.build(tmp_path / "bare.fpstore", keys, ids=None, recipe=DEFAULT_RECIPE).close()
     fpstore.build(tmp_path / "norecipe.fpstore", keys).close()
-    fpstore.build(tmp_path / "k3.fpstore", keys, recipe=DEFAULT).close()
+    fpstore.build(tmp_path / "k3.fpstore", keys, recipe=DEFAULT_RECIPE).close()
     for store, options, match in (
         ("bare.fpstore", {}, "without ids"),
         ("norecipe.fpstore", {}, "no recipe"),
         ("k3.fpstore", {"max_distance": 4}, r"expected 0\.\.3"),
         ("k3.fpstore", {"max_distance": -1}, r"expected 0 or more"),
-        ("k3.fpstore", {"recipe": PRESETS["code"]}, "recipe web-en"),
+        ("k3.fpstore", {"recipe": recipes()["code"]}, "recipe web-en"),
     ):
         with pytest.raises(ValueError, match=match):
             dedup([source], tmp_path / "kept", store=tmp_path / store, **options)
     with pytest.raises(JobError, match="found 1 documents without their texts"):
         dedup([source], tmp_path / "kept", store=tmp_path / "k3.fpstore", confirm="jaccard>=0.8")
-    fpstore.build(tmp_path / "full.fpstore", keys, ids=[(1 << 64) - 1], recipe=DEFAULT).close()
+    fpstore.build(tmp_path / "full.fpstore", keys, ids=[(1 << 64) - 1], recipe=DEFAULT_RECIPE).close()
     with pytest.raises(ValueError, match="largest id"):
         dedup([source], tmp_path / "kept", store=tmp_path / "full.fpstore")
 

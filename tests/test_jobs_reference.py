@@ -12,7 +12,7 @@ import documents_reference as plain
 
 from fpstore.jobs import leaders
 from fpstore.query.additions import NEW
-from fpstore.text import PRESETS
+from fpstore.text import recipes
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_a_command_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_reference_takes_the_nearest_then_the_least_fingerprint_then_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recipe = PRESETS["exact"]
+    recipe = recipes()["exact"]
     seen = plain.Seen(
         [(key, plain.Document(name, "")) for key, name in ((7, "far"), (2, "more"), (1, "least"), (1, "x"))]
     )

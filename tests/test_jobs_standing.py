@@ -22,7 +22,7 @@ from fpstore.jobs import corpus, dedup, leaders, runs
 from fpstore.jobs.standing import standing_workplace
 from fpstore.living.sizes import LivingSizes
 from fpstore.notes import Asker, Note
-from fpstore.text import DEFAULT
+from fpstore.text import DEFAULT_RECIPE
 
 # fpstore.jobs.dedup is the function.
 dedup_job = import_module("fpstore.jobs.dedup")
@@ -102,7 +102,7 @@ def test_what_others_stored_before_and_after_a_job_stays_when_it_is_undone(
     # Some of it under the very fingerprints, and the very ids, that the job uses.
     keys = fingerprints(DOCUMENTS)
     store = tmp_path / "s.fpstore"
-    fpstore.create(store, recipe=DEFAULT).close()
+    fpstore.create(store, recipe=DEFAULT_RECIPE).close()
     theirs = {(7, 1), (9, 2)}
     with fpstore.open(store, "w") as opened:
         opened.add([7, 9], ids=[1, 2])
@@ -162,7 +162,7 @@ def test_a_note_that_an_earlier_store_of_that_name_left_is_refused(
         shutil.copytree(folder, tmp_path / folder.name)
     shutil.rmtree(store)
     shutil.rmtree(f"{out}.job")
-    fpstore.build(store, np.arange(5000, dtype=np.uint64), recipe=DEFAULT).close()
+    fpstore.build(store, np.arange(5000, dtype=np.uint64), recipe=DEFAULT_RECIPE).close()
     before = rows_of(store)
     shutil.copytree(tmp_path / notes.NAMES, store / notes.NAMES)
     with pytest.raises(JobError, match=r"names: found the names of documents of store [0-9a-f]{32}, expected those of"):
@@ -336,7 +336,7 @@ def test_a_store_that_went_or_was_replaced_is_no_new_one(
         interrupt(monkeypatch, lambda: dedup([source], out, store=store, max_distance=2), 4)
     store.rename(tmp_path / "old.fpstore")
     if there == "another store":
-        fpstore.create(store, max_distance=2, recipe=DEFAULT).close()
+        fpstore.create(store, max_distance=2, recipe=DEFAULT_RECIPE).close()
     elif there == "a file":
         store.write_text("mine")
     with pytest.raises((JobError, fpstore.NotAStore)) as failed:
@@ -392,7 +392,7 @@ def test_build_force_takes_names_and_notes_of_the_old_content_away(
 ) -> None:
     store, out = unfinished(monkeypatch, tmp_path, source)
     (store / notes.NAMES / "a folder").mkdir()
-    fpstore.build(store, np.array([1, 2], dtype=np.uint64), recipe=DEFAULT, force=True).close()
+    fpstore.build(store, np.array([1, 2], dtype=np.uint64), recipe=DEFAULT_RECIPE, force=True).close()
     assert not note_of(store).exists()
     assert os.listdir(store / notes.NAMES) == ["a folder"]
     with pytest.raises(JobError, match=r"found store [0-9a-f]{32}, expected store"):
@@ -424,7 +424,7 @@ def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store = tmp_path / "s.fpstore"
-    fpstore.create(store, recipe=DEFAULT).close()
+    fpstore.create(store, recipe=DEFAULT_RECIPE).close()
     sync, synced = os.fsync, [0]
     index = store / notes.NAMES / notes.INDEX
 
@@ -536,7 +536,7 @@ def test_nothing_of_a_job_is_for_more_than_the_store_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, mode: int
 ) -> None:
     store = tmp_path / "s.fpstore"
-    fpstore.create(store, recipe=DEFAULT, mode=mode).close()
+    fpstore.create(store, recipe=DEFAULT_RECIPE, mode=mode).close()
     before = os.umask(0)
     try:
         unfinished(monkeypatch, tmp_path, source)

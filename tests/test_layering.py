@@ -70,7 +70,7 @@ FOLDERS = {
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "rows"),
-    "query": ("tables", "matches", "nearest", "additions", "pairs", "batch"),
+    "query": ("tables", "matches", "nearest", "additions", "pairs", "id_pairs", "batch"),
     "living": (
         "changes",
         "state",
@@ -110,7 +110,7 @@ WINGS = {
     "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
     "serve": {"", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface.
-    "cli": {"", "errors", "threads", "types", "plans", "text", "inputs", "jobs", "serve", "inspection"},
+    "cli": {"", "errors", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
 }
 
 MAX_LINES = 500
@@ -153,6 +153,10 @@ def imported(path: Path) -> set[tuple[str, str]]:
     return {(parts[0], (*parts, "")[1]) if parts and parts[0] in {*CORE, *WINGS} else ("", "") for parts in own}
 
 
+# A class whose makers come after it, because they make it: Plan.named asks the families.
+MADE_LATER = {("plans", "plan"): {"families"}}
+
+
 def imported_layers(path: Path) -> set[str]:
     return {layer for layer, _ in imported(path)}
 
@@ -179,7 +183,8 @@ def test_imports_run_from_later_to_earlier(path: Path) -> None:
 def test_imports_in_a_folder_run_from_later_to_earlier(path: Path) -> None:
     order = FOLDERS[layer_of(path)]
     before = order[: order.index(place_of(path))] if place_of(path) else ()
-    assert {module for layer, module in imported(path) if layer == layer_of(path)} <= {*before}
+    late = MADE_LATER.get((layer_of(path), place_of(path)), set())
+    assert {module for layer, module in imported(path) if layer == layer_of(path)} <= {*before, *late}
 
 
 def test_a_build_enters_building_by_one_door() -> None:
@@ -199,7 +204,7 @@ def test_importers_are_found_in_python_and_in_cython() -> None:
     assert ("errors", "PlanError") in imported(PACKAGE / "plans" / "plan.py")
     assert ("plans", "plan") in imported(PACKAGE / "plans" / "planner.py")
     assert "_view" in imported_layers(PACKAGE / "_probe.pyx")
-    assert imported_layers(PACKAGE / "cli" / "plan.py") == {"", "cli", "plans"}
+    assert imported_layers(PACKAGE / "cli" / "plan.py") == {"", "cli"}
 
 
 @pytest.mark.parametrize("path", MODULES + SCRIPTS, ids=name_of)

@@ -3,7 +3,10 @@
 # mypy: disable-error-code="union-attr,index,no-untyped-call"
 
 import os
+import random
 import shutil
+from collections import Counter
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -400,3 +403,37 @@ def test_a_job_gives_numbers_and_refuses_a_store_with_names(tmp_path: Path) -> N
         dedup([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", store=tmp_path / "s")
     with fpstore.open(tmp_path / "s") as store:
         assert rows(store) == []
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_nearest_few_and_pairs_of_names_are_in_the_order_of_names(
+    tmp_path: Path, id_type: Any, compacted: bool
+) -> None:
+    """Handles are numbers in the order of arrival, which is not that of the names."""
+    source = random.Random(14)
+    words = source.sample([f"{letter}{number}" for letter in "zaqm" for number in range(30)], 100)
+    names = words if id_type == "string" else [word.encode() for word in words]
+    keys = [source.choice([0, 1, 3, 7, 0xF0]) for _ in names]
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        for start in range(0, 100, 30):
+            store.add(keys[start : start + 30], ids=names[start : start + 30])
+            if start == 30:
+                store.compact()
+        if compacted:
+            store.compact()
+        for count in (1, 2, 7, 1000):
+            expected: list[Any] = sorted(
+                ((key ^ 1).bit_count(), key, name) for key, name in zip(keys, names, strict=True)
+            )
+            expected = [each for each in expected if each[0] <= 3][:count]
+            found = store.nearest(1, count)
+            assert [(match.distance, match.fingerprint, match.id) for match in found] == expected
+        rows = sorted(zip(names, keys, strict=True))
+        pairs = Counter(
+            (name, other_name, (key ^ other).bit_count())
+            for (name, key), (other_name, other) in combinations(rows, 2)
+            if (key ^ other).bit_count() <= 3
+        )
+        found_pairs = (pair for some in store.pairs(of="ids") for pair in some)
+        assert Counter((pair.first_id, pair.second_id, pair.distance) for pair in found_pairs) == pairs
+        assert store.count_pairs(of="ids") == pairs.total()

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from living import ids_from, run_python, writer_of
 import fpstore
 from fpstore._probe import nearest as nearest_in
 from fpstore.query import nearest as rounds
+from fpstore.query.matches import first_of_each
 from fpstore.query.nearest import Nearest, least_live, nearest_of
 from fpstore.types import Array, Ids
 
@@ -252,3 +255,71 @@ def test_a_fingerprint_with_a_hundred_thousand_ids_takes_no_room_for_them(tmp_pa
     done = run_python(MEASURED, tmp_path / "s", 100_000, flushed)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 20 << 20
+
+
+# --- The nearest few ---
+
+
+def rows_near(held: set[Row], query: int, k: int, count: int) -> list[tuple[int, int, int | None]]:
+    near = [((query ^ key).bit_count(), key, number) for key, number in held if (query ^ key).bit_count() <= k]
+    return [(key, distance, number) for distance, key, number in sorted(near, key=lambda row: (*row[:2], row[2] or 0))][
+        :count
+    ]
+
+
+@pytest.mark.slow
+@given(
+    histories,
+    st.lists(keys, min_size=1, max_size=12),
+    st.integers(0, K),
+    st.integers(1, 5),
+    st.booleans(),
+    st.sampled_from([1, 2, 3, 1000]),
+)
+def test_the_nearest_few_are_those_of_brute_force_whatever_is_held_at_once(
+    history: list[tuple[str, object]], queries: list[int], k: int, count: int, with_ids: bool, held_at_once: int
+) -> None:
+    with TemporaryDirectory() as folder, small_rounds(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fpstore.store.SLICE_MATCHES", held_at_once)
+        path = Path(folder) / "s"
+        fpstore.create(path, id_type="uint64" if with_ids else None, plan="paper-4").close()
+        with writer_of(path, growth=0) as store:
+            held = play(store, history, with_ids)
+            expected = [
+                (index, *row) for index, query in enumerate(queries) for row in rows_near(held, query, k, count)
+            ]
+            assert list(store.nearest_many(u64(queries), count, max_distance=k)) == expected
+            one = store.nearest(queries[0], count, max_distance=k)
+            assert [tuple(row) for row in one] == [row for row in expected if row[0] == 0]
+
+
+def test_the_nearest_few_of_many_queries_are_numbered_through(tmp_path: Path) -> None:
+    stored = np.arange(4000, dtype=np.uint64) << np.uint64(20)
+    with fpstore.build(tmp_path / "s", stored) as store:
+        for count in (1, 2):
+            found = store.nearest_many(stored, count, max_distance=1, threads=2)
+            whole = store.probe_many(stored, max_distance=1)
+            assert found == first_of_each(whole, count)
+            assert found.query[::count].tolist() == list(range(4000))
+        assert store.nearest_many([], 3) == store.probe_many([])
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2", True])
+def test_a_number_of_nearest_that_is_none_is_refused(tmp_path: Path, count: Any) -> None:
+    with fpstore.build(tmp_path / "s", [5]) as store:
+        for ask in (partial(store.nearest, 5), partial(store.nearest_many, [5])):
+            with pytest.raises((TypeError, ValueError), match="count: found"):
+                ask(count)
+
+
+def test_faiss_and_others_say_k_which_is_no_number_of_neighbours_here(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "s", [5]) as store, pytest.raises(TypeError, match="k"):
+        store.nearest(5, k=10)  # type: ignore[call-arg]
+
+
+def test_one_query_with_too_many_rows_says_so_where_more_than_the_nearest_is_asked(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "s", [5] * 20 + [6]) as store:
+        store.max_matches = 10
+        assert len(store.nearest(5)) == 1
+        with pytest.raises(fpstore.TooManyMatches):
+            store.nearest(5, 2)

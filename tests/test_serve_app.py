@@ -22,11 +22,11 @@ from fpstore.serve import arrow, failures
 from fpstore.serve.failures import Refused, body_of, status_of
 from fpstore.serve.limits import LARGE_AT_ONCE, Limits
 from fpstore.serve.pages import ENDPOINTS
-from fpstore.text import PRESETS
+from fpstore.text import recipes
 
 BASE = 0x9F3A5C0012AB44DE
 FIRST = f"{BASE:016x}"
-RECIPE = PRESETS["characters-3"]
+RECIPE = recipes()["characters-3"]
 TOKEN = b"a-token-of-some-length"
 
 

@@ -25,10 +25,10 @@ import fpstore
 from fpstore import StoreChanged
 from fpstore.serve import forms, lines
 from fpstore.serve.lines import Rows, adding, answer_lines, blocks_of, probing
-from fpstore.text import PRESETS, Recipe
+from fpstore.text import Recipe, recipes
 
 BASE = 0x9F3A5C0012AB44DE
-RECIPE = PRESETS["characters-3"]
+RECIPE = recipes()["characters-3"]
 FPSTORE = (sys.executable, "-m", "fpstore")
 
 

@@ -48,7 +48,7 @@ from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report
 from fpstore.store import Store
-from fpstore.text import PRESETS
+from fpstore.text import recipes
 from fpstore.types import Keys
 
 COUNT = 500
@@ -285,7 +285,7 @@ def test_queries_and_threads_are_checked(folder: Path) -> None:
 
 
 def test_a_store_knows_its_settings_and_its_size(tmp_path: Path) -> None:
-    recipe = PRESETS["words-4"]
+    recipe = recipes()["words-4"]
     with fpstore.build(tmp_path / "s", some(), max_distance=2, plan="paper-10", codec="rice", recipe=recipe) as store:
         assert (store.path, store.max_distance, store.codec, store._settings.ids, store.recipe) == (
             tmp_path / "s",

@@ -18,7 +18,7 @@ from fpstore.living.catalog import create_catalog
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import ID_TYPES, Settings
 from fpstore.plans import families as plans
-from fpstore.text import PRESETS, Comparison
+from fpstore.text import Comparison, recipes
 
 
 @pytest.fixture
@@ -32,12 +32,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_text_is_asked_for_by_the_stores_own_recipe(tmp_path: Path) -> None:
     texts = [" ".join(f"{word}{number}" for word in ("one", "two", "three", "four", "five")) for number in range(50)]
-    recipe = PRESETS["characters-3"]
+    recipe = recipes()["characters-3"]
     with fpstore.create(tmp_path / "s", recipe="characters-3") as store:
         store.add_texts(texts, ids=list(range(50)))
         assert store.recipe == recipe
         assert store.fingerprint_many(texts).tolist() == [recipe.fingerprint(text) for text in texts]
-        assert store.fingerprint(texts[3]) == recipe.fingerprint(texts[3]) != PRESETS["web-en"].fingerprint(texts[3])
+        assert store.fingerprint(texts[3]) == recipe.fingerprint(texts[3]) != recipes()["web-en"].fingerprint(texts[3])
         assert all(next(iter(store.probe_text(text))).id == number for number, text in enumerate(texts))
         assert len(store.probe_text(texts[3], max_distance=0)) == 1
         found = store.add_texts_if_new([texts[4], "another text of its own"], ids=[100, 101], max_distance=0)
@@ -71,7 +71,8 @@ def test_ids_and_the_distance_are_said_by_name(folder: Path) -> None:
             (store.probe, 1),
             (store.probe_many, [1]),
             (store.contains_near, 1),
-            (store.nearest_many, [1]),
+            (partial(store.nearest, 1), 1),
+            (partial(store.nearest_many, [1]), 1),
             (store.add, [1]),
             (store.add_if_new, [1]),
             (partial(fpstore.build, folder), [1]),
@@ -118,6 +119,40 @@ def test_close_can_wait_for_merges_that_are_due(tmp_path: Path) -> None:
         segments = len(store._segments)
         store.wait()
         assert len(store._segments) == segments
+
+
+def test_a_store_is_made_empty_in_the_place_of_another_where_that_is_asked_for(folder: Path) -> None:
+    """Its readers are told, as after a build by force; what is no store stays."""
+    with pytest.raises(FileExistsError):
+        fpstore.create(folder)
+    with fpstore.open(folder) as reader:
+        before = reader.identity
+        with fpstore.create(folder, force=True, id_type=None, max_distance=2, codec="raw", recipe="words-4") as store:
+            assert (store.count(), store.max_distance, store.id_type, store.codec) == (0, 2, None, "raw")
+            assert (store.recipe, store.max_id(), store.identity != before) == (recipes()["words-4"], None, True)
+            (picked,) = (each for each in fpstore.predict(n=10**7, max_distance=2) if each.plan == store.plan)
+            assert "balanced" in picked.picked_by
+            store.add([7])
+    with fpstore.create(folder.with_name("new"), force=True) as store:
+        assert (store.count(), store.kind) == (0, "hamming")
+    (folder.with_name("file")).write_text("no store")
+    with pytest.raises(fpstore.Error):
+        fpstore.create(folder.with_name("file"), force=True)
+    assert folder.with_name("file").read_text() == "no store"
+    with pytest.raises(ValueError, match="exist_ok and force: found both"):
+        fpstore.create(folder, force=True, exist_ok=True)
+
+
+def test_an_empty_store_may_be_open_for_batches(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", durability="batch") as store:
+        store.add([1], ids=[1])
+        with fpstore.open(tmp_path / "s") as reader:
+            assert reader.count() == 0
+            store.sync()
+            assert reader.count() == 1
+    with pytest.raises(ValueError, match="durability: found 'never'"):
+        fpstore.create(tmp_path / "t", durability="never")  # type: ignore[arg-type]
+    assert not (tmp_path / "t").exists()
 
 
 # --- tests/surface.py, which mypy compares with the package ---

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fpstore.text import PRESETS, Recipe, cleaning, packages
+from fpstore.text import Recipe, cleaning, packages, recipes
 from fpstore.text.cleaning import MAX_DEPTH, characters, has_tags, text_of_html
 
 MAIN, ALL = Recipe("main"), Recipe("all", html="all")
@@ -104,7 +104,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         cached.cache_clear()
     monkeypatch.setitem(sys.modules, "resiliparse.parse.html", None)
     with pytest.raises(ImportError, match=r"reading HTML needs resiliparse: pip install 'fpstore\[html\]'"):
-        PRESETS["web-en"].text_of("<p>x")
+        recipes()["web-en"].text_of("<p>x")
 
 
 @pytest.mark.parametrize(

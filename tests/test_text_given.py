@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from simhash import Simhash
 
-from fpstore.text import PRESETS, Recipe, simhash_of_features, simhash_of_hashes
+from fpstore.text import Recipe, recipes, simhash_of_features, simhash_of_hashes
 
 U64 = st.integers(0, 2**64 - 1)
-PYPI = PRESETS["pypi-simhash"]
+PYPI = recipes()["pypi-simhash"]
 TEXTS = st.text(max_size=80) | st.lists(
     st.sampled_from(["How are you? ", "Fine. ", "blar ", "ΑΣ ", "ΣΑΣ' ", "İ", "Ⓐ ", "中文", "_", "١٢", "ǅ"]),
     max_size=60,

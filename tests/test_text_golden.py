@@ -7,7 +7,7 @@ were made by this one. A value was checked with tests/plain_recipe.py, which sha
 import plain_recipe
 import pytest
 
-from fpstore.text import PRESETS, Recipe
+from fpstore.text import Recipe, recipes
 from fpstore.text.idf import Learner
 
 TEXTS = (
@@ -120,12 +120,12 @@ GOLDEN_ALL = (
 
 
 def test_every_preset_has_golden_values() -> None:
-    assert set(GOLDEN) == set(PRESETS)
+    assert set(GOLDEN) == set(recipes())
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_presets_never_change(name: str) -> None:
-    recipe = PRESETS[name]
+    recipe = recipes()[name]
     assert tuple(f"{recipe.fingerprint(text):016x}" for text in TEXTS) == GOLDEN[name]
     assert tuple(f"{recipe.fingerprint(text.encode()):016x}" for text in TEXTS) == GOLDEN[name]
     assert tuple(f"{plain_recipe.fingerprint_of(recipe, text):016x}" for text in TEXTS) == GOLDEN[name]

@@ -14,9 +14,9 @@ import zstandard
 from fpstore.inputs import BadInput, documents, read
 from fpstore.inputs import compressed as compressed_inputs
 from fpstore.inputs import text as text_inputs
-from fpstore.text import PRESETS, Recipe, fingerprint
+from fpstore.text import Recipe, fingerprint, recipes
 
-EVERY = pytest.mark.parametrize("recipe", PRESETS.values(), ids=lambda recipe: recipe.name)
+EVERY = pytest.mark.parametrize("recipe", recipes().values(), ids=lambda recipe: recipe.name)
 
 
 @EVERY
@@ -28,21 +28,21 @@ def test_next_to_nothing_has_a_fingerprint(recipe: Recipe, text: str | bytes) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in PRESETS if name != "zh"])
+@pytest.mark.parametrize("name", [name for name in recipes() if name != "zh"])
 def test_one_line_of_many_megabytes_is_read(name: str) -> None:
-    recipe = PRESETS[name]
+    recipe = recipes()[name]
     word = recipe.fingerprint("x" * 4_000_000)
     assert recipe.fingerprint(b"x" * 4_000_000) == word
     assert isinstance(recipe.fingerprint("many words " * 400_000), int)
 
 
 def test_a_long_line_of_chinese_is_read() -> None:
-    assert PRESETS["zh"].measure_many(["我来到北京清华大学" * 50_000])[1].tolist() == [4 * 50_000]
+    assert recipes()["zh"].measure_many(["我来到北京清华大学" * 50_000])[1].tolist() == [4 * 50_000]
 
 
 def test_nul_bytes_and_controls_are_between_words() -> None:
     assert fingerprint("a\0b\x1fc\x7fd") == fingerprint("a b c d") == fingerprint(b"a\0b\x1fc\x7fd")
-    characters = PRESETS["multilingual"]
+    characters = recipes()["multilingual"]
     assert characters.fingerprint("\0one\0\0two\x1f") == characters.fingerprint("one two")
 
 

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore.errors import CorruptStore
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text import idf as module
 from fpstore.text.idf import Learner
-from fpstore.text.model import UNIT, Model, read_model
+from fpstore.text.model import UNIT, IdfModel, read_model
 
 WORDS = Recipe("words", shingle=1)
 
 
-def learn(texts: list[str], most: int = module.MAX_SHINGLES, recipe: Recipe = WORDS) -> Model:
+def learn(texts: list[str], most: int = module.MAX_SHINGLES, recipe: Recipe = WORDS) -> IdfModel:
     learner = Learner(recipe, most)
     for text in texts:
         learner.see(text)
@@ -32,7 +32,7 @@ def hash_of(word: str) -> int:
     return int(WORDS.features(word).hashes[0])
 
 
-def weights_of(model: Model) -> dict[int, int]:
+def weights_of(model: IdfModel) -> dict[int, int]:
     return dict(zip(model.hashes.tolist(), model.weights.tolist(), strict=True))
 
 
@@ -96,7 +96,7 @@ def test_nothing_to_learn_from_is_refused() -> None:
 
 def test_a_corpus_of_nothing_but_empty_texts_is_a_model() -> None:
     model = learn(["", "..."])
-    assert Model.from_bytes(model.to_bytes()).checksum == model.checksum
+    assert IdfModel.from_bytes(model.to_bytes()).checksum == model.checksum
     assert WORDS.with_model(model).fingerprint("a") == hash_of("a")
 
 
@@ -117,11 +117,11 @@ def test_every_changed_byte_and_every_cut_is_refused() -> None:
         changed = bytearray(data)
         changed[index] ^= 1
         with pytest.raises(CorruptStore, match=r"idf model: found (first bytes|checksum)"):
-            Model.from_bytes(bytes(changed))
+            IdfModel.from_bytes(bytes(changed))
     for length in range(len(data)):
         found = "checksum" if length >= 8 else f"first bytes '{data[:length].hex(' ')}'"
         with pytest.raises(CorruptStore, match=f"idf model: found {found}"):
-            Model.from_bytes(data[:length])
+            IdfModel.from_bytes(data[:length])
 
 
 def sealed(header: bytes, rest: bytes = b"") -> bytes:
@@ -147,7 +147,7 @@ HEADER = b'{"documents":1,"shingles":2,"steps":{},"uncounted":0,"unseen":1}'
 )
 def test_a_sealed_file_that_makes_no_sense_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(CorruptStore, match=message):
-        Model.from_bytes(data)
+        IdfModel.from_bytes(data)
 
 
 def test_a_recipe_pins_its_model_and_needs_it() -> None:
@@ -168,7 +168,7 @@ def test_another_model_and_one_of_other_steps_are_refused() -> None:
     with pytest.raises(ValueError, match=f"found checksum {other.checksum}, expected {model.checksum}"):
         WORDS.with_model(model).with_model(other)
     with pytest.raises(ValueError, match="idf model: found shingle 1, expected 2"):
-        DEFAULT.with_model(model)
+        DEFAULT_RECIPE.with_model(model)
     with pytest.raises(ValueError, match="idf model: found seed 0, expected 42, as the recipe has"):
         replace(WORDS, seed=42).with_model(model)
     seeded = Learner(replace(WORDS, seed=42))
@@ -177,7 +177,7 @@ def test_another_model_and_one_of_other_steps_are_refused() -> None:
         WORDS.with_model(seeded.model())
     assert replace(WORDS, tie="set").with_model(model).tie == "set"
     with pytest.raises(ValueError, match="idf model: found version None, expected 2"):
-        WORDS.with_model(Model.from_bytes(sealed(HEADER.replace(b":2", b":0"))))
+        WORDS.with_model(IdfModel.from_bytes(sealed(HEADER.replace(b":2", b":0"))))
 
 
 def test_a_model_of_other_weights_and_another_name_is_taken() -> None:

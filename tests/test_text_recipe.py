@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fpstore import text as fptext
-from fpstore.errors import UnsupportedVersion
-from fpstore.text import DEFAULT, PRESETS, Recipe
+from fpstore.errors import CorruptStore, RecipeError, UnsupportedVersion
+from fpstore.text import DEFAULT_RECIPE, Recipe, recipes
 from fpstore.text.idf import Learner
 
 WORDS = ["a", "The", "of", "running", "Größe", "我来到北京清华大学", "T恤", "don't", "İ", "ΑΣ", "\x1f", "3.14", "\0"]
@@ -23,7 +24,7 @@ PLAIN_TOKENS = ("words", "characters", "letters", "chinese")
 
 
 @st.composite
-def recipes(draw: st.DrawFn) -> Recipe:
+def some_recipes(draw: st.DrawFn) -> Recipe:
     tokens = draw(st.sampled_from([*PLAIN_TOKENS, "whole"]))
     words = tokens in ("words", "chinese")
     hash = draw(st.sampled_from(plain_hashes.NAMES))
@@ -51,13 +52,13 @@ def assert_as_twin(recipe: Recipe, text: str) -> None:
 
 
 @pytest.mark.slow
-@given(recipes(), TEXTS)
+@given(some_recipes(), TEXTS)
 def test_every_composition_equals_the_plain_twin(recipe: Recipe, text: str) -> None:
     assert_as_twin(recipe, text)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
+@pytest.mark.parametrize("preset", recipes().values(), ids=lambda preset: preset.name)
 @given(text=TEXTS)
 @example(text="ﬁne ＦＵＬＬ width ① ²³ ǅ ß ẞ İstanbul Σίσυφος")
 @example(text="\ud800 lone \udfff surrogates \ud83d here")
@@ -82,7 +83,7 @@ def test_bytes_are_utf8_and_what_is_not_becomes_the_replacement_character(tokens
     assert recipe.fingerprint(data) == recipe.fingerprint(data.decode("utf-8", "replace"))
 
 
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
+@pytest.mark.parametrize("preset", recipes().values(), ids=lambda preset: preset.name)
 def test_batch_and_threads_change_nothing(preset: Recipe) -> None:
     texts = [f"{number} 我来到北京 the quick brown fox {'jumps over ' * (number % 40)}" for number in range(300)]
     one_by_one = [preset.fingerprint(text) for text in texts]
@@ -97,7 +98,7 @@ def test_a_text_without_words_has_the_fingerprint_zero(text: str) -> None:
 
 
 def test_equal_texts_are_one_exact_fingerprint_and_other_texts_another() -> None:
-    exact = PRESETS["exact"]
+    exact = recipes()["exact"]
     assert exact.fingerprint("A  text,\n\tas it is ") == exact.fingerprint("a text, as it IS")
     assert exact.fingerprint("a text, as it is") != exact.fingerprint("a text as it is")
     assert exact.fingerprint("!!!") not in (0, exact.fingerprint("!!"))
@@ -129,7 +130,7 @@ def test_one_text_in_place_of_a_sequence_is_a_type_error(text: Any) -> None:
 
 
 def test_the_record_of_the_default() -> None:
-    assert DEFAULT.to_json() == {
+    assert DEFAULT_RECIPE.to_json() == {
         "name": "web-en",
         "version": 2,
         "html": "main",
@@ -145,21 +146,23 @@ def test_the_record_of_the_default() -> None:
 
 
 def test_a_field_that_came_later_is_in_the_record_only_where_it_differs() -> None:
-    changed = dataclasses.replace(DEFAULT, seed=42, tie="set")
-    assert changed.to_json() == DEFAULT.to_json() | {"seed": 42, "tie": "set"}
+    changed = dataclasses.replace(DEFAULT_RECIPE, seed=42, tie="set")
+    assert changed.to_json() == DEFAULT_RECIPE.to_json() | {"seed": 42, "tie": "set"}
     assert Recipe.from_json(changed.to_json()) == changed
-    assert Recipe.from_json(DEFAULT.to_json() | {"seed": 0, "tie": "clear"}) == DEFAULT
-    assert dataclasses.replace(DEFAULT, seed=42) != DEFAULT != dataclasses.replace(DEFAULT, tie="set")
+    assert Recipe.from_json(DEFAULT_RECIPE.to_json() | {"seed": 0, "tie": "clear"}) == DEFAULT_RECIPE
+    assert (
+        dataclasses.replace(DEFAULT_RECIPE, seed=42) != DEFAULT_RECIPE != dataclasses.replace(DEFAULT_RECIPE, tie="set")
+    )
 
 
-@given(recipes())
+@given(some_recipes())
 def test_a_recipe_survives_json(recipe: Recipe) -> None:
     assert Recipe.from_json(json.loads(json.dumps(recipe.to_json()))) == recipe
 
 
 def test_a_recipe_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        DEFAULT.shingle = 5  # type: ignore[misc]
+        DEFAULT_RECIPE.shingle = 5  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -194,13 +197,13 @@ def test_a_recipe_cannot_be_changed() -> None:
 )
 def test_a_wrong_value_of_a_field_is_refused_by_name(change: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Recipe(**(DEFAULT.to_json() | change))
+        Recipe(**(DEFAULT_RECIPE.to_json() | change))
     with pytest.raises(ValueError, match=message):
-        Recipe.from_json(DEFAULT.to_json() | change)
+        Recipe.from_json(DEFAULT_RECIPE.to_json() | change)
 
 
 def test_a_missing_field_and_an_unknown_one_are_refused() -> None:
-    record = DEFAULT.to_json()
+    record = DEFAULT_RECIPE.to_json()
     with pytest.raises(ValueError, match=r"expected name, version, html, .* hash, and where they differ seed, tie"):
         Recipe.from_json(record | {"stemmer": "snowball"})
     del record["hash"]
@@ -230,5 +233,72 @@ def test_another_version_is_unsupported_whatever_its_fields(version: int, advice
 
 
 def test_names_of_presets_are_their_own() -> None:
-    assert all(preset.name == name for name, preset in PRESETS.items())
-    assert PRESETS[DEFAULT.name] is DEFAULT
+    assert all(preset.name == name for name, preset in recipes().items())
+    assert recipes()[DEFAULT_RECIPE.name] is DEFAULT_RECIPE
+
+
+# --- Asked for by name or file ---
+
+
+def test_a_recipe_is_loaded_by_its_name_or_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "own.json").write_text(json.dumps(Recipe("own", shingle=3).to_json()))
+    assert fptext.load_recipe("words-4") == recipes()["words-4"]
+    assert fptext.load_recipe(tmp_path / "own.json") == Recipe("own", shingle=3)
+    recipes().clear()
+    assert "words-4" in recipes()
+
+
+def test_a_model_is_learned_of_texts_and_loaded_with_a_recipe(tmp_path: Path) -> None:
+    texts = [f"this is the text of number {number}" for number in range(20)]
+    model = fptext.learn_idf(iter(texts), recipes()["words-4"])
+    learner = Learner(recipes()["words-4"])
+    for text in texts:
+        learner.see(text)
+    assert model.to_bytes() == learner.model().to_bytes()
+    (tmp_path / "m.idf").write_bytes(model.to_bytes())
+    loaded = fptext.load_recipe("words-4", idf=tmp_path / "m.idf")
+    assert loaded == recipes()["words-4"].with_model(model)
+    assert loaded.fingerprint(texts[3]) == recipes()["words-4"].with_model(model).fingerprint(texts[3])
+    with pytest.raises(TypeError, match="texts: found one str"):
+        fptext.learn_idf("one text", DEFAULT_RECIPE)
+    with pytest.raises(TypeError, match="expected a Recipe"):
+        fptext.learn_idf(texts, "words-4")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("record", "error", "said"),
+    [
+        (None, RecipeError, "^recipe: found '.*none.json', expected one of web-en, .* or a JSON file$"),
+        ("{", RecipeError, "^.*none.json: found no JSON"),
+        ("[]", RecipeError, "^.*none.json: recipe: found list, expected an object"),
+        (json.dumps(DEFAULT_RECIPE.to_json() | {"version": 1}), UnsupportedVersion, "^.*none.json: recipe version"),
+        (json.dumps(DEFAULT_RECIPE.to_json() | {"weights": "idf"}), RecipeError, "its weights are idf, expected --idf"),
+    ],
+)
+def test_what_is_no_recipe_is_refused_with_its_file(
+    tmp_path: Path, record: str | None, error: type[Exception], said: str
+) -> None:
+    if record is not None:
+        (tmp_path / "none.json").write_text(record)
+    with pytest.raises(error, match=said):
+        fptext.load_recipe(tmp_path / "none.json")
+
+
+def test_a_model_of_other_steps_or_none_is_refused_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "m.idf").write_bytes(fptext.learn_idf(["one two three"], recipes()["words-4"]).to_bytes())
+    with pytest.raises(RecipeError, match=f"^{tmp_path}/m.idf: idf model: found"):
+        fptext.load_recipe("characters-3", idf=tmp_path / "m.idf")
+    (tmp_path / "m.idf").write_bytes(b"nothing")
+    with pytest.raises(CorruptStore):
+        fptext.load_recipe("words-4", idf=tmp_path / "m.idf")
+
+
+def test_texts_are_any_iterable_of_them_and_threads_are_all_by_default() -> None:
+    texts = [f"text number {number} of some" for number in range(300)]
+    expected = [DEFAULT_RECIPE.fingerprint(text) for text in texts]
+    for threads in (None, 1, 3):
+        assert fptext.fingerprint_many(iter(texts), threads=threads).tolist() == expected
+    with pytest.raises(TypeError, match="texts: found one bytes"):
+        fptext.fingerprint_many(b"one")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="positional"):
+        fptext.fingerprint_many(texts, DEFAULT_RECIPE, 2)  # type: ignore[call-arg]

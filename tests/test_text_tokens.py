@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from fpstore.text import PRESETS, Recipe, packages, tokens
+from fpstore.text import Recipe, packages, recipes, tokens
 from fpstore.text._simhash import tokens_of
 from fpstore.text.unicode import pinned
 
 NEED = {
     "stopwordsiso": (Recipe("a", stop_words="en"), "a recipe with stop words needs stopwordsiso", "lang"),
     "Stemmer": (Recipe("b", stemming="english"), "a recipe with stemming needs Stemmer", "lang"),
-    "rjieba": (PRESETS["zh"], "a recipe with tokens chinese needs rjieba", "zh"),
+    "rjieba": (recipes()["zh"], "a recipe with tokens chinese needs rjieba", "zh"),
 }
 
 
@@ -64,7 +64,7 @@ def test_a_missing_package_is_an_import_error_that_names_the_extra(unseen: pytes
 def test_another_series_of_a_package_is_refused(unseen: pytest.MonkeyPatch, found: str) -> None:
     unseen.setattr(packages, "version", lambda package: found)
     with pytest.raises(ImportError, match=rf"found rjieba {found}, expected 0\.2\.\*"):
-        PRESETS["zh"].fingerprint("text")
+        recipes()["zh"].fingerprint("text")
 
 
 def test_what_lies_outside_ranges_is_what_the_running_python_has_beside_them() -> None:

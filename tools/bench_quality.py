@@ -27,7 +27,8 @@ from benchlib import Results, distinct, parse_list, scratch_folder
 from numpy.typing import NDArray
 
 import fpstore
-from fpstore.text import PRESETS, Recipe
+from fpstore import text as fptext
+from fpstore.text import Recipe
 
 DISTANCES = range(11)
 LABELS = {1: "near-duplicates", 0: "others", -1: "in between"}
@@ -218,8 +219,8 @@ def jaccard(one: str, other: str) -> float:
 
 def recipe_of(text: str) -> Recipe:
     """A preset by its name, or the recipe in a JSON file."""
-    if text in PRESETS:
-        return PRESETS[text]
+    if text in fptext.recipes():
+        return fptext.recipes()[text]
     return Recipe.from_json(json.loads(Path(text).read_text()))
 
 
@@ -227,7 +228,9 @@ def main() -> int:
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", type=parse_list, help="default: all that have pairs")
-    parser.add_argument("--recipes", type=parse_list, default=list(PRESETS), help="presets and files; default: presets")
+    parser.add_argument(
+        "--recipes", type=parse_list, default=list(fptext.recipes()), help="presets and files; default: presets"
+    )
     parser.add_argument("--k", type=int, default=3, help="the distance of the short table; default 3")
     parser.add_argument("--png", type=Path, help="where a picture of the distances goes")
     parser.add_argument("--judge", type=parse_list, default=[], help="sets without labels, or with")

@@ -17,7 +17,7 @@ from typing import Any
 from benchlib import Results, cpu_ratio, interleaved, median_cpu, new_parser, parse_arguments
 
 from fpstore import inputs
-from fpstore.text import PRESETS
+from fpstore.text import recipes
 from fpstore.text._simhash import measure
 
 try:
@@ -126,7 +126,7 @@ def main() -> int:
     parser.add_argument("--pages", metavar="FILE|FOLDER", help="default: made up")
     arguments = parse_arguments(parser, real=REAL_BYTES, small=SMALL_BYTES)
     results = Results("bench_recipes", arguments, only_keys=REAL_BYTES)
-    chinese, web, cut = PRESETS["zh"], PRESETS["web-en"], Jieba().cut
+    chinese, web, cut = recipes()["zh"], recipes()["web-en"], Jieba().cut
     source = (text for _, text in inputs.documents([arguments.chinese])) if arguments.chinese else made_up_chinese()
     texts = load(source, arguments.n)
     joined = ["\x1f".join(cut(text)) for text in texts]

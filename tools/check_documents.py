@@ -36,12 +36,12 @@ from fpstore.cli import main as fpstore
 from fpstore.jobs import corpus as corpora
 from fpstore.jobs import packing, runs
 from fpstore.jobs.topics import MOST_CLUSTERS
-from fpstore.text import PRESETS, Recipe
+from fpstore.text import Recipe, recipes
 
 FORMATS = ("jsonl", "csv", "tsv", "parquet", *WHOLE)
 MOST_SHOWN = 20
 MEMORY = Path("/dev/shm")
-RECIPES = (Recipe("words-1", shingle=1), PRESETS["words-4"], PRESETS["characters-3"])
+RECIPES = (Recipe("words-1", shingle=1), recipes()["words-4"], recipes()["characters-3"])
 
 
 class Differs(Exception):

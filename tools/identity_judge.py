@@ -32,7 +32,7 @@ from identity_shelf import Entry, Seen, Shelf, look
 from identity_stores import STORES, Rows, World
 
 import fpstore
-from fpstore.text import DEFAULT
+from fpstore.text import DEFAULT_RECIPE
 
 HOLDERS = {
     "nobody": None,
@@ -63,7 +63,7 @@ class Case(NamedTuple):
 
 
 def _document_keys() -> set[int]:
-    return {DEFAULT.fingerprint(json.loads(line)["text"]) for line in DOCUMENTS.splitlines()}
+    return {DEFAULT_RECIPE.fingerprint(json.loads(line)["text"]) for line in DOCUMENTS.splitlines()}
 
 
 DOCUMENT_KEYS = _document_keys()

@@ -18,7 +18,7 @@ import fpstore
 from fpstore import jobs
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.writer import Writer
-from fpstore.text import DEFAULT
+from fpstore.text import DEFAULT_RECIPE
 from fpstore.types import Array
 
 Rows = frozenset[tuple[int, int]]
@@ -122,7 +122,7 @@ def make_template(folder: Path) -> dict[str, Rows]:
     models: dict[str, Rows] = {}
     path = folder / "live"
     rows = [some_rows(seed, 30) for seed in range(1, 8)]
-    fpstore.create(path, plan="flips-2:1,1", recipe=DEFAULT).close()
+    fpstore.create(path, plan="flips-2:1,1", recipe=DEFAULT_RECIPE).close()
     with fpstore.Store(path, "w", sizes=SIZES) as store:
         for part in rows[:2]:
             store.add(**given(part))
@@ -147,7 +147,7 @@ def make_template(folder: Path) -> dict[str, Rows]:
         store.compact()
         store.add(**given(rows[5][:10]))
     models["newer"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4] + rows[5][:10]) | kept
-    fpstore.create(folder / "other", plan="flips-2:1,1", recipe=DEFAULT).close()
+    fpstore.create(folder / "other", plan="flips-2:1,1", recipe=DEFAULT_RECIPE).close()
     with fpstore.Store(folder / "other", "w", sizes=SIZES) as store:
         for part in (rows[6][:10], rows[6][10:20]):
             store.add(**given(part))

@@ -24,6 +24,7 @@ SUBCOMMANDS = (
     "add",
     "remove",
     "probe",
+    "nearest",
     "lookup",
     "pairs",
     "document-pairs",

@@ -51,6 +51,7 @@ Examples:
     is_flag=True,
     help="Take a store that is there, if it is what this command would make; it keeps its rows.",
 )
+@click.option("--force", is_flag=True, help="Replace a store that is there, with all its rows.")
 def command(
     store: str,
     max_distance: int,
@@ -63,6 +64,7 @@ def command(
     idf_path: str | None,
     mode: int | None,
     exist_ok: bool,
+    force: bool,
 ) -> None:
     """Make STORE, with nothing in it yet.
 
@@ -83,6 +85,7 @@ def command(
         shuffle=shuffle,
         mode=mode,
         exist_ok=exist_ok,
+        force=force,
     ) as made:
         ids = {"uint64": "with ids", "none": "without ids"}.get(id_type, "with names as ids")
         state = "empty" if made.stats().fingerprint_count == 0 else "there already"

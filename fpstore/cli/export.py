@@ -192,7 +192,7 @@ def _write_jsonl(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
 
 
 def _write_parquet(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
-    from fpstore.text import need
+    from fpstore.text.packages import need
 
     arrow = need("pyarrow", "arrow", "writing Parquet")
     parquet = need("pyarrow.parquet", "arrow", "writing Parquet")

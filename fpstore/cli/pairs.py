@@ -1,6 +1,8 @@
 """`fpstore pairs`: every pair of stored fingerprints that are near each other, as lines."""
 
 import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,20 +11,32 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import distance_option, store_argument
 
+if TYPE_CHECKING:
+    from fpstore.types import Array, Paired
+
 EPILOG = """\b
 Examples:
   fpstore pairs web.fpstore > pairs.tsv
   fpstore pairs web.fpstore -k 1 --count
+  fpstore pairs web.fpstore --of ids --json
 """
 
-HEADER = "first\tsecond\tdistance\n"
+# By what the pairs are of: the names of the columns.
+COLUMNS = {"fingerprints": ("first", "second"), "ids": ("first_id", "second_id")}
 LINE = "{}\t{}\t{}\n"
-JSON_LINE = '{{"format": "fpstore.pairs/1", "first": "{}", "second": "{}", "distance": {}}}\n'
+JSON_LINE = '{{{{"format": "fpstore.pairs/1", "{}": "{{}}", "{}": "{{}}", "distance": {{}}}}}}\n'
 
 
 @subcommand("pairs", short_help="Find all pairs that are near each other.", epilog=EPILOG)
 @store_argument
 @distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's]")
+@click.option(
+    "--of",
+    type=click.Choice(["fingerprints", "ids"]),
+    default="fingerprints",
+    show_default=True,
+    help="Two fingerprints that are near; or the ids of every two rows that are near or equal.",
+)
 @click.option("--count", "count_only", is_flag=True, help="Print only how many pairs there are.")
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
@@ -31,6 +45,7 @@ JSON_LINE = '{{"format": "fpstore.pairs/1", "first": "{}", "second": "{}", "dist
 def command(
     store: str,
     max_distance: int | None,
+    of: "Paired",
     count_only: bool,
     memory: str,
     as_json: bool,
@@ -39,19 +54,29 @@ def command(
 ) -> None:
     """Print every pair of distinct fingerprints in STORE within distance k, once: first, second, distance.
 
-    The smaller fingerprint, as unsigned, comes first; the pairs are in no particular order, printed as they are found.
-    A fingerprint that several documents share is one fingerprint: its documents are what a probe of it prints.
+    With --of ids a line for every two rows of different ids, of which the fingerprints are near or equal: first_id,
+    second_id, distance. Of the two, the smaller comes first, as numbers without a sign; the lines are in no particular
+    order, printed as they are found. A fingerprint that several documents share is one fingerprint.
     """
     import fpstore
 
     with fpstore.open(store) as opened, progress_bar(results_follow=count_only) as bar:
         if count_only:
-            count = opened.count_pairs(max_distance=max_distance, memory=memory, progress=bar)
+            count = opened.count_pairs(max_distance=max_distance, of=of, memory=memory, progress=bar)
             click.echo(f'{{"format": "fpstore.pairs/1", "pair_count": {count}}}' if as_json else str(count))
             return
+        line = JSON_LINE.format(*COLUMNS[of]) if as_json else LINE
         if header:
-            sys.stdout.write(HEADER)
-        line = JSON_LINE if as_json else LINE
+            sys.stdout.write(LINE.format(*COLUMNS[of], "distance"))
+        if of == "ids":
+            for rows in opened.pairs(max_distance=max_distance, of="ids", memory=memory, progress=bar):
+                _write(
+                    line, written(rows.first_id, signed, False), written(rows.second_id, signed, False), rows.distance
+                )
+            return
         for found in opened.pairs(max_distance=max_distance, memory=memory, progress=bar):
-            columns = (written(found.first, signed, True), written(found.second, signed, True), found.distance.tolist())
-            sys.stdout.write("".join(map(line.format, *columns)))
+            _write(line, written(found.first, signed, True), written(found.second, signed, True), found.distance)
+
+
+def _write(line: str, first: Iterable[object], second: Iterable[object], distance: "Array") -> None:
+    sys.stdout.write("".join(map(line.format, first, second, distance.tolist())))

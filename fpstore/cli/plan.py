@@ -8,7 +8,7 @@ from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, decimal_size, distance_option, json_option, key_count, print_document
 
 if TYPE_CHECKING:
-    from fpstore.plans.planner import Prediction
+    from fpstore import Prediction
 
 EPILOG = """\b
 Examples:
@@ -49,69 +49,19 @@ def command(n: int | None, max_distance: int | None, like: str | None, as_json: 
     take less, and --like says how much. The other numbers are for one query: prefixes looked for, blocks decoded for
     them, stored keys that share such a prefix, and the time on one thread with everything in memory, by a model.
     """
-    from fpstore.plans import planner
-
-    saved = 0.0
-    if like is not None:
-        count, distance, saved = _measured(like)
-        n, max_distance = count if n is None else n, distance if max_distance is None else max_distance
-    if n is None:
-        raise click.UsageError("Missing option '--n' or '--like'.")
-    max_distance = 3 if max_distance is None else max_distance
-    predictions = {
-        each.plan: planner.predict(each.plan, n, saved) for each in planner.table_of_choices(n, max_distance)
-    }
-    picked_by: dict[object, list[str]] = {}
-    for aim in planner.AIMS:
-        plan = planner.choose(n, max_distance, aim)
-        predictions.setdefault(plan, planner.predict(plan, n, saved))
-        picked_by.setdefault(plan, []).append(aim)
-    choices = [
-        (prediction, picked_by.get(prediction.plan, []))
-        for prediction in sorted(predictions.values(), key=lambda each: each.file_bytes)
-    ]
-    if as_json:
-        record = {"n": n, "max_distance": max_distance, "choices": [_json_choice(*choice) for choice in choices]}
-        print_document("plan", record)
-    else:
-        _print_table([HEADINGS, *(_row(*choice) for choice in choices)])
-
-
-def _measured(path: str) -> tuple[int, int, float]:
-    """A store's number of fingerprints, its k, and the bits that its code saves of what uniform fingerprints take."""
     import fpstore
-    from fpstore.plans import planner
 
-    with fpstore.open(path) as store:
-        stats = store.stats()
-    segments = [segment for segment in stats.segments if segment.fingerprint_count]
-    saved = 0.0
-    for segment in segments:
-        count = segment.fingerprint_count
-        code_bits = 8 * (segment.payload_bytes + segment.fences_bytes) / (count * len(segment.tables))
-        saved += planner.saving(count, code_bits) * count
-    total = sum(segment.fingerprint_count for segment in segments)
-    count = total + stats.pending_count if stats.fingerprint_count is None else stats.fingerprint_count
-    return count, stats.max_distance, saved / max(1, total)
+    if n is None and like is None:
+        raise click.UsageError("Missing option '--n' or '--like'.")
+    choices = fpstore.predict(n=n, max_distance=max_distance, like=like)
+    if as_json:
+        asked = {"n": choices[0].n, "max_distance": choices[0].plan.max_distance}
+        print_document("plan", asked | {"choices": [choice.to_json() for choice in choices]})
+    else:
+        _print_table([HEADINGS, *map(_row, choices)])
 
 
-def _json_choice(prediction: "Prediction", picked_by: list[str]) -> dict[str, object]:
-    return {
-        "plan": prediction.plan.name,
-        "picked_by": picked_by,
-        "tables": len(prediction.plan.tables),
-        "slot_keys": prediction.plan.slot_keys,
-        "file_bytes": prediction.file_bytes,
-        "bytes_per_key": prediction.bytes_per_key,
-        "probes": prediction.probes,
-        "block_decodes": prediction.block_decodes,
-        "keys_decoded": prediction.keys_decoded,
-        "candidates": prediction.candidates,
-        "nanoseconds": prediction.nanoseconds,
-    }
-
-
-def _row(prediction: "Prediction", picked_by: list[str]) -> tuple[str, ...]:
+def _row(prediction: "Prediction") -> tuple[str, ...]:
     return (
         prediction.plan.name,
         str(len(prediction.plan.tables)),
@@ -122,7 +72,7 @@ def _row(prediction: "Prediction", picked_by: list[str]) -> tuple[str, ...]:
         f"{prediction.block_decodes:,}",
         f"{prediction.candidates:,.1f}",
         f"{prediction.nanoseconds / 1000:,.1f}",
-        ", ".join(picked_by),
+        ", ".join(prediction.picked_by),
     )
 
 

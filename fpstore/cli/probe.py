@@ -1,9 +1,10 @@
-"""`fpstore probe`: every stored fingerprint near each of the queries, as lines."""
+"""`fpstore probe`: every stored fingerprint near each of the queries, as lines; and what `nearest` shares with it."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,7 +33,7 @@ from fpstore.cli.values import (
 )
 
 if TYPE_CHECKING:
-    from fpstore import Store
+    from fpstore import Matches, Store
     from fpstore.inputs import Reader
     from fpstore.text import Recipe
     from fpstore.types import Keys
@@ -53,32 +54,68 @@ BATCH_QUERIES = 1 << 14
 HEADER = "query_fingerprint\tfingerprint\tdistance\tid\n"
 LINE = "{1}\t{2}\t{3}\t{4}\n"
 JSON_LINE = (
-    '{{"format": "fpstore.probe/1", "query": {}, "query_fingerprint": "{}", "fingerprint": "{}", "distance": {},'
+    '{{"format": "fpstore.%s/1", "query": {}, "query_fingerprint": "{}", "fingerprint": "{}", "distance": {},'
     ' "id": {}}}\n'
 )
 NO_ID = "-"
 JSON_NO_ID = "null"
 
 
-@subcommand("probe", short_help="Find what is near a fingerprint or a text.", epilog=EPILOG)
-@store_argument
-@click.argument("fingerprints", metavar="[FINGERPRINT]...", nargs=-1)
-@click.option(
-    "--input", "input_path", metavar="FILE", help="Probe every fingerprint or text of FILE; - is standard input."
+# What is asked, and how it is printed; those of a command, from the first to the last.
+QUERY_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    store_argument,
+    click.argument("fingerprints", metavar="[FINGERPRINT]...", nargs=-1),
+    click.option(
+        "--input", "input_path", metavar="FILE", help="Ask for every fingerprint or text of FILE; - is standard input."
+    ),
+    format_option,
+    fingerprint_options,
+    reading_options,
+    idf_option,
+    skip_bad_option,
+    click.option("--text", metavar="STRING", help="Ask for the fingerprint of this text, by the recipe of the store."),
+    distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's]"),
+    click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line."),
+    decimal_option,
+    header_option,
+    signed_option,
 )
-@format_option
-@fingerprint_options
-@reading_options
-@idf_option
-@skip_bad_option
-@click.option("--text", metavar="STRING", help="Probe the fingerprint of this text, by the recipe of the store.")
-@distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's]")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
-@decimal_option
-@header_option
-@signed_option
+
+
+def query_options(command: Any) -> Any:
+    """The command with QUERY_OPTIONS."""
+    return reduce(lambda made, option: option(made), reversed(QUERY_OPTIONS), command)
+
+
+@subcommand("probe", short_help="Find what is near a fingerprint or a text.", epilog=EPILOG)
+@query_options
 @unbuffered_option
-def command(
+def command(unbuffered: bool, **given: Any) -> None:
+    """Print every fingerprint in STORE that is near a query, and its id.
+
+    A FINGERPRINT is 1 to 16 hexadecimal digits, with 0x before them or without; with --decimal a decimal number. Each
+    match is a line of query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with
+    several ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
+
+    With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
+    line of JSON with a list of matches, a bad line by one with an error.
+    """
+    import fpstore
+
+    max_distance = given.pop("max_distance")
+    if unbuffered and given["input_path"] is not None:
+        from fpstore.serve.lines import probing
+
+        with fpstore.open(given["store"]) as opened:
+            answer_input(opened, given["input_path"], given["idf_path"], probing(opened, max_distance))
+        return
+    print_found("probe", lambda store, queries: store.probe_many(queries, max_distance=max_distance), **given)
+
+
+def print_found(
+    name: str,
+    ask: "Callable[[Store, Keys], Matches]",
+    *,
     store: str,
     fingerprints: tuple[str, ...],
     input_path: str | None,
@@ -92,35 +129,19 @@ def command(
     idf_path: str | None,
     skip_bad: bool,
     text: str | None,
-    max_distance: int | None,
     as_json: bool,
     decimal: bool,
     header: bool,
     signed: bool,
-    unbuffered: bool,
 ) -> None:
-    """Print every fingerprint in STORE that is near a query, and its id.
-
-    A FINGERPRINT is 1 to 16 hexadecimal digits, with 0x before them or without; with --decimal a decimal number. Each
-    match is a line of query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with
-    several ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
-
-    With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
-    line of JSON with a list of matches, a bad line by one with an error.
-    """
+    """Ask the store for what the options say, and print what is found; name: of the subcommand."""
     import numpy as np
 
     import fpstore
 
     if not fingerprints and text is None and input_path is None:
-        raise click.UsageError("nothing to probe: expected a FINGERPRINT, --text or --input")
-    if unbuffered and input_path is not None:
-        from fpstore.serve.lines import probing
-
-        with fpstore.open(store) as opened:
-            answer_input(opened, input_path, idf_path, probing(opened, max_distance))
-        return
-    print_matches = _Printer(max_distance, as_json, signed)
+        raise click.UsageError("nothing to ask for: expected a FINGERPRINT, --text or --input")
+    print_matches = _Printer(name, ask, as_json, signed)
     with fpstore.open(store) as opened:
         typed = typed_fingerprints(fingerprints, decimal, text_option="--text")
         if text is not None:
@@ -153,7 +174,7 @@ def command(
         tell_skipped(reader.skipped, reader.notes)
         tell_short(reader.lengths)
         if not reader.seen.rows:
-            say(f"{input_path}: holds nothing, so nothing was probed")
+            say(f"{input_path}: holds nothing, so nothing was asked for")
 
 
 def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> int:
@@ -190,14 +211,13 @@ def _counted(reader: "Reader") -> "Iterator[Iterator[Keys]]":
 class _Printer:
     """Prints the matches of queries, which it numbers; queries: how many there were."""
 
-    def __init__(self, max_distance: int | None, as_json: bool, signed: bool) -> None:
-        self._max_distance, self._signed = max_distance, signed
-        self._as_json = as_json
-        self._line, self._no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
+    def __init__(self, name: str, ask: "Callable[[Store, Keys], Matches]", as_json: bool, signed: bool) -> None:
+        self._ask, self._signed, self._as_json = ask, signed, as_json
+        self._line, self._no_id = (JSON_LINE % name, JSON_NO_ID) if as_json else (LINE, NO_ID)
         self.queries = 0
 
     def __call__(self, store: "Store", queries: "Keys") -> None:
-        matches = store.probe_many(queries, max_distance=self._max_distance)
+        matches = self._ask(store, queries)
         ids: Iterable[str] = [self._no_id] * len(matches)
         if matches.id is not None:
             ids = written_ids(matches.id, self._signed, self._as_json)

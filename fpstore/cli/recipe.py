@@ -22,18 +22,18 @@ def command(name: str | None) -> None:
     The steps and what each can be: the documentation of fpstore.text.recipe. Which to choose:
     docs/choosing-a-recipe.md.
     """
-    from fpstore.text import PRESETS
+    from fpstore.text import recipes
     from fpstore.text.recipe import Recipe
 
     if name is None:
         plain = Recipe("plain").to_json()
-        for preset in PRESETS.values():
+        for preset in recipes().values():
             own = {
                 step: value for step, value in preset.to_json().items() if value != plain.get(step) and step != "name"
             }
             steps = " ".join(f"{step}={value}" for step, value in own.items())
             click.echo(f"{preset.name}\t{steps}".rstrip())
         return
-    if name not in PRESETS:
-        raise click.UsageError(f"recipe: found {name!r}, expected one of {', '.join(PRESETS)}")
-    click.echo(json.dumps(PRESETS[name].to_json(), indent=2))
+    if name not in recipes():
+        raise click.UsageError(f"recipe: found {name!r}, expected one of {', '.join(recipes())}")
+    click.echo(json.dumps(recipes()[name].to_json(), indent=2))

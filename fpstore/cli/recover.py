@@ -2,7 +2,7 @@
 
 import click
 
-from fpstore.cli.failures import AT_FAULT_STORE, one_line
+from fpstore.cli.failures import AT_FAULT_STORE, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, store_argument
@@ -31,12 +31,12 @@ def command(store: str, new: str) -> None:
         for fingerprint in fingerprints:
             click.echo(f"{fingerprint:016x}\t{word}")
     for damage in found.damage:
-        _tell(f"damaged: {damage}")
+        say(str(damage))
     for sentence in found.unknown:
-        _tell(f"not known: {sentence}")
-    _tell(f"{new}: {counted(found.fingerprints, 'fingerprint')} in {counted(found.rows, 'row')}")
+        say(f"{store}: not known: {sentence}")
+    say(f"{new}: {counted(found.fingerprints, 'fingerprint')} in {counted(found.rows, 'row')}")
     if found.complete:
-        _tell("nothing is lost")
+        say(f"{new}: nothing is lost")
         return
     lost = [
         counted(found.fingerprints_lost, "fingerprint"),
@@ -45,9 +45,5 @@ def command(store: str, new: str) -> None:
         counted(found.removals_lost, "record") + " of older removals",
         counted(found.segments_lost, "segment") + " as a whole",
     ]
-    _tell(f"lost: {', '.join(each for each in lost if not each.startswith('0 ')) or 'what is not known'}")
+    say(f"{new}: lost: {', '.join(each for each in lost if not each.startswith('0 ')) or 'what is not known'}")
     raise click.exceptions.Exit(AT_FAULT_STORE)
-
-
-def _tell(line: str) -> None:
-    click.echo(f"fpstore: {one_line(line)}", err=True)

@@ -68,6 +68,7 @@ _FEATURES = Fact("goes with --features: of texts, the recipe says it", _given("f
 _COMPARED = Fact("goes with a FILE", _given("files"))
 _NOT_ALL = Fact("goes without --all", _missing("shows_all"))
 _RECIPE = Fact("goes with --recipe", _given("recipe_name"))
+_NOT_EXIST_OK = Fact("goes without --exist-ok: expected one of the two", _missing("exist_ok"))
 _NO_MAX_BYTES = Fact("goes without --max-bytes, which stands in its place", _missing("max_bytes"))
 _FILE = Fact("goes with a file: found standard output", _to_a_file("output"))
 _KEPT_FILE = _FILE._replace(holds=_to_a_file("kept"))
@@ -99,6 +100,37 @@ _CORPUS: dict[str, tuple[Fact, ...]] = {
     "summary_path": (),
 }
 
+_QUERIES: dict[str, tuple[Fact, ...]] = {
+    "input_path": (),
+    "format": (_INPUT,),
+    "input_header": (_INPUT,),
+    "fingerprint_column": (_INPUT,),
+    "fingerprint_format": (_INPUT,),
+    "text_column": (_INPUT,),
+    "html": (_TEXT_OR_INPUT,),
+    "threads": (_INPUT, OF_TEXTS),
+    "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
+    "skip_bad": (_INPUT,),
+    "text": (),
+    "max_distance": (),
+    "as_json": (),
+    "decimal": (_PROBED,),
+    "header": (_LINES,),
+    "signed": (_LINES,),
+}  # Those of them that say how files are read or lines are written.
+_OF_QUERY_FILES = (
+    "format",
+    "input_header",
+    "fingerprint_column",
+    "fingerprint_format",
+    "text_column",
+    "html",
+    "threads",
+    "skip_bad",
+    "header",
+    "signed",
+)
+
 
 def _of_files(options: Mapping[str, tuple[Fact, ...]]) -> dict[str, tuple[Fact, ...]]:
     return {name: (_FILES, *facts) for name, facts in options.items()}
@@ -116,7 +148,14 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "memory": (),
         "force": (),
     },
-    "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,), "exist_ok": ()},
+    "create": {
+        **_PLAN,
+        "id_type": (),
+        "recipe_name": (),
+        "idf_path": (_RECIPE,),
+        "exist_ok": (),
+        "force": (_NOT_EXIST_OK,),
+    },
     "add": {
         **_of_files(_READ),
         **_of_files(_COLUMNS),
@@ -150,24 +189,11 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "decimal": (_REMOVED,),
     },
     "probe": {
-        "input_path": (),
-        "format": (_INPUT, _FILES),
-        "input_header": (_INPUT, _FILES),
-        "fingerprint_column": (_INPUT, _FILES),
-        "fingerprint_format": (_INPUT, _FILES),
-        "text_column": (_INPUT, _FILES),
-        "html": (_TEXT_OR_INPUT, _FILES),
-        "threads": (_INPUT, _FILES, OF_TEXTS),
-        "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
-        "skip_bad": (_INPUT, _FILES),
-        "text": (),
-        "max_distance": (),
-        "as_json": (),
-        "decimal": (_PROBED,),
-        "header": (_FILES, _LINES),
-        "signed": (_FILES, _LINES),
+        **_QUERIES,
+        **_of_files({name: _QUERIES[name] for name in _OF_QUERY_FILES}),
         "unbuffered": (_INPUT, _ASKED),
     },
+    "nearest": {**_QUERIES, "count": ()},
     "lookup": {
         "input_path": (),
         "id_column": (_INPUT,),
@@ -180,6 +206,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
     },
     "pairs": {
         "max_distance": (),
+        "of": (),
         "count_only": (),
         "memory": (),
         "as_json": (),

@@ -1,15 +1,14 @@
 """The options of the subcommands that read documents, and what they say of a recipe and of short texts."""
 
-import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from fpstore.cli.columns import input_header_option
 from fpstore.cli.failures import AT_FAULT_DATA, Failure
-from fpstore.cli.values import FILE_PATH, RECIPES, column
+from fpstore.cli.values import FILE_PATH, column
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -57,53 +56,34 @@ def reading_options(command: _Command) -> _Command:
 
 def recipe_asked(name: str | None, idf_path: str | None) -> "Recipe":
     """The recipe that --recipe and --idf name, the default where there is none. UsageError for one unknown."""
-    from fpstore.text import DEFAULT, PRESETS
+    from fpstore.text import DEFAULT_RECIPE, load_recipe
 
-    if name is None:
-        recipe = DEFAULT
-    elif name in PRESETS:
-        recipe = PRESETS[name]
-    else:
-        recipe = _recipe_in(name)
-    return with_model_at(recipe, idf_path)
+    with _faults():
+        return load_recipe(DEFAULT_RECIPE.name if name is None else name, idf=idf_path)
 
 
 def with_model_at(recipe: "Recipe", idf_path: str | None) -> "Recipe":
     """The recipe with the model of --idf. UsageError where it has weights idf and there is none."""
-    from fpstore.errors import Error
-    from fpstore.text.model import read_model
+    from fpstore.text.loading import weighed
 
-    if idf_path is not None:
-        try:
-            model = read_model(idf_path)
-        except Error as error:  # of a file that is no store
-            raise Failure(str(error), AT_FAULT_DATA) from error
-        return recipe.with_model(model)
-    if recipe.weights == "idf":
-        expected = f"--idf and the model of checksum {recipe.idf}" if recipe.idf else "--idf and a model"
-        raise click.UsageError(f"recipe {recipe.name}: its weights are idf, expected {expected}")
-    return recipe
+    with _faults():
+        return weighed(recipe, idf_path)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """No store is at fault: a recipe that is asked for is the command line's, a file that is none is the data's."""
+    from fpstore.errors import Error, RecipeError
+
+    try:
+        yield
+    except RecipeError as error:
+        raise click.UsageError(str(error)) from error
+    except Error as error:
+        raise Failure(str(error), AT_FAULT_DATA) from error
 
 
 def tell_short(lengths: "Lengths") -> None:
     """Warn on standard error where most texts are short for their recipe."""
     if lengths.warning is not None:
         click.echo(f"fpstore: warning: {lengths.warning}", err=True)
-
-
-def _recipe_in(path: str) -> "Recipe":
-    from fpstore.errors import UnsupportedVersion
-    from fpstore.text import Recipe
-
-    if not Path(path).is_file():
-        raise click.UsageError(f"recipe: found {path!r}, expected one of {', '.join(RECIPES)} or a JSON file")
-    try:
-        record = json.loads(Path(path).read_bytes())
-    except ValueError as error:
-        raise click.UsageError(f"{path}: found no JSON ({error}), expected a recipe") from error
-    try:
-        return Recipe.from_json(record)
-    except UnsupportedVersion as error:
-        raise Failure(f"{path}: {error}", AT_FAULT_DATA) from error
-    except ValueError as error:
-        raise click.UsageError(f"{path}: {error}") from error

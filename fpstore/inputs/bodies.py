@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fpstore.inputs.errors import shown
-from fpstore.text import need
+from fpstore.text.packages import need
 
 Headers = Sequence[tuple[str, str]]
 

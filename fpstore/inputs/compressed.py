@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from fpstore.inputs import remote
 from fpstore.inputs.decoding import MARK_BYTES, marked
 from fpstore.inputs.errors import BadInput, cut
-from fpstore.text import need
+from fpstore.text.packages import need
 
 STANDARD_INPUT = "-"
 SUFFIXES = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}

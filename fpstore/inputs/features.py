@@ -12,7 +12,7 @@ from fpstore.inputs.reader import DEFAULT_BATCH
 from fpstore.inputs.records import Request
 from fpstore.inputs.sources import format_of
 from fpstore.inputs.text import read_jsonl
-from fpstore.text import DEFAULT, simhash_of_features
+from fpstore.text import DEFAULT_RECIPE, simhash_of_features
 
 EXPECTED = "a list of tokens or of pairs [token, weight], or an object of tokens and their weights"
 
@@ -40,7 +40,7 @@ def fingerprints_of_features(
     faults = Faults(False) if faults is None else faults
     request = Request(
         asked=Asked(fingerprint=field),
-        recipe=DEFAULT,
+        recipe=DEFAULT_RECIPE,
         rows=DEFAULT_BATCH,
         faults=faults,
         on_bytes=on_bytes,

@@ -31,11 +31,11 @@ from fpstore.inputs.records import (
     piece_of_texts,
     pieces_of_fingerprints,
 )
-from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream
+from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream, total_bytes
 from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
 from fpstore.inputs.text import DEFAULT_FIELD, fields_of, read_html, read_json, read_jsonl, read_text
 from fpstore.inputs.warc import read_warc
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
 from fpstore.types import IdType
 
@@ -76,7 +76,7 @@ class Reader(Iterator[Batch]):
     def __init__(self, sources: list[Input], request: Request, lengths: Lengths) -> None:
         self.lengths = lengths
         self.recipe = request.recipe if any(_holds_texts(kind, request) for kind in _kinds(sources)) else None
-        self.total_bytes = _total_bytes(sources)
+        self.total_bytes = total_bytes(sources)
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
@@ -97,7 +97,7 @@ class Documents(Iterator[tuple[str, str]]):
     """
 
     def __init__(self, sources: list[Input], request: Request) -> None:
-        self.total_bytes = _total_bytes(sources)
+        self.total_bytes = total_bytes(sources)
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
@@ -156,8 +156,8 @@ def read(
     `auto` goes by the suffix of each, and refuses a folder that has files of unknown suffixes.
     fingerprint_column, text_column, id_column: which column of a table (its name, or its number from 0), or field of
     JSON objects, holds what; a field may be a path, its parts joined by dots. Texts become fingerprints by recipe
-    (DEFAULT where None). Where none is named, fingerprints are in the one column called `fingerprint`, `simhash`,
-    `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
+    (DEFAULT_RECIPE where None). Where none is named, fingerprints are in the one column called `fingerprint`,
+    `simhash`, `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
     ones included; None leaves them out; "auto" is "column" where there is one, else "row". id_type: what the ids of a
     column are; names, "string" or "bytes", come as arrays of objects, and there are no others then.
@@ -173,7 +173,7 @@ def read(
     ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
     The system's errors pass through.
     """
-    recipe = DEFAULT if recipe is None else recipe
+    recipe = DEFAULT_RECIPE if recipe is None else recipe
     lengths = Lengths(recipe, max_distance)
     request = Request(
         asked=Asked(fingerprint_column, text_column, id_column, ids, header=header),
@@ -213,13 +213,13 @@ def read_ids(
     request = Request(
         asked=Asked(id=id_column, of_ids=True, header=header),
         id_type=id_type,
-        recipe=DEFAULT,
+        recipe=DEFAULT_RECIPE,
         rows=batch,
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
     )
     resolved, request = _resolve(sources, format, request)
-    return Reader(resolved, request, Lengths(DEFAULT, DEFAULT_K))
+    return Reader(resolved, request, Lengths(DEFAULT_RECIPE, DEFAULT_K))
 
 
 def documents(
@@ -245,7 +245,7 @@ def documents(
     """
     request = Request(
         asked=Asked(text=text_column, header=header),
-        recipe=DEFAULT if recipe is None else recipe,
+        recipe=DEFAULT_RECIPE if recipe is None else recipe,
         rows=DEFAULT_BATCH,
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
@@ -381,11 +381,6 @@ def _expect_one_kind(inputs: list[Input], request: Request) -> None:
         found = f"found texts (format {texts[0].format}), and fingerprints in {other} (format {others[0].format})"
         expected = "only one of the two in all sources, or text_column (--text-column) for texts in columns"
         raise ValueError(f"{text}: {found}; expected {expected}")
-
-
-def _total_bytes(inputs: list[Input]) -> int | None:
-    sizes = [one.total_bytes for one in inputs]
-    return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 def _sources(inputs: list[Input], request: Request) -> Iterator[Source]:

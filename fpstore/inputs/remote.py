@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from fpstore.text import need
+from fpstore.text.packages import need
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?:::[a-zA-Z][a-zA-Z0-9+.-]*)*://")
 

@@ -318,3 +318,9 @@ def _suffix(path: str) -> str:
 
 def _known() -> str:
     return ", ".join(FORMATS[1:])
+
+
+def total_bytes(inputs: list[Input]) -> int | None:
+    """What all of them hold; None where that is not known of each."""
+    sizes = [one.total_bytes for one in inputs]
+    return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -23,7 +23,7 @@ from fpstore.inputs.delimited import rows_of
 from fpstore.inputs.errors import BadInput, about, cut
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
-from fpstore.text import need
+from fpstore.text.packages import need
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
 _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole

@@ -19,8 +19,8 @@ from fpstore.inputs.decoding import text_of
 from fpstore.inputs.errors import BadInput, cut
 from fpstore.inputs.records import Group, Page, Records, Request, characters_of
 from fpstore.inputs.text import MAX_DOCUMENT_BYTES
-from fpstore.text import need
 from fpstore.text.cleaning import MAX_HTML_BYTES
+from fpstore.text.packages import need
 
 # Servers and crawlers spell XHTML in several ways.
 _HTML_TYPES = frozenset(

@@ -60,9 +60,9 @@ def cluster(
     documents came to it, and the words that tell it from the rest (fpstore.jobs.topics); reads the inputs twice.
     store: a standing store, made where there is none, whose clusters the documents join, and which gets the new ones:
     its rows are the first document of each cluster, under the cluster's number. Clusters over several jobs are those of
-    one job over all their documents, in that order. recipe, max_distance: those of the store by default, else DEFAULT
-    and 3. The rest is as for dedup; ValueError also for a store whose clusters have moving centers and these do not, or
-    the other way round.
+    one job over all their documents, in that order. recipe, max_distance: those of the store by default, else
+    DEFAULT_RECIPE and 3. The rest is as for dedup; ValueError also for a store whose clusters have moving centers and
+    these do not, or the other way round.
     """
     started = time.monotonic()
     expect_paths(output=output, topics=topics, store=store)

@@ -51,9 +51,9 @@ def dedup(
     fpstore.jobs.keep says how values compare. tag: write all documents to output, with more columns: kept, duplicate_of
     (the name of the kept document), distance and, with confirm, measure. store: a standing store, with which the corpus
     is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of the
-    store by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one have
-    to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
-    threads: for fingerprints; all processors by default.
+    store by default, else DEFAULT_RECIPE and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept
+    one have to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is
+    there. threads: for fingerprints; all processors by default.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.

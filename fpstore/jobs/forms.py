@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fpstore.text import need
+from fpstore.text.packages import need
 
 JSON, CSV, TSV, PARQUET = "jsonl", "csv", "tsv", "parquet"
 

@@ -29,7 +29,7 @@ from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import ClusterSummary, PairsSummary, Tally, summarise
 from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.types import Array, Counts, Keys
 
 _NAMES_AT_ONCE = 1 << 13
@@ -100,7 +100,7 @@ def components(
     max_distance: int = 3,
     annotate: bool = False,
     topics: PathLike | None = None,
-    recipe: Recipe = DEFAULT,
+    recipe: Recipe = DEFAULT_RECIPE,
     force: bool = False,
     threads: int | None = None,
     memory: str | int = "1GiB",
@@ -150,7 +150,7 @@ def document_pairs(
     output: PathLike,
     *,
     max_distance: int = 3,
-    recipe: Recipe = DEFAULT,
+    recipe: Recipe = DEFAULT_RECIPE,
     force: bool = False,
     threads: int | None = None,
     memory: str | int = "1GiB",

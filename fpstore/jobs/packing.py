@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from fpstore.inputs import BadInput
 from fpstore.jobs.forms import Pack, csv_row
-from fpstore.text import need
+from fpstore.text.packages import need
 
 # A group of rows is full with so many, or with so many bytes of their part.
 GROUP_ROWS = 1 << 16

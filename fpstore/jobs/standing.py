@@ -19,7 +19,7 @@ from fpstore.jobs.files import files_of_jobs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.spool import Spool
 from fpstore.notes import NAMES, VOTES, Asker, Note, stored_since, subfolder
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe
 
 _LAST_ID = (1 << 64) - 1
 DEFAULT_DISTANCE = 3
@@ -44,7 +44,7 @@ def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int
     """
     expect_settings(recipe, max_distance)
     if store is None or not os.path.lexists(store):
-        return Settings(recipe or DEFAULT, DEFAULT_DISTANCE if max_distance is None else max_distance)
+        return Settings(recipe or DEFAULT_RECIPE, DEFAULT_DISTANCE if max_distance is None else max_distance)
     with fpstore.open(store) as opened:
         if not opened._settings.ids:
             raise ValueError(f"{store}: found a store without ids, expected one with ids")

@@ -8,6 +8,7 @@ import numpy as np
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, joined, to_column
 from fpstore.query.additions import Additions
+from fpstore.query.id_pairs import IdPairs
 from fpstore.query.matches import Matches, made
 from fpstore.query.tables import Rows
 from fpstore.types import Array, Ids, Keys
@@ -30,6 +31,15 @@ def named_lookup(snapshot: Snapshot, asked: Names, most: int, go_on: Callable[[]
     names = _names(snapshot, ids)
     order = np.lexsort([keys, names.ranks()])
     return Rows(keys[order], to_column(names.take(order), _text(snapshot)))
+
+
+def named_pairs(snapshot: Snapshot, found: IdPairs) -> IdPairs:
+    """Pairs of names for pairs of handles, the smaller name first."""
+    first, second = (
+        to_column(_names(snapshot, handles), _text(snapshot)) for handles in (found.first_id, found.second_id)
+    )
+    swapped = (second < first).astype(bool)
+    return IdPairs(np.where(swapped, second, first), np.where(swapped, first, second), found.distance)
 
 
 def _text(snapshot: Snapshot) -> bool:

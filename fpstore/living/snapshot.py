@@ -35,6 +35,7 @@ from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
+from fpstore.query.id_pairs import Groups, IdPairs, id_pair_count, id_pairs, near_groups
 from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import IDS_AT_ONCE, Found, Nearest, nearest, nearest_of
 from fpstore.query.pairs import segment_joins
@@ -123,7 +124,7 @@ class Snapshot:
                 found.append(part.search(queries, distance, room))
         return self._matches(found, queries, distance, 0, "stream", room)
 
-    def nearest(self, queries: Keys, distance: int) -> Matches:
+    def nearest(self, queries: Keys, distance: int, first_query: int = 0) -> Matches:
         """Of what search returns, the first row of each query; however much that is, it takes memory for these rows."""
         found = [part.nearest(queries, distance) for part in self.parts]
         if self.pending_end:
@@ -132,7 +133,8 @@ class Snapshot:
         if not found:
             return made(*_together([], self.settings.ids))
         query, fingerprint, bits, ids = nearest_of(found)
-        return made(query, fingerprint, bits, ids if self.names is None else self._least_names(fingerprint))
+        ids = ids if self.names is None else self._least_names(fingerprint)
+        return made(query + first_query, fingerprint, bits, ids)
 
     def _least_names(self, fingerprints: Keys) -> Ids:
         """The handle of the least live name of each of fingerprints, which live: uint64[n]."""
@@ -255,12 +257,35 @@ class Snapshot:
         Where they are not in one segment they are merged into one first, for the time being, in the system's folder
         for temporary files.
         """
-        with contextlib.ExitStack() as stack:
-            parts = stack.enter_context(sound_parts(self.parts, self.plan))
-            segment = parts[0].segment if self.is_plain else self._merged(parts, stack)
+        with self._as_one() as segment:
             if segment is not None:
                 with segment.naming:
                     yield from segment_joins(segment, distance, memory_bytes)
+
+    def id_pairs(self, distance: int, memory_bytes: int) -> Iterator[tuple[IdPairs, float]]:
+        """Every pair of live rows of different ids within distance, with the share of the work before it; as joins."""
+        for segment, groups, share in self._near_groups(distance, memory_bytes):
+            for found in id_pairs(segment, groups):
+                yield found, share
+
+    def id_pair_counts(self, distance: int, memory_bytes: int) -> Iterator[tuple[int, float]]:
+        """How many pairs id_pairs would yield, in parts, each with the share of the work before it."""
+        for segment, groups, share in self._near_groups(distance, memory_bytes):
+            yield id_pair_count(segment, groups), share
+
+    def _near_groups(self, distance: int, memory_bytes: int) -> Iterator[tuple[Segment, Groups, float]]:
+        with self._as_one() as segment:
+            if segment is not None:
+                with segment.naming:
+                    for groups, share in near_groups(segment, distance, memory_bytes):
+                        yield segment, groups, share
+
+    @contextlib.contextmanager
+    def _as_one(self) -> Iterator[Segment | None]:
+        """All that is live as one sound segment; None where nothing is."""
+        with contextlib.ExitStack() as stack:
+            parts = stack.enter_context(sound_parts(self.parts, self.plan))
+            yield parts[0].segment if self.is_plain else self._merged(parts, stack)
 
     def _merged(self, sound: Sequence[Live], stack: contextlib.ExitStack) -> Segment | None:
         """A segment of all that is live, for as long as the stack lasts; None where nothing is."""

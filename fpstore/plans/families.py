@@ -103,19 +103,22 @@ def general(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -> Plan:
     return Plan(name, k, _refinement(key_bits, prefixes), tuple(map(TablePlan, prefixes)), bits=key_bits)
 
 
-def named(name: str, k: int, *, others: Iterable[str] = ()) -> Plan:
-    """The plan of that name for 64-bit fingerprints and distance k, proven. PlanError if there is none.
+def named(name: str, k: int, key_bits: int = KEY_BITS, *, others: Iterable[str] = ()) -> Plan:
+    """The plan of that name for fingerprints of key_bits bits and distance k, proven. PlanError if there is none.
 
     others: what the caller takes besides, for that message.
     """
+    check_range(shown(name), "bits", key_bits, 1, MAX_KEY_BITS)
+    check_range(shown(name), "max_distance", k, 0, key_bits)
     if name in PAPER_NAMES:
+        check_range(name, "bits", key_bits, PAPER_KEY_BITS, PAPER_KEY_BITS)
         plan = replace(paper(name), max_distance=k)
     elif match := _CHOOSE_NAME.fullmatch(name):
-        plan = choose(int(match[1]), k)
+        plan = choose(int(match[1]), k, key_bits)
     elif match := _FLIPS_NAME.fullmatch(name):
-        plan = flips(int(match[1]), map(int, match[2].split(",")), k)
+        plan = flips(int(match[1]), map(int, match[2].split(",")), k, key_bits)
     elif match := _GENERAL_NAME.fullmatch(name):
-        plan = general(KEY_BITS, k, int(match[1]), int(match[2]))
+        plan = general(key_bits, k, int(match[1]), int(match[2]))
     else:
         raise refusal("plan", shown(name), f"one of {', '.join((*others, *KNOWN_NAMES))}")
     plan.prove()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dataclasses import replace as _replace
 from hashlib import sha256
 
+from fpstore.arrays import as_integer
 from fpstore.checks import limited_list, named_fields, shown, typed, wrong
 from fpstore.errors import PlanError
 from fpstore.format import KEY_BITS, MAX_BLOCK_KEYS, MAX_TABLES
@@ -83,6 +84,25 @@ class Plan:
         if table.prefix_mask <= 0 or whole_bands != table.prefix_mask:
             raise refusal(f"plan {where}", f"prefix mask {table.prefix_mask:#x}", "a union of bands")
         check_range(where, "flips", table.flips, 0, table.prefix_bits)
+
+    @classmethod
+    def named(cls, name: str, *, max_distance: int = 3, bits: int = KEY_BITS) -> "Plan":
+        """The plan of that name, proven, for fingerprints of so many bits.
+
+        name: paper-4, -10, -16 or -20, which are of 64 bits, choose-BANDS, flips-BANDS:FLIPS,FLIPS,... or
+        general-COUNT:TAU. What size, balanced and speed pick depends on the number of fingerprints: fpstore.predict has
+        it. Raises TypeError for what is no name and no integer, PlanError where there is no such plan,
+        or it would miss.
+        """
+        # Families make plans, and a plan is asked for by name where plans are.
+        from fpstore.plans.families import named
+
+        for what, value in (("max_distance", max_distance), ("bits", bits)):
+            if as_integer(value) is None:
+                raise TypeError(f"plan, {what}: found {shown(value)}, expected an integer")
+        if not isinstance(name, str):
+            raise TypeError(f"plan: found a {type(name).__name__}, expected a name")
+        return named(name, int(max_distance), int(bits))
 
     def missed(self) -> int | None:
         """A pattern of min(max_distance, bits) errors, as a bit mask, that no table catches; None if there is none.

@@ -79,7 +79,8 @@ class Prediction:
 
     A file has file_bytes and 2^slot_bits slots in each table; the rest is for one query.
     probes: patterns looked for, over all tables. block_decodes: slots decoded for them. keys_decoded: keys in
-    these up to the last that is looked at. candidates: keys that share a probed prefix.
+    these up to the last that is looked at. candidates: keys that share a probed prefix. nanoseconds: on one thread
+    with everything in memory, by a model. picked_by: which of size, balanced and speed take this plan.
     """
 
     plan: Plan
@@ -91,11 +92,28 @@ class Prediction:
     keys_decoded: float
     candidates: float
     nanoseconds: float
+    picked_by: tuple[str, ...] = ()
 
     @property
     def bytes_per_key(self) -> float:
         """The file's bytes for each fingerprint, all tables together; 0 when there is none."""
         return self.file_bytes / self.n if self.n else 0.0
+
+    def to_json(self) -> dict[str, object]:
+        """As plain values; the plan by its name, which with slot_keys tells it from the others."""
+        return {
+            "plan": self.plan.name,
+            "picked_by": list(self.picked_by),
+            "tables": len(self.plan.tables),
+            "slot_keys": self.plan.slot_keys,
+            "file_bytes": self.file_bytes,
+            "bytes_per_key": self.bytes_per_key,
+            "probes": self.probes,
+            "block_decodes": self.block_decodes,
+            "keys_decoded": self.keys_decoded,
+            "candidates": self.candidates,
+            "nanoseconds": self.nanoseconds,
+        }
 
 
 def slot_bits(n: int, slot_keys: int) -> int:
@@ -190,6 +208,18 @@ def table_of_choices(n: int, k: int) -> list[Prediction]:
         if faster or of_paper:
             choices.append(prediction)
     return choices
+
+
+def choices(n: int, k: int, bits_saved: float = 0.0) -> list[Prediction]:
+    """The plans worth a look and those that the aims pick, smallest first, each with the aims that pick it.
+
+    bits_saved: as for predict. Which plans there are, and which are picked, depends on n and k alone.
+    """
+    picked_by: dict[Plan, list[str]] = {each.plan: [] for each in table_of_choices(n, k)}
+    for aim in AIMS:
+        picked_by.setdefault(choose(n, k, aim), []).append(aim)
+    predictions = [_replace(predict(plan, n, bits_saved), picked_by=tuple(aims)) for plan, aims in picked_by.items()]
+    return sorted(predictions, key=_by_size)
 
 
 def _smallest(n: int, k: int) -> Prediction:

@@ -115,3 +115,12 @@ def concatenate(parts: list[Matches], with_ids: bool) -> Matches:
         np.concatenate([part.distance for part in parts]),
         np.concatenate(ids) if with_ids else None,
     )
+
+
+def first_of_each(matches: Matches, most: int) -> Matches:
+    """The first rows of each query, at most so many: its nearest."""
+    is_first = np.diff(matches.query, prepend=-1) != 0
+    starts = np.flatnonzero(is_first)
+    kept = np.arange(len(matches)) - starts[np.cumsum(is_first) - 1] < most
+    ids = None if matches.id is None else matches.id[kept]
+    return made(matches.query[kept], matches.fingerprint[kept], matches.distance[kept], ids, matches.method)

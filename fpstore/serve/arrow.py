@@ -9,7 +9,7 @@ from typing import Any
 
 from fpstore.inputs import BadInput
 from fpstore.inputs.cells import Column
-from fpstore.text import need
+from fpstore.text.packages import need
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from fpstore.serve.app import ABORT, LINGER_SECONDS, App
 from fpstore.serve.limits import BACKLOG, HEAD_BYTES, REFUSING_AT_ONCE, Limits
-from fpstore.text import need
+from fpstore.text.packages import need
 
 SWEEP_SECONDS = 1.0
 _ENDS = (signal.SIGINT, signal.SIGTERM)

@@ -1,41 +1,48 @@
 """Owns the way from a document to its fingerprint: the recipe and its steps, and the compiled core that does most."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from fpstore.text.comparison import Comparison, Shingle, compare
 from fpstore.text.given import simhash_of_features, simhash_of_hashes
-from fpstore.text.packages import need
-from fpstore.text.presets import DEFAULT, PRESETS, expect_recipe
+from fpstore.text.idf import learn_idf
+from fpstore.text.loading import load_recipe
+from fpstore.text.model import IdfModel
+from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe, recipes
 from fpstore.text.projection import simhash_of_projection
 from fpstore.text.recipe import Features, Recipe
+from fpstore.threads import thread_count
 
 __all__ = [
-    "DEFAULT",
-    "PRESETS",
+    "DEFAULT_RECIPE",
     "Comparison",
     "Features",
+    "IdfModel",
     "Recipe",
     "Shingle",
     "compare",
     "fingerprint",
     "fingerprint_many",
-    "need",
+    "learn_idf",
+    "load_recipe",
+    "recipes",
     "simhash_of_features",
     "simhash_of_hashes",
     "simhash_of_projection",
 ]
 
 
-def fingerprint(text: str | bytes, recipe: Recipe = DEFAULT) -> int:
+def fingerprint(text: str | bytes, recipe: Recipe = DEFAULT_RECIPE) -> int:
     """The simhash (0..2**64 - 1) of text by recipe; 0 if it has no words."""
     return expect_recipe(recipe).fingerprint(text)
 
 
 def fingerprint_many(
-    texts: Sequence[str | bytes], recipe: Recipe = DEFAULT, threads: int = 1
+    texts: Iterable[str | bytes], recipe: Recipe = DEFAULT_RECIPE, *, threads: int | None = None
 ) -> npt.NDArray[np.uint64]:
-    """The simhashes of texts by recipe, in their order: uint64[len(texts)]."""
-    return expect_recipe(recipe).fingerprint_many(texts, threads)
+    """The simhashes of texts by recipe, in their order: uint64[n]. threads: how many at once; None: all processors."""
+    if isinstance(texts, str | bytes):
+        raise TypeError(f"texts: found one {type(texts).__name__}, expected several of them")
+    return expect_recipe(recipe).fingerprint_many(list(texts), thread_count(threads))

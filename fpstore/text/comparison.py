@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.text.presets import DEFAULT, expect_recipe
+from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
 from fpstore.text.recipe import Features, Recipe
 
 # A store's, unless it was made with another.
@@ -110,7 +110,7 @@ class Comparison:
 def compare(
     a: str | bytes,
     b: str | bytes,
-    recipe: Recipe = DEFAULT,
+    recipe: Recipe = DEFAULT_RECIPE,
     *,
     max_distance: int = DEFAULT_DISTANCE,
     shown: int = SHOWN,

@@ -10,15 +10,30 @@ document more than `uncounted` had it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from fpstore.text.model import UNIT, Hashes, Model, Weights
+from fpstore.text.model import UNIT, Hashes, IdfModel, Weights
+from fpstore.text.presets import expect_recipe
 from fpstore.text.recipe import Recipe
 
 MAX_SHINGLES = 1 << 23
 _BATCH_HASHES = 1 << 22  # are held before they are counted
+
+
+def learn_idf(texts: Iterable[str | bytes], recipe: Recipe) -> IdfModel:
+    """The model of texts, for the shingles of recipe: recipe.with_model(model) weighs by it.
+
+    A file of model.to_bytes() is what load_recipe(name, idf=FILE) reads. ValueError where there are no texts.
+    """
+    if isinstance(texts, str | bytes):
+        raise TypeError(f"texts: found one {type(texts).__name__}, expected several of them")
+    learner = Learner(expect_recipe(recipe))
+    for text in texts:
+        learner.see(text)
+    return learner.model()
 
 
 class Learner:
@@ -43,7 +58,7 @@ class Learner:
         if self._held_count >= min(_BATCH_HASHES, self._most):
             self._count_held()
 
-    def model(self) -> Model:
+    def model(self) -> IdfModel:
         """What was learned so far. Raises ValueError if that is nothing."""
         if self._documents == 0:
             raise ValueError("idf model: found no documents to learn from, expected at least one")
@@ -56,7 +71,9 @@ class Learner:
             weight_of[count] = self._weight(int(count))
         steps = self._recipe.steps()
         unseen = self._weight(min(self._uncounted + 1, self._documents))
-        return Model(steps, self._documents, self._uncounted, unseen, self._hashes[common], weight_of[counts[common]])
+        return IdfModel(
+            steps, self._documents, self._uncounted, unseen, self._hashes[common], weight_of[counts[common]]
+        )
 
     def _weight(self, count: int) -> int:
         return round(UNIT * math.log1p(self._documents / count))

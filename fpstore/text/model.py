@@ -32,7 +32,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class IdfModel:
     """What shingles weigh, in units of 2**-16.
 
     steps: of the recipe that it was learned by. documents: how many it was learned from. hashes: uint64[m],
@@ -66,7 +66,7 @@ class Model:
         return Idf(self.hashes, self.weights / UNIT, self.unseen / UNIT)
 
     @classmethod
-    def from_bytes(cls, data: bytes, name: str = "idf model") -> Model:
+    def from_bytes(cls, data: bytes, name: str = "idf model") -> IdfModel:
         """The model that to_bytes wrote; name: of the file, for messages. Raises CorruptStore for anything else."""
         _expect(name, "first bytes", data[: len(MAGIC)].hex(" "), MAGIC.hex(" "))
         plain, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
@@ -82,9 +82,9 @@ class Model:
         return cls(**header, hashes=hashes, weights=weights)
 
 
-def read_model(path: str | Path) -> Model:
+def read_model(path: str | Path) -> IdfModel:
     """The model in the file at path. Raises CorruptStore for a file that is none; the system's errors pass through."""
-    return Model.from_bytes(Path(path).read_bytes(), str(path))
+    return IdfModel.from_bytes(Path(path).read_bytes(), str(path))
 
 
 def _header(name: str, record: bytes) -> dict[str, Any]:

@@ -5,12 +5,12 @@ What each is good for, measured: docs/choosing-a-recipe.md.
 
 from fpstore.text.recipe import Recipe
 
-DEFAULT = Recipe("web-en", shingle=2)
+DEFAULT_RECIPE = Recipe("web-en", shingle=2)
 
-PRESETS = {
+_PRESETS = {
     preset.name: preset
     for preset in (
-        DEFAULT,
+        DEFAULT_RECIPE,
         Recipe("zh", tokens="chinese", shingle=2),
         Recipe("multilingual", tokens="characters", shingle=5, weights="log"),
         Recipe("code", normalisation="nfkc", shingle=3, weights="capped"),
@@ -25,9 +25,14 @@ PRESETS = {
 }
 
 
+def recipes() -> dict[str, Recipe]:
+    """Every recipe that has a name, by it; a dictionary of the caller's own."""
+    return dict(_PRESETS)
+
+
 def expect_recipe(recipe: object) -> Recipe:
     """The recipe. TypeError for anything else, a name too."""
     if not isinstance(recipe, Recipe):
-        hint = f": fpstore.text.PRESETS[{recipe!r}]" if isinstance(recipe, str) and recipe in PRESETS else ""
+        hint = f": fpstore.text.recipes()[{recipe!r}]" if isinstance(recipe, str) and recipe in _PRESETS else ""
         raise TypeError(f"recipe: found {recipe!r:.40}, a {type(recipe).__name__}, expected a Recipe{hint}")
     return recipe

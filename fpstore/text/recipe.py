@@ -48,7 +48,7 @@ import numpy.typing as npt
 from fpstore.errors import UnsupportedVersion
 from fpstore.text import _simhash
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
-from fpstore.text.model import Model
+from fpstore.text.model import IdfModel
 from fpstore.text.tokens import Prepare, preparation
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
@@ -106,7 +106,7 @@ class Recipe:
     hash: str = "xxh3"
     seed: int = 0
     tie: str = "clear"
-    model: Model | None = field(default=None, compare=False, repr=False)
+    model: IdfModel | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in FIELDS:
@@ -180,7 +180,7 @@ class Recipe:
         """
         return text_of_html(html, self.html, charset)
 
-    def with_model(self, model: Model) -> Recipe:
+    def with_model(self, model: IdfModel) -> Recipe:
         """This recipe with weights `idf` by the model, which it pins.
 
         Raises ValueError where another model is pinned, or the model was learned by other steps.

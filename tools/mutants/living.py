@@ -936,4 +936,12 @@ MUTANTS = (
         "a store that may not be read is said to be damaged",
         ("tests/test_inspection.py::test_an_error_of_the_machine_is_no_damage",),
     ),
+    Mutant(
+        "a store that may be there is replaced",
+        "fpstore/making.py",
+        "if force:",
+        "if force or exist_ok:",
+        "create --exist-ok loses every row",
+        ("tests/test_rows.py::test_a_store_that_is_there_is_opened_where_it_is_what_was_asked_for",),
+    ),
 )

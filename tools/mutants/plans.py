@@ -75,4 +75,12 @@ MUTANTS = (
         "a store promises a distance that its plan does not answer",
         ("tests/test_store_damage.py::test_a_catalog_whose_plan_does_not_hold_is_refused",),
     ),
+    Mutant(
+        "a plan that is picked and worth no look of its own is left out",
+        "fpstore/plans/planner.py",
+        "picked_by.setdefault(choose(n, k, aim), []).append(aim)",
+        "picked_by.get(choose(n, k, aim), []).append(aim)",
+        "no line of fpstore plan says what --plan balanced picks",
+        ("tests/test_predict.py::test_a_prediction_says_which_aims_pick_it",),
+    ),
 )

@@ -719,6 +719,14 @@ MUTANTS = (
         ("tests/test_cli_options.py::test_an_option_is_given_once_unless_it_says_that_it_may_be_given_again",),
     ),
     Mutant(
+        "the recipes by name are handed out themselves",
+        "fpstore/text/presets.py",
+        "return dict(_PRESETS)",
+        "return _PRESETS",
+        "a caller who changes his dictionary changes every store that is made later",
+        ("tests/test_text_recipe.py::test_a_recipe_is_loaded_by_its_name_or_from_a_file",),
+    ),
+    Mutant(
         "what has no value is decided first",
         "fpstore/jobs/keep.py",
         'np.concatenate([having, np.flatnonzero(ranks["kind"] == NONE)])',

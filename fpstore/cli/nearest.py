@@ -1,0 +1,31 @@
+"""`fpstore nearest`: the few nearest stored fingerprints of each of the queries, as lines."""
+
+from typing import Any
+
+import click
+
+from fpstore.cli.probe import print_found, query_options
+from fpstore.cli.subcommand import subcommand
+
+EPILOG = """\b
+Examples:
+  fpstore nearest web.fpstore 9f3a5c0012ab44de
+  fpstore nearest web.fpstore --input new.csv --count 3 > matches.tsv
+"""
+
+
+@subcommand("nearest", short_help="Find the few nearest of a fingerprint or a text.", epilog=EPILOG)
+@query_options
+@click.option(
+    "--count", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help="At most so many of a query."
+)
+def command(count: int, **given: Any) -> None:
+    """Print the nearest fingerprints in STORE that are near a query, and their ids: the first lines of a probe.
+
+    At most N lines of each query, as probe prints them: query, fingerprint, distance and id, the nearest first; of
+    equally near ones the smallest fingerprint, then the smallest id. No match is no error.
+    """
+    max_distance = given.pop("max_distance")
+    print_found(
+        "nearest", lambda store, queries: store.nearest_many(queries, count, max_distance=max_distance), **given
+    )
