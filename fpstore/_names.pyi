@@ -4,6 +4,8 @@ from typing import Any
 from fpstore.types import Array, Bytes, Counts, Keys
 
 MAX_NAME_BYTES: int
+BLOCK_NAMES: int
+BLOCK_BYTES: int
 LINE_BYTES: int
 LINE_NAMES: int
 

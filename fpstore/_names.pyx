@@ -15,6 +15,8 @@ import numpy as np
 
 from fpstore._native cimport (
     BAD_BLOCK,
+    NAME_BLOCK,
+    NAME_BLOCK_BYTES,
     NAME_BYTES,
     NAME_LINE_BYTES,
     NAME_LINE_NAMES,
@@ -42,6 +44,8 @@ cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 MAX_NAME_BYTES = NAME_BYTES
+BLOCK_NAMES = NAME_BLOCK
+BLOCK_BYTES = NAME_BLOCK_BYTES
 LINE_BYTES = NAME_LINE_BYTES
 LINE_NAMES = NAME_LINE_NAMES
 

@@ -12,6 +12,7 @@ from pages import ROOT, Block, blocks, code_blocks, word_count
 from test_layering import CORE, FOLDERS, MODULES, PACKAGE, WINGS
 
 import fpstore
+from fpstore import _names
 from fpstore import format as layout
 from fpstore._codec import crc32c
 from fpstore.cli import add as cli_add
@@ -216,6 +217,13 @@ NUMBERS = (
     (DESIGN, "a small body or answer ({} KiB)", limits.SMALL_BYTES >> 10),
     (DESIGN, "take one of {} places", limits.LARGE_AT_ONCE),
     (DESIGN, "at most {} KiB of a request's head", limits.HEAD_BYTES >> 10),
+    (DESIGN, "at {} MiB of names, too, and at twice that", SIZES.flush_name_bytes >> 20),
+    (DESIGN, "each block of {:,} names", _names.BLOCK_NAMES),
+    (FORMAT, "A name is 0 to {:,} bytes", _names.MAX_NAME_BYTES),
+    (FORMAT, "**A block** has {:,} names", _names.BLOCK_NAMES),
+    (FORMAT, "brings it to {:,} bytes", _names.BLOCK_BYTES),
+    (FORMAT, "one for every started {} names", _names.LINE_NAMES),
+    ("README.md", "up to {} KiB each", _names.MAX_NAME_BYTES >> 10),
     ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
     ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
     ("README.md", "up to {:,} rows as a rule", SIZES.flush_rows),

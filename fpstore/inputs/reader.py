@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import ASK_WAY, ID_TYPES, MAX_VALUE, WAYS
+from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
 from fpstore.inputs.errors import BadInput, Faults, about
@@ -290,12 +290,7 @@ def _resolve(
         raise ValueError(f"fingerprint_format: found {request.fingerprint_format!r}, expected {', '.join(WAYS)}")
     if request.first_id and request.asked.ids != "row":
         raise ValueError(f"first_id: found {request.first_id} with ids {request.asked.ids!r}, expected ids 'row'")
-    if request.id_type not in ID_TYPES:
-        raise ValueError(f"id_type: found {request.id_type!r:.40}, expected one of {', '.join(ID_TYPES)}")
-    if request.id_type != "uint64" and request.asked.ids == "row":
-        raise ValueError(
-            f"ids: found 'row' with id_type {request.id_type!r}, expected 'column': names have to be given"
-        )
+    request.check_id_type()
     if not 0 <= request.first_id <= MAX_VALUE:
         raise ValueError(f"first_id: found {request.first_id}, expected 0 to 2**64 - 1")
     resolved = inputs_of(sources, format)

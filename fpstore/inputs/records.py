@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fpstore.inputs.cells import (
     ASK_WAY,
     EXPECTED_ONE_WAY,
+    ID_TYPES,
     Column,
     FingerprintColumn,
     can_be_either,
@@ -110,6 +111,15 @@ class Request:
         if self.asked.of_ids:
             return self.asked.id
         return self.asked.fingerprint if self.asked.text is None else self.asked.text
+
+    def check_id_type(self) -> None:
+        """ValueError for a type that no ids have, and for names that nothing gives."""
+        if self.id_type not in ID_TYPES:
+            raise ValueError(f"id_type: found {self.id_type!r:.40}, expected one of {', '.join(ID_TYPES)}")
+        if self.id_type != "uint64" and self.asked.ids == "row":
+            raise ValueError(
+                f"ids: found 'row' with id_type {self.id_type!r}, expected 'column': names have to be given"
+            )
 
     @property
     def reads_texts(self) -> bool:

@@ -763,8 +763,8 @@ MUTANTS = (
     Mutant(
         "the nearest match has the id that came first",
         "fpstore/living/snapshot.py",
-        "ids if self.names is None else self._least_names(fingerprint))",
-        "ids)",
+        "ids = ids if self.names is None else self._least_names(fingerprint)",
+        "ids = ids",
         "nearest and probe differ",
         ("tests/test_named.py::test_rows_of_one_fingerprint_are_in_the_order_of_their_names",),
     ),
