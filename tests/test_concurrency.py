@@ -35,6 +35,10 @@ SHOWN = {
         "concurrency::test_what_was_added_before_an_exception_stays",
         "identity::test_what_went_wrong_in_a_with_block_is_told_before_what_closing_says",
     ],
+    "`upsert`, `remove`": [
+        "rows::test_a_reader_sees_old_rows_or_new_ones",
+        "crash::test_nothing_acknowledged_is_lost_in_a_power_cut_at_any_call",
+    ],
     "`close`": [
         "living::test_closing_ends_a_merge_where_it_is",
         "surface::test_close_can_wait_for_merges_that_are_due",
@@ -42,6 +46,14 @@ SHOWN = {
     "a process that dies": [
         "crash::test_nothing_acknowledged_is_lost_when_writers_are_killed",
         "living::test_a_process_that_dies_loses_the_batch_and_nothing_more",
+    ],
+    "a coprocess (`--unbuffered`)": [
+        "serve_lines::test_a_line_is_answered_before_the_next_is_asked_and_by_what_others_have_written",
+    ],
+    "`fpstore serve`": [
+        "serve_writing::test_changes_that_wait_go_together_and_in_order",
+        "serve_writing::test_together_they_come_to_what_they_do_one_by_one",
+        "serve_app::test_an_addition_tells_what_became_of_each_row_and_is_found_by_the_next_probe",
     ],
     "fork": [
         "store::test_a_fork_is_told_to_open_the_store_again",

@@ -713,6 +713,7 @@ def test_every_error_has_a_status() -> None:
         "TooManyMatches": 422,
         "PlanError": 422,
         "RecipeError": 422,
+        "WrongKind": 422,
         "ReadOnly": 403,
         "BadInput": 400,
     }

@@ -36,7 +36,7 @@ def weighed(recipe: Recipe, idf: PathLike | None) -> Recipe:
 
 def _recipe_in(path: Path) -> Recipe:
     if not path.is_file():
-        raise RecipeError(f"recipe: found {str(path)!r:.80}, expected one of {', '.join(recipes())} or a JSON file")
+        raise RecipeError(f"recipe: found {str(path)!r:.200}, expected one of {', '.join(recipes())} or a JSON file")
     try:
         record = json.loads(path.read_bytes())
     except ValueError as error:
