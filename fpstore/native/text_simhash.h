@@ -1,4 +1,5 @@
-/* From tokens to a fingerprint: shingles, their hashes, their weights, and the sign of the sums.
+/* From tokens to a fingerprint: shingles, their hashes, and their sketch: the sign of the sums of their weights, or bits
+   of the smallest values.
 
    All sums are of integers, so no order of adding changes them: weights are in units of 2^-16. */
 #ifndef FPSTORE_TEXT_SIMHASH_H
@@ -7,6 +8,7 @@
 #include "text_digest.h"
 #include "text_hash.h"
 #include "text_given.h"
+#include "text_minhash.h"
 #include "text_tokens.h"
 
 #define WEIGHT_ONE 65536
@@ -16,6 +18,7 @@
 #define SHINGLES_AT_ONCE 1020 /* four times what a byte can count */
 
 typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
+typedef enum { SIMHASH, MINHASH_1BIT } SketchKind;
 typedef enum { XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA256, BLAKE2B, FNV1, FNV1A } HashKind;
 
 /* Of a shingle: its hash and how often it occurs, or in an idf model its weight. A free one has the value 0. */
@@ -34,12 +37,15 @@ typedef struct {
 typedef struct {
     TokenSteps tokens;
     unsigned shingle;
+    unsigned dense_shingle; /* of MIXED tokens, where a shingle begins with one that no space follows */
     HashKind hash;
     uint64_t seed; /* of the hashes that take one; XXH3 and XXH64 have 0 */
     int tie;       /* 1 where a bit is set whose two sides weigh the same */
     WeightKind weights;
     const CellTable *idf; /* values one more than the weight */
     uint64_t idf_unseen;
+    SketchKind sketch;
+    Permutations permutations; /* of MINHASH_1BIT */
 } Steps;
 
 typedef struct {
@@ -53,7 +59,8 @@ typedef struct {
     uint64_t hashes[SHINGLES_AT_ONCE];
     CellTable shingles;
     Sums sums;
-    uint64_t token_count;
+    Minima minima;
+    uint64_t token_count, shingle_count; /* the second of mixed tokens */
 } Document;
 
 /* Odd, and not known outside the process: whoever writes a document cannot aim its shingles at one cell. */

@@ -22,6 +22,8 @@ def measure(
     hash: str = "xxh3",
     seed: int = 0,
     tie: str = "clear",
+    sketch: str = "simhash",
+    dense_shingle: int = 0,
     threads: int = 1,
 ) -> tuple[Hashes, npt.NDArray[np.uint32]]: ...
 def features(
@@ -35,6 +37,8 @@ def features(
     hash: str = "xxh3",
     seed: int = 0,
     tie: str = "clear",
+    sketch: str = "simhash",
+    dense_shingle: int = 0,
 ) -> tuple[Hashes, Weights]: ...
 def simhash_of(hashes: Hashes, weights: Weights, tie: str = "clear") -> int: ...
 def normalised(text: str | bytes, normalisation: str = "nfkc-casefold") -> str: ...

@@ -3,7 +3,9 @@
 - A byte order mark tells what the bytes of a page are. Else they are UTF-8 if they can be; else of the charset that
   the server named, or that of the `meta` tag, or Resiliparse guesses. What does not decode becomes U+FFFD, as browsers
   do it. A page is no text, and refused, where that is so of more than one character in MAX_DAMAGED.
-- `main` is the main content without navigation, boilerplate and comment forms; `all` is every visible text.
+- `main` is the main content without navigation, boilerplate and comment forms; `all` is every visible text;
+  `main-or-all` is the main content where that has MIN_MAIN characters and one of MAX_SHARE that are visible, else all:
+  what is left of a gallery, an index or a form is not what tells it from others.
 - A page whose elements nest deeper than MAX_DEPTH has all of its text taken, as the search for the main content takes
   time in the square of the depth. 441 real pages stayed below 100.
 - A page of more than MAX_HTML_BYTES is refused: its tree takes up to 140 times its size of memory.
@@ -18,10 +20,12 @@ from typing import Any
 
 from fpstore.text.packages import need_series
 
-HTML_CHOICES = ("main", "all")
+HTML_CHOICES = ("main", "main-or-all", "all")
 MAX_HTML_BYTES = 16 << 20
 MAX_DEPTH = 256
 MAX_DAMAGED = 100
+MIN_MAIN = 250
+MAX_SHARE = 5
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
@@ -51,9 +55,19 @@ def text_of_html(html: str | bytes, what: str, charset: str | None = None) -> st
         tree = parse(page)
     except UnicodeEncodeError:
         tree = parse(without_surrogates(page))
-    main = what == "main" and (page.count("<") < MAX_DEPTH or not _is_deep(tree))
-    text: str = extract(tree, main_content=main)
-    return text
+    if what == "all" or (page.count("<") >= MAX_DEPTH and _is_deep(tree)):
+        return str(extract(tree, main_content=False))
+    main = str(extract(tree, main_content=True))
+    if what == "main":
+        return main
+    visible = str(extract(tree, main_content=False))
+    found, of_all = _solid(main), _solid(visible)
+    return visible if found < MIN_MAIN or found * MAX_SHARE < of_all else main
+
+
+def _solid(text: str) -> int:
+    """How many characters it has, white space aside: `all` has some around everything that is left out."""
+    return len("".join(text.split()))
 
 
 def without_surrogates(text: str) -> str:

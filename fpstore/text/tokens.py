@@ -31,6 +31,8 @@ def preparation(normalisation: str, tokens: str, stop_words: str, stemming: str)
     """
     if tokens == "characters":
         return (lambda text: normalise(text, normalisation)), "none", "characters"
+    if tokens == "mixed":
+        return (lambda text: normalise(text, normalisation)), "none", "mixed"
     if tokens == "letters":
         return (lambda text: "".join(words(normalise(text, normalisation)))), "none", "characters"
     if tokens == "whole":
