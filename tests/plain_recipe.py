@@ -98,9 +98,10 @@ def minhash_of(hashes: Iterable[int], seed: int) -> int:
 
 
 def fingerprint_of(recipe: Recipe, text: str) -> int:
+    if (recipe.sketch == "minhash-1bit" or recipe.tokens == "mixed") and not tokens_of(recipe, text):
+        return hash_value("xxh3", normalise(text, "none").encode())
     if recipe.sketch == "minhash-1bit":
-        hashes = features_of(recipe, text) if tokens_of(recipe, text) else ()
-        return minhash_of(hashes, recipe.seed) if hashes else hash_value("xxh3", text.encode("utf-8", "replace"))
+        return minhash_of(features_of(recipe, text), recipe.seed)
     weighted = features_of(recipe, text)
     total = sum(weighted.values())
     ones = [sum(weight for value, weight in weighted.items() if value >> bit & 1) for bit in range(64)]

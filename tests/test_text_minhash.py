@@ -58,7 +58,7 @@ def test_one_repeated_word_does_not_make_two_texts_alike() -> None:
 
 
 def test_texts_without_tokens_are_told_apart_by_their_bytes() -> None:
-    texts = ["", " ", "\0", "... --- !!!", "\u200b\ufeff", "\u0301", "!", "!!", b"!!!", b"\xff"]
+    texts: list[str | bytes] = ["", " ", "\0", "... --- !!!", "\u200b\ufeff", "\u0301", "!", "!!", b"!!!", b"\xff"]
     found = SETS.fingerprint_many(texts).tolist()
     assert len(set(found)) == len(texts)
     assert found == [SETS.fingerprint(text) for text in texts]

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from fpstore import text as fptext
 from fpstore.errors import UnsupportedVersion
 from fpstore.text import DEFAULT, PRESETS, Recipe
+from fpstore.text._simhash import xxh3
 from fpstore.text.idf import Learner
 
 WORDS = ["a", "The", "of", "running", "Größe", "我来到北京清华大学", "T恤", "don't", "İ", "ΑΣ", "\x1f", "3.14", "\0"]
 WORDY = st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join)
 TEXTS = st.text(max_size=200) | WORDY
+OLDER = PRESETS["web-en"]
 OF_SETS = {"weights": "presence", "sketch": "minhash-1bit"}
 PLAIN_TOKENS = ("words", "mixed", "characters", "letters", "chinese")
 
@@ -84,7 +86,8 @@ def test_weights_of_an_idf_model_equal_the_plain_twin() -> None:
 @example(data="中文".encode()[:-1] + b"\xff\xc0\x80")
 def test_bytes_are_utf8_and_what_is_not_becomes_the_replacement_character(tokens: str, data: bytes) -> None:
     dense = 5 * (tokens == "mixed")
-    for steps in ({}, {"weights": "presence", "sketch": "minhash-1bit"}):
+    steps: Any
+    for steps in ({}, OF_SETS):
         recipe = Recipe("bytes", tokens=tokens, shingle=2, dense_shingle=dense, **steps)
         assert recipe.fingerprint(data) == recipe.fingerprint(data.decode("utf-8", "replace"))
 
@@ -99,8 +102,11 @@ def test_batch_and_threads_change_nothing(preset: Recipe) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\0", "... --- !!!", "\ud800", "\u200b\ufeff"])
-def test_a_text_without_words_has_the_fingerprint_zero(text: str) -> None:
-    assert fptext.fingerprint(text) == 0
+def test_a_text_without_words_has_a_fingerprint_of_its_bytes_or_in_older_recipes_zero(text: str) -> None:
+    bare = text.replace("\ud800", "\ufffd").encode()
+    for name in ("text-1", "simhash-1"):
+        assert PRESETS[name].fingerprint(text) == PRESETS[name].fingerprint(bare) == xxh3(bare)
+    assert PRESETS["web-en"].fingerprint(text) == 0
 
 
 def test_equal_texts_are_one_exact_fingerprint_and_other_texts_another() -> None:
@@ -137,26 +143,28 @@ def test_one_text_in_place_of_a_sequence_is_a_type_error(text: Any) -> None:
 
 def test_the_record_of_the_default() -> None:
     assert DEFAULT.to_json() == {
-        "name": "web-en",
+        "name": "text-1",
         "version": 2,
-        "html": "main",
+        "html": "main-or-all",
         "normalisation": "nfkc-casefold",
-        "tokens": "words",
+        "tokens": "mixed",
         "stop_words": "",
         "stemming": "",
         "shingle": 2,
-        "weights": "frequency",
+        "weights": "presence",
         "idf": "",
         "hash": "xxh3",
+        "sketch": "minhash-1bit",
+        "dense_shingle": 4,
     }
 
 
 def test_a_field_that_came_later_is_in_the_record_only_where_it_differs() -> None:
-    changed = dataclasses.replace(DEFAULT, seed=42, tie="set")
-    assert changed.to_json() == DEFAULT.to_json() | {"seed": 42, "tie": "set"}
+    changed = dataclasses.replace(OLDER, seed=42, tie="set")
+    assert changed.to_json() == OLDER.to_json() | {"seed": 42, "tie": "set"}
     assert Recipe.from_json(changed.to_json()) == changed
-    assert Recipe.from_json(DEFAULT.to_json() | {"seed": 0, "tie": "clear"}) == DEFAULT
-    assert dataclasses.replace(DEFAULT, seed=42) != DEFAULT != dataclasses.replace(DEFAULT, tie="set")
+    assert Recipe.from_json(OLDER.to_json() | {"seed": 0, "tie": "clear", "sketch": "simhash"}) == OLDER
+    assert dataclasses.replace(OLDER, seed=42) != OLDER != dataclasses.replace(OLDER, tie="set")
 
 
 @given(recipes())
@@ -212,9 +220,9 @@ def test_a_recipe_cannot_be_changed() -> None:
 )
 def test_a_wrong_value_of_a_field_is_refused_by_name(change: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Recipe(**(DEFAULT.to_json() | change))
+        Recipe(**(OLDER.to_json() | change))
     with pytest.raises(ValueError, match=message):
-        Recipe.from_json(DEFAULT.to_json() | change)
+        Recipe.from_json(OLDER.to_json() | change)
 
 
 def test_a_missing_field_and_an_unknown_one_are_refused() -> None:

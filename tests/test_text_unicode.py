@@ -74,7 +74,8 @@ def write_database(folder: Path) -> None:
             "1" * is_one for is_one in (character.isdecimal(), character.isdigit(), character.isnumeric())
         )
         data.append(
-            f"{code:04X};{unicodedata.name(character, 'NAME')};{category};{unicodedata.combining(character)};{bidirectional};{parts};{numbers};N;;;;;"
+            f"{code:04X};{unicodedata.name(character, 'NAME')};{category};{unicodedata.combining(character)};"
+            f"{bidirectional};{parts};{numbers};N;;;;;"
         )
         if character.casefold() != character:
             folded.append(f"{code:04X}; F; {' '.join(f'{ord(each):04X}' for each in character.casefold())}; # NAME")

@@ -23,7 +23,7 @@ EPILOG = """\b
 Examples:
   fpstore create web.fpstore
   fpstore create bare.fpstore --id-type none -k 2
-  fpstore create docs.fpstore --recipe web-en             (for texts)
+  fpstore create docs.fpstore --recipe text-1             (for texts)
 """
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   fpstore dedup crawl.jsonl.zst -o kept.jsonl --dropped dropped.tsv
-  fpstore dedup crawl.warc.gz -o kept.jsonl --recipe web-en --confirm "jaccard>=0.8"
+  fpstore dedup crawl.warc.gz -o kept.jsonl --recipe text-1 --confirm "jaccard>=0.8"
   fpstore dedup documents/ --format text -o kept.jsonl --keep longest
   fpstore dedup monday.jsonl -o monday-new.jsonl --store seen.fpstore
   fpstore dedup tuesday.jsonl -o tuesday-new.jsonl --store seen.fpstore      (new on Tuesday, not on Monday)

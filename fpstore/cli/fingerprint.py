@@ -19,7 +19,7 @@ EPILOG = """\b
 Examples:
   fpstore fingerprint draft.txt
   fpstore fingerprint documents/ --format text > fingerprints.tsv
-  fpstore fingerprint crawl.warc.gz --recipe web-en --threads 4
+  fpstore fingerprint crawl.warc.gz --recipe text-1 --threads 4
   fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fpstore - --format hex
   fpstore fingerprint tokens.jsonl --features tokens --hash fnv1 --tie set
 """

@@ -7,7 +7,7 @@ import click
 EPILOG = """\b
 Examples:
   fpstore recipe                                      (their names)
-  fpstore recipe web-en > mine.json                   (change a step in an editor)
+  fpstore recipe text-1 > mine.json                   (change a step in an editor)
   fpstore build docs.fpstore crawl.warc.gz --recipe mine.json
 """
 

@@ -3,14 +3,28 @@
 What each is good for, measured: docs/choosing-a-recipe.md.
 """
 
+from dataclasses import replace
+
 from fpstore.text.recipe import Recipe
 
-DEFAULT = Recipe("web-en", shingle=2)
+DEFAULT = Recipe(
+    "text-1",
+    html="main-or-all",
+    tokens="mixed",
+    shingle=2,
+    dense_shingle=4,
+    weights="presence",
+    sketch="minhash-1bit",
+)
 
 PRESETS = {
     preset.name: preset
     for preset in (
         DEFAULT,
+        # A simhash, the way of the paper, by weights that no single shingle can decide.
+        replace(DEFAULT, name="simhash-1", weights="log", sketch="simhash"),
+        # What was the default: a word that is repeated often enough decides alone.
+        Recipe("web-en", shingle=2),
         Recipe("zh", tokens="chinese", shingle=2),
         Recipe("multilingual", tokens="characters", shingle=5, weights="log"),
         Recipe("code", normalisation="nfkc", shingle=3, weights="capped"),

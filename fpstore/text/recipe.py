@@ -35,8 +35,10 @@ The steps of version 2, in order:
      has the fingerprint 0, or 2**64 - 1 where ties are set, except that `letters` makes one empty shingle of it;
    - `minhash-1bit` (b-bit minwise hashing with b = 1, Li and Koenig, WWW 2010): bit i is a bit of the smallest value of
      permutation i (of 64, made by the `seed`) over the shingles. Documents whose sets of shingles have the Jaccard
-     similarity J differ in 32 (1 - J) bits in the mean. A shingle counts once, so weights are `presence`. A document
-     without tokens has the XXH3 of its UTF-8 as its fingerprint: it is near none that has other bytes.
+     similarity J differ in 32 (1 - J) bits in the mean. A shingle counts once, so weights are `presence`.
+
+   By `minhash-1bit`, and by `simhash` of `mixed` tokens, a document without tokens has the XXH3 of its UTF-8 as its
+   fingerprint: it is near none that has other bytes.
 
 A change of any step is a new version, so that equal recipes give equal fingerprints, on every machine and
 under every Python: what Unicode calls a letter, and its foldings, are those of Unicode 14. A code point that
@@ -99,11 +101,11 @@ class Features(NamedTuple):
 class Recipe:
     """How a document becomes a fingerprint; see the module for what each step means.
 
-    name: what people call it. shingle: how many tokens, 1..64. dense_shingle: the same for tokens `mixed`, else 0. seed: of a hash that takes one, 0..2**64 - 1
-    (`murmur3`: 2**32 - 1), else 0. Two recipes are the same if every field is; the model is no field of the record,
-    only its checksum `idf` is. Weights `idf` need with_model before a text is
-    read. Raises ValueError for a value that no step has or that another step rules out, UnsupportedVersion for
-    another version.
+    name: what people call it. shingle: how many tokens, 1..64. dense_shingle: the same where a shingle of tokens
+    `mixed` begins with a letter of a script that does not part words, else 0. seed: of a hash that takes one,
+    0..2**64 - 1 (`murmur3`: 2**32 - 1), else 0. Two recipes are the same if every field is; the model is no field of
+    the record, only its checksum `idf` is. Weights `idf` need with_model before a text is read. Raises ValueError for a
+    value that no step has or that another step rules out, UnsupportedVersion for another version.
     """
 
     name: str
@@ -175,7 +177,7 @@ class Recipe:
         groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
         parts = [_simhash.measure(group, threads=threads, **steps) for group in groups]
         fingerprints, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        if self.sketch == "minhash-1bit":
+        if self.parts_empty:
             for at in np.flatnonzero(counts == 0):
                 fingerprints[at] = _simhash.xxh3(_utf8(texts[at]))
         elif self.tokens == "letters":
@@ -201,8 +203,11 @@ class Recipe:
     def with_model(self, model: Model) -> Recipe:
         """This recipe with weights `idf` by the model, which it pins.
 
-        Raises ValueError where another model is pinned, or the model was learned by other steps.
+        Raises ValueError where another model is pinned, the model was learned by other steps, or the sketch is of sets,
+        in which no shingle weighs more than another.
         """
+        if self.sketch != "simhash":
+            raise ValueError(f"recipe {self.name}: found sketch {self.sketch}, expected simhash, such as simhash-1 has")
         if self.idf not in ("", model.checksum):
             raise ValueError(f"idf model: found checksum {model.checksum}, expected {self.idf}, as the recipe has")
         found, expected = ADDED | dict(model.steps), ADDED | self.steps()
@@ -211,6 +216,11 @@ class Recipe:
                 told = f"found {step} {found.get(step)!r}, expected {expected.get(step)!r}, as the recipe has"
                 raise ValueError(f"idf model: {told}")
         return replace(self, weights="idf", idf=model.checksum, model=model)
+
+    @property
+    def parts_empty(self) -> bool:
+        """Whether texts without tokens have fingerprints of their own, and not all the same."""
+        return self.sketch == "minhash-1bit" or self.tokens == "mixed"
 
     def steps(self) -> dict[str, str | int]:
         """What decides which shingles a text has: all of the record but the name, the weights and what a tie is."""
