@@ -178,7 +178,7 @@ class Recipe:
         parts = [_simhash.measure(group, threads=threads, **steps) for group in groups]
         fingerprints, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         if self.parts_empty:
-            for at in np.flatnonzero(counts == 0):
+            for at in np.flatnonzero(counts == 0).tolist():
                 fingerprints[at] = _simhash.xxh3(_utf8(texts[at]))
         elif self.tokens == "letters":
             fingerprints[counts == 0] = self._nothing()
