@@ -34,7 +34,7 @@ def test_recipe_prints_names_and_records(command: Command) -> None:
     for name, preset in PRESETS.items():
         assert Recipe.from_json(json.loads(command("recipe", name).out)) == preset
     assert command("recipe", "nothing").err.startswith(
-        "fpstore: recipe: found 'nothing', expected one of text-1, simhash-1, "
+        "fpstore: recipe: found 'nothing', expected one of text-1, words-4, "
     )
 
 
@@ -65,7 +65,7 @@ def test_a_recipe_can_be_a_file(command: Command, corpus: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "found '{path}', expected one of text-1, simhash-1, "),
+        (None, "found '{path}', expected one of text-1, words-4, "),
         ("{", "{path}: found no JSON"),
         ("[]", "{path}: recipe: found list, expected an object"),
         (json.dumps(DEFAULT.to_json() | {"shingle": 0}), r"{path}: recipe shingle: found 0, expected 1..64 tokens"),
@@ -177,7 +177,7 @@ def test_short_texts_are_warned_of_and_long_ones_are_not(command: Command, corpu
     store = tmp_path / "s.fpstore"
     assert command("fingerprint", corpus).err == ""
     assert command("fingerprint", short).err.startswith(warning)
-    assert "characters-3" in command("fingerprint", short).err
+    assert "k = 6 finds more of such texts" in command("fingerprint", short).err
     assert "warning" not in command("build", store, corpus).err
     assert command("build", store, short, "--id-column", "id", "--force").err.startswith(warning)
     assert command("add", store, short, "--id-column", "id").err.startswith(warning)

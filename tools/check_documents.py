@@ -44,7 +44,7 @@ FORMATS = ("jsonl", "csv", "tsv", "parquet", *WHOLE)
 MOST_DOCUMENTS = 25
 MOST_SHOWN = 20
 MEMORY = Path("/dev/shm")
-RECIPES = (Recipe("words-1", shingle=1), PRESETS["words-4"], PRESETS["characters-3"])
+RECIPES = (Recipe("words-1", shingle=1), PRESETS["words-4"], PRESETS["multilingual"])
 
 
 @dataclass

@@ -21,18 +21,18 @@ PRESETS = {
     preset.name: preset
     for preset in (
         DEFAULT,
+        # For those who would rather miss a near-duplicate than take another document for one.
+        replace(DEFAULT, name="words-4", shingle=4, dense_shingle=6),
+        # For texts of mistyped or joined words: every five characters in a row.
+        replace(DEFAULT, name="multilingual", tokens="characters", shingle=5, dense_shingle=0),
+        replace(DEFAULT, name="zh", tokens="chinese", dense_shingle=0),
+        replace(DEFAULT, name="code", normalisation="nfkc", shingle=3),
+        # For those who want nothing but equal texts.
+        Recipe("exact", tokens="whole", shingle=1),
         # A simhash, the way of the paper, by weights that no single shingle can decide.
         replace(DEFAULT, name="simhash-1", weights="log", sketch="simhash"),
         # What was the default: a word that is repeated often enough decides alone.
         Recipe("web-en", shingle=2),
-        Recipe("zh", tokens="chinese", shingle=2),
-        Recipe("multilingual", tokens="characters", shingle=5, weights="log"),
-        Recipe("code", normalisation="nfkc", shingle=3, weights="capped"),
-        # For those who would rather miss a near-duplicate than take another document for one.
-        Recipe("words-4"),
-        # For short texts: every character counts; or nothing but equal texts.
-        Recipe("characters-3", tokens="characters", shingle=3),
-        Recipe("exact", tokens="whole", shingle=1),
         # What the package `simhash` of PyPI makes of a text.
         Recipe("pypi-simhash", normalisation="lower", tokens="letters", hash="md5"),
     )
