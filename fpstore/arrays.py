@@ -11,6 +11,7 @@ import numpy as np
 from fpstore.types import Array, Ids, Keys
 
 _EXPECTED = "expected integers of 64 bits"
+_EXPECTED_WIDE = f"{_EXPECTED} where some are below 0"
 _BITS = (1 << 64) - 1
 # The texts and other things that Python can walk, which hold no fingerprints.
 _NO_VALUES = (str, bytes, bytearray, Set, Mapping)
@@ -25,9 +26,11 @@ def as_keys(values: object, what: str) -> Keys:
     """values as a contiguous uint64[n], without a copy where it is one already, or int64[n].
 
     Takes numpy arrays, anything numpy can view (the buffer protocol, `__array__`), anything with the Arrow protocol, a
-    table of one column too, and what yields integers. Numbers below 0 stand for the same 64 bits without a sign, as
-    in columns of types that have no other. TypeError for anything but integers, ValueError for such as have not 64
-    bits, for more than one dimension or column and for nulls. `what` names the values in the error.
+    table of one column too, and what yields integers. Numbers below 0 stand for the same 64 bits without a sign where
+    their type is of 64 bits, or of no width, as int and decimals. A narrower integer (int32) is taken from 0 on: one
+    below 0 does not say which 64 bits are meant. Files are read by the same rule (fpstore.inputs.cells).
+    TypeError for anything but integers, ValueError for such as have not 64 bits, for a narrower one below 0, for more
+    than one dimension or column and for nulls. `what` names the values in the error.
     """
     array = _as_array(values, what)
     if array.ndim != 1:
@@ -37,6 +40,8 @@ def as_keys(values: object, what: str) -> Keys:
     if array.size == 0:
         return np.empty(0, dtype=np.uint64)
     if array.dtype.kind == "i":
+        if array.dtype.itemsize < 8 and (below := np.flatnonzero(array < 0)).size:
+            raise ValueError(_narrow(array[below[0]], f"{what}, item {below[0]}"))
         return np.ascontiguousarray(array, dtype=np.int64).view(np.uint64)
     if array.dtype.kind != "u":
         raise TypeError(f"{what}: found dtype {array.dtype}, {_EXPECTED}")
@@ -46,7 +51,8 @@ def as_keys(values: object, what: str) -> Keys:
 def as_key(value: object, what: str) -> int:
     """value as an integer of 64 bits without a sign. TypeError for anything but an integer, ValueError out of range.
 
-    One below 0 stands for the same bits, as int64 has them; so do 8 bytes, the first of them the highest.
+    One below 0 stands for the same bits, as int64 has them, unless its type is narrower (ValueError, as in as_keys); so
+    do 8 bytes, the first of them the highest.
     """
     if isinstance(value, bytes):
         if len(value) != 8:
@@ -57,6 +63,9 @@ def as_key(value: object, what: str) -> int:
         raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
     if not -(1 << 63) <= key <= _BITS:
         raise ValueError(f"{what}: found {key}, {_EXPECTED}")
+    dtype = getattr(value, "dtype", None)
+    if key < 0 and isinstance(dtype, np.dtype) and dtype.itemsize < 8:
+        raise ValueError(_narrow(value, what))
     return key & _BITS
 
 
@@ -118,6 +127,11 @@ def as_mode(mode: object) -> int | None:
         found = f"{bits:#o}" if bits is not None and 0 <= bits < 1 << 32 else f"{mode!r:.40}"
         raise ValueError(f"mode: found {found}, expected bits such as 0o640, with which its owner may read and write")
     return bits
+
+
+def _narrow(value: Any, where: str) -> str:
+    """What is wrong with an integer below 0 of fewer than 64 bits."""
+    return f"{where}: found {int(value)} of {value.dtype}, {_EXPECTED_WIDE}"
 
 
 def _as_array(values: object, what: str) -> Array:

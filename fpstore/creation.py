@@ -83,7 +83,9 @@ def build_store(
 
     if path.is_symlink() or path.exists():
         if not force:
-            raise FileExistsError(errno.EEXIST, "already there; --force (force=True) replaces a store", str(path))
+            is_store = (path / CATALOG_NAME).exists()
+            advice = "--force (force=True) replaces a store" if is_store else "and no store, expected nothing"
+            raise FileExistsError(errno.EEXIST, f"already there; {advice}", str(path))
         _replace(path, build, settings, report, mode)
         return
     with _new_store(path, mode) as (folder, segments):

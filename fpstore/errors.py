@@ -52,16 +52,29 @@ class Damage:
 class CorruptStore(Error):
     """Stored bytes are damaged, cut short, or not fpstore's: where, what was found, what was expected.
 
+    where, found, expected: as the message says them; "" where it is only told that something is wrong.
     damage: every damaged place, where all were looked for, as verify does.
     """
 
+    where: str = ""
+    found: str = ""
+    expected: str = ""
     damage: tuple[Damage, ...] = ()
+
+    @classmethod
+    def of(cls, where: str, found: object, expected: object, *, path: PathLike | None = None) -> "CorruptStore":
+        """The error `where: found X, expected Y` about one place."""
+        error = cls(f"{where}: found {found}, expected {expected}", path=path)
+        error.where, error.found, error.expected = where, str(found), str(expected)
+        return error
 
 
 def corrupt(damage: Sequence[Damage]) -> CorruptStore:
     """The error about some damaged places, at least one: the first, and how many more there are."""
+    first = damage[0]
     more = f" (and {len(damage) - 1} more)" if len(damage) > 1 else ""
-    error = CorruptStore(f"{damage[0].line}{more}", path=damage[0].segment)
+    error = CorruptStore(f"{first.line}{more}", path=first.segment)
+    error.where, error.found, error.expected = first.region, first.found, first.expected
     error.damage = tuple(damage)
     return error
 
@@ -71,17 +84,31 @@ class NotAStore(Error):
 
 
 class UnsupportedVersion(Error):
-    """The bytes were written by a version of fpstore that this one cannot read."""
+    """The bytes were written by a version of fpstore that this one cannot read. found, supported: these versions."""
+
+    found: int | None = None
+    supported: int | None = None
 
     @classmethod
-    def of(cls, where: str, found: int, supported: int) -> "UnsupportedVersion":
+    def of(cls, where: str, found: int, supported: int, advice: str = "") -> "UnsupportedVersion":
         """Of what is at where; it says which of the two is the newer."""
         age = "a newer" if found > supported else "an older"
-        return cls(f"{where}: found {found}, expected {supported}; made by {age} fpstore")
+        error = cls(f"{where}: found {found}, expected {supported}; made by {age} fpstore{advice}")
+        error.found, error.supported = found, supported
+        return error
 
 
 class StoreLocked(Error):
-    """The store has a writer: another process, or another object of this one."""
+    """The store has a writer: another process, or another object of this one. pid: that process, where it is known."""
+
+    pid: int | None = None
+
+    @classmethod
+    def by(cls, pid: int | None, message: str, path: PathLike) -> "StoreLocked":
+        """The error about a store that pid has."""
+        error = cls(message, path=path)
+        error.pid = pid
+        return error
 
 
 class StoreChanged(Error):

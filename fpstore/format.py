@@ -206,7 +206,7 @@ class Footer:
         _expect_magic(where, magic, FOOTER_MAGIC)
         (crc,) = _CRC.unpack(data[_FOOTER.size :])
         if crc != crc32c(body):
-            raise CorruptStore(f"{where}, checksum: found {crc:#010x}, expected {crc32c(body):#010x}")
+            raise CorruptStore.of(f"{where}, checksum", f"{crc:#010x}", f"{crc32c(body):#010x}")
         _expect_version(where, version)
         _expect_zeros(where, data, 40, 52)
         footer = cls(*fields)
@@ -435,11 +435,11 @@ def _expect_regions_in_order(summary: Summary, summary_offset: int) -> None:
     for region in summary._data_regions():
         where = region.name if region.table is None else f"table {region.table}: {region.name}"
         if region.offset < end:
-            raise CorruptStore(f"{where}, offset: found {region.offset}, expected {end} or more, after {before}")
+            raise CorruptStore.of(f"{where}, offset", region.offset, f"{end} or more, after {before}")
         remaining = summary_offset - region.offset
         if region.bytes > remaining:
             found = f"{region.bytes} bytes at {region.offset}"
-            raise CorruptStore(f"{where}: found {found}, expected at most {remaining} before the summary")
+            raise CorruptStore.of(where, found, f"at most {remaining} before the summary")
         end, before = region.offset + region.bytes, where
 
 
@@ -448,9 +448,7 @@ def _expect_lengths(where: str, record: TableRecord, key_count: int) -> None:
     if any(record.code_lengths) != has_code:
         expected = "a code" if has_code else "zeros"
         table = f"codec {CODECS[record.codec]} and {key_count} keys"
-        raise CorruptStore(
-            f"{where}, code_lengths: found {bytes(record.code_lengths).hex()}, expected {expected} for {table}"
-        )
+        raise CorruptStore.of(f"{where}, code_lengths", bytes(record.code_lengths).hex(), f"{expected} for {table}")
     try:
         check_lengths(record.code_lengths)
     except ValueError as error:
@@ -459,32 +457,32 @@ def _expect_lengths(where: str, record: TableRecord, key_count: int) -> None:
 
 def _expect(where: str, name: str, found: int, expected: int) -> None:
     if found != expected:
-        raise CorruptStore(f"{where}, {name}: found {found}, expected {expected}")
+        raise CorruptStore.of(f"{where}, {name}", found, expected)
 
 
 def _expect_within(where: str, name: str, found: int, least: int, most: int) -> None:
     if not least <= found <= most:
         expected = str(least) if least == most else f"{least}..{most}"
-        raise CorruptStore(f"{where}, {name}: found {found}, expected {expected}")
+        raise CorruptStore.of(f"{where}, {name}", found, expected)
 
 
 def _expect_aligned(where: str, name: str, offset: int) -> None:
     if offset % ALIGNMENT:
-        raise CorruptStore(f"{where}, {name}: found {offset}, expected a multiple of {ALIGNMENT}")
+        raise CorruptStore.of(f"{where}, {name}", offset, f"a multiple of {ALIGNMENT}")
 
 
 def _expect_offset(where: str, name: str, offset: int, present: bool) -> None:
     if not present:
         _expect(where, name, offset, 0)
     elif offset < HEADER_BYTES:
-        raise CorruptStore(f"{where}, {name}: found {offset}, expected {HEADER_BYTES} or more")
+        raise CorruptStore.of(f"{where}, {name}", offset, f"{HEADER_BYTES} or more")
     else:
         _expect_aligned(where, name, offset)
 
 
 def _expect_magic(where: str, found: bytes, expected: bytes) -> None:
     if found != expected:
-        raise CorruptStore(f"{where}, magic: found {found!r}, expected {expected!r}")
+        raise CorruptStore.of(f"{where}, magic", repr(found), repr(expected))
 
 
 def _expect_version(where: str, version: int) -> None:
@@ -494,4 +492,4 @@ def _expect_version(where: str, version: int) -> None:
 
 def _expect_zeros(where: str, data: bytes, start: int, stop: int) -> None:
     if any(data[start:stop]):
-        raise CorruptStore(f"{where}, bytes {start}..{stop - 1}: found {data[start:stop].hex()}, expected zeros")
+        raise CorruptStore.of(f"{where}, bytes {start}..{stop - 1}", data[start:stop].hex(), "zeros")

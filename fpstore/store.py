@@ -4,42 +4,25 @@ Arranges the parts: the catalog says what the store is now, a snapshot answers f
 where the store was opened for writing, makes the next one.
 """
 
-import os
-import threading
-import warnings
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_args
+from typing import get_args
 
 import numpy as np
 
-from fpstore import forks
 from fpstore._pairs import Join
-from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_mode, as_rows, parse_memory
-from fpstore.creation import copy_store
-from fpstore.errors import CorruptStore, PathLike, PlanError, ReadOnly, RecipeError, StoreClosed, TooManyMatches
-from fpstore.living import changes, verified
-from fpstore.living.reader import Reader
-from fpstore.living.sizes import LivingSizes
+from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_rows, parse_memory
+from fpstore.base import Reading, _BaseStore
+from fpstore.errors import PlanError, RecipeError, TooManyMatches
+from fpstore.living import changes
 from fpstore.living.snapshot import Snapshot
-from fpstore.living.state import Settings
-from fpstore.living.stats import Stats, stats_of
-from fpstore.living.verified import Verified
-from fpstore.living.writer import Writer
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.additions import Additions
 from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
 from fpstore.query.pairs import Pairs
-from fpstore.query.tables import Rows, Table
-from fpstore.segment import report as reports
-from fpstore.segment.reader import Segment
-from fpstore.threads import Threads, slices, thread_count
-from fpstore.types import Array, Codec, Counted, Durability, IdType, Mode
-
-if TYPE_CHECKING:
-    from fpstore.text import Recipe
+from fpstore.query.tables import Rows
+from fpstore.threads import slices, thread_count
+from fpstore.types import Array, Counted
 
 # Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
 # disk), enough to hide the call (1 % of the time of plan "speed").
@@ -49,10 +32,8 @@ MIN_SLICE = 256
 # Rows of a batch of rows().
 ROWS_AT_ONCE = 1 << 16
 
-SomeTable = TypeVar("SomeTable", bound=Table[Any])
 
-
-class Store:
+class Store(_BaseStore):
     """An open store. Safe to use from several threads; a context manager; pickles as its path, opened for reading.
 
     Each call answers from the state of its beginning, which is the newest; an iterator keeps its state to its end.
@@ -61,94 +42,7 @@ class Store:
 
     max_matches = MAX_MATCHES
 
-    def __init__(
-        self,
-        path: Path,
-        mode: Mode = "r",
-        durability: Durability = "commit",
-        sizes: LivingSizes | None = None,
-        signed: bool = False,
-        **job: Any,
-    ) -> None:
-        """Made by open(). Of a store open for writing: sizes, for tests and tools; job: what a job tells the Writer."""
-        self.path = path.absolute()
-        self.mode: Mode = mode
-        self._signed = signed
-        self._fork = forks.generation
-        self._closed = True
-        self._threads: dict[int, Threads] = {}
-        self._lock = threading.Lock()
-        self._living: Reader | Writer = (
-            Writer(self.path, deferred=durability == "batch", sizes=sizes, **job) if mode == "w" else Reader(self.path)
-        )
-        self._closed = False
-
-    def __bool__(self) -> bool:
-        """True: whether it holds anything is for count() to tell, which may read all of it."""
-        return True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except Exception as late:
-            if error is None:
-                raise
-            error.add_note(f"closing the store: {late}")  # what went wrong first is what is told
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self.path, "r", "commit", None, self._signed)
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._fork == forks.generation:
-            try:
-                warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
-            finally:
-                self.close()
-
-    def __repr__(self) -> str:
-        purpose = "writing" if self.mode == "w" else "reading"
-        open_for = f"open for {purpose}, max_distance {self.max_distance}, plan {self.plan.name}"
-        state = "closed" if self._closed else open_for
-        return f"<fpstore.Store {os.fspath(self.path)!r}: {state}>"
-
-    def close(self, *, wait: bool = False) -> None:
-        """Close the store; probes under way in other threads finish first, later ones raise StoreClosed.
-
-        A writer ends its merges where they are: nothing is lost, the next writer does them again. wait: it ends them
-        first, as wait() does.
-        """
-        if wait and not self._closed and self._fork == forks.generation:
-            self.wait()
-        if self._fork != forks.generation:
-            # The mappings are the parent's, and a call that was under way there, with a lock that it held, never ends
-            # here.
-            if not self._closed:
-                self._closed = True
-                self._living.close()
-            return
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-        for threads in self._threads.values():
-            threads.close()
-        try:
-            self._living.close()
-        finally:
-            for part in self._latest.parts:
-                part.segment.close()
-
     # --- What it is ---
-
-    @property
-    def _settings(self) -> Settings:
-        """What holds for the whole store."""
-        return self._latest.settings
 
     @property
     def bits(self) -> int:
@@ -161,46 +55,12 @@ class Store:
         return self._settings.max_distance
 
     @property
-    def identity(self) -> str:
-        """Which store it is, 32 hexadecimal digits: no other has it, but what the file system copies keeps it."""
-        return self._latest.state.identity
-
-    @property
-    def codec(self) -> Codec:
-        """How keys are coded."""
-        return cast(Codec, self._settings.codec)
-
-    @property
-    def id_type(self) -> IdType | None:
-        """What the ids are: "uint64", or None where fingerprints have none."""
-        return cast(IdType | None, self._settings.id_type)
-
-    @property
-    def recipe(self) -> "Recipe | None":
-        """How text becomes its fingerprints, where that was said. Raises RecipeError for a record that is no recipe."""
-        record = self._settings.recipe
-        if record is None:
-            return None
-        from fpstore.text import Recipe
-
-        try:
-            return Recipe.from_json(record)
-        except ValueError as error:
-            raise RecipeError(str(error), path=self.path) from None
-
-    @property
     def plan(self) -> Plan:
         """Its tables."""
         return self._latest.plan
 
-    @property
-    def _segments(self) -> tuple[Segment, ...]:
-        """The files it consists of, beside what is pending."""
-        return tuple(part.segment for part in self._latest.parts)
-
-    @property
-    def _latest(self) -> Snapshot:
-        return self._living.snapshot
+    def _searched(self) -> str:
+        return f"max_distance {self.max_distance}, plan {self.plan.name}"
 
     # --- Texts ---
 
@@ -244,7 +104,7 @@ class Store:
         """
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
         distance = self._distance(max_distance)
-        with _Reading(self) as snapshot:
+        with Reading(self) as snapshot:
             return self._out(snapshot.search(query, distance))
 
     def probe_many(
@@ -258,7 +118,7 @@ class Store:
         queries = as_keys(fingerprints, "fingerprints")
         distance, count = self._distance(max_distance), thread_count(threads)
         room = Room(len(queries), self.max_matches)
-        with _Reading(self) as snapshot:
+        with Reading(self) as snapshot:
             try:
                 if snapshot.is_large(len(queries)):
                     return self._out(snapshot.stream(queries, distance, self._team(count).map, room))
@@ -276,14 +136,14 @@ class Store:
         """Of what probe_many returns, the first row of each query: its nearest match. Takes memory for those only."""
         queries = as_keys(fingerprints, "fingerprints")
         distance = self._distance(max_distance)
-        with _Reading(self) as snapshot:
+        with Reading(self) as snapshot:
             return self._out(snapshot.nearest(queries, distance))
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
         distance = self._distance(max_distance)
-        with _Reading(self) as snapshot:
+        with Reading(self) as snapshot:
             return snapshot.contains(query, distance)
 
     def pairs(
@@ -294,7 +154,7 @@ class Store:
         memory: the budget for keys held at once; ValueError where a single prefix needs more.
         """
         distance, budget = self._distance(max_distance), parse_memory(memory)
-        with _Reading(self) as snapshot:
+        with Reading(self) as snapshot:
             return self._pairs(self._joins(snapshot, distance, budget, told(progress)))
 
     def _pairs(self, joins: Iterator[Join]) -> Iterator[Pairs]:
@@ -310,7 +170,7 @@ class Store:
     ) -> int:
         """How many pairs `pairs` would yield, without holding or returning them."""
         total, distance, budget = 0, self._distance(max_distance), parse_memory(memory)
-        with _Reading(self) as snapshot:
+        with Reading(self) as snapshot:
             joins = self._joins(snapshot, distance, budget, told(progress))
         for join in joins:
             while not join.done:
@@ -318,7 +178,7 @@ class Store:
         return total
 
     def _joins(self, snapshot: Snapshot, distance: int, memory_bytes: int, tell: Tell | None) -> Iterator[Join]:
-        with _Reading(self, snapshot):
+        with Reading(self, snapshot):
             for join, share in snapshot.joins(distance, memory_bytes):
                 if tell:
                     tell("pairs", int(1000 * share), 1000)
@@ -331,7 +191,7 @@ class Store:
         """
         if of not in get_args(Counted):
             raise ValueError(f"of: found {of!r:.40}, expected {' or '.join(get_args(Counted))}")
-        with _Reading(self) as snapshot:
+        with Reading(self) as snapshot:
             return snapshot.key_count if of == "fingerprints" else snapshot.row_count
 
     def rows(self, *, batch: int = ROWS_AT_ONCE) -> Iterator[Rows]:
@@ -341,19 +201,16 @@ class Store:
         from other tables, with a warning; where these lack it too CorruptStore comes before the first row.
         """
         most = as_count(batch, "batch")
-        with _Reading(self) as snapshot:
+        with Reading(self) as snapshot:
             return self._rows(snapshot, most)
 
     def _rows(self, snapshot: Snapshot, most: int) -> Iterator[Rows]:
-        with _Reading(self, snapshot):
+        with Reading(self, snapshot):
             for keys, ids in snapshot.rows():
                 rows = self._out(Rows(keys, ids))
                 for first in range(0, len(rows), most):
                     self._expect_usable()
                     yield rows[first : first + most]
-
-    def _out(self, table: SomeTable) -> SomeTable:
-        return table.signed() if self._signed else table
 
     # --- Changing ---
 
@@ -391,77 +248,6 @@ class Store:
         else:
             writer.remove_rows(*as_rows(fingerprints, ids, True, self.path))
 
-    def sync(self) -> None:
-        """Make durable, and seen by other processes, what was added with durability "batch"."""
-        self._expect_writer().sync()
-
-    def _flush(self) -> None:
-        """Make a segment of what was added lately, as the store does by itself when there is enough."""
-        self._expect_writer().flush()
-
-    def wait(self) -> None:
-        """Wait for the segments and merges that the store makes by itself; close would end them."""
-        self._expect_writer().settle()
-
-    def compact(self, *, progress: OnProgress | None = None) -> None:
-        """Merge everything into one segment, without what was removed; probes and additions go on meanwhile.
-
-        One segment of which nothing was removed stays as it is, and is not read.
-        """
-        self._expect_writer().compact(told(progress))
-
-    def _refresh(self) -> None:
-        """Move on to the newest state now rather than at the next call."""
-        with _Reading(self):
-            pass
-
-    def copy(self, path: PathLike, *, progress: OnProgress | None = None, mode: int | None = None) -> None:
-        """Copy the store as it is now to path, where nothing may be; the writer may go on meanwhile.
-
-        mode: as for build. The copy is a store of its own, with another identity.
-        """
-        with _Reading(self) as snapshot:
-            copy_store(snapshot, self._living.home, Path(path), told(progress), as_mode(mode))
-
-    def _expect_writer(self) -> Writer:
-        self._expect_usable()
-        if not isinstance(self._living, Writer):
-            raise ReadOnly('found it opened for reading, expected mode "w"', path=self.path)
-        return self._living
-
-    # --- About it ---
-
-    def verify(self, *, progress: OnProgress | None = None) -> Verified:
-        """Read everything and check it; how much that was. Raises CorruptStore whose damage lists all that is wrong."""
-        with _Reading(self) as snapshot:
-            return verified.verify_snapshot(snapshot, told(progress))
-
-    def stats(self, *, largest_slots: int = 0) -> Stats:
-        """What the store holds and how, without decoding it, in a millisecond whatever its size.
-
-        largest_slots: how many of the fullest slots of each table to name, with the bits that their fingerprints share,
-        and to warn of if they are crowded; that reads the directories: for 10^8 fingerprints in 3 tables 0.04 s, and
-        0.4 s from disk.
-        """
-        with _Reading(self) as snapshot:
-            return stats_of(snapshot, os.fspath(self.path), largest_slots)
-
-    def report(self, *, progress: OnProgress | None = None) -> reports.Report:
-        """The compression-ratio report of the segments: decodes every table, a few times over."""
-        with _Reading(self) as snapshot:
-            return reports.combine([reports.report_segment(part.segment, told(progress)) for part in snapshot.parts])
-
-    def _expect_usable(self) -> None:
-        if self._closed:
-            raise StoreClosed("the store is closed", path=self.path)
-        if self._fork != forks.generation:
-            raise StoreClosed("the store was opened before a fork; open it again here", path=self.path)
-
-    def _team(self, count: int) -> Threads:
-        """Threads for this store's batches, kept: starting them takes as long as thousands of queries."""
-        self._expect_usable()
-        return self._threads.get(count) or self._threads.setdefault(count, Threads(count))
-
     def _distance(self, max_distance: int | None) -> int:
         if max_distance is None:
             return self._latest.state.settings.max_distance
@@ -475,25 +261,3 @@ class Store:
                 f"build the store with max_distance={distance}"
             )
         return distance
-
-
-class _Reading:
-    """A snapshot, the newest where none is given, for one use: errors say that the store was closed meanwhile."""
-
-    __slots__ = ("_snapshot", "_store")
-
-    def __init__(self, store: Store, snapshot: Snapshot | None = None) -> None:
-        self._store = store
-        self._snapshot = snapshot
-
-    def __enter__(self) -> Snapshot:
-        self._store._expect_usable()
-        return self._snapshot or self._store._living.newest()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, CorruptStore | OSError | ValueError | RuntimeError):
-            # A mapping that is closed meanwhile says ValueError, or EBADF, or has the size of another file; the
-            # store's threads, which take no more work, say RuntimeError.
-            self._store._expect_usable()

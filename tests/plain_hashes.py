@@ -33,7 +33,11 @@ def rotated(value: int, count: int) -> int:
 
 
 def murmur3(data: bytes, seed: int = 0) -> int:
-    """The first word of MurmurHash3_x64_128, from Appleby's MurmurHash3.cpp."""
+    return murmur3_words(data, seed)[0]
+
+
+def murmur3_words(data: bytes, seed: int) -> tuple[int, int]:
+    """Both words of MurmurHash3_x64_128."""
     one, two = 0x87C37B91114253D5, 0x4CF5AD432745937F
     first = second = seed
     whole = len(data) - len(data) % 16
@@ -49,7 +53,9 @@ def murmur3(data: bytes, seed: int = 0) -> int:
     second ^= len(data)
     first = (first + second) & MASK
     second = (second + first) & MASK
-    return (mixed(first) + mixed(second)) & MASK
+    first, second = mixed(first), mixed(second)
+    first = (first + second) & MASK
+    return first, (second + first) & MASK
 
 
 def mixed(value: int) -> int:

@@ -13,7 +13,20 @@ import numpy as np
 import numpy.typing as npt
 
 import fpstore
-from fpstore import Additions, Match, Matches, OnProgress, Pairs, Plan, Progress, Rows, Stats, Store, Verified
+from fpstore import (
+    Additions,
+    Match,
+    Matches,
+    OnProgress,
+    Pairs,
+    Plan,
+    Progress,
+    Rows,
+    Stats,
+    Store,
+    TablePlan,
+    Verified,
+)
 from fpstore.segment.report import Report
 from fpstore.text import Recipe
 
@@ -92,6 +105,8 @@ class AStore(Protocol):
     @property
     def plan(self) -> Plan: ...
     def __enter__(self) -> Self: ...
+    def __reduce__(self) -> str | tuple[Any, ...]: ...
+    def __repr__(self) -> str: ...
     def __bool__(self) -> bool: ...
     def close(self, *, wait: bool = False) -> None: ...
     def wait(self) -> None: ...
@@ -127,6 +142,7 @@ class AStore(Protocol):
 
 class ATable(Protocol):
     def __len__(self) -> int: ...
+    def __getitem__(self, rows: Any) -> Any: ...
     def _repr_html_(self) -> str: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
@@ -181,6 +197,49 @@ class SomeAdditions(ATable, Protocol):
     def __iter__(self) -> Iterator[fpstore.Addition]: ...
 
 
+class APlan(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def max_distance(self) -> int: ...
+    @property
+    def bits(self) -> int: ...
+    @property
+    def tables(self) -> tuple[TablePlan, ...]: ...
+    @property
+    def bands(self) -> tuple[int, ...]: ...
+    def prove(self) -> None: ...
+    def missed(self) -> int | None: ...
+    def to_json(self) -> dict[str, Any]: ...
+    @classmethod
+    def from_json(cls, value: object) -> Plan: ...
+
+
+class Record(Protocol):
+    """What stats and report return."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class AnError(Protocol):
+    path: AnyPath | None
+
+
+class Damaged(AnError, Protocol):
+    where: str
+    found: str
+    expected: str
+
+
+class OfAVersion(AnError, Protocol):
+    found: int | None
+    supported: int | None
+
+
+class Locked(AnError, Protocol):
+    pid: int | None
+
+
 class AProgress(NamedTuple):
     phase: str
     done: int
@@ -227,4 +286,10 @@ matches: Callable[[Matches], SomeMatches] = lambda table: table  # noqa: E731
 rows: Callable[[Rows], SomeRows] = lambda table: table  # noqa: E731
 pairs: Callable[[Pairs], SomePairs] = lambda table: table  # noqa: E731
 additions: Callable[[Additions], SomeAdditions] = lambda table: table  # noqa: E731
+plan: Callable[[Plan], APlan] = lambda plan: plan  # noqa: E731
+stats: Callable[[Stats], Record] = lambda record: record  # noqa: E731
+report: Callable[[Report], Record] = lambda record: record  # noqa: E731
+damaged: Callable[[fpstore.CorruptStore], Damaged] = lambda error: error  # noqa: E731
+of_a_version: Callable[[fpstore.UnsupportedVersion], OfAVersion] = lambda error: error  # noqa: E731
+locked: Callable[[fpstore.StoreLocked], Locked] = lambda error: error  # noqa: E731
 told: Callable[[Progress], tuple[str, int, int | None, str]] = lambda progress: progress  # noqa: E731

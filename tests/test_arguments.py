@@ -79,7 +79,7 @@ def test_a_wrong_argument_is_named_before_anything_is_written(
         (("fingerprint", "a.txt", "--recipe", "nope.json"), "recipe: found 'nope.json', expected one of text-1"),
         (("probe", "s.fpstore", "5", "--idf", "none"), "--idf goes with --text or --input"),
         (("probe", "s.fpstore", "--input", "a.npy", "--idf", "none"), "--idf goes with texts: found fingerprints"),
-        (("probe", "s.fpstore", "5", "--html"), "--html goes with --input"),
+        (("probe", "s.fpstore", "5", "--html"), "--html goes with --text or --input"),
         (("probe", "s.fpstore", "5", "--text-column", "x"), "--text-column goes with --input"),
         (("probe", "s.fpstore", "5", "--fingerprint-column", "x"), "--fingerprint-column goes with --input"),
         (("probe", "s.fpstore", "5", "--fingerprint-format", "hex"), "--fingerprint-format goes with --input"),

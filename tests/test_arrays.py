@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore.arrays import as_count, as_integer, as_key, as_keys
-from fpstore.types import Keys
+from fpstore.types import Array
 
 EXTREMES = [0, 1, 1 << 63, LAST - 1, LAST]
 
@@ -23,10 +23,10 @@ EXTREMES = [0, 1, 1 << 63, LAST - 1, LAST]
 class WithArray:
     """Something of another library that numpy can turn into an array, such as a pandas column."""
 
-    def __init__(self, values: Keys) -> None:
+    def __init__(self, values: Array) -> None:
         self.values = values
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Keys:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         return self.values if dtype is None else self.values.astype(dtype)
 
 
@@ -96,8 +96,37 @@ def test_signed_integers_are_the_same_bits_whatever_holds_them(values: list[int]
     assert [as_key(value, "fingerprint") for value in signed] == expected
 
 
-def test_integers_below_0_of_fewer_bits_are_those_of_64() -> None:
-    assert as_keys(np.array([-1, 3], dtype=np.int32), "fingerprints").tolist() == [LAST, 3]
+NARROW = np.array([3, -1], dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        NARROW,
+        NARROW.astype(np.int8),
+        NARROW.astype(">i2"),
+        list(NARROW),
+        iter(NARROW),
+        array.array("i", [3, -1]),
+        memoryview(array.array("i", [3, -1])),
+        WithArray(NARROW),
+        pyarrow.array(NARROW),
+        pyarrow.chunked_array([NARROW[:1], NARROW[1:]]),
+        pyarrow.table({"one": NARROW}),
+        WithArrow(pyarrow.array(NARROW)),
+        [3, np.array(-1, dtype=np.int16)],
+    ],
+)
+def test_an_integer_below_0_of_fewer_bits_is_refused_whatever_holds_it(values: Any) -> None:
+    message = r"^ids, item 1: found -1 of \S+, expected integers of 64 bits where some are below 0$"
+    with pytest.raises(ValueError, match=message):
+        as_keys(values, "ids")
+
+
+def test_a_key_below_0_of_fewer_bits_is_refused() -> None:
+    assert as_key(np.int64(-1), "fingerprint") == as_key(-1, "fingerprint") == LAST
+    with pytest.raises(ValueError, match=r"^fingerprint: found -1 of int32, expected integers of 64 bits where some"):
+        as_key(np.int32(-1), "fingerprint")
 
 
 @pytest.mark.parametrize("columns", [{}, {"a": [1], "b": [2]}])

@@ -190,6 +190,15 @@ def test_a_store_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> Non
 # --- What is there already ---
 
 
+@pytest.mark.parametrize("name", ["folder", "file", "link"])
+def test_force_is_not_advised_where_it_would_not_help(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    with pytest.raises(FileExistsError, match="already there; and no store, expected nothing"):
+        fpstore.build(tmp_path / name, some())
+
+
 def test_an_existing_store_is_refused_without_force_and_unread(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", some()).close()
     stream = iter([some()])

@@ -3,12 +3,14 @@
 # mypy: disable-error-code="union-attr"
 
 import io
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from outcome import Command, Outcome
 
@@ -123,6 +125,56 @@ def test_a_result_in_a_folder_that_is_not_there_is_named_as_it_was_typed(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "s.fpstore"]
 
 
+def test_each_command_says_in_numbers_what_it_did(command: Command, tmp_path: Path) -> None:
+    """Results aside, which are on standard output."""
+    np.save(tmp_path / "a.npy", np.array([1, 2, 3], dtype=np.uint64))
+    store, hexes = tmp_path / "s.fpstore", tmp_path / "a.hex"
+    steps: dict[tuple[object, ...], str] = {
+        ("build", store, tmp_path / "a.npy"): f"{store}: read 3 rows of 1 file; holds 3 fingerprints, ",
+        ("create", tmp_path / "t.fpstore", "--id-type", "none"): f"{tmp_path / 't.fpstore'}: empty, without ids, plan ",
+        ("add", store, tmp_path / "a.npy", "--ids", "from:7"): f"{store}: wrote 3 rows; where one was there already, nothing changed\n",
+        ("remove", store, "--id", "7", "--id", "99"): f"{store}: removed 1 row, for 2 ids\n",
+        ("compact", store): f"{store}: 1 segment, ",
+        ("copy", store, tmp_path / "c.fpstore"): f"{tmp_path / 'c.fpstore'}: 5 rows, ",
+        ("export", store, hexes): f"{hexes}: 5 rows, ",
+        ("export", store, "-", "--format", "hex"): f"{store}: wrote 5 rows\n",
+        (
+            "recover",
+            store,
+            tmp_path / "r.fpstore",
+        ): f"fpstore: {tmp_path / 'r.fpstore'}: 3 fingerprints in 5 rows\nfpstore: nothing is lost\n",
+    }
+    for arguments, said in steps.items():
+        outcome = command(*arguments)
+        assert outcome.status == 0
+        assert outcome.err.startswith(said)
+
+
+def test_a_store_may_lie_at_a_path_that_is_no_utf8(command: Command, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([1, 2, 3], dtype=np.uint64))
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    store = folder / os.fsdecode(b"\xff.fpstore")
+    for arguments in (
+        ("build", store, tmp_path / "a.npy"),
+        ("add", store, tmp_path / "a.npy", "--ids", "from:7"),
+        ("remove", store, "1"),
+        ("probe", store, "2"),
+        ("compact", store),
+        ("copy", store, folder / os.fsdecode(b"\xfe.fpstore")),
+        ("export", store, folder / os.fsdecode(b"\xff.parquet")),
+        ("build", store, folder / os.fsdecode(b"\xff.parquet"), "--force"),
+        ("stats", store),
+        ("report", store),
+        ("verify", store),
+        ("recover", store, folder / os.fsdecode(b"\xfd.fpstore")),
+    ):
+        outcome = command(*arguments)
+        assert (outcome.status, "encode" in outcome.err) == (0, False), (arguments, outcome)
+    with fpstore.open(store) as opened:
+        assert opened.count("rows") == 4
+
+
 def test_what_would_start_another_line_is_escaped() -> None:
     assert one_line("a\nb\tc\x1b[0m d é") == "a\\nb\\tc\\x1b[0m d é"
 
@@ -164,10 +216,12 @@ def test_an_interrupt_while_arguments_are_read_is_status_130(command: Command, m
     assert (outcome.status, outcome.err.strip()) == (130, "fpstore: interrupted")
 
 
-def test_a_full_disk_under_the_output_is_reported() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_the_output_is_reported(unbuffered: str) -> None:
     with open("/dev/full", "w") as full:
         run = subprocess.run(
             [sys.executable, "-m", "fpstore", "plan", "--n", "5"],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -30,6 +30,9 @@ def rows_of(path: Path) -> set[tuple[int, int | None]]:
         }
 
 
+NOTHING_CHANGED = "; where one was there already, nothing changed"
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """BASE with the ids 10 and 11."""
@@ -97,15 +100,17 @@ def test_a_store_is_not_made_over_another(command: Command, store: Path) -> None
 
 def test_rows_with_ids_of_a_column_are_added(command: Command, store: Path, table: Path) -> None:
     outcome = command("add", store, table, "--fingerprint-column", "hash", "--id-column", "doc")
-    assert outcome == Outcome(0, "", f"{store}: added 3 rows\n")
+    assert outcome == Outcome(0, "", f"{store}: wrote 3 rows{NOTHING_CHANGED}\n")
     assert rows_of(store) == {(BASE, 10), (BASE, 11), (BASE ^ 1, 20), (5, 21), (7, 22)}
 
 
 def test_several_inputs_are_added_to_a_store_without_ids(command: Command, bare: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([1, 2], dtype=np.uint64))
     (tmp_path / "b.hex").write_text("00000000000000ff\n")
-    assert command("add", bare, tmp_path / "a.npy", tmp_path / "b.hex").err == f"{bare}: added 3 rows\n"
-    assert command("add", bare, tmp_path / "a.npy", "--ids", "none").err == f"{bare}: added 2 rows\n"
+    assert (
+        command("add", bare, tmp_path / "a.npy", tmp_path / "b.hex").err == f"{bare}: wrote 3 rows{NOTHING_CHANGED}\n"
+    )
+    assert command("add", bare, tmp_path / "a.npy", "--ids", "none").err == f"{bare}: wrote 2 rows{NOTHING_CHANGED}\n"
     assert rows_of(bare) == {(1, None), (2, None), (255, None)}
 
 
@@ -116,7 +121,7 @@ def test_rows_are_numbered_from_the_first_id_over_inputs_and_batches(
     np.save(tmp_path / "a.npy", np.array([1, 1 << 20, 1 << 40], dtype=np.uint64))
     (tmp_path / "b.hex").write_text("00000000ffff0000\n0000000000000003\n")
     outcome = command("add", store, tmp_path / "a.npy", tmp_path / "b.hex", "--ids", f"from:{12}")
-    assert outcome == Outcome(0, "", f"{store}: added 5 rows\n")
+    assert outcome == Outcome(0, "", f"{store}: wrote 5 rows{NOTHING_CHANGED}\n")
     new = {(1, 12), (1 << 20, 13), (1 << 40, 14), (0xFFFF0000, 15), (3, 16)}
     assert rows_of(store) == {(BASE, 10), (BASE, 11)} | new
     outcome = command("add", store, tmp_path / "b.hex", "--ids", f"from:{2**64 - 2}", "--if-new")
@@ -190,7 +195,7 @@ def test_only_what_is_new_is_added_and_the_rest_printed(command: Command, store:
 
 def test_a_smaller_k_finds_more_new(command: Command, store: Path, table: Path) -> None:
     outcome = command("add", store, table, "--fingerprint-column", "hash", "--id-column", "doc", "--if-new", "--k", "0")
-    assert outcome == Outcome(0, "", f"{store}: added 3 rows\n")
+    assert outcome == Outcome(0, "", f"{store}: added 3 of 3 rows\n")
 
 
 def test_json_says_what_is_known_as_an_object_a_line(command: Command, store: Path, bare: Path, tmp_path: Path) -> None:
@@ -238,20 +243,20 @@ def test_rows_of_several_batches_are_all_added(
     monkeypatch.setattr(add, "BATCH_ROWS", 100)
     fingerprints = np.random.default_rng(1).integers(0, 1 << 64, 950, dtype=np.uint64)
     np.save(tmp_path / "a.npy", fingerprints)
-    assert command("add", bare, tmp_path / "a.npy").err == f"{bare}: added 950 rows\n"
+    assert command("add", bare, tmp_path / "a.npy").err == f"{bare}: wrote 950 rows{NOTHING_CHANGED}\n"
     assert {key for key, _ in rows_of(bare)} == set(fingerprints.tolist())
     assert len(command("add", bare, tmp_path / "a.npy", "--if-new").lines) == 950
 
 
 def test_an_input_without_rows_adds_none(command: Command, bare: Path, tmp_path: Path) -> None:
     (tmp_path / "new.hex").write_text("")
-    assert command("add", bare, tmp_path / "new.hex") == Outcome(0, "", f"{bare}: added 0 rows\n")
+    assert command("add", bare, tmp_path / "new.hex") == Outcome(0, "", f"{bare}: wrote 0 rows\n")
 
 
 def test_skip_bad_says_how_many_lines_it_passed_over(command: Command, bare: Path, tmp_path: Path) -> None:
     (tmp_path / "new.hex").write_text("00000000000000ff\nnone\n")
     outcome = command("add", bare, tmp_path / "new.hex", "--skip-bad")
-    assert outcome == Outcome(0, "", f"fpstore: passed over: 1 bad line\n{bare}: added 1 row\n")
+    assert outcome == Outcome(0, "", f"fpstore: passed over: 1 bad line\n{bare}: wrote 1 row{NOTHING_CHANGED}\n")
 
 
 def test_a_bad_line_ends_it_and_says_how_much_was_added_before(
@@ -263,7 +268,7 @@ def test_a_bad_line_ends_it_and_says_how_much_was_added_before(
     outcome = command("add", bare, lines)
     assert outcome.status == 1
     first, second = outcome.err.splitlines()
-    assert first == f"{bare}: added 4000 rows"
+    assert first == f"{bare}: wrote 4000 rows{NOTHING_CHANGED}"
     assert second.startswith(f"fpstore: {lines}, line 4002: found 'none', expected ")
     assert rows_of(bare) == {(1, None), (2, None)}
 
@@ -340,7 +345,7 @@ def test_an_interrupted_addition_keeps_the_batches_before(store: Path, bare: Pat
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-        told = f"{bare}: added {add.BATCH_ROWS} rows\nfpstore: interrupted\n"
+        told = f"{bare}: wrote {add.BATCH_ROWS} rows{NOTHING_CHANGED}\nfpstore: interrupted\n"
         assert process.stderr.read().decode() == told
     assert len(rows_of(bare)) == add.BATCH_ROWS
     with fpstore.open(bare, "w") as opened:

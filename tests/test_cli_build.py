@@ -5,6 +5,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,7 +46,8 @@ def test_a_store_of_an_npy_file_holds_its_fingerprints_and_row_numbers(
 
 
 def test_several_inputs_are_numbered_as_one(command: Command, npy: Path, tmp_path: Path) -> None:
-    assert command("build", tmp_path / "s.fpstore", npy, npy).status == 0
+    shutil.copy(npy, tmp_path / "more.npy")
+    assert command("build", tmp_path / "s.fpstore", npy, tmp_path / "more.npy").status == 0
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.probe(0, max_distance=0).id.tolist() == [0, 5]
 
@@ -172,6 +174,8 @@ def test_a_store_that_is_there_stays_without_force(command: Command, npy: Path, 
     ("arguments", "status", "said"),
     [
         (["--plan", "paper-5"], 2, "paper-5"),
+        (["--plan", "12"], 2, "plan: found '12'"),
+        (["--plan", "size", "--max-bytes", "12"], 2, "plan"),
         (["--plan", "paper-4", "--k", "4"], 2, "paper-4"),
         (["--codec", "zip"], 2, "zip"),
         (["--k", "-1"], 2, "-1"),
@@ -305,3 +309,16 @@ def test_times_are_never_stored_for_hashes(command: Command, tmp_path: Path) -> 
         outcome = command(name, tmp_path / "s.fpstore", "--input", table)
         assert (outcome.status, outcome.out) == (1, "")
         assert "found columns unixtime, value; expected one called fingerprint" in outcome.err
+
+
+def test_the_help_says_what_memory_is_for(command: Command) -> None:
+    told = " ".join(command("build", "--help").out.split())
+    assert "--memory SIZE What sorting may take;" in told
+    assert "Reading CSV or Parquet takes some 100 MB besides." in told
+
+
+def test_an_input_of_bad_lines_only_is_not_said_to_be_empty(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "in.hex").write_text("none\nneither\n")
+    outcome = command("build", tmp_path / "s.fpstore", tmp_path / "in.hex", "--skip-bad")
+    assert outcome.status == 0
+    assert outcome.err.endswith(f"{tmp_path / 's.fpstore'}: read 2 rows of 1 file; holds nothing\n")

@@ -41,9 +41,9 @@ def test_all_becomes_one_segment_and_the_sizes_are_told(command: Command, store:
     (after,) = file_bytes(store)
     assert outcome == Outcome(
         0,
+        "",
         f"{store}: 2 segments, 1000 pending rows, 10 removals, {before / 1000:.1f} kB;"
         f" now 1 segment, {after / 1000:.1f} kB\n",
-        "",
     )
     with fpstore.open(store) as opened:
         opened.verify()
@@ -55,7 +55,7 @@ def test_a_compacted_store_stays_as_it_is(command: Command, store: Path) -> None
     command("compact", store)
     (before,) = (store / "segments").iterdir()
     outcome = command("compact", store)
-    assert outcome == Outcome(0, f"{store}: 1 segment, {before.stat().st_size / 1000:.1f} kB; {IDLE}\n", "")
+    assert outcome == Outcome(0, "", f"{store}: 1 segment, {before.stat().st_size / 1000:.1f} kB; {IDLE}\n")
     assert list((store / "segments").iterdir()) == [before]
 
 
@@ -66,7 +66,7 @@ def test_a_damaged_store_of_one_segment_is_not_said_to_have_been_read(command: C
     data[5000] ^= 1
     path.write_bytes(data)
     outcome = command("compact", store)
-    assert (outcome.status, outcome.out.endswith(f"; {IDLE}\n")) == (0, True)
+    assert (outcome.status, outcome.err.endswith(f"; {IDLE}\n")) == (0, True)
 
 
 def test_a_damaged_segment_is_merged_from_its_other_tables_and_the_store_is_sound(
@@ -78,7 +78,8 @@ def test_a_damaged_segment_is_merged_from_its_other_tables_and_the_store_is_soun
     path.write_bytes(data)
     outcome = command("compact", store)
     assert outcome.status == 0
-    (line,) = outcome.err.splitlines()
+    line, done = outcome.err.splitlines()
+    assert done.startswith(f"{store}: 2 segments, ")
     assert line.startswith(
         f"fpstore: warning: {path}: table 0 payload: the page at byte 4096 does not have the checksum"
     )
@@ -91,7 +92,7 @@ def test_a_damaged_segment_is_merged_from_its_other_tables_and_the_store_is_soun
 def test_an_empty_store_can_be_compacted_and_looked_at(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "s.fpstore"
     command("create", path)
-    assert command("compact", path) == Outcome(0, f"{path}: 0 segments, 0 B; {IDLE}\n", "")
+    assert command("compact", path) == Outcome(0, "", f"{path}: 0 segments, 0 B; {IDLE}\n")
     for name in ("verify", "stats", "report"):
         assert command(name, path).status == 0
     assert ["segments", "none"] in [line.split() for line in command("stats", path).lines]

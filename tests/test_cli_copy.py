@@ -31,11 +31,27 @@ def test_the_copy_holds_what_the_store_holds_while_another_writes(
     with fpstore.open(store, "w") as writer:
         outcome = command("copy", store, tmp_path / "t.fpstore")
         assert (outcome.status, outcome.out) == (0, "")
-        assert outcome.err.startswith(f"{tmp_path / 't.fpstore'}: 1000 rows, ")
+        assert outcome.err.startswith(f"{tmp_path / 't.fpstore'}: at most 1000 rows, ")
         writer.remove(fingerprints=SOME)
     with fpstore.open(tmp_path / "t.fpstore") as copied:
         copied.verify()
         assert copied.probe_many(SOME, max_distance=0).id.tolist() == list(range(1000))
+
+
+def test_a_count_is_exact_or_said_to_be_the_most(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "s.fpstore"
+    fpstore.build(path, SOME[:5]).close()
+    assert command("copy", path, tmp_path / "one.fpstore").err.startswith(f"{tmp_path / 'one.fpstore'}: 5 rows, ")
+    with fpstore.open(path, "w") as opened:
+        opened.add(SOME[:5], ids=np.arange(5, dtype=np.uint64))  # all of them are there
+    assert ": at most " in command("copy", path, tmp_path / "two.fpstore").err
+    with fpstore.open(path, "w") as opened:
+        opened.remove(ids=[0])
+        opened.compact()
+    assert ": 4 rows, " in command("copy", path, tmp_path / "three.fpstore").err
+    with fpstore.open(path, "w") as opened:
+        opened.remove(ids=[1])
+    assert ": at most 4 rows, " in command("copy", path, tmp_path / "four.fpstore").err
 
 
 def test_nothing_is_copied_to_where_something_is(command: Command, store: Path, tmp_path: Path) -> None:

@@ -162,8 +162,13 @@ def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path
         (["-", "--format", "npy", "--no-ids"], "standard output: found format npy, expected hex, csv, jsonl"),
         (["-", "--format", "parquet"], "standard output: found format parquet, expected hex, csv, jsonl"),
         (["-", "--format", "csv", "--force"], "--force goes with a file: found standard output"),
-        (["out.hex", "--signed"], "--signed: found format hex, expected npy, csv, parquet"),
-        (["out.u64", "--no-ids", "--signed"], "--signed: found format u64"),
+        (["out.hex", "--signed"], "--signed goes with npy, csv and parquet"),
+        (["out.u64", "--no-ids", "--signed"], "--signed goes with npy, csv and parquet"),
+        (
+            ["out.csv", "--format", "jsonl"],
+            "out.csv: found --format jsonl, expected csv, as its suffix says, or another",
+        ),
+        (["out.NPY", "--format", "hex"], "out.NPY: found --format hex, expected npy, as its suffix says"),
         (["there.csv"], "already there; --force replaces a file"),
         (["folder.csv", "--force"], "found something else than a file, which --force does not replace"),
     ],
@@ -212,7 +217,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
 def test_ids_that_are_not_there_are_not_left_out(command: Command, bare: Path, tmp_path: Path) -> None:
     outcome = command("export", bare, tmp_path / "out.csv", "--no-ids")
     assert (outcome.status, outcome.out) == (2, "")
-    assert f"--no-ids: {bare} has no ids" in outcome.err
+    assert "--no-ids goes with a store that has ids" in outcome.err
 
 
 def test_what_is_not_there_is_named(command: Command, store: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_another_value_is_a_bad_line(command: Command, tmp_path: Path, value: ob
     assert message in outcome.err
     outcome = command("fingerprint", path, "--features", "page.f", "--skip-bad")
     assert [line.split(":")[-1] for line in outcome.lines] == ["1", "3"]
-    assert (outcome.status, outcome.err) == (0, "fpstore: passed over: 1 bad row\n")
+    assert (outcome.status, outcome.err) == (0, "fpstore: passed over: 1 bad line\n")
 
 
 def test_a_line_without_the_field_is_bad(command: Command, tmp_path: Path) -> None:

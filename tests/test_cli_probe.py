@@ -192,3 +192,13 @@ def test_a_reader_of_the_output_that_leaves_ends_the_probe_quietly(store: Path, 
         process.stdout.close()
         assert process.wait(60) == 141
         assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("text", ["", " ", "!?"])
+def test_a_text_without_a_token_is_said_to_be_one(command: Command, tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.txt").write_text("some words of a text")
+    assert command("build", tmp_path / "s.fpstore", tmp_path / "a.txt").status == 0
+    outcome = command("probe", tmp_path / "s.fpstore", "--text", text)
+    told = "fpstore: warning: --text has no token for recipe web-en: no two such texts can be told apart\n"
+    assert outcome == (0, "", told)
+    assert command("probe", tmp_path / "s.fpstore", "--text", "words").err == ""

@@ -103,7 +103,7 @@ def test_every_id_of_a_file_goes(
 def test_an_id_of_16_digits_is_decimal(command: Command, tmp_path: Path) -> None:
     number = 1234567890123456
     fpstore.build(tmp_path / "s.fpstore", np.array([5, 6], dtype=np.uint64), ids=[number, int(str(number), 16)]).close()
-    (tmp_path / "gone.csv").write_text(f"doc\n{number}\n")
+    (tmp_path / "gone.csv").write_text(f"id\n{number}\n")
     assert command("remove", tmp_path / "s.fpstore", "--id-input", tmp_path / "gone.csv").status == 0
     assert rows_of(tmp_path / "s.fpstore") == {(6, int(str(number), 16))}
 

@@ -1,11 +1,15 @@
-"""Standard streams that are closed, as after `>&-` in a shell: a word where one is needed, and else no matter."""
+"""Standard streams: what is written arrives, or that it did not is told; closed ones matter where they are needed."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from jobs_model import write_jsonl
+
+import fpstore
 
 CLOSED = "closed, expected an open one"
 
@@ -57,3 +61,80 @@ os._exit(0 if fd > 2 else 1)
     closing = "import os, sys; [os.close(fd) for fd in (0, 1, 2)]; os.execv(sys.executable, sys.argv[1:])"
     done = subprocess.run([sys.executable, "-c", closing, sys.executable, "-c", code], timeout=120)
     assert done.returncode == 0
+
+
+# --- Outputs that cannot take all of it ---
+
+ROWS = 3000
+# More than one write can put into the file at its limit, and less than what each command below writes.
+ROOM = 5000
+LIMIT = 1 << 36
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store, its fingerprints and as many texts."""
+    made = tmp_path_factory.mktemp("streams")
+    values = np.arange(ROWS, dtype=np.uint64) << np.uint64(20)
+    np.save(made / "values.npy", values)
+    fpstore.build(made / "s.fpstore", values, max_distance=0, plan="size").close()
+    write_jsonl(made / "in.jsonl", [f"w{i} x{i} y{i} z{i}" for i in range(ROWS)])
+    return made
+
+
+PRINTING: dict[str, tuple[str, ...]] = {
+    "export": ("export", "s.fpstore", "-", "--format", "csv"),
+    "probe": ("probe", "s.fpstore", "--input", "values.npy", "-k", "0"),
+    "pairs": ("pairs", "s.fpstore", "-k", "0", "--header"),
+    "add": ("add", "s.fpstore", "values.npy", "--ids", "from:9000", "--if-new", "-k", "0"),
+    "dedup": ("dedup", "in.jsonl", "-o", "-"),
+    "cluster": ("cluster", "in.jsonl"),
+    "fingerprint": ("fingerprint", "in.jsonl"),
+}
+# To a file that has no room left behind ROOM bytes, while any other may grow.
+INTO_A_FULL_FILE = f"""
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, ({LIMIT}, {LIMIT}))
+out = os.open("out", os.O_RDWR | os.O_CREAT)
+os.lseek(out, {LIMIT - ROOM}, os.SEEK_SET)
+os.dup2(out, 1)
+os.execv(sys.executable, [sys.executable, "-m", "fpstore", *sys.argv[1:]])
+"""
+
+
+def environment(unbuffered: str) -> dict[str, str]:
+    return os.environ | {"PYTHONUNBUFFERED": unbuffered}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("name", [name for name in PRINTING if name != "pairs"])
+def test_an_output_that_was_cut_short_is_status_1(folder: Path, name: str, unbuffered: str) -> None:
+    command = [sys.executable, "-c", INTO_A_FULL_FILE, *PRINTING[name]]
+    done = subprocess.run(command, cwd=folder, env=environment(unbuffered), capture_output=True, timeout=120, text=True)
+    assert os.path.getsize(folder / "out") == LIMIT
+    (folder / "out").unlink()
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "fpstore: File too large")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRINTING)
+def test_without_a_buffer_the_same_is_written(folder: Path, name: str) -> None:
+    command = [sys.executable, "-m", "fpstore", *PRINTING[name]]
+    written = [
+        subprocess.run(command, cwd=folder, env=environment(unbuffered), capture_output=True, timeout=120).stdout
+        for unbuffered in ("", "1")
+    ]
+    assert written[0] == written[1]
+    assert written[0].endswith(b"\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["export", "probe"])
+def test_a_reader_that_leaves_is_status_141_without_a_buffer_too(folder: Path, name: str) -> None:
+    command = [sys.executable, "-u", "-m", "fpstore", *PRINTING[name]]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.wait(timeout=120), process.stderr.read()) == (141, b"")

@@ -120,7 +120,9 @@ def test_a_recipe_with_a_model_is_refused_without_it_or_with_another(
 ) -> None:
     model_path, other, store = tmp_path / "m.idf", tmp_path / "other.idf", tmp_path / "s.fpstore"
     command("learn-idf", corpus, "-o", model_path)
-    command("learn-idf", corpus, corpus, "-o", other)
+    twice = tmp_path / "twice.jsonl"
+    twice.write_bytes(2 * corpus.read_bytes())
+    command("learn-idf", twice, "-o", other)
     command("create", store, "--recipe", "simhash-1", "--idf", model_path, "--id-type", "none")
     checksum = read_model(model_path).checksum
     for arguments in (("add", store, corpus), ("probe", store, "--text", "x"), ("remove", store, "--input", corpus)):
@@ -196,7 +198,7 @@ def test_the_name_of_a_file_cannot_write_lines_of_its_own(command: Command, tmp_
         outcome = command(*arguments)
         assert outcome.status == 0
         assert "\x1b" not in outcome.out + outcome.err
-        assert arguments[0] == "build" or "docs\\n\\x1b[31m" in outcome.out
+        assert arguments[0] == "build" or "docs\\n\\x1b[31m" in outcome.out + outcome.err
 
 
 def test_what_was_passed_over_is_said_once_at_the_end(command: Command, tmp_path: Path) -> None:
@@ -227,3 +229,82 @@ def test_a_folder_that_cannot_be_read_in_one_way_is_the_command_lines_fault(comm
     assert (outcome.status, outcome.out) == (2, "")
     assert "--format text" in outcome.err
     assert command("build", tmp_path / "s.fpstore", tmp_path / "in", "--format", "text").status == 0
+
+
+PAGE = "<html><body><p>A <b>page</b> of some words that are shown, and no others</p></body></html>"
+NOTED = "fpstore: read all the same: {} with tags of HTML, which stay without --html\n"
+
+
+@pytest.mark.parametrize("html", [False, True])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "build new.fpstore in.jsonl",
+        "add s.fpstore in.jsonl",
+        "add s.fpstore in.csv --text-column text --if-new",
+        "probe s.fpstore --input in.jsonl",
+        "remove s.fpstore --input in.jsonl",
+        "fingerprint in.jsonl",
+        "learn-idf in.jsonl -o new.idf",
+        "dedup in.jsonl -o new.jsonl",
+        "dedup in.csv -o new.jsonl --text-column text --store s.fpstore",
+        "cluster in.jsonl",
+        "document-pairs in.jsonl",
+    ],
+)
+def test_texts_with_tags_are_never_read_without_a_word(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, html: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.html").write_text(PAGE)
+    texts = [PAGE, "a text without any", PAGE.replace("some", "other")]
+    Path("in.jsonl").write_text("".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(texts)))
+    Path("in.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts)))
+    assert command("build", "s.fpstore", "a.html").status == 0
+    outcome = command(*line.split(), *(["--html"] if html else []))
+    assert outcome.status == 0
+    assert (NOTED.format("2 texts") in outcome.err) == (not html)
+
+
+def test_a_typed_text_can_be_html(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(PAGE)
+    assert command("build", tmp_path / "s.fpstore", tmp_path / "a.html").status == 0
+    outcome = command("probe", tmp_path / "s.fpstore", "--text", PAGE, "--html", "-k", "0")
+    assert (outcome.status, len(outcome.lines), outcome.err) == (0, 1, "")
+    outcome = command("probe", tmp_path / "s.fpstore", "--text", PAGE, "-k", "0")
+    assert outcome == (0, "", NOTED.format("1 text"))
+
+
+@pytest.mark.parametrize(("option", "documents"), [("--input-header", 1), ("--no-input-header", 2)])
+def test_every_command_of_tables_takes_the_word_for_the_header(
+    command: Command, tmp_path: Path, option: str, documents: int
+) -> None:
+    (tmp_path / "a.csv").write_text("1,a text of some words\n2,another one with others\n")
+    column = ("--text-column", "1")
+    for name in ("dedup", "cluster", "document-pairs", "fingerprint", "learn-idf", "build"):
+        store = (tmp_path / f"{option}.fpstore",) if name == "build" else ()
+        output = () if name in ("fingerprint", "build") else ("-o", tmp_path / f"{name}{option}")
+        given = (name, *store, tmp_path / "a.csv", *column, *output)
+        outcome = command(*given)
+        assert outcome.status == 1
+        assert "expected header (--input-header or --no-input-header) to say" in outcome.err
+        outcome = command(*given, option)
+        assert outcome.status == 0, outcome.err
+        said = len(outcome.lines) if name == "fingerprint" else outcome.err
+        assert said == documents if name == "fingerprint" else f" {documents} " in str(said)
+    for given in (("add", "--if-new"), ("probe", "--input"), ("remove", "--input")):
+        name, more = given
+        column = (*column[:2], *(("--ids", "from:9") if name == "add" else ()))
+        inputs = (more, tmp_path / "a.csv") if more == "--input" else (tmp_path / "a.csv",)
+        outcome = command(name, tmp_path / f"{option}.fpstore", *inputs, *column)
+        assert "expected header (--input-header or --no-input-header) to say" in outcome.err
+        assert command(name, tmp_path / f"{option}.fpstore", *inputs, *column, option).status == 0
+
+
+def test_the_word_for_the_header_goes_with_what_is_read(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n0\n")
+    assert command("create", tmp_path / "s.fpstore").status == 0
+    for given in (("probe", "ff"), ("remove", "--id", "1")):
+        outcome = command(given[0], tmp_path / "s.fpstore", *given[1:], "--no-input-header")
+        assert (outcome.status, "--no-input-header" in outcome.err or "--input-header" in outcome.err) == (2, True)
+    assert command("remove", tmp_path / "s.fpstore", "--id-input", tmp_path / "a.csv", "--input-header").status == 0

@@ -101,9 +101,27 @@ def test_stats_has_the_settings_and_the_counts(command: Command, store: Path) ->
 
 def test_stats_as_json_is_what_the_library_says(command: Command, store: Path) -> None:
     with fpstore.open(store) as opened:
-        assert json.loads(command("stats", store, "--json").out) == json.loads(
-            json.dumps(opened.stats(largest_slots=3).to_json())
-        )
+        expected = {"format": "fpstore.stats/1", **json.loads(json.dumps(opened.stats(largest_slots=3).to_json()))}
+        assert json.loads(command("stats", store, "--json").out) == expected
+
+
+def test_a_number_has_one_name_in_stats_report_and_verify(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", [1, 2, 2, 3], ids=[1, 2, 3, 4]).close()
+    stats, report, verified = (
+        json.loads(command(name, tmp_path / "s", "--json").out) for name in ("stats", "report", "verify")
+    )
+    (of_stats,), (of_report,) = stats["segments"], report["segments"]
+    for name, value in {"fingerprint_count": 3, "id_count": 4}.items():
+        assert of_stats[name] == of_report[name] == report[name] == verified[name] == value
+    assert stats["fingerprint_count"] == 3
+    for table, reported in zip(of_stats["tables"], of_report["tables"], strict=True):
+        same = {*table} - {"total_bytes", "largest_slots"}
+        assert {name: table[name] for name in same} == {name: reported[name] for name in same}
+        assert (table["fence_count"], reported["key_count"]) == (0, 3)
+    # A bare noun is a part of the file, of which there are bytes and bits; how many there are of something says so.
+    records = (stats, report, of_stats, of_report, *of_stats["tables"], *of_report["tables"])
+    bare = {"fingerprints", "ids", "keys", "fences", "rows", "count"}
+    assert {name for record in records for name in record} & bare == set()
 
 
 def test_stats_names_the_largest_slots_of_each_table(command: Command, tmp_path: Path) -> None:

@@ -210,7 +210,8 @@ def test_a_recipe_gives_the_fingerprints_of_text_dedup_where_spaces_are_single()
         assert TEXT_DEDUP.fingerprint(text) != as_text_dedup(text)
 
 
-# The example of the README of mfonda/simhash: these texts and these fingerprints.
+# What Go printed for these texts: three are the example of the README of mfonda/simhash (79f94a1), and all four that of
+# example_test.go in its fork go-dedup/simhash, whose output `go test` compares.
 GO_EXAMPLE = {
     "this is a test phrase": "8c3a5f7e9ecb3f35",
     "this is a test phrass": "8c3a5f7e9ecb3f21",
@@ -225,6 +226,31 @@ def test_the_published_example_of_go_simhash_is_computed_here(text: str) -> None
     assert f"{GO_SIMHASH.fingerprint(text):016x}" == GO_EXAMPLE[text]
 
 
+def test_what_the_tests_of_go_simhash_expect_is_computed_here() -> None:
+    """Of mfonda/simhash (79f94a1): simhash_test.go, feature_test.go, vector_test.go, fingerprint_test.go."""
+    first, second, _, last = (as_go_simhash(text) for text in GO_EXAMPLE)
+    assert [(first ^ other).bit_count() for other in (second, last)] == [2, 29]
+    assert hash_of(b"test string", "fnv1") == 8811532157352841348
+    assert as_go_simhash("here's a test string.") == simhash_of_features(
+        ["here's", "a", "test", "string"], hash="fnv1", tie="set"
+    )
+    sums = [0, -2, 0, 0, -2, -2, -2, 0, 0, 0, -2, 0, 0, 0, -2, 0, -2, 0, 0, 0, 0, 0, 2, 2, 2, -2, 0, -2, 0, -2, 2, 0]
+    sums += [0, 2, 0, 2, -2, 0, 2, 0, 2, -2, 0, 0, 2, 0, 0, 2, 0, 0, 0, 2, 0, 0, 2, -2, -2, 2, -2, 0, 2, 0, 2, -2]
+    expected = {"set": [value >= 0 for value in sums], "clear": [value > 0 for value in sums]}
+    for tie, bits in expected.items():
+        found = simhash_of_features(["test string", "test thing"], hash="fnv1", tie=tie)
+        assert found == sum(1 << bit for bit in range(64) if bits[bit])
+    assert simhash_of_features([], hash="fnv1", tie="set") == 0xFFFFFFFFFFFFFFFF
+
+
+def test_the_recipe_for_go_simhash_is_its_rule_for_ascii() -> None:
+    source = random.Random(7)
+    letters = [chr(code) for code in range(128) if chr(code) not in "'/"]
+    for _ in range(300):
+        text = "".join(source.choices(letters, k=source.randint(0, 60)))
+        assert GO_SIMHASH.fingerprint(text) == as_go_simhash(text), text
+
+
 def test_the_example_of_go_simhash_tells_its_hash_and_its_ties_from_others() -> None:
     words = ["foo", "bar"]
     assert f"{simhash_of_features(words, hash='fnv1', tie='clear'):016x}" != GO_EXAMPLE["foo bar"]
@@ -232,6 +258,8 @@ def test_the_example_of_go_simhash_tells_its_hash_and_its_ties_from_others() -> 
 
 
 def test_the_published_vectors_of_simhash_py_are_computed_here() -> None:
+    """Those of TestCompute in its test/test.py."""
+    assert simhash_of_hashes([]) == 0
     assert simhash_of_hashes([0xABCD, 0xBCDE, 0xCDEF]) == 0xADCF
     assert simhash_of_hashes([0xDEADBEEFDEADBEEF, 0x2152411021524110]) == 0
     assert simhash_of_hashes([0xDEADBEEF] * 100) == 0xDEADBEEF
@@ -250,20 +278,43 @@ def test_gaoya_hashes_by_none_of_ours() -> None:
     assert found not in [hash_of(b"foo", name) for name in plain_hashes.NAMES]
 
 
+# FNV: golden64 and golden64a of Go's hash/fnv/fnv_test.go, and foobar of test_fnv.c of its authors. MurmurHash3: foo of
+# test_hash64 in mmh3's tests, the others of murmur_test.go in spaolacci/murmur3, without a seed. MD5: RFC 1321.
 @pytest.mark.parametrize(
     ("hash", "data", "expected"),
     [
+        ("fnv1", b"", 0xCBF29CE484222325),
         ("fnv1", b"a", 0xAF63BD4C8601B7BE),
+        ("fnv1", b"ab", 0x08326707B4EB37B8),
+        ("fnv1", b"abc", 0xD8DCCA186BAFADCB),
         ("fnv1", b"foobar", 0x340D8765A4DDA9C2),
+        ("fnv1a", b"", 0xCBF29CE484222325),
         ("fnv1a", b"a", 0xAF63DC4C8601EC8C),
+        ("fnv1a", b"ab", 0x089C4407B545986A),
+        ("fnv1a", b"abc", 0xE71FA2190541574B),
         ("fnv1a", b"foobar", 0x85944171F73967E8),
+        ("murmur3", b"", 0),
+        ("murmur3", b"foo", 16316970633193145697),
         ("murmur3", b"hello", 0xCBD8A7B341BD9B02),
+        ("murmur3", b"hello, world", 0x342FAC623A5EBC8E),
+        ("murmur3", b"19 Jan 2038 at 3:14:07 AM", 0xB89E5988B737AFFC),
         ("md5", b"abc", 0xD6963F7D28E17F72),
         ("md5-first", b"abc", 0x900150983CD24FB0),
     ],
 )
 def test_published_vectors_of_the_hashes(hash: str, data: bytes, expected: int) -> None:
     assert hash_of(data, hash) == expected
+
+
+def test_murmur3_has_the_verification_value_of_smhasher() -> None:
+    """0x6384BA69 for MurmurHash3_x64_128 in its main.cpp, taken as VerificationTest of KeysetTest.cpp does."""
+    hashes = b""
+    for size in range(256):
+        key, seed = bytes(range(size)), 256 - size
+        words = plain_hashes.murmur3_words(key, seed)
+        assert hash_of(key, "murmur3", seed) == words[0]
+        hashes += b"".join(word.to_bytes(8, "little") for word in words)
+    assert hash_of(hashes, "murmur3") & 0xFFFFFFFF == 0x6384BA69
 
 
 def test_murmur3_is_the_first_word_of_mmh3() -> None:

@@ -7,12 +7,75 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import ROOT, blocks
 
 import fpstore
 from fpstore.living.snapshot import Snapshot
 from fpstore.types import Durability
 
+PAGE = "docs/concurrency.md"
+# What shows each contract of the page's table, by the first cell of its row.
+SHOWN = {
+    "a call": ["readers::test_every_answer_beside_a_writer_is_right_for_a_state_of_its_time"],
+    "an iterator (`rows`, `pairs`)": [
+        "surface::test_rows_and_pairs_are_those_of_the_moment_of_the_call",
+        "living::test_an_iterator_keeps_the_state_it_began_with",
+        "concurrency::test_an_iterator_belongs_to_one_thread",
+    ],
+    "a store and threads": [
+        "store::test_many_threads_may_use_and_close_a_store_at_once",
+        "store::test_closing_waits_for_a_probe_in_another_thread",
+    ],
+    "a writer and readers": [
+        "concurrency::test_readers_and_a_writer_of_one_process_follow_each_other",
+        "identity::test_two_writers_never_write_to_one_store",
+    ],
+    "a second writer": ["living::test_a_second_writer_in_another_process_is_told_the_first_ones_number"],
+    "`with` left by an exception": [
+        "concurrency::test_what_was_added_before_an_exception_stays",
+        "identity::test_what_went_wrong_in_a_with_block_is_told_before_what_closing_says",
+    ],
+    "`close`": [
+        "living::test_closing_ends_a_merge_where_it_is",
+        "surface::test_close_can_wait_for_merges_that_are_due",
+    ],
+    "a process that dies": [
+        "crash::test_nothing_acknowledged_is_lost_when_writers_are_killed",
+        "living::test_a_process_that_dies_loses_the_batch_and_nothing_more",
+    ],
+    "fork": [
+        "store::test_a_fork_is_told_to_open_the_store_again",
+        "identity::test_a_store_closes_at_once_in_a_child_whatever_threads_held",
+    ],
+    "pickle": [
+        "store::test_a_pickled_store_opens_the_same_path",
+        "living::test_a_pickled_writer_opens_for_reading",
+    ],
+    "asyncio": ["concurrency::test_calls_from_coroutines_go_through_threads"],
+    "Ctrl-C": [
+        "concurrency::test_an_interrupted_batch_leaves_a_store_that_answers",
+        "builder_interrupted::test_ctrl_c_does_not_wait_for_a_long_sort_and_leaves_what_was_there",
+    ],
+    "SIGBUS": [
+        "cut_short::test_a_file_cut_under_its_readers_is_an_error_or_the_answer_as_before",
+        "cut_short::test_a_signal_that_is_not_ours_ends_the_process_as_before",
+    ],
+    "a store that is replaced while it is open": [
+        "identity::test_a_reader_whose_path_leads_elsewhere_says_so_at_every_call",
+        "identity::test_a_writer_whose_store_was_replaced_says_so_and_changes_neither",
+    ],
+}
 KEYS = np.random.default_rng(3).integers(0, 1 << 64, 2000, dtype=np.uint64)
+
+
+def test_each_contract_of_the_table_is_shown_by_a_test() -> None:
+    """That each of these tests is there, tests/test_docs.py looks."""
+    rows = [
+        line.split(" | ")[0].removeprefix("| ") for line in (ROOT / PAGE).read_text().splitlines() if line[:2] == "| "
+    ]
+    assert rows[1:] == list(SHOWN)
+    named = [name for block in blocks(PAGE) for name in block.shown_by]
+    assert named == [f"tests/test_{name.replace('::', '.py::')}" for names in SHOWN.values() for name in names]
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def test_an_even_table_gives_no_warning() -> None:
 
 def test_a_slot_as_plain_values_has_its_bits_as_hex_digits() -> None:
     slot = crowding.CrowdedSlot(slot=5, mask=0xFF << 56, value=0xAB, keys=7)
-    assert slot.to_json() == {"slot": 5, "mask": "ff00000000000000", "value": "00000000000000ab", "keys": 7}
+    assert slot.to_json() == {"slot": 5, "mask": "ff00000000000000", "value": "00000000000000ab", "key_count": 7}
 
 
 def test_slots_with_as_many_keys_come_by_their_numbers() -> None:

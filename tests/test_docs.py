@@ -224,6 +224,7 @@ NUMBERS = (
     ("README.md", "a page {} MiB", cleaning.MAX_HTML_BYTES >> 20),
     ("README.md", "at most one character in {}", cleaning.MAX_DAMAGED),
     ("README.md", "nested deeper than {} elements", cleaning.MAX_DEPTH),
+    ("docs/choosing-a-recipe.md", "among its first {:,} characters", cleaning.LOOKED_AT_CHARACTERS),
     (FORMAT, "a slot of at most {} keys", layout.MAX_BLOCK_KEYS),
     (FORMAT, "whose code is at most {:,} bits", layout.MAX_BLOCK_BITS),
     (FORMAT, "cut into blocks of {} ", layout.MAX_BLOCK_KEYS),

@@ -21,6 +21,7 @@ from fpstore import CorruptStore, NotAStore, StoreChanged
 from fpstore.living import reader as readers
 from fpstore.living.catalog import Catalog
 from fpstore.living.records import Log
+from fpstore.living.sizes import LivingSizes
 from fpstore.living.writer import Writer
 from fpstore.types import Ids, Keys
 
@@ -105,7 +106,7 @@ CHANGES: dict[str, Callable[[fpstore.Store], Any]] = {
 def test_a_writer_whose_store_was_replaced_says_so_and_changes_neither(
     live: Path, new: Path, name: str, durability: str
 ) -> None:
-    store = fpstore.Store(live, "w", durability, fpstore.store.LivingSizes(flush_rows=200))
+    store = fpstore.Store(live, "w", durability, LivingSizes(flush_rows=200))
     store.add(MORE[:10], ids=ids_from(1000, 10))
     store.sync()
     store.remove(fingerprints=SOME[:5])  # so that compact has something to do
@@ -467,7 +468,7 @@ def test_a_copy_of_a_live_store_by_the_file_system_loses_no_segment_when_it_is_o
     done = threading.Event()
 
     def write() -> None:
-        with fpstore.Store(live, "w", sizes=fpstore.store.LivingSizes(flush_rows=30)) as store:
+        with fpstore.Store(live, "w", sizes=LivingSizes(flush_rows=30)) as store:
             first = 1000
             while not done.is_set():
                 store.add(MORE[:20] ^ np.uint64(first), ids=ids_from(first, 20))

@@ -206,7 +206,8 @@ def test_a_line_longer_than_the_limit_is_an_error_or_passed_over(
     monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 1000)
     path = tmp_path / f"a.{suffix}.gz"
     path.write_bytes(gzip.compress(b"\n" + b"1" * 1_000_000 + end))
-    column: Any = {} if suffix == "hex" else {"text_column": "text" if suffix == "jsonl" else 0}
+    columns: dict[str, Any] = {"hex": {}, "jsonl": {"text_column": "text"}}
+    column = columns.get(suffix, {"text_column": 0, "header": False})
     with pytest.raises(BadInput, match=r"line 2: found more than 1000 bytes, expected the end of the line"):
         list(read([path], batch=1, **column))
     if suffix == "hex":

@@ -1,5 +1,7 @@
 """CSV and TSV with damage: what is lost is the damaged line, and nothing after it."""
 
+# mypy: disable-error-code="union-attr"
+
 import random
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,7 @@ def test_a_quote_that_pairs_with_one_of_a_later_record_is_told_by_the_number_of_
     data = b'1,"open\n2,good\n3,"text, with\ncommas, and an end"\n4,good\n'
     assert {2, 4} <= set(found(data, tmp_path)[0])
     data = b'1,"open\n2,good\n3,x",z\n4,good\n'
-    assert found(data, tmp_path) == ([2, 3, 4], {"bad line": 1})
+    assert found(data, tmp_path) == ([2, 4], {"bad line": 2})
     told = r"line 2: found a broken record \(3 fields over 3 lines, 2 in the first record\), expected fields separated"
     with pytest.raises(BadInput, match=told):
         list(documents([tmp_path / "a.csv"], text_column="text"))
@@ -119,3 +121,53 @@ def test_a_cell_that_is_no_utf_8_is_a_bad_line_only_where_it_is_read(tmp_path: P
 def test_a_table_is_decoded_by_its_mark(tmp_path: Path, codec: str) -> None:
     (tmp_path / "a.csv").write_bytes('id,text\n1,"日本\nénd"\n'.encode(codec))
     assert [text for _, text in documents([tmp_path / "a.csv"], text_column="text")] == ["日本\nénd"]
+
+
+# Rows of a table of two columns, each with the cells that it has.
+WIDTHS = [
+    (b"1,hello, world\n", 3),
+    (b"1,hello,\n", 3),
+    (b"1\n", 1),
+    (b'"1,hello"\n', 1),
+    (b",,,\n", 4),
+    (b"1;hello\n", 1),
+]
+
+
+@pytest.mark.parametrize(("line", "cells"), WIDTHS)
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_row_of_another_width_is_a_bad_line_that_says_what_was_found(
+    tmp_path: Path, line: bytes, cells: int, suffix: str
+) -> None:
+    path, mark = tmp_path / f"a.{suffix}", b"," if suffix == "csv" else b"\t"
+    line = line if suffix == "csv" else line.replace(b'"1,', b'"1').replace(b",", mark)
+    path.write_bytes(b"id,text\n0,good\n".replace(b",", mark) + line + b"2,good\n".replace(b",", mark))
+    with pytest.raises(BadInput, match=rf"a\.{suffix}, line 3: found {cells} cells, expected 2, as line 1 has"):
+        list(documents([path], text_column="text"))
+    reader = documents([path], text_column="text", skip_bad=True)
+    assert [name.rpartition(":")[2] for name, _ in reader] == ["2", "4"]
+    assert reader.skipped == {"bad line": 1}
+    ids = [each for batch in read([path], text_column="text", skip_bad=True) for each in batch.ids.tolist()]
+    assert ids == [0, 2]
+
+
+def test_a_cell_that_a_writer_puts_behind_every_line_is_a_column_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text,\n1,one two,\n2,three,\n")
+    assert [text for _, text in documents([tmp_path / "a.csv"], text_column="text")] == ["one two", "three"]
+
+
+def test_blank_lines_are_no_rows_whatever_the_width(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("\nid,text\n\n1,one\n\n\n2,two\n")
+    assert [name.rpartition(":")[2] for name, _ in documents([tmp_path / "a.csv"], text_column="text")] == ["4", "7"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_text_with_a_nul_is_a_bad_line_as_it_is_a_bad_file(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(b"text\na\0b\ngood\n")
+    with pytest.raises(BadInput, match=rf"a\.{suffix}, line 2: found a NUL character, expected a text in UTF-8"):
+        list(documents([path], text_column="text"))
+    assert [text for _, text in documents([path], text_column="text", skip_bad=True)] == ["good"]
+    path.write_bytes("text\nwithout a mark\n".encode("utf-16-le"))
+    with pytest.raises(BadInput, match=r"line 2: found (a NUL|bytes)"):
+        list(documents([path], text_column=0, header=True))

@@ -19,6 +19,7 @@ from fpstore.inputs import BadInput, documents, format_of, read
 from fpstore.inputs.errors import shown
 from fpstore.inputs.reader import Reader
 from fpstore.text import DEFAULT, PRESETS, Recipe, cleaning, fingerprint
+from fpstore.text.short import Lengths
 
 
 def hex_file(path: Path, *values: object) -> Path:
@@ -137,11 +138,13 @@ def test_a_reader_tells_its_size_its_recipe_and_the_bytes_it_read(tmp_path: Path
     text = tmp_path / "b.txt"
     text.write_text("one")
     told: list[Any] = []
-    reader = read([numbers, numbers], on_bytes=told.append)
+    more = hex_file(tmp_path / "c.hex", 3, 4)
+    reader = read([numbers, more], on_bytes=told.append)
     assert reader.total_bytes == 34 + 34
     list(reader)
     assert sum(told) == 68
-    assert read([text, text]).recipe == DEFAULT
+    more.unlink()
+    assert read([text]).recipe == DEFAULT
     assert read([numbers], recipe=Recipe("mine")).recipe is None
     assert read([text], recipe=Recipe("mine")).recipe == Recipe("mine")
     assert read([tmp_path], format="text").total_bytes == 34 + 3
@@ -179,8 +182,9 @@ def test_a_reader_that_is_closed_early_closes_its_file(tmp_path: Path) -> None:
     assert set(os.listdir("/proc/self/fd")) != before
     reader.close()
     assert set(os.listdir("/proc/self/fd")) == before
-    (tmp_path / "b.txt").write_text("one")
-    named = documents([tmp_path / "b.txt", tmp_path / "b.txt"])
+    for name in ("b.txt", "c.txt"):
+        (tmp_path / name).write_text("one")
+    named = documents([tmp_path / "b.txt", tmp_path / "c.txt"])
     next(named)
     named.close()
     assert list(named) == []
@@ -307,6 +311,23 @@ def test_a_reader_knows_how_long_its_texts_are(tmp_path: Path) -> None:
     assert reader.lengths.warning is not None
     assert "3 of 4 texts have fewer than 35 tokens, too few for recipe text-1 and k = 3" in reader.lengths.warning
     assert read([path]).lengths.warning is None
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "said"),
+    [
+        ("web-en", 3, "; recipe text-1 finds more of such texts"),
+        ("text-1", 3, "; k = 6 finds more of such texts"),
+        ("text-1", 6, " as often as not"),
+        ("exact", 3, " as often as not"),
+    ],
+)
+def test_what_finds_more_is_advised_for_short_texts_but_never_the_recipe_in_use(name: str, k: int, said: str) -> None:
+    lengths = Lengths(PRESETS[name], k)
+    lengths.see(np.array([0], dtype=np.uint32))
+    assert lengths.warning is not None
+    assert lengths.warning.endswith(said)
+    assert f"recipe {name} finds" not in lengths.warning
 
 
 def test_standard_input_twice_is_refused() -> None:

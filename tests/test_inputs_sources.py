@@ -155,7 +155,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], str]] = {
     ),
     "an unknown one beside data": (
         {"a__npy": npy(5), "README__md": b"one"},
-        r"in: found 1 file of a suffix that no format has, such as .*README\.md, beside .*a\.npy \(npy\); expected one",
+        r"in: found 1 file of a suffix that no format has, such as .*README\.md, beside .*npy\); expected files",
     ),
     "texts beside fingerprints": ({"a__npy": npy(5), "b__txt": b"one"}, r"b\.txt: found texts .*a\.npy \(format npy\)"),
     "texts beside a table": ({"a__csv": b"0x5\n", "b__txt": b"one"}, r"b\.txt: found texts .* or text_column"),
@@ -233,10 +233,16 @@ def test_what_is_no_text_is_refused_or_counted(tmp_path: Path, data: bytes, foun
 
 
 def test_unlike_texts_in_utf_16_stay_unlike(tmp_path: Path) -> None:
-    """Decoded with replacement characters, 41 of these had 18 fingerprints."""
-    texts = [f"{word} 日本語 {word * 3} {word[::-1]}" for word in map(str, range(1000, 1041))]
-    write(tmp_path, **{f"{number}__txt": f"\ufeff{text}".encode("utf-16") for number, text in enumerate(texts)})
-    assert sorted(fingerprints_of(tmp_path)) == sorted(map(fingerprint, texts))
+    """Decoded with replacement characters, Greek in UTF-16 has no letter left, and all of it one fingerprint."""
+    texts = ["".join(chr(ord("α") + int(digit)) for digit in str(1000 + number * 37)) for number in range(41)]
+    write(tmp_path / "marked", **{f"{number}__txt": text.encode("utf-16") for number, text in enumerate(texts)})
+    assert len({fingerprint(text.encode("utf-16").decode(errors="replace")) for text in texts}) == 1
+    assert sorted(fingerprints_of(tmp_path / "marked")) == sorted(map(fingerprint, texts))
+    assert len(set(map(fingerprint, texts))) == 41
+    write(tmp_path / "bare", **{f"{number}__txt": text.encode("utf-16-le") for number, text in enumerate(texts)})
+    with pytest.raises(BadInput, match=r"0\.txt: found .*, expected a text in UTF-8"):
+        texts_of(tmp_path / "bare")
+    assert texts_of(tmp_path / "bare", skip_bad=True) == []
 
 
 def test_what_is_passed_over_in_a_folder_is_counted(tmp_path: Path) -> None:
@@ -397,3 +403,55 @@ def test_a_deep_folder_is_walked(tmp_path: Path) -> None:
     finally:
         os.chdir(before)
         subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["d/a.hex", "d/a.hex"],
+        ["d/a.hex", "d/../d/a.hex"],
+        ["d/a.hex", "link.hex"],
+        ["d", "d"],
+        ["d", "d/a.hex"],
+        ["d/a.hex", "d"],
+        ["d/sub", "d"],
+        ["d", "d/sub/b.hex"],
+        ["d/*.hex", "d/a.hex"],
+    ],
+)
+def test_a_file_that_would_be_read_twice_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d/sub").mkdir(parents=True)
+    for name in ("d/a.hex", "d/sub/b.hex", "d/.hidden.hex", "e.hex"):
+        (tmp_path / name).write_text("00000000000000ff\n")
+    (tmp_path / "link.hex").symlink_to("d/a.hex")
+    with pytest.raises(ValueError, match=r"found it (twice )?among the sources,.* expected it once$"):
+        read(names)
+    assert len(next(read(["d", "e.hex", "d/.hidden.hex"])).fingerprints) == 4
+
+
+@pytest.mark.parametrize(
+    ("head", "advice"),
+    [
+        (b"import os\n", r"\(--format text: each is a text\)"),
+        (b'{"text": "a"}\n', r"\(--format jsonl: as a\.dat looks\)"),
+        (b"PAR1....", r"\(--format parquet: "),
+        (b"\x93NUMPY\1\0", r"\(--format npy: "),
+        (b"WARC/1.0\r\n", r"\(--format warc: "),
+        (b"<html>", r"\(--format html: "),
+        (b"\0\1\2\3", r"expected files of one kind; a pattern names some of them, such as '.*/d/\*\*/\*\.jsonl'"),
+        (gzip.compress(b'{"text": "a"}\n'), r"\(--format jsonl: "),
+        (gzip.compress(b"damaged" * 99)[:20], "expected files of one kind"),
+    ],
+)
+def test_the_advice_about_a_folder_names_what_would_read_it(tmp_path: Path, head: bytes, advice: str) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/a.dat").write_bytes(head)
+    with pytest.raises(ValueError, match=advice):
+        read([tmp_path / "d"])
+    np.save(tmp_path / "d/b.npy", np.zeros(1, dtype=np.uint64))
+    if b"NUMPY" not in head:
+        with pytest.raises(ValueError, match=r"such as '.*/d/\*\*/\*\.npy'$"):
+            read([tmp_path / "d"])

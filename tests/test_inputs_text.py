@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,10 +69,10 @@ def test_jsonl_of_another_text_field_and_of_fingerprints(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("loader")
-def test_a_field_can_be_a_path_and_one_whose_whole_name_has_the_dots_wins(tmp_path: Path) -> None:
+def test_a_field_can_be_a_path_or_have_a_name_with_the_dots(tmp_path: Path) -> None:
     records = (
         {"page": {"body": "nested", "meta": {"id": 7}}},
-        {"page": {"body": "nested", "meta": {"id": 8}}, "page.body": "flat"},
+        {"page": {"meta": {"id": 8}}, "page.body": "flat"},
     )
     path = write(tmp_path / "a.jsonl", *records)
     assert rows(path, text_column="page.body", id_column="page.meta.id")[:2] == (
@@ -238,3 +240,51 @@ def test_many_documents_keep_their_rows(tmp_path: Path, monkeypatch: pytest.Monk
     texts = [f"document number {row} is here" for row in range(40)]
     path = write(tmp_path / "a.jsonl", *({"text": text} for text in texts))
     assert rows(path, batch=batch) == ([fingerprint(text) for text in texts], list(range(40)), 0)
+
+
+@pytest.mark.usefixtures("loader")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('{"text": "a", "text": "b", "id": 1}', "field text twice"),
+        ('{"te\\u0078t": "a", "text": "b", "id": 1}', "field text twice"),
+        ('{"text": "a", "te\\u0078t" : "b", "id": 1}', "field text twice"),
+        ('{"id": 1, "text": "a", "id": 2}', "field id twice"),
+        ('{"id": 1, "text": "a", "more": {"text": "b", "text": "c"}}', "field text twice"),
+    ],
+)
+def test_an_object_that_names_a_field_twice_is_a_bad_line(tmp_path: Path, line: str, found: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "first", "id": 0}\n' + line + "\n")
+    with pytest.raises(BadInput, match=rf"a\.jsonl, line 2: found {found}, expected it once"):
+        rows(tmp_path / "a.jsonl", text_column="text")
+    assert rows(tmp_path / "a.jsonl", text_column="text", skip_bad=True)[1:] == ([0], 1)
+
+
+@pytest.mark.usefixtures("loader")
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": 1, "text": "the \\"text\\": of it", "kind": "text", "more": {"text": "x"}}',
+        '{"id": 1, "text": "\\u0041 \\u00e9\\"", "te\\u0079t": "x"}',
+        '{"id": 1, "text": "x", "other": 1, "other": 2}',
+    ],
+)
+def test_a_field_that_is_named_once_is_read_whatever_else_is_there(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text(line + "\n")
+    assert rows(tmp_path / "a.jsonl", text_column="text")[1] == [1]
+
+
+@pytest.mark.usefixtures("loader")
+def test_a_name_that_is_a_field_and_a_path_is_a_bad_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"page.body": "flat", "page": {"body": "nested"}}, {"page.body": "flat"})
+    with pytest.raises(
+        BadInput, match=r"line 1: found page\.body as a field, and as a path to one, expected one of the"
+    ):
+        rows(path, text_column="page.body")
+    assert rows(path, text_column="page.body", skip_bad=True)[2] == 1
+    table = pa.table({"page.body": ["flat"], "page": [{"body": "nested"}]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(BadInput, match=r"a\.parquet: found page\.body as a column, and as a path to one, expected one"):
+        rows(tmp_path / "a.parquet", text_column="page.body")
+    pq.write_table(table.select(["page.body"]), tmp_path / "a.parquet")
+    assert rows(tmp_path / "a.parquet", text_column="page.body")[0] == [fingerprint("flat")]

@@ -300,8 +300,9 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     with pytest.raises(ValueError, match="first or longest"):
         dedup([source], tmp_path / "kept", keep="last")
-    with pytest.raises(ValueError, match="reads the inputs twice"):
-        dedup(Sources(["-"], format="jsonl"), tmp_path / "kept", keep="longest")
+    for name in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
+        with pytest.raises(ValueError, match="reads the inputs twice"):
+            dedup(Sources([name], format="jsonl"), tmp_path / "kept", keep="longest")
     for dropped in ("kept", "kept.job", "kept.job/part", "docs/../kept", "other/kept"):
         (tmp_path / "other").symlink_to(tmp_path) if dropped.startswith("other") else None
         with pytest.raises(ValueError, match="another place that the job writes to"):

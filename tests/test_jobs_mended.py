@@ -170,3 +170,112 @@ def test_a_job_that_cannot_compare_its_inputs_does_not_go_on_with_other_looks(tm
         job.commit({})
     with pytest.raises(JobError, match="a job was interrupted, and in has changed; --force begins again"):
         Job([tmp_path / "out"], {"job": "x"}, [["in", 1, 3]], force=False)
+
+
+def csv_of(header: str, delimiter: str = ",") -> bytes:
+    rows = [f"{text}{delimiter}{text} other" for text in TEXTS]
+    return "\n".join([header.replace(",", delimiter), *rows, ""]).encode()
+
+
+def parquet_of(**columns: pa.Array) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": TEXTS, **columns}), sink)
+    return bytes(sink.getvalue())
+
+
+NUMBERS = range(len(TEXTS))
+# A file as it was read at first, and with the same cells in other columns.
+HEADERS: dict[str, tuple[str, bytes, bytes]] = {
+    "columns swapped": ("in.csv", csv_of("text,other"), csv_of("other,text")),
+    "a column renamed": ("in.csv", csv_of("text,other"), csv_of("text,further")),
+    "columns swapped in TSV": ("in.tsv", csv_of("text,other", "\t"), csv_of("other,text", "\t")),
+    "another type": (
+        "in.parquet",
+        parquet_of(n=pa.array(NUMBERS, pa.int32())),
+        parquet_of(n=pa.array(NUMBERS, pa.int64())),
+    ),
+    "another unit": (
+        "in.parquet",
+        parquet_of(n=pa.array([0] * len(TEXTS), pa.timestamp("ms"))),
+        parquet_of(n=pa.array([0] * len(TEXTS), pa.timestamp("us"))),
+    ),
+}
+
+
+@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize(("name", "before", "after"), HEADERS.values(), ids=HEADERS)
+def test_what_the_columns_are_is_part_of_what_was_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, before: bytes, after: bytes, keep: str
+) -> None:
+    source, out = tmp_path / name, tmp_path / "out.jsonl"
+    source.write_bytes(before)
+    given = Sources([source], text_column="text")
+    interrupt(monkeypatch, lambda: dedup(given, out, keep=keep), 2)
+    source.write_bytes(after)
+    with pytest.raises(JobError, match="has changed before the place"):
+        dedup(given, out, keep=keep)
+    source.write_bytes(before)
+    assert dedup(given, out, keep=keep).documents == len(TEXTS)
+
+
+def test_what_the_columns_are_stays_between_the_two_readings_of_the_longest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where size and time of the file tell nothing, only the digest of each document does."""
+    source, out = tmp_path / "in.csv", tmp_path / "out.jsonl"
+    source.write_bytes(csv_of("text,other"))
+    given, look = Sources([source], text_column="text"), corpus._look(str(source))
+    monkeypatch.setattr(corpus, "_look", lambda path: look)
+    decide = runs.LongestRun._decide_in
+
+    def edit_then_decide(run: runs.LongestRun, *arguments: Any) -> None:
+        source.write_bytes(csv_of("text,xther"))
+        decide(run, *arguments)
+
+    monkeypatch.setattr(runs.LongestRun, "_decide_in", edit_then_decide)
+    with pytest.raises(JobError, match=r"inputs have changed since they were measured: .*:2 is another document"):
+        dedup(given, out, keep="longest")
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_short_texts_are_counted_in_all_runs_of_a_job(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    interrupt(monkeypatch, lambda: JOBS[name]([source], tmp_path / "out"), 2)
+    warning = JOBS[name]([source], tmp_path / "out").warning
+    assert warning is not None
+    assert warning.startswith(f"{len(TEXTS)} of {len(TEXTS)} texts have fewer than")
+
+
+def test_what_a_job_leaves_is_said_where_it_ends_early(command: Command, tmp_path: Path) -> None:
+    with_bad_line(tmp_path / "in.jsonl")
+    outcome = command("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl")
+    told = f"{tmp_path / 'kept.jsonl.job'}: has what was done; the same command goes on with it, or remove it\n"
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err.startswith(told)
+    (tmp_path / "in.jsonl").write_text(f"{BAD}\n")
+    outcome = command("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "other.jsonl")
+    assert (outcome.status, outcome.err.count("\n")) == (1, 1)  # nothing was done, so nothing is there
+
+
+def test_two_columns_of_one_name_are_both_part_of_what_was_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    numbers = list(range(len(TEXTS)))
+
+    def write(first: list[int]) -> None:
+        pq.write_table(
+            pa.table([pa.array(TEXTS), pa.array(first), pa.array(numbers)], names=["text", "n", "n"]), source
+        )
+
+    write(numbers)
+    given = Sources([source], text_column="text")
+    interrupt(monkeypatch, lambda: dedup(given, out), 2)
+    write([7, *numbers[1:]])
+    with pytest.raises(JobError, match="has changed before the place"):
+        dedup(given, out)
+    write(numbers)
+    dedup(given, out)
+    assert pq.ParquetFile(out).schema_arrow.names == ["text", "n", "n"]

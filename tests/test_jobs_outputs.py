@@ -131,23 +131,24 @@ def test_tsv_stays_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_header_stays_without_one_and_its_fields_have_numbers(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("7,a b c\n8,d e f,more\n")
-    given = Sources([tmp_path / "in.csv"], text_column=1)
+    (tmp_path / "in.csv").write_text("7,a b c,\n8,d e f,more\n")
+    given = Sources([tmp_path / "in.csv"], text_column=1, header=False)
     dedup(given, tmp_path / "kept.csv")
     assert (tmp_path / "kept.csv").read_bytes() == (tmp_path / "in.csv").read_bytes()
     dedup(given, tmp_path / "kept.jsonl")
-    expected = [{"0": "7", "1": "a b c"}, {"0": "8", "1": "d e f", "2": "more"}]
+    expected = [{"0": "7", "1": "a b c", "2": ""}, {"0": "8", "1": "d e f", "2": "more"}]
     assert rows_of(tmp_path / "kept.jsonl") == expected
 
 
 def test_csv_becomes_objects_and_parquet_of_texts(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text('id,text,n\n1,"a, b",x\n2,"c\nd",y\n3,"a, b",z\n4,short\n')
+    (tmp_path / "in.csv").write_text('id,text,n\n1,"a, b",x\n2,"c\nd",y\n3,"a, b",z\n4,short,\n')
     given = Sources([tmp_path / "in.csv"], text_column="text")
-    rows = [{"id": "1", "text": "a, b", "n": "x"}, {"id": "2", "text": "c\nd", "n": "y"}, {"id": "4", "text": "short"}]
+    kept = [("1", "a, b", "x"), ("2", "c\nd", "y"), ("4", "short", "")]
+    rows = [dict(zip(("id", "text", "n"), row, strict=True)) for row in kept]
     dedup(given, tmp_path / "kept.jsonl")
     assert rows_of(tmp_path / "kept.jsonl") == rows
     dedup(given, tmp_path / "kept.parquet")
-    assert rows_of(tmp_path / "kept.parquet") == [{"n": None} | row for row in rows]
+    assert rows_of(tmp_path / "kept.parquet") == rows
     assert set(map(str, pq.read_schema(tmp_path / "kept.parquet").types)) == {"string"}
 
 
@@ -192,6 +193,17 @@ def test_inputs_of_several_kinds_become_objects_each_with_its_columns(tmp_path: 
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_texts_of_every_kind_of_arrow_are_kept(tmp_path: Path, kind: Any, suffix: str) -> None:
+    table = pa.table({"text": pa.array(["a b c", "a b c", "d e f"], kind), "n": [1, 2, 3]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    dedup(Sources([tmp_path / "in.parquet"], text_column="text"), tmp_path / f"kept.{suffix}")
+    assert [row["text"] for row in rows_of(tmp_path / f"kept.{suffix}")] == ["a b c", "d e f"]
+    if suffix == "parquet":
+        assert pq.read_table(tmp_path / "kept.parquet").schema.equals(table.schema)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 def test_no_documents_are_a_result_without_rows(tmp_path: Path, suffix: str) -> None:
     (tmp_path / "in.csv").write_text("id,text\n")
     dedup(Sources([tmp_path / "in.csv"], text_column="text"), tmp_path / f"kept.{suffix}")
@@ -229,11 +241,11 @@ def refused_inputs(folder: Path) -> dict[str, list[Path]]:
     (folder / "b.csv").write_text("text,id\nb,1\n")
     (folder / "a.tsv").write_text("id\ttext\n1\ta\n")
     (folder / "twice.csv").write_text("id,id,text\n1,2,a\n")
-    (folder / "long.csv").write_text("id,text\n1,a,2\n")
     pq.write_table(pa.table({"text": ["a"], "n": [1]}), folder / "a.parquet")
     pq.write_table(pa.table({"text": ["a"], "n": ["1"]}), folder / "b.parquet")
     pq.write_table(pa.table({"text": ["a"], "n": [[b"1"]]}), folder / "bytes.parquet")
     (folder / "types.jsonl").write_text('{"text": "a", "n": 1}\n{"text": "b", "n": "x"}\n')
+    (folder / "inner.jsonl").write_text('{"text": "a", "n": [1]}\n{"text": "b", "n": ["x"]}\n')
     (folder / "large.jsonl").write_text(f'{{"text": "a", "n": {2**70}}}\n')
     (folder / "exact.jsonl").write_text(f'{{"text": "a", "n": {2**53 + 1}}}\n{{"text": "b", "n": 0.5}}\n')
     (folder / "half.jsonl").write_text('{"text": "a \\ud800"}\n')
@@ -243,13 +255,12 @@ def refused_inputs(folder: Path) -> dict[str, list[Path]]:
         "b.csv",
         "a.tsv",
         "twice.csv",
-        "long.csv",
         "a.parquet",
         "b.parquet",
         "bytes.parquet",
         "types.jsonl",
     )
-    more = ("large.jsonl", "exact.jsonl", "half.jsonl", "nothing.jsonl")
+    more = ("inner.jsonl", "large.jsonl", "exact.jsonl", "half.jsonl", "nothing.jsonl")
     return {name: [folder / name] for name in (*names, *more)}
 
 
@@ -265,12 +276,20 @@ def refused_inputs(folder: Path) -> dict[str, list[Path]]:
         ("types.jsonl", "kept.tsv.gz", "expected inputs that are TSV"),
         ("twice.csv", "kept.jsonl", r"twice\.csv:2: found two columns id, expected names that differ"),
         ("twice.csv", "kept.parquet", "found two columns id, expected names that differ"),
-        ("long.csv", "kept.parquet", r"long\.csv:2: found 3 cells, expected 2"),
         ("bytes.parquet", "kept.jsonl", r"column n: found list<.*binary>, expected text; or -o NAME.parquet"),
         ("bytes.parquet", "kept.csv", r"column n: found list<.*binary>, expected text"),
-        ("types.jsonl", "kept.parquet", r"kept\.parquet: column n: found .*, expected values of one type; write JSON"),
+        (
+            "types.jsonl",
+            "kept.parquet",
+            r"types\.jsonl:2, field n: found a text, and a number before it, expected values",
+        ),
         ("large.jsonl", "kept.parquet", "column n: found .*, expected values of one type"),
-        ("exact.jsonl", "kept.parquet", "column n: found .*, expected values of one type"),
+        (
+            "exact.jsonl",
+            "kept.parquet",
+            r"exact\.jsonl:2, field n: found a number with a point .*, and an integer beyond",
+        ),
+        ("inner.jsonl", "kept.parquet", r"kept\.parquet: column n: found .*, expected values of one type; write JSON"),
         ("half.jsonl", "kept.parquet", "found a text or name that is no UTF-8 in kept documents"),
         ("half.jsonl", "kept.csv", "found half of a surrogate pair in a kept document, expected text"),
         ("nothing.jsonl", "kept.parquet", r"found what Parquet cannot hold \(.*\), expected other values"),
@@ -296,11 +315,109 @@ def test_columns_that_only_reading_tells_are_compared_too(monkeypatch: pytest.Mo
         dedup(given, tmp_path / "kept.csv")
 
 
+# Values of one field, one after the other, of which the last has no place beside the others in a column.
+APART: dict[str, list[object]] = {
+    "text, number": ["x", 1],
+    "number, text": [1, None, "x"],
+    "list, text": [[1], "x"],
+    "object, list": [{"a": 1}, [1]],
+    "below 0, large": [1, -1, 2**63],
+    "large, below 0": [2**63, 2**64 - 1, -1],
+    "wide, fraction": [2**53 + 1, 0.5],
+    "fraction, wide": [0.5, 1, -(2**53) - 1],
+    "fraction, large": [0.5, 2**63],
+}
+TOGETHER: dict[str, list[object]] = {
+    "whole numbers": [1, None, -1, 2**63 - 1],
+    "numbers": [1, 0.5, 2**53, -(2**53)],
+    "texts": ["x", None, ""],
+    "lists": [[1], [], None],
+    "true": [True, None, False],
+    "large": [2**63, 2**64 - 1],
+    "small, then large": [1, None, 2**63],
+}
+
+
+def values_of_n(path: Path, values: list[object]) -> Path:
+    path.write_text("".join(json.dumps({"text": f"word{i} w{i}", "n": value}) + "\n" for i, value in enumerate(values)))
+    return path
+
+
+@pytest.mark.parametrize("values", APART.values(), ids=APART)
+@pytest.mark.parametrize("group_rows", [1, 1000])
+def test_the_first_row_that_parquet_cannot_hold_is_named_when_it_comes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, values: list[object], group_rows: int
+) -> None:
+    monkeypatch.setattr(packing, "GROUP_ROWS", group_rows)
+    source = values_of_n(tmp_path / "in.jsonl", values)
+    with pytest.raises(
+        BadInput, match=rf"in\.jsonl:{len(values)}, field n: found .* before it, expected values of one"
+    ):
+        dedup([source], tmp_path / "kept.parquet", max_distance=0)
+    with pytest.raises(BadInput), (tmp_path / "part").open("wb") as out, source.open("rb") as part:
+        packing.parquet_of_json(None)(part, out)  # nor would it be held in the end
+    dedup([source], tmp_path / "kept.jsonl", max_distance=0)
+
+
+@pytest.mark.parametrize("values", TOGETHER.values(), ids=TOGETHER)
+@pytest.mark.parametrize("group_rows", [1, 1000])
+def test_what_a_column_can_hold_together_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, values: list[object], group_rows: int
+) -> None:
+    monkeypatch.setattr(packing, "GROUP_ROWS", group_rows)
+    dedup([values_of_n(tmp_path / "in.jsonl", values)], tmp_path / "kept.parquet", max_distance=0)
+    assert [row["n"] for row in rows_of(tmp_path / "kept.parquet")] == values
+
+
 def test_a_late_refusal_is_bad_input(tmp_path: Path) -> None:
-    source = refused_inputs(tmp_path)["types.jsonl"]
+    source = refused_inputs(tmp_path)["inner.jsonl"]
     for _ in range(2):  # and the same again when the job goes on
         with pytest.raises(BadInput, match=r"kept\.parquet: column n"):
             dedup(source, tmp_path / "kept.parquet")
+
+
+NO_UTF8 = b"text,note\na b,fine\nc d,caf\xe9\ne f,fine\n"
+
+
+@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv"])
+def test_other_columns_are_never_decoded_by_guess(tmp_path: Path, name: str, suffix: str, keep: str) -> None:
+    source, kept = tmp_path / name, tmp_path / f"kept.{suffix}"
+    source.write_bytes(NO_UTF8.replace(b",", b"\t") if name == "in.tsv" else NO_UTF8)
+    told = rf"{name}:3: found byte 0xe9 in a row that is no UTF-8, expected text; or -o NAME\.{name[3:]}"
+    with pytest.raises(BadInput, match=told):
+        dedup(Sources([source], text_column="text"), kept, keep=keep)
+    found = dedup(Sources([source], text_column="text", skip_bad=True), kept, keep=keep)
+    assert (found.documents, found.results, found.skipped) == (2, 2, {"bad row": 1})
+    assert rows_of(kept) == [{"text": "a b", "note": "fine"}, {"text": "e f", "note": "fine"}]
+
+
+def test_rows_that_were_passed_over_are_counted_once_whatever_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 1)
+    source, kept = tmp_path / "in.csv", tmp_path / "kept.jsonl"
+    source.write_bytes(NO_UTF8)
+    given = Sources([source], text_column="text", skip_bad=True)
+    interrupt(monkeypatch, lambda: dedup(given, kept), 2)
+    found = dedup(given, kept)
+    assert (found.documents, found.skipped) == (2, {"bad row": 1})
+
+
+def test_bytes_that_are_no_text_stay_in_the_format_they_came_in(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(NO_UTF8)
+    dedup(Sources([tmp_path / "in.csv"], text_column="text"), tmp_path / "kept.csv")
+    assert (tmp_path / "kept.csv").read_bytes() == NO_UTF8
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_a_cell_more_takes_the_place_of_no_column(tmp_path: Path, suffix: str) -> None:
+    source, kept = tmp_path / "in.csv", tmp_path / f"kept.{suffix}"
+    source.write_bytes(b"2,text\n1,a,9\n3,b\n")
+    with pytest.raises(BadInput, match="line 2: found 3 cells"):
+        dedup(Sources([source], text_column="text"), kept)
+    assert dedup(Sources([source], text_column="text", skip_bad=True), kept, force=True).documents == 1
 
 
 # --- Other results ---

@@ -282,6 +282,25 @@ def test_what_was_to_be_replaced_is_so_however_often_the_job_is_interrupted(
     assert len(lines_of(tmp_path / "kept")) == 6
 
 
+@pytest.mark.parametrize("before", ["old", None])
+def test_force_replaces_what_was_there_when_it_was_given_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, before: str | None
+) -> None:
+    kept, dropped = tmp_path / "kept", tmp_path / "dropped"
+    if before is not None:
+        dropped.write_text(before)
+    interrupt(monkeypatch, lambda: dedup([source], kept, dropped=dropped, force=True), 2)
+    dropped.write_text("somebody else's")
+    when = "appeared while the job was at work" if before is None else "has changed since --force was given"
+    for _ in range(2):
+        with pytest.raises(FileExistsError, match=f"{when}; move it away and run the job again, without --force"):
+            dedup([source], kept, dropped=dropped)
+        assert dropped.read_text() == "somebody else's"
+    dropped.rename(tmp_path / "theirs")
+    dedup([source], kept, dropped=dropped)
+    assert (len(lines_of(kept)), len(lines_of(dropped))) == (6, 4)
+
+
 def test_a_result_that_is_gone_in_the_last_moment_is_missed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:

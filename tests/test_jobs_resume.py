@@ -421,7 +421,8 @@ def test_ctrl_c_leaves_a_job_that_goes_on(tmp_path: Path) -> None:
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
     _, said = child.communicate()
-    assert (child.returncode, said) == (130, "fpstore: interrupted\n")
+    left = f"{tmp_path / 'kept.job'}: has what was done; the same command goes on with it, or remove it\n"
+    assert (child.returncode, said) == (130, f"{left}fpstore: interrupted\n")
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "400000 documents" in done.stderr
     assert not (tmp_path / "kept.job").exists()

@@ -40,6 +40,7 @@ CORE = (
     "living",
     "creation",
     "recovery",
+    "base",
     "store",
     "making",
 )
@@ -86,7 +87,7 @@ FOLDERS = {
     ),
 }
 # Of the wings the core knows only this: the text of a query becomes a fingerprint by the store's own recipe.
-OF_WINGS = {"store": {"text"}, "making": {"text"}}
+OF_WINGS = {"base": {"text"}, "making": {"text"}}
 # The wings stand beside the core and know of it only this.
 WINGS = {
     "text": {"errors", "threads", "types", "_native"},

@@ -136,6 +136,10 @@ def test_each_long_step_of_make_is_announced(tmp_path: Path) -> None:
         assert "--quiet --quiet" in lines[at] or " -m venv " in lines[at]
 
 
+def test_ci_works_with_what_is_handed_out() -> None:
+    assert "tools/check_packages.py" in (ROOT / ".ci" / "run").read_text().splitlines()[-1]
+
+
 def test_the_version_is_that_of_the_project() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == fpstore.__version__
 

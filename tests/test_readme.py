@@ -135,12 +135,14 @@ def test_tab_completes_a_subcommand(folder: Path) -> None:
 @pytest.mark.slow
 def test_the_examples_in_python_do_what_they_say(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    run(folder, ["fpstore build docs.fpstore documents/ --format text"])
+    run(folder, ["fpstore build docs.fpstore documents/ --format text --recipe characters-3"])
     names: dict[str, Any] = {"ids": np.arange(20_001, dtype=np.uint64)}
     for code in code_blocks("README.md", PYTHON):
         exec(compile(code, "README.md", "exec"), names)
     assert len(names["matches"]) >= 10_000
-    assert not names["found"].stored.any()
+    assert not names["known"].stored.any()
+    assert not names["told"].stored[0]
+    assert [match.id for match in names["found"]] == [1000]
     assert ids_in(folder, "web.fpstore") == {*map(str, range(20_001))}
     assert ids_in(folder, "backup.fpstore") == ids_in(folder, "web.fpstore") - {"17", "18"}
 

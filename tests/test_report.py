@@ -244,7 +244,7 @@ def test_a_store_is_the_sum_of_its_segments() -> None:
 
 def test_a_store_without_segments_is_reported() -> None:
     empty = report.combine([])
-    assert empty.to_json()["fingerprints"] == empty.to_json()["bytes"]["total"] == 0
+    assert empty.to_json()["fingerprint_count"] == empty.to_json()["bytes"]["total"] == 0
     assert empty.to_text().startswith("store: 0 segments, 0 fingerprints, 0 bytes")
 
 
@@ -252,8 +252,8 @@ def test_the_json_keeps_its_keys_and_survives_json() -> None:
     as_json = report.combine([report_of(CLUSTERED, ids="many")]).to_json()
     assert json.loads(json.dumps(as_json)) == as_json
     totals = [
-        "fingerprints",
-        "ids",
+        "fingerprint_count",
+        "id_count",
         "tables_per_segment",
         "bytes",
         "bytes_in_detail",
@@ -274,8 +274,8 @@ def test_the_json_keeps_its_keys_and_survives_json() -> None:
         "flips",
         "slot_bits",
         "rice_bits",
-        "fences",
-        "keys",
+        "fence_count",
+        "key_count",
         "bytes",
         "bits_per_key",
         "entropy_bound",

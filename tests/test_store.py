@@ -163,7 +163,7 @@ def test_an_empty_store_answers_nothing(tmp_path: Path, ids: str | None) -> None
         assert len(store.probe(0)) == len(store.probe_many([0, LAST])) == 0
         assert not store.contains_near(0)
         assert store.stats(largest_slots=3).fingerprint_count == 0
-        assert store.report().to_json()["fingerprints"] == 0
+        assert store.report().to_json()["fingerprint_count"] == 0
         assert (list(store.pairs()), store.count_pairs()) == ([], 0)
 
 
@@ -320,7 +320,7 @@ def test_stats_name_the_fullest_slots_on_request(tmp_path: Path) -> None:
         tables = store.stats(largest_slots=2).segments[0].tables
     assert [len(table["largest_slots"]) for table in tables] == [2] * 4
     first, second = tables[0]["largest_slots"]
-    assert first["keys"] >= 700 > second["keys"]
+    assert first["key_count"] >= 700 > second["key_count"]
     assert (0xABCD << 48) & int(first["mask"], 16) == int(first["value"], 16)
 
 

@@ -13,8 +13,7 @@ from helpers import uniform
 from living import writer_of
 
 import fpstore
-from fpstore import CorruptStore, StoreClosed, UnsupportedVersion
-from fpstore import store as stores
+from fpstore import CorruptStore, StoreClosed, UnsupportedVersion, base
 from fpstore.living import opening
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.state import Settings
@@ -249,6 +248,6 @@ def test_what_goes_wrong_because_the_store_was_closed_meanwhile_is_no_damage(
         raise error
 
     for check, expected in ((fail, type(error)), (close_and_fail, StoreClosed)):
-        monkeypatch.setattr(stores.verified, "verify_snapshot", check)
+        monkeypatch.setattr(base.verified, "verify_snapshot", check)
         with fpstore.open(folder) as store, pytest.raises(expected):
             store.verify()

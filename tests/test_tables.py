@@ -117,6 +117,16 @@ def test_what_is_no_row_is_a_type_error(row: Any) -> None:
         rows_of(3)[row]
 
 
+def test_the_arrays_that_a_table_is_made_of_stay_as_their_owner_has_them() -> None:
+    numbers, distance = u64(range(3)), np.zeros(3, dtype=np.uint16)
+    Rows(numbers, None)
+    Pairs(numbers, numbers, distance)
+    Matches(np.arange(3), numbers, distance, numbers, "stream")
+    Additions(mine := np.zeros(3, dtype=bool), numbers, distance, None)
+    for array in (numbers, distance, mine):
+        assert array.flags.writeable
+
+
 @every_kind
 def test_columns_cannot_be_changed(kind: str) -> None:
     table = KINDS[kind](3)

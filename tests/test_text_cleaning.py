@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from fpstore.text import PRESETS, Recipe, cleaning, packages
-from fpstore.text.cleaning import MAX_DEPTH, characters, text_of_html
+from fpstore.text.cleaning import MAX_DEPTH, characters, has_tags, text_of_html
 
 MAIN, ALL = Recipe("main"), Recipe("all", html="all")
 PAGE = "<html><body><nav>Menu Home</nav><article><p>Hello <b>bold</b> world</p></article><script>x()</script>"
@@ -105,3 +105,26 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "resiliparse.parse.html", None)
     with pytest.raises(ImportError, match=r"reading HTML needs resiliparse: pip install 'fpstore\[html\]'"):
         PRESETS["web-en"].text_of("<p>x")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("<!DOCTYPE html>\n<title>", True),
+        ("<html lang='en'>", True),
+        ("words and <b>bold</b> ones", True),
+        ("one<br/>two", True),
+        ("one<BR>two", True),
+        ("<p class='x'>one", True),
+        (f"{'x' * 4000}<p>", True),
+        (f"{'x' * 4096}<p>", False),
+        ("", False),
+        ("a < b and b > c", False),
+        ("<https://example.org> and <me@example.org>", False),
+        ("<?xml version='1.0'?><record><id>1</id></record>", False),
+        ("vector<pair<int, int>> x; #include <body.h>", False),
+        ("I <3 you </3", False),
+    ],
+)
+def test_tags_of_html_are_told_from_other_signs(text: str, found: bool) -> None:
+    assert has_tags(text) == found

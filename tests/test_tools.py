@@ -399,3 +399,13 @@ def test_odd_inputs_come_to_what_is_said_of_them() -> None:
     done = run_tool("odd_inputs", "--match", "folder|column|result")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].endswith(" 0 otherwise than expected")
+
+
+@pytest.mark.slow
+def test_bench_jobs_gives_every_way_on_both_corpora_and_the_plain_job_beside_it() -> None:
+    found = result_of("bench_jobs", "--n", 500)
+    assert titles(found) == ["500 documents of 12 words", "10 documents of 600 words"]
+    for table in found["tables"]:
+        assert [row[""] for row in table["rows"]][:2] == ["dedup --dropped", "without digests"]
+        assert table["rows"][0]["to plain"] == 1
+        assert all(row["CPU s"] > 0 for row in table["rows"])

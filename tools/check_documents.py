@@ -116,12 +116,15 @@ def _make_delimited(rng: random.Random, path: Path, format: str, texts: list[str
     made = Input(path.with_suffix(f".{format}"), format)
     end = rng.choice(("\n", "\r\n"))
     made.header = (("id,text,note" if format == "csv" else "id\ttext\tnote") + end).encode()
-    number = 2
+    number, written = 2, list[bytes]()
     for index, text in enumerate(texts):
-        row = {"id": str(index), "text": text}
+        row = {"id": str(index), "text": text, "note": rng.choice(('x"', "y, z", ""))}
         # A record over several lines that lacks cells is taken for one with a quotation mark too many.
-        if "\n" in text or rng.random() < 0.8:
-            row["note"] = rng.choice(('x"', "y, z", ""))
+        is_bad = "\n" not in text and rng.random() < 0.2
+        if is_bad and rng.random() < 0.5:
+            row["more"] = rng.choice(("", "x"))
+        elif is_bad:
+            del row["note"]
         if format == "tsv":
             line = "\t".join(row.values()) + end
         else:
@@ -130,11 +133,17 @@ def _make_delimited(rng: random.Random, path: Path, format: str, texts: list[str
                 for cell in row.values()
             ]
             line = ",".join(cells) + end
+        if is_bad:
+            made.bad += 1
+            written.append(line.encode())
+            number += 1
+            continue
         made.documents.append(Document(f"{made.path}:{number}", text))
         made.rows.append(row)
         made.lines.append(line.encode())
+        written.append(made.lines[-1])
         number += line.count("\n")
-    made.path.write_bytes(made.header + b"".join(made.lines))
+    made.path.write_bytes(made.header + b"".join(written))
     return made
 
 

@@ -112,8 +112,26 @@ def arrow(values: object, kind: str) -> object:
         "binary8": pyarrow.binary(8),
         "binary": pyarrow.binary(),
         "list": pyarrow.list_(pyarrow.string()),
+        "int8": pyarrow.int8(),
+        "int32": pyarrow.int32(),
+        "uint8": pyarrow.uint8(),
+        "large_string": pyarrow.large_string(),
+        "string_view": pyarrow.string_view(),
+        "dictionary": pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+        "decimal256": pyarrow.decimal256(40, 0),
+        "decimal 20, 2": pyarrow.decimal128(20, 2),
+        "timestamp": pyarrow.timestamp("us"),
+        "float": pyarrow.float64(),
+        "null": pyarrow.null(),
+        "bool": pyarrow.bool_(),
+        "struct": pyarrow.struct([("a", pyarrow.int64())]),
     }
     return pyarrow.array(values, type=kinds[kind])
+
+
+def typed(name: str, values: object, kind: str) -> Callable[[Path], object]:
+    """in.parquet, with one column of this name and type of Arrow."""
+    return lambda folder: parquet("in.parquet", **{name: arrow(values, kind)})(folder)
 
 
 def nothing(folder: Path) -> None:
@@ -184,6 +202,50 @@ CASES = [
     Case("JSON lines of fingerprints", lines("in.jsonl", [json.dumps({"simhash": digits}) for digits in HEX]), "build s.fpstore in.jsonl --fingerprint-column simhash", 0, "3"),
     Case("a JSON number of 20 digits", lines("in.jsonl", ['{"simhash": 18446744073709551615}']), "build s.fpstore in.jsonl --fingerprint-column simhash", 0),
     Case("a text that is a number", lines("in.jsonl", ['{"text": 5}']), "dedup in.jsonl -o k.jsonl", 1, "expected a text"),
+    # --- Widths, headers, and what is said twice ---
+    Case("int32 below zero, no nulls", lambda f: parquet("in.parquet", simhash=np.array([-1, 5], np.int32))(f), "build s.fpstore in.parquet", 1, "of 64 bits"),
+    Case("int32 below zero, with a null", lambda f: parquet("in.parquet", simhash=arrow([-1, None], "int32"))(f), "build s.fpstore in.parquet", 1, "of 64 bits"),
+    Case("ids of int8 below zero, with a null, in remove", both(HEXES, lambda f: parquet("gone.parquet", id=arrow([-1, None], "int8"))(f)), STORE + "remove s.fpstore --id-input gone.parquet", 1, "of 64 bits"),
+    Case("int16 .npy below zero", array("in.npy", np.array([-1], np.int16)), "build s.fpstore in.npy", 1, "of 64 bits"),
+    Case("uint8 and a null", lambda f: parquet("in.parquet", simhash=arrow([255, None], "uint8"))(f), "build s.fpstore in.parquet --skip-bad", 0, "1"),
+    Case("a comma in a text without quotation marks", lines("a.csv", ["id,body", "1,hello, world"]), "dedup a.csv -o k.jsonl --text-column body", 1, "found 3 cells, expected 2"),
+    Case("a row that lacks a cell", lines("a.csv", ["id,body,n", "1,hello"]), "dedup a.csv -o k.jsonl --text-column body", 1, "found 2 cells, expected 3"),
+    Case("the same with --skip-bad", lines("a.csv", ["id,body,n", "1,hello", "2,x,3"]), "dedup a.csv -o k.jsonl --text-column body --skip-bad", 0, "1 bad line"),
+    Case("a tab in a text of TSV", lines("a.tsv", ["id\tbody", "1\ta\tb"]), "dedup a.tsv -o k.jsonl --text-column body", 1, "found 3 cells"),
+    Case("a comma at the end of each line", lines("a.csv", ["id,body,", f"1,{TEXTS[0]},"]), "dedup a.csv -o k.jsonl --text-column body", 0, "1 document"),
+    Case("texts by number, header not said", lines("a.csv", ["id,body", f"1,{TEXTS[0]}"]), "dedup a.csv -o k.jsonl --text-column 1", 1, "--input-header or --no-input-header"),
+    Case("texts by number, with a header", lines("a.csv", ["id,body", f"1,{TEXTS[0]}"]), "dedup a.csv -o k.jsonl --text-column 1 --input-header", 0, "1 document"),
+    Case("texts by number, without a header", lines("a.csv", ["1,x", f"2,{TEXTS[0]}"]), "dedup a.csv -o k.jsonl --text-column 1 --no-input-header", 0, "2 documents"),
+    Case("a header of numbers, as pandas writes", lines("a.csv", ["0,1", f"5,{NUMBERS[1]}"]), "build s.fpstore a.csv --fingerprint-column 1", 1, "--input-header"),
+    Case("one column of pandas, called 0", lines("a.csv", ["0", str(NUMBERS[1])]), "build s.fpstore a.csv", 1, "--input-header"),
+    Case("a bad first row of a table without a header", lines("a.csv", ["error", *HEX]), "build s.fpstore a.csv --skip-bad", 1, "--input-header"),
+    Case("the same, said to have none", lines("a.csv", ["error", *HEX]), "build s.fpstore a.csv --skip-bad --no-input-header", 0, "1 bad line"),
+    Case("a header of Parquet", parquet("a.parquet", simhash=HEX), "build s.fpstore a.parquet --input-header", 2, "expected csv or tsv"),
+    Case("a header that is cut, with --skip-bad", lines("a.csv", ['"id', *HEX]), "build s.fpstore a.csv --input-header --skip-bad", 1, "line 1"),
+    Case("a damaged first value and --skip-bad", lines("a.csv", ["hash", "5", *HEX]), "build s.fpstore a.csv --skip-bad", 1, "--fingerprint-format"),
+    Case("70,000 numbers that could be either", lines("a.csv", ["hash", *["1234567890123456"] * 70_000]), "build s.fpstore a.csv", 1, "of the first"),
+    Case("a field of JSON twice", lines("a.jsonl", ['{"text": "a", "text": "b"}']), "dedup a.jsonl -o k.jsonl", 1, "field text twice"),
+    Case("a field twice, once by numbers of letters", lines("a.jsonl", ['{"text": "a", "\\u0074ext": "b"}']), "dedup a.jsonl -o k.jsonl", 1, "field text twice"),
+    Case("a name that is a field and a path", lines("a.jsonl", ['{"a.b": "x", "a": {"b": "y"}}']), "dedup a.jsonl -o k.jsonl --text-column a.b", 1, "one of the two"),
+    Case("a file twice", DOCS, "dedup in.jsonl in.jsonl -o k.jsonl", 2, "expected it once"),
+    Case("a file and its folder", jsonl("d/a.jsonl", TEXTS), "dedup d d/a.jsonl -o k.jsonl", 2, "expected it once"),
+    Case("a hexadecimal value of 10 digits", lines("in.csv", ["hash", HEX[1], "deadbeef12"]), "build s.fpstore in.csv", 1, "--fingerprint-format"),
+    Case("15 digits in line 16 of .hex", lines("in.hex", [*[HEX[1]] * 15, "f" * 15]), "build s.fpstore in.hex", 1, "--fingerprint-format"),
+    Case("Parquet without a suffix in a folder", both(parquet("d/part-0", text=TEXTS)), "build s.fpstore d", 2, "--format parquet"),
+    Case("junk beside .npy in a folder", both(raw("d/x.idx", b"\0\1\2"), array("d/a.npy", np.array(NUMBERS, np.uint64))), "build s.fpstore d", 2, "*.npy"),
+    Case("a NaN kept in JSON", lambda f: parquet("in.parquet", text=TEXTS, score=[0.5, float("nan")])(f), "dedup in.parquet -o k.jsonl --text-column text", 0, "kept 2"),
+    # --- More types of Arrow ---
+    *(Case(f"texts of Arrow's {kind}", typed("text", TEXTS, kind), "dedup in.parquet -o k.jsonl --text-column text", 0, "2 documents") for kind in ("large_string", "string_view", "dictionary")),
+    *(Case(f"fingerprints of Arrow's {kind}", typed("simhash", values, kind), "build s.fpstore in.parquet", status, said) for kind, values, status, said in (("decimal256", NUMBERS, 0, "3"), ("decimal 20, 2", [1, 2], 1, "expected"), ("timestamp", [1, 2], 1, "expected"), ("float", [1.0, 2.0], 1, "expected"), ("null", [None], 1, "expected"), ("bool", [True], 1, "expected"), ("struct", [{"a": 1}], 1, "expected"))),
+    # --- Dialects of CSV ---
+    Case("CSV with semicolons", lines("a.csv", ["id;hash", f"1;{HEX[0]}"]), "build s.fpstore a.csv", 1, "expected"),
+    Case("CSV with CRLF", raw("a.csv", f"hash\r\n{HEX[0]}\r\n".encode()), "build s.fpstore a.csv", 0, "1"),
+    Case("CSV with a byte order mark", raw("a.csv", f"hash\r\n{HEX[0]}\r\n".encode("utf-8-sig")), "build s.fpstore a.csv", 0, "1"),
+    Case("CSV in UTF-16", raw("a.csv", f"hash\n{HEX[0]}\n".encode("utf-16")), "build s.fpstore a.csv", 0, "1"),
+    Case("CSV with bare carriage returns", raw("a.csv", f"hash\r{HEX[0]}\r{HEX[1]}\r".encode()), "build s.fpstore a.csv", 1, "a.csv"),
+    Case("CSV with a NUL", raw("a.csv", b"id,body\n1,a\0b\n"), "dedup a.csv -o k.jsonl --text-column body", 1, "a.csv"),
+    Case("a comment above the header", lines("a.csv", ["# made by x", "id,hash", f"1,{HEX[0]}"]), "build s.fpstore a.csv", 1, "a.csv, line 1"),
+    Case("two headers, of files put together", lines("a.csv", ["hash", HEX[1], "hash", HEX[2]]), "build s.fpstore a.csv", 1, "line 3"),
     # --- Bytes that are no text, and texts in other encodings ---
     Case("UTF-16 with a mark", raw("a.txt", TEXTS[0].encode("utf-16")), "build s.fpstore a.txt", 0),
     Case("UTF-16 without a mark", raw("a.txt", TEXTS[0].encode("utf-16-le")), "build s.fpstore a.txt", 1, "expected"),

@@ -118,6 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             return status if isinstance(status, int) else 0
     print(f"fpstore: {one_line(failure.message)}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:  # the output is what failed: no second word of it, and no other status
+        _forget_output()
     return failure.status
 
 

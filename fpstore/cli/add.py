@@ -8,18 +8,17 @@ import click
 
 from fpstore import Progress
 from fpstore.cli.columns import (
-    NOT_OF_JSON,
     IdSource,
     fingerprint_options,
     header_option,
     id_options,
-    refuse_given,
     signed_option,
     written,
 )
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, reading_options, tell_short
 from fpstore.cli.values import (
     FILE_PATH,
@@ -56,7 +55,7 @@ NO_ID = "-"
 JSON_NO_ID = "null"
 
 
-@click.command(short_help="Add fingerprints or texts to a store.", epilog=EPILOG)
+@subcommand("add", short_help="Add fingerprints or texts to a store.", epilog=EPILOG)
 @store_argument
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
@@ -72,9 +71,7 @@ JSON_NO_ID = "null"
 @header_option
 @signed_option
 @skip_bad_option
-@click.pass_context
 def command(
-    context: click.Context,
     store: str,
     inputs: tuple[str, ...],
     format: str,
@@ -83,6 +80,7 @@ def command(
     id_column: str | int | None,
     ids: IdSource | None,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     idf_path: str | None,
@@ -104,10 +102,6 @@ def command(
     """
     import fpstore
 
-    if not if_new:
-        refuse_given(context, ("max_distance", "as_json", "header", "signed"), "goes with --if-new")
-    if as_json:
-        refuse_given(context, ("header", "signed"), NOT_OF_JSON)
     with fpstore.open(store, "w") as opened:
         reader = read_for(
             opened,
@@ -119,6 +113,7 @@ def command(
             id_column=id_column,
             **_ids(opened, id_column, ids),
             text_column=text_column,
+            header=input_header,
             html=html,
             threads=threads,
             skip_bad=skip_bad,
@@ -136,11 +131,11 @@ def command(
                         bar(Progress("reading", done, None, "rows"))
         except BaseException:
             if done:
-                _tell(store, added, done)
+                _tell(store, if_new, added, done)
             raise
         tell_skipped(reader.skipped, reader.notes)
         tell_short(reader.lengths)
-        _tell(store, added, done)
+        _tell(store, if_new, added, done)
         opened.wait()
 
 
@@ -185,6 +180,10 @@ def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: 
     return len(known) - count
 
 
-def _tell(store: str, added: int, done: int) -> None:
-    share = f"{added} of " if added < done else ""
-    say(f"{store}: added {share}{counted(done, 'row')}")
+def _tell(store: str, if_new: bool, added: int, done: int) -> None:
+    """Say what was done; whether a row was there already is known where each was probed."""
+    if if_new:
+        say(f"{store}: added {added} of {counted(done, 'row')}")
+    else:
+        known = "; where one was there already, nothing changed" if done else ""
+        say(f"{store}: wrote {counted(done, 'row')}{known}")

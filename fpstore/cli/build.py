@@ -10,6 +10,7 @@ from fpstore import Progress
 from fpstore.cli.columns import IdSource, fingerprint_options, id_options
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import OF_TEXTS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
 from fpstore.cli.values import (
     FILE_PATH,
@@ -44,7 +45,7 @@ Examples:
 """
 
 
-@click.command(short_help="Build a store from fingerprints or texts.", epilog=EPILOG)
+@subcommand("build", short_help="Build a store from fingerprints or texts.", epilog=EPILOG)
 @store_argument
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
@@ -78,6 +79,7 @@ def command(
     id_column: str | int | None,
     ids: IdSource | None,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     recipe_name: str | None,
@@ -121,6 +123,7 @@ def command(
             ids=asked.ids,
             first_id=asked.first,
             text_column=text_column,
+            header=input_header,
             html=html,
             recipe=recipe,
             max_distance=max_distance,
@@ -128,6 +131,9 @@ def command(
             skip_bad=skip_bad,
             on_bytes=count_bytes,
         )
+
+        if reader.recipe is None:
+            refuse_unused(OF_TEXTS)
 
         def show(progress: Progress) -> None:
             # The build knows how many rows it has seen; only the bytes tell how many are left.
@@ -154,18 +160,18 @@ def command(
                 mode=mode,
             ) as built,
         ):
-            held = _held(built)
+            held = _held(built, reader.seen.rows)
     tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
     seen = f"read {counted(reader.seen.rows, 'row')} of {counted(reader.seen.files, 'file')}"
     say(f"{store}: {seen}; holds {held}")
 
 
-def _held(store: "Store") -> str:
-    """What a store that was just built holds, in numbers."""
+def _held(store: "Store", rows: int) -> str:
+    """What a store that was just built of so many rows holds, in numbers."""
     stats = store.stats()
     if not stats.fingerprint_count:
-        return "nothing, as the input is empty"
+        return "nothing" if rows else "nothing, as the input is empty"
     size = sum(segment.file_bytes for segment in store._segments)
     return f"{counted(stats.fingerprint_count, 'fingerprint')}, {decimal_size(size)}"
 

@@ -4,6 +4,7 @@ import click
 
 from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, distance_option
 
@@ -15,7 +16,7 @@ Examples:
 """
 
 
-@click.command(short_help="Group near-duplicate documents.", epilog=EPILOG)
+@subcommand("cluster", short_help="Group near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @output_option
 @distance_option("The largest Hamming distance between near-duplicates.", default=3)
@@ -34,6 +35,7 @@ def command(
     components: bool,
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     recipe_name: str | None,
@@ -64,7 +66,7 @@ def command(
     if update_center and components:
         raise click.UsageError("--update-center and --components: expected one of the two")
     recipe = recipe_asked(recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header)
     with output_file(output) as path, progress_bar() as bar:
         if components:
             summary = jobs.components(

@@ -8,8 +8,9 @@ import click
 from fpstore.cli.values import column
 
 MAX_ID = 2**64 - 1
+MAX_DIGITS = len(str(MAX_ID))
+HEX_DIGITS = 16
 WAYS = ("auto", "hex", "decimal")
-NOT_OF_JSON = "goes without --json: its fields have names, and its fingerprints are hexadecimal"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -71,6 +72,11 @@ def id_options(default: str) -> Callable[[_Command], _Command]:
     return decorate
 
 
+input_header_option = click.option(
+    "--input-header/--no-input-header",
+    default=None,
+    help="Whether the first row of CSV and TSV names the columns.  [default: as the row tells, else it is refused]",
+)
 decimal_option = click.option(
     "--decimal", is_flag=True, help="FINGERPRINTs are decimal, from -2**63 to 2**64 - 1; put -- before those below 0."
 )
@@ -80,15 +86,28 @@ signed_option = click.option(
 header_option = click.option("--header", is_flag=True, help="Begin with a line that names the columns.")
 
 
-def typed_fingerprints(values: Iterable[str], decimal: bool) -> list[int]:
-    """FINGERPRINTs as they were typed. UsageError for what is none."""
+def typed_fingerprints(values: Iterable[str], decimal: bool, *, text_option: str = "") -> list[int]:
+    """FINGERPRINTs as they were typed. UsageError for what is none; text_option: what takes a text in their place."""
     from fpstore.inputs import BadInput, parse_fingerprint
 
-    try:
-        return [parse_fingerprint(value, decimal=decimal) for value in values]
-    except BadInput as error:
-        hint = "" if decimal else "; or --decimal"
-        raise click.UsageError(f"{error}{hint}") from None
+    found = []
+    for value in values:
+        try:
+            found.append(parse_fingerprint(value, decimal=decimal))
+        except BadInput as error:
+            raise click.UsageError(f"{error}{_hint(value, decimal, text_option)}") from None
+    return found
+
+
+def _hint(value: str, decimal: bool, text_option: str) -> str:
+    """What may have been meant by what is no fingerprint."""
+    typed = value.strip().lower()
+    digits = typed.removeprefix("0x")
+    if digits == typed and set(digits) <= set("0123456789-") and len(digits) <= MAX_DIGITS:
+        return "" if decimal else "; or --decimal"
+    if len(digits) > HEX_DIGITS and set(digits) <= set("0123456789abcdef"):
+        return f"; it has {4 * len(digits)} bits, and the store's fingerprints have {4 * HEX_DIGITS}"
+    return f"; or {text_option} for a text" if text_option else ""
 
 
 def written(values: Any, signed: bool, is_fingerprint: bool) -> list[str]:
@@ -96,12 +115,3 @@ def written(values: Any, signed: bool, is_fingerprint: bool) -> list[str]:
     if signed:
         return list(map(str, values.view("int64").tolist()))
     return list(map("{:016x}".format if is_fingerprint else str, values.tolist()))
-
-
-def refuse_given(context: click.Context, names: Iterable[str], reason: str) -> None:
-    """UsageError for an option that was given though it would do nothing; names: of the parameters."""
-    for name in names:
-        if context.get_parameter_source(name) in (None, click.core.ParameterSource.DEFAULT):
-            continue
-        option = next(each for each in context.command.params if each.name == name)
-        raise click.UsageError(f"{max(option.opts, key=len)} {reason}")

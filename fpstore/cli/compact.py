@@ -1,13 +1,13 @@
 """`fpstore compact`: a store's segments merged into one, without what was removed."""
 
-import click
-
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import counted, decimal_size, store_argument
 
 
-@click.command(
+@subcommand(
+    "compact",
     short_help="Merge a store's segments into one.",
     epilog="\b\nExample:\n  fpstore compact web.fpstore\n",
 )
@@ -30,11 +30,10 @@ def command(store: str) -> None:
         opened.compact(progress=bar)
         if names == [segment.path for segment in opened._segments]:
             unread = "nothing to merge, and nothing was read"
-            say(f"{store}: {', '.join(waiting)}, {decimal_size(before)}; {unread}", err=False)
+            say(f"{store}: {', '.join(waiting)}, {decimal_size(before)}; {unread}")
             return
         after = sum(segment.file_bytes for segment in opened._segments)
         say(
             f"{store}: {', '.join(waiting)}, {decimal_size(before)};"
-            f" now {counted(len(opened._segments), 'segment')}, {decimal_size(after)}",
-            err=False,
+            f" now {counted(len(opened._segments), 'segment')}, {decimal_size(after)}"
         )

@@ -4,10 +4,12 @@ import click
 
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, mode_option, store_argument
 
 
-@click.command(
+@subcommand(
+    "copy",
     short_help="Copy a store as it is now.",
     epilog="\b\nExample:\n  fpstore copy web.fpstore /backup/web-monday.fpstore\n",
 )
@@ -27,4 +29,7 @@ def command(store: str, destination: str, mode: int | None) -> None:
         stats = made.stats()
         rows = sum(segment.id_count or segment.fingerprint_count for segment in stats.segments) + stats.pending_count
         size = sum(segment.file_bytes for segment in made._segments)
-    say(f"{destination}: {counted(rows, 'row')}, {decimal_size(size)}")
+    # A row can be in several segments and in what is pending, and what was removed is still in them.
+    parts = len(stats.segments) + bool(stats.pending_count)
+    most = "at most " if stats.removal_count or parts > 1 else ""
+    say(f"{destination}: {most}{counted(rows, 'row')}, {decimal_size(size)}")

@@ -12,6 +12,7 @@ import click
 
 from fpstore.cli.failures import say
 from fpstore.cli.streams import expect_output
+from fpstore.cli.subcommand import STANDARD_OUTPUT
 from fpstore.cli.texts import idf_option, reading_options, recipe_option
 from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
 
@@ -46,14 +47,15 @@ output_option = click.option(
     help=f"Write to FILE, and go on there after an interruption. Its suffix says how: {FORMS}; none is .tsv.  "
     "[default: standard output, which - is too]",
 )
-STANDARD_OUTPUT = "-"
 
 
 @contextmanager
 def output_file(output: str | None) -> Iterator[Path]:
     """The file that a job writes; where none is asked for, one that is copied to standard output in the end."""
     if output not in (None, STANDARD_OUTPUT):
-        yield Path(str(output))
+        path = Path(str(output))
+        with _telling_what_stays(path):
+            yield path
         return
     expect_output()
     with tempfile.TemporaryDirectory() as folder:
@@ -62,6 +64,20 @@ def output_file(output: str | None) -> Iterator[Path]:
         sys.stdout.flush()
         with path.open("rb") as lines:
             shutil.copyfileobj(lines, sys.stdout.buffer)
+
+
+@contextmanager
+def _telling_what_stays(result: Path) -> Iterator[None]:
+    """Where a job ends before its end, say what it leaves, if it leaves anything."""
+    from fpstore.inputs import BadInput
+
+    try:
+        yield
+    except (BadInput, KeyboardInterrupt):
+        work = result.with_name(f"{result.name}.job")
+        if work.is_dir():
+            say(f"{work}: has what was done; the same command goes on with it, or remove it")
+        raise
 
 
 def tell(output: str | None, summary: "Summary", results: str) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore.cli.failures import say
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option
 from fpstore.cli.values import (
     codec_option,
@@ -27,7 +28,7 @@ Examples:
 """
 
 
-@click.command(short_help="Make an empty store, to add to.", epilog=EPILOG)
+@subcommand("create", short_help="Make an empty store, to add to.", epilog=EPILOG)
 @store_argument
 @k_option
 @plan_option
@@ -63,8 +64,6 @@ def command(
     """
     import fpstore
 
-    if recipe_name is None and idf_path is not None:
-        raise click.UsageError("--idf goes with --recipe")
     recipe = None if recipe_name is None else recipe_asked(recipe_name, idf_path)
     with fpstore.create(
         store,

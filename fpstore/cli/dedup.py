@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.corpora import FORMS, STANDARD_OUTPUT, corpus_options, output_file, tell
+from fpstore.cli.corpora import FORMS, corpus_options, output_file, tell
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import recipe_of
+from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, distance_option
 
@@ -24,7 +25,7 @@ Examples:
 """
 
 
-@click.command(short_help="Keep one of each group of near-duplicate documents.", epilog=EPILOG)
+@subcommand("dedup", short_help="Keep one of each group of near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @click.option(
     "-o",
@@ -71,6 +72,7 @@ def command(
     store: str | None,
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     recipe_name: str | None,
@@ -105,7 +107,7 @@ def command(
     if kept == STANDARD_OUTPUT and store is not None:
         raise click.UsageError("-o - and --store: found both, expected a file: what adds to a store has to go on there")
     recipe = _recipe(store, recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header)
     with output_file(kept) as path, progress_bar() as bar:
         summary = jobs.dedup(
             sources,

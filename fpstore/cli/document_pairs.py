@@ -4,6 +4,7 @@ import click
 
 from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, distance_option
 
@@ -14,7 +15,7 @@ Examples:
 """
 
 
-@click.command(short_help="Find all pairs of documents that are near each other.", epilog=EPILOG)
+@subcommand("document-pairs", short_help="Find all pairs of documents that are near each other.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @distance_option("The largest Hamming distance between near-duplicates.", default=3)
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
@@ -27,6 +28,7 @@ def command(
     output: str | None,
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     recipe_name: str | None,
@@ -42,7 +44,7 @@ def command(
     from fpstore import jobs
 
     recipe = recipe_asked(recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad)
+    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header)
     with output_file(output) as path, progress_bar() as bar:
         summary = jobs.document_pairs(
             sources,

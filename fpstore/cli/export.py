@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from fpstore import OnProgress, Progress
-from fpstore.cli.columns import refuse_given, signed_option, written
+from fpstore.cli.columns import signed_option, written
 from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import SIGNED_FORMAT, STANDARD_OUTPUT, WITH_IDS, refuse_unused, subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, store_argument
 
 if TYPE_CHECKING:
@@ -29,12 +30,11 @@ Examples:
   fpstore export web.fpstore fingerprints.npy --no-ids    (build: --ids none)
 """
 
-STANDARD_OUTPUT = "-"
 OF_LINES = ("hex", "csv", "jsonl")
 OF_SIGNED = ("npy", "csv", "parquet")
 
 
-@click.command(short_help="Write all fingerprints to a file.", epilog=EPILOG)
+@subcommand("export", short_help="Write all fingerprints to a file.", epilog=EPILOG)
 @store_argument
 @click.argument("output", metavar="OUT", type=FILE_PATH)
 @click.option(
@@ -47,10 +47,7 @@ OF_SIGNED = ("npy", "csv", "parquet")
 @click.option("--no-ids", is_flag=True, help="Leave the ids out: each fingerprint once.")
 @signed_option
 @click.option("--force", is_flag=True, help="Replace a file that is there; it stays until the new one is complete.")
-@click.pass_context
-def command(
-    context: click.Context, store: str, output: str, format: str, no_ids: bool, signed: bool, force: bool
-) -> None:
+def command(store: str, output: str, format: str, no_ids: bool, signed: bool, force: bool) -> None:
     """Write every fingerprint in STORE, once for each of its ids, to OUT; - is standard output, for hex, csv and jsonl.
 
     hex is a line of fingerprint, tab and id; csv, jsonl and parquet have the columns fingerprint and id; npy and u64
@@ -60,19 +57,22 @@ def command(
     """
     import fpstore
 
+    by_suffix = os.path.splitext(output)[1].lower().removeprefix(".")
+    if format not in ("auto", by_suffix) and by_suffix in WRITERS:
+        raise click.UsageError(
+            f"{output}: found --format {format}, expected {by_suffix}, as its suffix says, or another"
+        )
     format = _format_of(output) if format == "auto" else format
-    if output == STANDARD_OUTPUT:
-        refuse_given(context, ("force",), "goes with a file: found standard output")
-        if format not in OF_LINES:
-            raise click.UsageError(f"standard output: found format {format}, expected {', '.join(OF_LINES)}")
-    if signed and format not in OF_SIGNED:
-        raise click.UsageError(f"--signed: found format {format}, expected {', '.join(OF_SIGNED)}")
+    if output == STANDARD_OUTPUT and format not in OF_LINES:
+        raise click.UsageError(f"standard output: found format {format}, expected {', '.join(OF_LINES)}")
+    if format not in OF_SIGNED:
+        refuse_unused(SIGNED_FORMAT)
     with fpstore.open(store) as opened:
         with_ids = opened._settings.ids and not no_ids
         if with_ids and format in ("npy", "u64"):
             raise click.UsageError(f"format {format} holds no ids: expected another one, or --no-ids")
-        if no_ids and not opened._settings.ids:
-            raise click.UsageError(f"--no-ids: {store} has no ids")
+        if not opened._settings.ids:
+            refuse_unused(WITH_IDS)
         write = WRITERS[format]
         rows = _Rows(opened, with_ids, signed)
         if output == STANDARD_OUTPUT:

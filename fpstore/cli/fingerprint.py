@@ -9,6 +9,7 @@ import click
 
 from fpstore import Progress
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
 from fpstore.cli.values import FILE_PATH, HASHES, format_option, skip_bad_option, tell_skipped
 
@@ -27,16 +28,8 @@ Examples:
 # About this many characters of texts are turned into fingerprints together.
 BATCH_CHARACTERS = 1 << 22
 
-_OF_TEXTS = {
-    "text_column": "--text-column",
-    "html": "--html",
-    "threads": "--threads",
-    "recipe_name": "--recipe",
-    "idf_path": "--idf",
-}
 
-
-@click.command(short_help="Print the fingerprints of texts.", epilog=EPILOG)
+@subcommand("fingerprint", short_help="Print the fingerprints of texts.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
 @reading_options
@@ -54,12 +47,11 @@ _OF_TEXTS = {
 @click.option(
     "--tie", type=click.Choice(["clear", "set"]), help="What a bit of --features is that weighs 0.  [default: clear]"
 )
-@click.pass_context
 def command(
-    context: click.Context,
     inputs: tuple[str, ...],
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     recipe_name: str | None,
@@ -88,11 +80,8 @@ def command(
     own = {"hash": hash, "seed": seed, "tie": tie}
     given = {name: value for name, value in own.items() if value is not None}
     if features is not None:
-        _refuse_others(context)
         _print_features(inputs, features, skip_bad, given | {"format": format})
         return
-    if given:
-        raise click.UsageError(f"--{next(iter(given))} goes with --features: of texts, the recipe says it")
     bytes_read = 0
 
     def count_bytes(count: int) -> None:
@@ -105,6 +94,7 @@ def command(
         inputs,
         format=format,
         text_column=text_column,
+        header=input_header,
         html=html,
         recipe=recipe,
         skip_bad=skip_bad,
@@ -119,13 +109,6 @@ def command(
                 bar(Progress("reading", bytes_read, named_texts.total_bytes, "bytes"))
     tell_skipped(named_texts.skipped, named_texts.notes)
     tell_short(lengths)
-
-
-def _refuse_others(context: click.Context) -> None:
-    """UsageError for an option that says something of texts, which --features are not."""
-    for name, option in _OF_TEXTS.items():
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"{option} goes with texts: found --features too, expected one of the two")
 
 
 def _print_features(inputs: tuple[str, ...], column: str, skip_bad: bool, given: dict[str, Any]) -> None:

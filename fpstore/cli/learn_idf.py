@@ -9,6 +9,7 @@ from fpstore import Progress
 from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import recipe_asked, recipe_option, text_options
 from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
 
@@ -20,7 +21,7 @@ Examples:
 """
 
 
-@click.command(short_help="Learn which shingles of texts are common.", epilog=EPILOG)
+@subcommand("learn-idf", short_help="Learn which shingles of texts are common.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @click.option("-o", "--output", metavar="MODEL", required=True, type=FILE_PATH, help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
@@ -35,6 +36,7 @@ def command(
     recipe_name: str | None,
     format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     skip_bad: bool,
 ) -> None:
@@ -49,7 +51,15 @@ def command(
 
     recipe = recipe_asked(recipe_name, None)
     learner = Learner(recipe)
-    texts = documents(inputs, format=format, text_column=text_column, html=html, recipe=recipe, skip_bad=skip_bad)
+    texts = documents(
+        inputs,
+        format=format,
+        text_column=text_column,
+        header=input_header,
+        html=html,
+        recipe=recipe,
+        skip_bad=skip_bad,
+    )
     with new_file(Path(output), force) as file:
         with closing(texts), progress_bar() as bar:
             for done, (_, text) in enumerate(texts, start=1):

@@ -4,8 +4,9 @@ import sys
 
 import click
 
-from fpstore.cli.columns import NOT_OF_JSON, header_option, refuse_given, signed_option, written
+from fpstore.cli.columns import header_option, signed_option, written
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import distance_option, store_argument
 
 EPILOG = """\b
@@ -19,7 +20,7 @@ LINE = "{}\t{}\t{}\n"
 JSON_LINE = '{{"format": "fpstore.pairs/1", "first": "{}", "second": "{}", "distance": {}}}\n'
 
 
-@click.command(short_help="Find all pairs that are near each other.", epilog=EPILOG)
+@subcommand("pairs", short_help="Find all pairs that are near each other.", epilog=EPILOG)
 @store_argument
 @distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's]")
 @click.option("--count", "count_only", is_flag=True, help="Print only how many pairs there are.")
@@ -27,9 +28,7 @@ JSON_LINE = '{{"format": "fpstore.pairs/1", "first": "{}", "second": "{}", "dist
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
 @header_option
 @signed_option
-@click.pass_context
 def command(
-    context: click.Context,
     store: str,
     max_distance: int | None,
     count_only: bool,
@@ -45,10 +44,6 @@ def command(
     """
     import fpstore
 
-    if count_only:
-        refuse_given(context, ("header", "signed"), "goes without --count")
-    if as_json:
-        refuse_given(context, ("header", "signed"), NOT_OF_JSON)
     with fpstore.open(store) as opened, progress_bar(results_follow=count_only) as bar:
         if count_only:
             count = opened.count_pairs(max_distance=max_distance, memory=memory, progress=bar)

@@ -1,11 +1,11 @@
 """`fpstore plan`: the plans for a number of fingerprints, and what each would cost."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.values import FILE_PATH, decimal_size, distance_option, json_option, key_count
+from fpstore.cli.subcommand import subcommand
+from fpstore.cli.values import FILE_PATH, decimal_size, distance_option, json_option, key_count, print_document
 
 if TYPE_CHECKING:
     from fpstore.plans.planner import Prediction
@@ -32,7 +32,7 @@ HEADINGS = (
 LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
 
 
-@click.command(short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
+@subcommand("plan", short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
 @click.option("--n", metavar="N", type=key_count, help="How many distinct fingerprints: 50000000, 8e9.")
 @distance_option("The largest Hamming distance to answer.  [default: 3]")
 @click.option(
@@ -72,7 +72,7 @@ def command(n: int | None, max_distance: int | None, like: str | None, as_json: 
     ]
     if as_json:
         record = {"n": n, "max_distance": max_distance, "choices": [_json_choice(*choice) for choice in choices]}
-        click.echo(json.dumps(record, indent=2))
+        print_document("plan", record)
     else:
         _print_table([HEADINGS, *(_row(*choice) for choice in choices)])
 

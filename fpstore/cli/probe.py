@@ -9,11 +9,9 @@ import click
 
 from fpstore import Progress
 from fpstore.cli.columns import (
-    NOT_OF_JSON,
     decimal_option,
     fingerprint_options,
     header_option,
-    refuse_given,
     signed_option,
     typed_fingerprints,
     written,
@@ -21,6 +19,7 @@ from fpstore.cli.columns import (
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, reading_options, tell_short
 from fpstore.cli.values import (
     distance_option,
@@ -33,6 +32,7 @@ from fpstore.cli.values import (
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Reader
+    from fpstore.text import Recipe
     from fpstore.types import Keys
 
 EPILOG = """\b
@@ -47,8 +47,6 @@ Examples:
 # Fewer than build reads at a time: a query can have many matches, and all of a batch are held.
 BATCH_QUERIES = 1 << 14
 
-OF_INPUT = ("format", "fingerprint_column", "fingerprint_format", "text_column", "html", "threads", "skip_bad")
-
 HEADER = "query_fingerprint\tfingerprint\tdistance\tid\n"
 LINE = "{1}\t{2}\t{3}\t{4}\n"
 JSON_LINE = (
@@ -59,7 +57,7 @@ NO_ID = "-"
 JSON_NO_ID = "null"
 
 
-@click.command(short_help="Find what is near a fingerprint or a text.", epilog=EPILOG)
+@subcommand("probe", short_help="Find what is near a fingerprint or a text.", epilog=EPILOG)
 @store_argument
 @click.argument("fingerprints", metavar="[FINGERPRINT]...", nargs=-1)
 @click.option(
@@ -76,9 +74,7 @@ JSON_NO_ID = "null"
 @decimal_option
 @header_option
 @signed_option
-@click.pass_context
 def command(
-    context: click.Context,
     store: str,
     fingerprints: tuple[str, ...],
     input_path: str | None,
@@ -86,6 +82,7 @@ def command(
     fingerprint_column: str | int | None,
     fingerprint_format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     idf_path: str | None,
@@ -109,19 +106,11 @@ def command(
 
     if not fingerprints and text is None and input_path is None:
         raise click.UsageError("nothing to probe: expected a FINGERPRINT, --text or --input")
-    if input_path is None:
-        refuse_given(context, OF_INPUT, "goes with --input")
-        if text is None:
-            refuse_given(context, ("idf_path",), "goes with --text or --input")
-    if not fingerprints:
-        refuse_given(context, ("decimal",), "goes with a FINGERPRINT; of --input, --fingerprint-format says it")
-    if as_json:
-        refuse_given(context, ("header", "signed"), NOT_OF_JSON)
     print_matches = _Printer(max_distance, as_json, signed)
     with fpstore.open(store) as opened:
-        typed = typed_fingerprints(fingerprints, decimal)
+        typed = typed_fingerprints(fingerprints, decimal, text_option="--text")
         if text is not None:
-            typed.append(recipe_of(opened, idf_path).fingerprint(text))
+            typed.append(_fingerprint(recipe_of(opened, idf_path), text, html=html))
         if header:
             sys.stdout.write(HEADER)
         if typed:
@@ -132,12 +121,13 @@ def command(
             opened,
             [input_path],
             idf_path,
-            idf_is_used=text is not None,
+            has_text=text is not None,
             format=format,
             ids=None,
             fingerprint_column=fingerprint_column,
             fingerprint_format=fingerprint_format,
             text_column=text_column,
+            header=input_header,
             html=html,
             threads=threads,
             skip_bad=skip_bad,
@@ -150,6 +140,21 @@ def command(
         tell_short(reader.lengths)
         if not reader.seen.rows:
             say(f"{input_path}: holds nothing, so nothing was probed")
+
+
+def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> int:
+    """That of --text, by the recipe of the store."""
+    from fpstore.inputs.errors import WITH_TAGS
+    from fpstore.text.cleaning import has_tags
+
+    if html:
+        text = recipe.text_of(text)
+    elif has_tags(text):
+        tell_skipped({}, {WITH_TAGS: 1})
+    (fingerprint,), (tokens,) = recipe.measure_many([text])
+    if not tokens:
+        say(f"fpstore: warning: --text has no token for recipe {recipe.name}: no two such texts can be told apart")
+    return int(fingerprint)
 
 
 @contextmanager

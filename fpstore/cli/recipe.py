@@ -4,6 +4,8 @@ import json
 
 import click
 
+from fpstore.cli.subcommand import subcommand
+
 EPILOG = """\b
 Examples:
   fpstore recipe                                      (their names)
@@ -12,7 +14,7 @@ Examples:
 """
 
 
-@click.command(short_help="Print recipes for texts.", epilog=EPILOG)
+@subcommand("recipe", short_help="Print recipes for texts.", epilog=EPILOG)
 @click.argument("name", metavar="[NAME]", required=False)
 def command(name: str | None) -> None:
     """Print the recipe NAME as JSON; without a NAME, the names of all recipes and how each differs.

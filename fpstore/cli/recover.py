@@ -4,10 +4,12 @@ import click
 
 from fpstore.cli.failures import AT_FAULT_STORE, one_line
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, store_argument
 
 
-@click.command(
+@subcommand(
+    "recover",
     short_help="Make a store of what is sound in a damaged one.",
     epilog="\b\nExample:\n  fpstore recover web.fpstore mended.fpstore\n",
 )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore import Progress
-from fpstore.cli.columns import decimal_option, fingerprint_options, refuse_given, typed_fingerprints
+from fpstore.cli.columns import decimal_option, fingerprint_options, typed_fingerprints
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, reading_options
 from fpstore.cli.values import (
     column,
@@ -38,11 +39,9 @@ Examples:
 
 # Values of one removal: it is stored as a whole, durably, before the next is read.
 BATCH_VALUES = 1 << 16
-OF_FINGERPRINTS = ("fingerprint_column", "fingerprint_format", "text_column", "html", "threads", "idf_path")
-OF_INPUT = ("format", "skip_bad")
 
 
-@click.command(short_help="Remove fingerprints from a store.", epilog=EPILOG)
+@subcommand("remove", short_help="Remove fingerprints from a store.", epilog=EPILOG)
 @store_argument
 @click.argument("values", metavar="[FINGERPRINT]...", nargs=-1)
 @click.option("--id", "ids", metavar="ID", multiple=True, help="Remove all that has this id; may be given again.")
@@ -60,9 +59,7 @@ OF_INPUT = ("format", "skip_bad")
 @idf_option
 @skip_bad_option
 @decimal_option
-@click.pass_context
 def command(
-    context: click.Context,
     store: str,
     values: tuple[str, ...],
     ids: tuple[str, ...],
@@ -73,6 +70,7 @@ def command(
     fingerprint_column: str | int | None,
     fingerprint_format: str,
     text_column: str | int | None,
+    input_header: bool | None,
     html: bool,
     threads: int,
     idf_path: str | None,
@@ -94,21 +92,20 @@ def command(
     by_fingerprint = bool(values) or input_path is not None
     if by_id == by_fingerprint:
         raise click.UsageError("expected FINGERPRINTs or --input, or --id or --id-input, and not both")
-    if input_path is None:
-        refuse_given(context, OF_FINGERPRINTS, "goes with --input")
-    if id_path is None:
-        refuse_given(context, ("id_column",), "goes with --id-input")
-    if input_path is None and id_path is None:
-        refuse_given(context, OF_INPUT, "goes with --input or --id-input")
-    if not values:
-        refuse_given(context, ("decimal",), "goes with a FINGERPRINT; of --input, --fingerprint-format says it")
     typed = np.array([id_number(each) for each in ids] or typed_fingerprints(values, decimal), dtype=np.uint64)
     with fpstore.open(store, "w") as opened:
         if by_id and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
         if id_path is not None:
-            reader = read_ids([id_path], format=format, id_column=id_column, skip_bad=skip_bad, batch=BATCH_VALUES)
+            reader = read_ids(
+                [id_path],
+                format=format,
+                id_column=id_column,
+                header=input_header,
+                skip_bad=skip_bad,
+                batch=BATCH_VALUES,
+            )
         elif input_path is not None:
             reader = read_for(
                 opened,
@@ -119,6 +116,7 @@ def command(
                 fingerprint_column=fingerprint_column,
                 fingerprint_format=fingerprint_format,
                 text_column=text_column,
+                header=input_header,
                 html=html,
                 threads=threads,
                 skip_bad=skip_bad,

@@ -1,14 +1,14 @@
 """`fpstore report`: where the bytes of a store go, and what other codecs would have cost."""
 
-import json
-
 import click
 
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.values import json_option, store_argument
+from fpstore.cli.subcommand import subcommand
+from fpstore.cli.values import json_option, print_document, store_argument
 
 
-@click.command(
+@subcommand(
+    "report",
     short_help="Print where a store's bytes go.",
     epilog="\b\nExamples:\n  fpstore report web.fpstore\n  fpstore report web.fpstore --json | jq .ratio_to_raw\n",
 )
@@ -24,4 +24,7 @@ def command(store: str, as_json: bool) -> None:
 
     with fpstore.open(store) as opened, progress_bar() as bar:
         report = opened.report(progress=bar)
-    click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
+    if as_json:
+        print_document("report", report.to_json())
+    else:
+        click.echo(report.to_text())

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fpstore.cli.subcommand import ANY_TEXT, OF_TEXTS, refuse_unused
 from fpstore.cli.texts import with_model_at
 
 if TYPE_CHECKING:
@@ -21,19 +22,18 @@ def recipe_of(store: "Store", idf_path: str | None) -> "Recipe":
 
 
 def read_for(
-    store: "Store", inputs: list[str | Path], idf_path: str | None, *, idf_is_used: bool = False, **options: Any
+    store: "Store", inputs: list[str | Path], idf_path: str | None, *, has_text: bool = False, **options: Any
 ) -> "Reader":
     """What fpstore.inputs.read reads of inputs, given its options, by the recipe of the store.
 
-    UsageError for texts where there is none, or where it needs the model of --idf; and for a model that nothing uses:
-    idf_is_used says that something else does.
+    UsageError for texts where there is none, or where it needs the model of --idf; and for an option of texts where
+    there are none. has_text: whether there is one besides.
     """
     from fpstore.inputs import read
 
     reader = read(inputs, **options)
     if reader.recipe is None:
-        if idf_path is not None and not idf_is_used:
-            raise click.UsageError("--idf goes with texts: found fingerprints")
+        refuse_unused(OF_TEXTS, *(() if has_text else (ANY_TEXT,)))
         return reader
     # They are texts, so a recipe is asked for; nothing was read so far.
     return read(inputs, recipe=recipe_of(store, idf_path), max_distance=store.max_distance, **options)

@@ -1,17 +1,17 @@
 """`fpstore stats`: what a store holds and how, without reading all of it."""
 
-import json
 from typing import Any
 
 import click
 
 from fpstore.cli.failures import say
-from fpstore.cli.values import json_option, store_argument
+from fpstore.cli.subcommand import subcommand
+from fpstore.cli.values import json_option, print_document, store_argument
 
 LARGEST_SLOTS = 3
 
 
-@click.command(short_help="Print what a store holds.", epilog="\b\nExample:\n  fpstore stats web.fpstore\n")
+@subcommand("stats", short_help="Print what a store holds.", epilog="\b\nExample:\n  fpstore stats web.fpstore\n")
 @store_argument
 @json_option
 def command(store: str, as_json: bool) -> None:
@@ -26,7 +26,7 @@ def command(store: str, as_json: bool) -> None:
     with fpstore.open(store) as opened:
         stats = opened.stats(largest_slots=LARGEST_SLOTS).to_json()
     if as_json:
-        click.echo(json.dumps(stats, indent=2))
+        print_document("stats", stats)
         return
     stats["plan"] = stats["plan"]["name"]
     if stats["fingerprint_count"] is None:
@@ -42,7 +42,7 @@ def _print_fields(record: dict[str, Any], indent: str) -> None:
         if name == "largest_slots":
             click.echo(f"{indent}{name}")
             for slot in value:
-                click.echo(f"{indent}  {slot['keys']:,} with x & {slot['mask']} == {slot['value']}")
+                click.echo(f"{indent}  {slot['key_count']:,} with x & {slot['mask']} == {slot['value']}")
             continue
         inner = value if isinstance(value, list | tuple) and value and isinstance(value[0], dict) else None
         if isinstance(value, dict):

@@ -1,4 +1,7 @@
-"""Owns the standard streams: a closed one is told of where it is needed, and no other file gets its number."""
+"""Owns the standard streams: a closed one is told of where it is needed, and no other file gets its number.
+
+All that is written to standard output arrives, or whoever wrote it is told.
+"""
 
 import errno
 import io
@@ -32,12 +35,19 @@ def mend_standard_streams() -> None:
 
     What is written to standard error then goes nowhere. Reading standard input, and writing to standard output, is an
     OSError with its name. Their numbers are taken, as a store's file with the number of an output would be written to.
+
+    An output without a buffer, as of python -u, gets one: a file of its kind may take less than it was given, without
+    an error. Each line still goes out at once. One that somebody else put there stays.
     """
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets the least number that is free: this one
+    out = sys.stdout
+    if out is sys.__stdout__ and isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.FileIO):
+        whole = io.BufferedWriter(out.buffer)
+        sys.stdout = io.TextIOWrapper(whole, out.encoding, out.errors, newline="", line_buffering=True)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(_Closed("standard input", writes=False))
     if sys.stdout is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fpstore.cli.columns import input_header_option
 from fpstore.cli.failures import AT_FAULT_DATA, Failure
 from fpstore.cli.values import FILE_PATH, RECIPES, column
 
@@ -33,6 +34,7 @@ idf_option = click.option(
 
 def text_options(command: _Command) -> _Command:
     """What says which texts an input holds."""
+    command = input_header_option(command)
     command = click.option(
         "--html", is_flag=True, help="The texts are HTML. Those of .html files and archives are anyhow."
     )(command)

@@ -8,12 +8,14 @@ import click
 
 from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, json_option
 
 FORMAT = "fpstore.verify/1"
 
 
-@click.command(
+@subcommand(
+    "verify",
     short_help="Read everything in stores and check it.",
     epilog="\b\nExample:\n  fpstore verify web.fpstore && rsync -a web.fpstore backup:\n",
 )

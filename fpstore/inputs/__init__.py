@@ -2,7 +2,7 @@
 
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
-from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, has_columns, read, read_ids
+from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, has_columns, has_header, read, read_ids
 from fpstore.inputs.records import DOCUMENTS, Batch, Layout, Row
 from fpstore.inputs.sources import FORMATS, format_of
 
@@ -19,6 +19,7 @@ __all__ = [
     "documents",
     "format_of",
     "has_columns",
+    "has_header",
     "parse_fingerprint",
     "read",
     "read_ids",

@@ -7,11 +7,14 @@ A written fingerprint is hexadecimal or decimal, and one column holds one of the
 - 16 decimal digits without a 0 in front could be either.
 
 The first value of a column that can be only one of the two says what the column is, and all that could be either are
-read so, those before it too. A value that can be only the other is bad. A column in which each could be either is
-refused until the caller says which it is: one uniform decimal fingerprint in 2,000 has 16 digits, and read as
+read so, those before it too. A value that can be only the other is bad. Where bad values are passed over, the first
+SURE that tell have to agree, so that a damaged one does not decide for all others. A column in which each could be
+either is refused until the caller says which it is: one uniform decimal fingerprint in 2,000 has 16 digits, and read as
 hexadecimal it would be wrong, and nobody would be told. Integers are decimal. Bytes are the 64 bits, big-endian.
 
-An integer below 0, written or in a column of 64-bit integers, is the same 64 bits as unsigned.
+An integer below 0 is the same 64 bits as unsigned where it is of 64 bits, or of no width: written, or a decimal or JSON
+number. In a column of narrower integers it is bad, as it does not say which 64 bits are meant. fpstore.arrays keeps
+the same rule.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ MIN_SIGNED = -(2**63)
 MAX_VALUE = 2**64 - 1
 VALUE_BYTES = 8
 WAYS = ("auto", "hex", "decimal")
+SURE = 16  # values that tell
 ASK_WAY = "fingerprint_format (--fingerprint-format)"
 EXPECTED_HEX = "16 hexadecimal digits (64 bits), or 0x and up to 16"
 EXPECTED_SAID_HEX = "1 to 16 hexadecimal digits (64 bits)"
@@ -40,6 +44,7 @@ EXPECTED_SAME = {
     "hex": f"hexadecimal, as the values before it; or {ASK_WAY}",
     "decimal": f"a decimal number, as the values before it; or {ASK_WAY}",
 }
+EXPECTED_ONE_WAY = f"{ASK_WAY} to say which is meant, as the column begins with hexadecimal and decimal values"
 EXPECTED_BYTES = f"{VALUE_BYTES} bytes (64 bits)"
 EXPECTED_WIDE_ENOUGH = "integers of 64 bits where some are below 0"
 EXPECTED_ID = "a decimal number from -2**63 to 2**64 - 1"
@@ -86,6 +91,7 @@ class FingerprintColumn:
     def __init__(self, way: str = "auto") -> None:
         self._said = way if way != "auto" else None
         self.way = self._said
+        self._told = 0  # how many values said so, no more than SURE
 
     @classmethod
     def of_hex_lines(cls) -> FingerprintColumn:
@@ -93,6 +99,28 @@ class FingerprintColumn:
         column = cls()
         column.way = "hex"
         return column
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether some values have told, but fewer than first_other looks for."""
+        return 0 < self._told < SURE
+
+    def first_other(self, column: Column) -> int | None:
+        """The index of the first value that can only be read in another way than one before it, or None.
+
+        Among the first SURE values that tell, of all the columns that it was asked of.
+        """
+        if self._said is not None or isinstance(column, np.ndarray) or self._told == SURE:
+            return None
+        for index, kind in enumerate(map(_kind, column)):
+            if kind in ("hex", "decimal"):
+                self.way = self.way or kind
+                if kind != self.way:
+                    return index
+                self._told += 1
+                if self._told == SURE:
+                    break
+        return None
 
     def decide(self, column: Column) -> bool:
         """Look for what tells which way the column is written; whether that is known now, or nothing here asks."""
@@ -145,15 +173,16 @@ class FingerprintColumn:
             number = _integer(value)
             if number is not None and self.way == "hex":
                 return None, EXPECTED_SAME["hex"]
-            return number, EXPECTED_DECIMAL
+            return number, EXPECTED_WIDE_ENOUGH if isinstance(value, np.integer) else EXPECTED_DECIMAL
         kind = _kind(value)
         if self._said is not None:
             match = _SAID[self._said].fullmatch(value)
             number = None if match is None else _in_range(int(value, 16 if self._said == "hex" else 10))
             return number, EXPECTED_SAID_HEX if self._said == "hex" else EXPECTED_DECIMAL
         if kind == "bad":
-            expected = {"hex": EXPECTED_HEX, "decimal": EXPECTED_DECIMAL}
-            return None, expected.get(self.way or "", EXPECTED_FINGERPRINT)
+            expected = {"hex": EXPECTED_HEX, "decimal": EXPECTED_DECIMAL}.get(self.way or "", EXPECTED_FINGERPRINT)
+            is_short = _SAID["hex"].fullmatch(value) is not None
+            return None, f"{expected}; or {ASK_WAY} hex, for fewer digits" if is_short else expected
         if kind not in ("either", self.way) or self.way is None:
             return None, EXPECTED_SAME.get(self.way or "", ASK_WAY)
         return _in_range(int(value, 16 if self.way == "hex" else 10)), EXPECTED_DECIMAL
@@ -179,7 +208,7 @@ def parse_ids(column: Column) -> Parsed:
         written = isinstance(value, str) and _DECIMAL.fullmatch(value)
         number = _in_range(int(str(value))) if written else _integer(value)
         if number is None:
-            bad[index] = EXPECTED_ID
+            bad[index] = EXPECTED_WIDE_ENOUGH if isinstance(value, np.integer) else EXPECTED_ID
         else:
             values[index] = number
     return values, bad
@@ -206,6 +235,8 @@ def _integer(value: object) -> int | None:
     """The 64 bits of a whole number, None for anything else."""
     if type(value) is int:
         return _in_range(value)
+    if isinstance(value, np.integer):  # of a column that has nulls too
+        return None if value < 0 and value.itemsize < VALUE_BYTES else _in_range(int(value))
     if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
         return _in_range(int(value))
     return None

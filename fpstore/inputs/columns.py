@@ -22,6 +22,7 @@ ASK_FINGERPRINT = "fingerprint_column (--fingerprint-column)"
 ASK_TEXT = "text_column (--text-column)"
 ASK_ID = "id_column (--id-column)"
 ASK_IDS = "ids (--ids)"
+ASK_HEADER = "header (--input-header or --no-input-header)"
 
 Column = str | int
 
@@ -35,13 +36,18 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the caller said of columns. ids: one of IDS or None; of_ids: the values that are asked for are ids."""
+    """What the caller said of columns.
+
+    ids: one of IDS or None; of_ids: the values that are asked for are ids. header: whether the first row of CSV and TSV
+    names the columns, None where nobody said.
+    """
 
     fingerprint: Column | None = None
     text: Column | None = None
     id: Column | None = None
     ids: str | None = None
     of_ids: bool = False
+    header: bool | None = None
 
     def check(self) -> None:
         """ValueError for what no source could give."""
@@ -57,15 +63,19 @@ class Asked:
             )
         if self.id is not None and self.ids not in ("auto", "column") and not self.of_ids:
             raise ValueError(f"id_column: found it with ids {self.ids!r}, expected ids 'column'")
+        if self.header is not None and not isinstance(self.header, bool):
+            raise TypeError(f"header: found a {type(self.header).__name__}, expected True, False or None")
+        for name, value in columns.items():
+            if self.header is False and isinstance(value, str):
+                raise ValueError(f"{name}: found a name, expected a number, as {ASK_HEADER} says that none is named")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The numbers of the columns of values and of ids, None without ids. by_name: one was found by its name."""
+    """The numbers of the columns of values and of ids, None without ids."""
 
     value: int
     id: int | None
-    by_name: bool
 
 
 def columns_of(names: Sequence[str], where: str, asked: Asked) -> Found:
@@ -74,22 +84,21 @@ def columns_of(names: Sequence[str], where: str, asked: Asked) -> Found:
     Raises BadInput where it cannot be told, or where one column is asked for twice.
     """
     if asked.of_ids:
-        value, named = _only(names, where, asked.id, (ID_NAME,), ASK_ID)
-        return Found(value, None, named)
+        return Found(_only(names, where, asked.id, (ID_NAME,), ASK_ID), None)
     if asked.text is not None:
-        value, named = _index(asked.text, names, where), isinstance(asked.text, str)
+        value = _index(asked.text, names, where)
     else:
         if asked.fingerprint is None and _called(names, (TEXT_NAME,)):
             told = f"{ASK_FINGERPRINT} or {ASK_TEXT} to say what is meant"
             raise BadInput(f"{where}: found {_listed(names)}, texts among them; expected {told}")
-        value, named = _only(names, where, asked.fingerprint, FINGERPRINT_NAMES, ASK_FINGERPRINT)
-    found, id_named = _id_column(names, where, asked)
+        value = _only(names, where, asked.fingerprint, FINGERPRINT_NAMES, ASK_FINGERPRINT)
+    found = _id_column(names, where, asked)
     if found == value:
         raise BadInput(
             f"{where}: found column {cut(names[value])} as {'text' if asked.text is not None else 'fingerprint'} and as"
             f" id, expected two columns; {ASK_FINGERPRINT}, {ASK_TEXT}, {ASK_ID} say which"
         )
-    return Found(value, found, named or id_named)
+    return Found(value, found)
 
 
 def with_ids(asked: Asked, decided: Decided, has_column: bool, where: str) -> bool:
@@ -121,16 +130,16 @@ def id_field(names: Sequence[str], where: str, asked: Asked, decided: Decided) -
     return names[_one_called_id(names, fields, where)]
 
 
-def _id_column(names: Sequence[str], where: str, asked: Asked) -> tuple[int | None, bool]:
-    """The number of the column, and whether it was found by its name."""
+def _id_column(names: Sequence[str], where: str, asked: Asked) -> int | None:
+    """The number of the column."""
     if asked.id is not None:
-        return _index(asked.id, names, where), isinstance(asked.id, str)
+        return _index(asked.id, names, where)
     if asked.ids not in ("auto", "column"):
-        return None, False
+        return None
     called = _called(names, (ID_NAME,))
     if not called and asked.ids == "auto":
-        return None, False
-    return _one_called_id(names, called, where), True
+        return None
+    return _one_called_id(names, called, where)
 
 
 def _one_called_id(names: Sequence[str], called: list[int], where: str) -> int:
@@ -141,17 +150,15 @@ def _one_called_id(names: Sequence[str], called: list[int], where: str) -> int:
     return called[0]
 
 
-def _only(
-    names: Sequence[str], where: str, wanted: Column | None, known: tuple[str, ...], ask: str
-) -> tuple[int, bool]:
+def _only(names: Sequence[str], where: str, wanted: Column | None, known: tuple[str, ...], ask: str) -> int:
     """The column that is wanted, or the one that is called by one of the known names, or the only one there is."""
     if wanted is not None:
-        return _index(wanted, names, where), isinstance(wanted, str)
+        return _index(wanted, names, where)
     called = _called(names, known)
     if len(called) == 1:
-        return called[0], True
+        return called[0]
     if not called and len(names) == 1:
-        return 0, False
+        return 0
     raise BadInput(f"{where}: found {_listed(names)}; expected one called {' or '.join(known)}, or {ask}")
 
 

@@ -56,7 +56,8 @@ class Stream:
         if len(line) > MAX_LINE_BYTES:
             where = f"{self.name}, line {number}"
             found = f"more than {MAX_LINE_BYTES} bytes"
-            raise LongLine(f"{where}: found {found}, expected the end of the line", "line over the limit")
+            told = f"{where}: found {found}, expected the end of the line"
+            raise LongLine(told, "line over the limit", source=self.name, line=number)
         return line
 
     def whole(self, limit: int) -> bytes:

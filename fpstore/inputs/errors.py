@@ -4,25 +4,47 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from fpstore.errors import Error
 
 SHOWN_CHARACTERS = 40  # of what was found; a line of an input can be long
 TOLD_CHARACTERS = 200  # of what a package says of it, or of a name that an input holds
 _MAX_MESSAGE_CHARACTERS = 10_000  # more than any path has
 
 BAD_ROW = "bad row"
+# Noted of a text that nobody called HTML.
+WITH_TAGS = "text with tags of HTML, which stay without --html"
 
 # In a reason the noun stands first: `record of another kind`, `file not in UTF-8`.
 _NOUN = re.compile(r"^.*?(?= (?:of|with|without|in|not|over) |$)")
 
 
-class BadInput(ValueError):
-    """An input does not hold what its format says: where, what was found, what was expected."""
+class BadInput(Error, ValueError):
+    """An input does not hold what its format says: where, what was found, what was expected.
 
-    def __init__(self, message: str, reason: str = BAD_ROW) -> None:
+    source: the name of the file, `standard input`, None for a value alone. line: the number of the line, or of the row
+    of Parquet or .npy, or of the item of an array; None where it is about the whole file.
+    """
+
+    def __init__(
+        self, message: str, reason: str = BAD_ROW, *, source: str | None = None, line: int | None = None
+    ) -> None:
         """reason: what it is counted as where it is passed over."""
         super().__init__(cut(message, _MAX_MESSAGE_CHARACTERS))
-        self.reason = reason
+        self.reason, self.source, self.line = reason, source, line
+
+
+@contextmanager
+def about(source: str | None, line: int | None = None) -> Iterator[None]:
+    """What is BadInput within is about this source, and this line of it, unless it says so itself."""
+    try:
+        yield
+    except BadInput as error:
+        error.source = source if error.source is None else error.source
+        error.line = line if error.line is None else error.line
+        raise
 
 
 class Faults:
@@ -36,10 +58,6 @@ class Faults:
         self.skip = skip
         self.counts: Counter[str] = Counter()
         self.notes: Counter[str] = Counter()
-
-    def refuse(self, where: str, found: str, expected: str, reason: str = BAD_ROW) -> None:
-        """Raise BadInput, or count one more where faults are skipped."""
-        self.meet(BadInput(f"{where}: found {found}, expected {expected}", reason))
 
     def meet(self, error: BadInput) -> None:
         """Raise error, or count one more where faults are skipped."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fpstore.inputs.columns import Asked
 from fpstore.inputs.compressed import STANDARD_INPUT, OnBytes, display_name
-from fpstore.inputs.errors import BadInput, Faults, shown
+from fpstore.inputs.errors import Faults, shown
 from fpstore.inputs.reader import DEFAULT_BATCH
 from fpstore.inputs.records import Request
 from fpstore.inputs.sources import format_of
@@ -58,11 +58,11 @@ def _fingerprints(paths: list[str], request: Request, steps: Mapping[str, object
         for records in read_jsonl(path, request):
             for index, value in enumerate(records.values):
                 if not isinstance(value, list | dict):
-                    request.faults.refuse(records.where(index), shown(value), EXPECTED)
+                    request.faults.meet(records.error(index, f"found {shown(value)}, expected {EXPECTED}"))
                     continue
                 try:
                     fingerprint = simhash_of_features(value, **steps)  # type: ignore[arg-type]
                 except (TypeError, ValueError, OverflowError) as error:
-                    request.faults.meet(BadInput(f"{records.where(index)}: {error}"))
+                    request.faults.meet(records.error(index, str(error)))
                     continue
                 yield records.name(index), fingerprint

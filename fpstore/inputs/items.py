@@ -58,7 +58,8 @@ class _Window:
 
     def error(self, found: str, expected: str) -> BadInput:
         """What is wrong behind the last item."""
-        return BadInput(f"{self._stream.name}, item {self._item}: found {found}, expected {expected}", "bad file")
+        told = f"{self._stream.name}, item {self._item}: found {found}, expected {expected}"
+        return BadInput(told, "bad file", line=self._item)
 
     def take(self, count: int) -> bytes:
         """The next bytes, which are passed."""

@@ -173,7 +173,8 @@ def _hex_records(
             continue
         value, tab, id_cell = cell.partition("\t") if has_ids else (cell, "", "")
         if has_ids and not tab:
-            request.faults.refuse(f"{name}, line {place}", shown(cell), "a fingerprint, a tab and an id")
+            told = f"{name}, line {place}: found {shown(cell)}, expected a fingerprint, a tab and an id"
+            request.faults.meet(BadInput(told, "bad line", source=name, line=place))
         else:
             places.append(place)
             rows.append(row)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
-from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_TEXT, FINGERPRINT_NAMES, Asked
+from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
-from fpstore.inputs.errors import BadInput, Faults
+from fpstore.inputs.errors import BadInput, Faults, about
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
     DOCUMENTS,
@@ -57,6 +57,9 @@ _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] 
 _TABLES = ("csv", "tsv", "parquet")
 _OF_DOCUMENTS = (*_FILE_READERS, "warc")  # these hold nothing but texts, and have no columns
 _OF_FIELDS = ("jsonl", "json")
+
+
+_DELIMITED = ("csv", "tsv")
 
 
 class Reader(Iterator[Batch]):
@@ -133,6 +136,7 @@ def read(
     id_column: str | int | None = None,
     ids: str | None = "auto",
     first_id: int = 0,
+    header: bool | None = None,
     fingerprint_format: str = "auto",
     html: bool = False,
     recipe: Recipe | None = None,
@@ -153,6 +157,8 @@ def read(
     `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
     ones included; None leaves them out; "auto" is "column" where there is one, else "row".
+    header: whether the first row of CSV and TSV names the columns; None where the row tells it, and one that can be
+    meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
     first value that can be only one of them (fpstore.inputs.cells). html: the texts are HTML (those of formats html and
     warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: make the
@@ -166,7 +172,7 @@ def read(
     recipe = DEFAULT if recipe is None else recipe
     lengths = Lengths(recipe, max_distance)
     request = Request(
-        asked=Asked(fingerprint_column, text_column, id_column, ids),
+        asked=Asked(fingerprint_column, text_column, id_column, ids, header=header),
         fingerprint_format=fingerprint_format,
         first_id=first_id,
         recipe=recipe,
@@ -187,6 +193,7 @@ def read_ids(
     *,
     format: str = "auto",
     id_column: str | int | None = None,
+    header: bool | None = None,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
     on_bytes: OnBytes | None = None,
@@ -197,7 +204,7 @@ def read_ids(
     those of read; a format without ids is a ValueError.
     """
     request = Request(
-        asked=Asked(id=id_column, of_ids=True),
+        asked=Asked(id=id_column, of_ids=True, header=header),
         recipe=DEFAULT,
         rows=batch,
         faults=Faults(skip_bad),
@@ -212,6 +219,7 @@ def documents(
     *,
     format: str = "auto",
     text_column: str | int | None = None,
+    header: bool | None = None,
     html: bool = False,
     recipe: Recipe | None = None,
     skip_bad: bool = False,
@@ -225,7 +233,7 @@ def documents(
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
-        asked=Asked(text=text_column),
+        asked=Asked(text=text_column, header=header),
         recipe=DEFAULT if recipe is None else recipe,
         rows=DEFAULT_BATCH,
         faults=Faults(skip_bad),
@@ -245,6 +253,11 @@ def documents(
 def has_columns(source: str | Path, format: str = "auto") -> bool:
     """Whether any file of a source holds rows of columns or fields, and not whole documents. Errors as of read."""
     return any(kind.format not in _OF_DOCUMENTS for kind in _kinds(inputs_of([source], format)))
+
+
+def has_header(source: str | Path, format: str = "auto") -> bool:
+    """Whether any file of a source is CSV or TSV, of which a header can be said. Errors as of read."""
+    return any(kind.format in _DELIMITED for kind in _kinds(inputs_of([source], format)))
 
 
 def _resolve(
@@ -267,6 +280,9 @@ def _resolve(
         raise ValueError(f"first_id: found {request.first_id}, expected 0 to 2**64 - 1")
     resolved = inputs_of(sources, format)
     kinds = _kinds(resolved)
+    if request.asked.header is not None and not any(kind.format in _DELIMITED for kind in kinds):
+        formats = ", ".join(dict.fromkeys(kind.format for kind in kinds)) or "none"
+        raise ValueError(f"{ASK_HEADER}: found it with format {formats}, expected csv or tsv")
     if request.value_column is None and not of_documents and not request.asked.of_ids:
         request = _with_field_of_fingerprints(kinds, request)
     # Documents have no columns: the one of the texts is for the tables beside them.
@@ -288,8 +304,8 @@ def _with_field_of_fingerprints(kinds: list[Source], request: Request) -> Reques
         if not called:
             continue
         if len(called) > 1 or DEFAULT_FIELD in names:
-            found = f"found fields {', '.join(names)}"
-            raise BadInput(f"{display_name(kind.path)}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}")
+            name, found = display_name(kind.path), f"found fields {', '.join(names)}"
+            raise BadInput(f"{name}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}", source=name)
         return replace(request, json_field=called[0])
     return request
 
@@ -367,6 +383,11 @@ def _runs(inputs: list[Input], request: Request) -> Iterator[tuple[str, Iterable
             yield from ((format, [path]) for path in paths)
 
 
+def _source_of(format: str, paths: Iterable[str]) -> str | None:
+    """What messages call the file that is read; of many that are read together each reader says it."""
+    return None if format in _FILE_READERS else display_name(next(iter(paths)))
+
+
 def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Records]:
     if format in _FILE_READERS:
         return _FILE_READERS[format](paths, request)
@@ -377,11 +398,12 @@ def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Re
 def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, Row]]:
     base = 0
     for format, paths in _runs(inputs, request):
-        for records in _records(format, paths, request):
-            request.seen.rows = base + records.end
-            texts, kept = records.texts(request)
-            for text, index in zip(texts, kept, strict=True):
-                yield records.name(index), text, records.row(index)
+        with about(_source_of(format, paths)):
+            for records in _records(format, paths, request):
+                request.seen.rows = base + records.end
+                texts, kept = records.texts(request)
+                for text, index in zip(texts, kept, strict=True):
+                    yield records.name(index), text, records.row(index)
         base = request.seen.rows
 
 
@@ -411,13 +433,14 @@ def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
     """The pieces of all inputs as batches of whatever size, rows numbered from the first file on."""
     base = 0
     for format, paths in _runs(inputs, request):
-        for piece in _pieces(format, paths, request):
-            request.seen.rows = base + piece.end
-            if len(piece.fingerprints):
-                ids = piece.ids
-                if ids is None and request.asked.ids in ("auto", "row"):
-                    ids = _row_ids(piece.rows, request.first_id + base)
-                yield Batch(piece.fingerprints, ids)
+        with about(_source_of(format, paths)):
+            for piece in _pieces(format, paths, request):
+                request.seen.rows = base + piece.end
+                if len(piece.fingerprints):
+                    ids = piece.ids
+                    if ids is None and request.asked.ids in ("auto", "row"):
+                        ids = _row_ids(piece.rows, request.first_id + base)
+                    yield Batch(piece.fingerprints, ids)
         base = request.seen.rows
 
 

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import ASK_WAY, Column, FingerprintColumn, can_be_either, parse_ids
+from fpstore.inputs.cells import ASK_WAY, EXPECTED_ONE_WAY, Column, FingerprintColumn, can_be_either, parse_ids
 from fpstore.inputs.columns import Asked, Decided
-from fpstore.inputs.errors import BadInput, Faults, cut, shown
+from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
+from fpstore.inputs.errors import WITH_TAGS, BadInput, Faults, cut, shown
 from fpstore.text import Recipe
-from fpstore.text.cleaning import characters
+from fpstore.text.cleaning import characters, has_tags
 
 # A group of records is full at this size, so that long texts do not fill the memory.
 GROUP_BYTES = 4 << 20
@@ -146,6 +147,13 @@ class Records:
         place = self.places[index]
         return f"{self.source}, {self.unit} {cut(place)}" if self.unit else str(place)
 
+    def error(self, index: int, message: str) -> BadInput:
+        """What is wrong with one of the records."""
+        place = self.places[index]
+        source = self.source if self.unit else str(place)
+        line = place if isinstance(place, int) else None
+        return BadInput(f"{self.where(index)}: {message}", self.bad, source=source, line=line)
+
     def name(self, index: int) -> str:
         """The name that one of the records has in a list of documents."""
         place = self.places[index]
@@ -161,17 +169,25 @@ class Records:
         texts, kept = [], []
         for index, value in enumerate(self.values):
             if isinstance(value, str) and not request.html:
+                if has_tags(value):
+                    request.faults.notes[WITH_TAGS] += 1
                 texts.append(value)
                 kept.append(index)
-            elif isinstance(value, str | Page):
+            elif isinstance(value, Page) or (request.html and isinstance(value, str | bytes)):
                 page = value if isinstance(value, Page) else Page(value, None)
                 try:
                     texts.append(request.recipe.text_of(characters_of(page, request.faults)))
                     kept.append(index)
                 except ValueError as error:
-                    request.faults.meet(BadInput(f"{self.where(index)}: {error}", self.bad))
+                    request.faults.meet(self.error(index, str(error)))
+            elif isinstance(value, bytes):
+                try:
+                    texts.append(text_of(value))
+                    kept.append(index)
+                except ValueError as error:
+                    request.faults.meet(self.error(index, f"found {error}, expected {EXPECTED_TEXT}"))
             else:
-                request.faults.refuse(self.where(index), shown(value), "a text", self.bad)
+                request.faults.meet(self.error(index, f"found {shown(value)}, expected a text"))
         return texts, kept
 
 
@@ -221,8 +237,9 @@ class Group:
 
     def refuse(self, place: int | str, found: str, expected: str) -> None:
         """A row that cannot be added; where faults are skipped it keeps its number."""
-        where = f"{self._source}, {self._unit} {cut(place)}"
-        self.meet(BadInput(f"{where}: found {found}, expected {expected}", f"bad {self._unit}"))
+        told = f"{self._source}, {self._unit} {cut(place)}: found {found}, expected {expected}"
+        line = place if isinstance(place, int) else None
+        self.meet(BadInput(told, f"bad {self._unit}", source=self._source, line=line))
 
     def meet(self, error: BadInput) -> None:
         """A row that cannot be added because of error."""
@@ -258,38 +275,56 @@ def piece_of_fingerprints(records: Records, request: Request, column: Fingerprin
     if not bad:
         return _piece(records, request, fingerprints, range(len(fingerprints)))
     for index, expected in bad.items():
-        request.faults.refuse(records.where(index), shown(_plain(records.values[index])), expected, records.bad)
+        found = shown(_plain(records.values[index]))
+        request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
     kept = [index for index in range(len(fingerprints)) if index not in bad]
     return _piece(records, request, fingerprints[kept], kept)
 
 
 def pieces_of_fingerprints(every: Iterator[Records], request: Request) -> Iterator[Piece]:
-    """The fingerprints of a file, of which all strings are written in one way."""
+    """The fingerprints of a file, of which all strings are written in one way.
+
+    Records are held until that is known, and where bad values are passed over, until it is sure.
+    """
     column = FingerprintColumn(request.fingerprint_format)
     held: list[Records] = []
-    is_open = False
-    for records in every:
-        held.append(records)
-        is_open |= not column.decide(records.values)
-        if column.way is None and is_open:
-            if sum(len(each.values) for each in held) < _MOST_UNDECIDED:
-                continue
-            break
+    is_open = is_whole = False
+    looked_at = 0
+    while not is_whole:
+        records = next(every, None)
+        is_whole = records is None
+        if records is not None:
+            if request.faults.skip:
+                _expect_one_way(records, column)
+            held.append(records)
+            is_open |= not column.decide(records.values)
+            looked_at += len(records.values)
+        is_undecided = column.way is None and is_open
+        if (is_undecided or column.is_unsure) and not is_whole and looked_at < _MOST_UNDECIDED:
+            continue
+        if is_undecided:
+            _refuse_undecided(held, f"no value in the column{'' if is_whole else f', of the first {looked_at},'} tells")
         for each in held:
             yield piece_of_fingerprints(each, request, column)
         held.clear()
-        is_open = False
-    if held:
-        _refuse_undecided(held)
+        is_open, looked_at = False, 0
 
 
-def _refuse_undecided(held: list[Records]) -> NoReturn:
+def _expect_one_way(records: Records, column: FingerprintColumn) -> None:
+    """Raise BadInput where the column begins with both hexadecimal and decimal: who knows which are bad."""
+    other = column.first_other(records.values)
+    if other is not None:
+        found = shown(_plain(records.values[other]))
+        raise records.error(other, f"found {found}, expected {EXPECTED_ONE_WAY}")
+
+
+def _refuse_undecided(held: list[Records], why: str) -> NoReturn:
     """Raise BadInput about the first value that could be hexadecimal or decimal."""
     for records in held:
         for index, value in enumerate(records.values):
             if can_be_either(value):
-                expected = f"{ASK_WAY} to say whether it is hex or decimal, as no value in the column tells"
-                raise BadInput(f"{records.where(index)}: found {shown(value)}, expected {expected}")
+                expected = f"{ASK_WAY} to say whether it is hex or decimal, as {why}"
+                raise records.error(index, f"found {shown(value)}, expected {expected}")
     raise AssertionError("what is held has such a value")
 
 
@@ -297,7 +332,8 @@ def piece_of_ids(records: Records, request: Request) -> Piece:
     """As piece_of_fingerprints, for values that are ids."""
     ids, bad = parse_ids(records.values)
     for index, expected in bad.items():
-        request.faults.refuse(records.where(index), f"id {shown(_plain(records.values[index]))}", expected, records.bad)
+        found = f"found id {shown(_plain(records.values[index]))}"
+        request.faults.meet(records.error(index, f"{found}, expected {expected}"))
     kept = [index for index in range(len(ids)) if index not in bad] if bad else range(len(ids))
     return _piece(records, request, ids[kept] if bad else ids, kept)
 
@@ -318,7 +354,7 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
             expected = f"{bad[index]}, or ids (--ids) row"
-            request.faults.refuse(records.where(index), found, expected, records.bad)
+            request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
         else:
             good.append(position)
     ids = ids[np.asarray(kept, dtype=np.intp)]

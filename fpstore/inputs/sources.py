@@ -4,6 +4,7 @@
 - A pattern such as `part-*.jsonl`, where no file has that very name, stands for the paths that match it, sorted.
 - A folder stands for the files under it, each as if it had been named: sorted, folder by folder. What is hidden, links,
   pipes, and the files with which Spark marks a folder are passed over and counted.
+- A file is read once: by two names, or by its name and through a folder, is refused.
 - The format is the one that was asked for, or goes by the suffix. In a folder too: a suffix that no format has is
   refused there, as nobody can tell texts from something else by their names.
 """
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, display_name
+from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, display_name, open_stream
+from fpstore.inputs.decoding import marked, text_of
 from fpstore.inputs.errors import Faults
 
 FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "json", "text", "html", "warc")
@@ -34,6 +36,19 @@ _STANDARD_INPUTS = frozenset((STANDARD_INPUT, "/dev/stdin", "/dev/fd/0", "/proc/
 _PATTERN = re.compile(r"[*?[]")
 # With these Spark and Hadoop mark a folder of parts; they hold no rows.
 _MARKERS = re.compile(r"_SUCCESS|_(?:common_)?metadata|_(?:started|committed)_.*|_temporary|_delta_log|_spark_metadata")
+
+
+# For advice about a file whose suffix says nothing.
+_LOOK_BYTES = 4096
+_NOT_ASCII = bytes(range(128, 256))
+_MARKS = {
+    b"PAR1": "parquet",
+    b"\x93NUMPY": "npy",
+    b"WARC/": "warc",
+    b'{"': "jsonl",
+    b"<!DOCTYPE": "html",
+    b"<html": "html",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +85,13 @@ class Input:
 def inputs_of(paths: Sequence[str | Path], format: str) -> list[Input]:
     """What paths stand for, with format where that is not `auto`. Looks at names and sizes, and reads nothing.
 
-    Raises ValueError where the format of a file cannot be told, and for standard input twice; FileNotFoundError for
-    what is not there, and for a pattern that nothing matches.
+    Raises ValueError where the format of a file cannot be told, and for standard input or a file twice, by its name or
+    through a folder; FileNotFoundError for what is not there, and for a pattern that nothing matches.
     """
     found = [_input_of(path, format) for path in expand(paths)]
     if sum(one.path == STANDARD_INPUT for one in found) > 1:
         raise ValueError("standard input: found it more than once among the sources, expected it once")
+    _expect_once(found)
     return found
 
 
@@ -177,6 +193,28 @@ def _input_of(path: str, format: str) -> Input:
     return Input(path, format, kinds, sum(os.path.getsize(file) for file in walk(path)), True)
 
 
+def _expect_once(inputs: list[Input]) -> None:
+    """Refuse a file that would be read twice: each of its documents would be there twice, under other row numbers."""
+    named: dict[str, Input] = {}
+    for one in inputs:
+        if not is_stream(one.path):
+            real = os.path.realpath(one.path)
+            if real in named:
+                raise ValueError(f"{one.path}: found it twice among the sources, expected it once")
+            named[real] = one
+    for real, one in named.items():
+        parts = [real]
+        while (folder := os.path.dirname(parts[0])) != parts[0]:
+            name = os.path.basename(parts[0])
+            if name.startswith(".") or _MARKERS.fullmatch(name):
+                break  # walk does not come here
+            if folder in named and named[folder].is_folder:
+                raise ValueError(
+                    f"{one.path}: found it among the sources, and in {named[folder].path}, expected it once"
+                )
+            parts = [folder]
+
+
 def _kinds(path: str) -> dict[str, str]:
     """The formats of the files at path by their suffixes, each with the first file that has it."""
     if path == STANDARD_INPUT or not os.path.isdir(path):
@@ -198,8 +236,31 @@ def _refuse_unknown(folder: str, unknown: int, first: str, kinds: dict[str, str]
     of_files = "1 file" if unknown == 1 else f"{unknown} files"
     beside = "".join(f", beside {file} ({format})" for format, file in list(kinds.items())[:1])
     found = f"{of_files} of a suffix that no format has, such as {first}{beside}"
-    expected = "one format for all files of the folder (--format text: each is a text), or a pattern for some of them"
+    looked = _looked_at(first)
+    if looked is not None and set(kinds) <= {looked}:
+        each = "each is a text" if looked == "text" else f"as {os.path.basename(first)} looks"
+        expected = f"one format for all files of the folder (--format {looked}: {each}), or a pattern for some of them"
+    else:
+        known = next((_suffix(file) for file in kinds.values()), ".jsonl")
+        expected = f"files of one kind; a pattern names some of them, such as '{folder}/**/*{known}'"
     raise ValueError(f"{folder}: found {found}; expected {expected}")
+
+
+def _looked_at(path: str) -> str | None:
+    """The format that the first bytes of a file are of, None where no reader takes them."""
+    try:
+        with open_stream(path, None) as stream:
+            head = stream.reader.read(_LOOK_BYTES)
+    except (OSError, ValueError, ImportError):
+        return None
+    for mark, format in _MARKS.items():
+        if head.startswith(mark):
+            return format
+    try:
+        text_of(head if marked(head) else head.rstrip(_NOT_ASCII))  # the last character can be cut
+    except ValueError:
+        return None
+    return "text"
 
 
 def _suffix(path: str) -> str:

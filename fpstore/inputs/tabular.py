@@ -15,17 +15,15 @@ from dataclasses import replace
 from typing import Any
 
 from fpstore.inputs.cells import VALUE_BYTES
-from fpstore.inputs.columns import columns_of, with_ids
+from fpstore.inputs.columns import Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
 from fpstore.inputs.delimited import rows_of
-from fpstore.inputs.errors import BadInput, cut
+from fpstore.inputs.errors import BadInput, about, cut
+from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text import need
 
-# A cell of a first row that begins with a letter is a name, unless it holds only these.
-_FINGERPRINT_CHARACTERS = frozenset("0123456789abcdefABCDEF")
-_ID_CHARACTERS = frozenset("0123456789")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
 _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
 
@@ -62,29 +60,36 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
 def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -> Iterator[Records]:
     with open_stream(path, request.on_bytes, is_text=True) as stream:
         group = Group(stream.name, "line", request)
-        columns: tuple[int, int | None] | None = None
+        found: Found | None = None
+        first = width = 0
         for place, cells, text, size in rows_of(Lines(stream), delimiter, quoting):
-            if isinstance(cells, LongLine):
-                group.meet(cells)
+            if isinstance(cells, LongLine | str):
+                told = f"{stream.name}, line {place}: found {cells}, expected fields separated by {delimiter!r}"
+                error = cells if isinstance(cells, LongLine) else BadInput(told, "bad line", line=place)
+                if found is None and request.asked.header:
+                    raise error  # it is the header; the row behind it is none
+                group.meet(error)
                 continue
-            if isinstance(cells, str):
-                group.refuse(place, cells, f"fields separated by {delimiter!r}")
-                continue
-            if columns is None:
-                columns, is_header = _columns(cells, f"{stream.name}, line {place}", request)
-                group.with_ids = columns[1] is not None
+            if found is None:
+                where = f"{stream.name}, line {place}"
+                with about(stream.name, place):
+                    found, is_header = columns_and_header(cells, where, request.asked)
+                    group.with_ids = found.id is not None
+                    with_ids(request.asked, request.decided, group.with_ids, where)
+                first, width = place, len(cells)
                 group.layout = _layout(cells, delimiter, text.encode("utf-8", "surrogateescape") if is_header else b"")
                 if is_header:
                     continue
-            value, ids = columns
-            last = value if ids is None else max(value, ids)
-            if len(cells) <= last:
-                group.refuse(place, f"{len(cells)} columns", f"at least {last + 1}")
+            if len(cells) != width:
+                group.refuse(place, f"{len(cells)} cells", f"{width}, as line {first} has")
                 continue
-            id_cell = None if ids is None else cells[ids].strip()
-            cell = cells[value] if request.reads_texts else cells[value].strip()
+            id_cell = None if found.id is None else cells[found.id].strip()
+            cell = cells[found.value] if request.reads_texts else cells[found.value].strip()
             if not cell.isascii() and _NOT_UTF8.search(cell):
                 group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
+                continue
+            if request.reads_texts and "\0" in cell:
+                group.refuse(place, "a NUL character", EXPECTED_TEXT)
                 continue
             line = text.encode("utf-8", "surrogateescape") if request.all_columns else None
             group.add(place, cell, id_cell, size, line)
@@ -93,34 +98,10 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
         yield group.take()
 
 
-def _columns(first: list[str], where: str, request: Request) -> tuple[tuple[int, int | None], bool]:
-    """The indexes of the columns of values and of ids, and whether the first row is a header.
-
-    It is one where a column is found by its name. It is one too where the cell of a column that is found by its number,
-    or is the only one, begins like a name and cannot be a fingerprint or an id.
-    """
-    names = [cell.strip() for cell in first]
-    found = columns_of(names, where, request.asked)
-    ids = found.id
-    with_ids(request.asked, request.decided, ids is not None, where)
-    characters = _ID_CHARACTERS if request.asked.of_ids else _FINGERPRINT_CHARACTERS
-    is_header = (
-        found.by_name
-        or (not request.reads_texts and _is_name(names[found.value : found.value + 1], characters))
-        or (ids is not None and _is_name(names[ids : ids + 1], _ID_CHARACTERS))
-    )
-    return (found.value, ids), is_header
-
-
 def _layout(first: list[str], delimiter: str, header: bytes) -> Layout:
     """That of a table with this first row; header: the line it was read from, b"" where it is no header."""
     names = tuple(cell.strip() for cell in first) if header else tuple(map(str, range(len(first))))
     return Layout("csv" if delimiter == "," else "tsv", names, header)
-
-
-def _is_name(cells: list[str], characters: frozenset[str]) -> bool:
-    """Whether the cell, if there is one, begins like a name and holds none but the characters of a value."""
-    return any((cell[:1].isalpha() or cell[:1] == "_") and not characters.issuperset(cell) for cell in cells)
 
 
 def _openable(path: str) -> Any:
@@ -138,29 +119,32 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
     if isinstance(asked.text, str) and asked.text not in schema.names:
         root, *fields = asked.text.split(".")
         asked = replace(asked, text=root)
+    elif isinstance(asked.text, str) and _leads_somewhere(schema, asked.text.split("."), types):
+        raise BadInput(f"{path}: found {asked.text} as a column, and as a path to one, expected one of the two")
     found = columns_of(schema.names, path, asked)
     with_ids(request.asked, request.decided, found.id is not None, path)
     value = schema.names[found.value]
     ids = None if found.id is None else schema.names[found.id]
     if request.asked.of_ids:
-        _check_numbers(path, value, schema.field(value).type, types)
+        _check_numbers(path, value, schema.field(found.value).type, types)
     elif request.reads_texts:
-        _check_texts(path, value, _field_type(path, value, schema.field(value).type, fields, types), types)
+        _check_texts(path, value, _field_type(path, value, schema.field(found.value).type, fields, types), types)
     else:
-        _check_fingerprints(path, value, schema.field(value).type, types)
+        _check_fingerprints(path, value, schema.field(found.value).type, types)
     if ids is not None:
-        _check_numbers(path, ids, schema.field(ids).type, types)
+        _check_numbers(path, ids, schema.field(found.id).type, types)
     row, told = 0, 0
     names = [value] if ids is None else list(dict.fromkeys([value, ids]))
+    # By its number a column can be one of several with one name, which Arrow does not tell apart when it reads some.
+    reads_all = request.all_columns or any(schema.names.count(name) > 1 for name in names)
     layout = Layout("parquet", tuple(schema.names), schema=schema)
     if file.metadata.num_rows == 0:
         yield Records(path, "row", (), (), (), None, 0, layout=layout)
-    wanted_names = None if request.all_columns else names
-    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=wanted_names):
+    for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=None if reads_all else names):
         end = row + batch.num_rows
-        id_column = None if ids is None else _parquet_column(batch.column(ids), types)
+        id_column = None if ids is None else _parquet_column(batch.column(found.id if reads_all else ids), types)
         rows = range(row, end)
-        column = batch.column(value)
+        column = batch.column(found.value if reads_all else value)
         for field in fields:
             column = compute.struct_field(column, field)
         values = _parquet_column(column, types)
@@ -174,6 +158,18 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
             told = share
 
 
+def _leads_somewhere(schema: Any, names: list[str], types: Any) -> bool:
+    """Whether names, two or more, lead from a column to a field within fields."""
+    if len(names) < 2 or names[0] not in schema.names:
+        return False
+    found = schema.field(names[0]).type
+    for name in names[1:]:
+        if not types.is_struct(found) or found.get_field_index(name) < 0:
+            return False
+        found = found.field(name).type
+    return True
+
+
 def _field_type(path: str, name: str, found: Any, fields: list[str], types: Any) -> Any:
     """The type of what is in a struct, at the end of the names of fields."""
     for field in fields:
@@ -185,8 +181,8 @@ def _field_type(path: str, name: str, found: Any, fields: list[str], types: Any)
 
 
 def _check_texts(path: str, name: str, found: Any, types: Any) -> None:
-    if not _is_string(found, types):
-        raise BadInput(f"{path}, column {name}: found {found}, expected strings")
+    if not (_is_string(found, types) or _is_binary(found, types)):
+        raise BadInput(f"{path}, column {name}: found {found}, expected strings, or bytes of texts")
 
 
 def _check_numbers(path: str, name: str, found: Any, types: Any) -> None:
@@ -199,7 +195,7 @@ def _check_fingerprints(path: str, name: str, found: Any, types: Any) -> None:
     if types.is_fixed_size_binary(plain) and not types.is_decimal(plain):
         is_known = plain.byte_width == VALUE_BYTES
     else:
-        is_known = types.is_binary(plain) or types.is_large_binary(plain)
+        is_known = _is_binary(plain, types)
     if not (is_known or _is_string(found, types) or _is_whole_number(found, types)):
         expected = f"fingerprints of 64 bits: integers, strings or {VALUE_BYTES} bytes"
         raise BadInput(f"{path}, column {name}: found {found}, expected {expected}")
@@ -214,15 +210,26 @@ def _is_string(found: Any, types: Any) -> bool:
     return bool(types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain))
 
 
+def _is_binary(found: Any, types: Any) -> bool:
+    plain = _plain_type(found, types)
+    return bool(types.is_binary(plain) or types.is_large_binary(plain) or types.is_binary_view(plain))
+
+
 def _is_whole_number(found: Any, types: Any) -> bool:
     plain = _plain_type(found, types)
     return bool(types.is_integer(plain) or (types.is_decimal(plain) and plain.scale == 0))
 
 
 def _parquet_column(column: Any, types: Any) -> Any:
-    if types.is_integer(column.type) and column.null_count == 0:
+    """The values of a column; integers keep their width, beside nulls too."""
+    if types.is_dictionary(column.type) and types.is_integer(column.type.value_type):
+        column = column.dictionary_decode()
+    if not types.is_integer(column.type):
+        return column.to_pylist()
+    if column.null_count == 0:
         return column.to_numpy()
-    return column.to_pylist()
+    of_width = column.type.to_pandas_dtype()
+    return [None if value is None else of_width(value) for value in column.to_pylist()]
 
 
 def _first_line(error: Exception) -> str:

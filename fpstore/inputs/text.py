@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 from fpstore.inputs.columns import ASK_IDS, ASK_TEXT, ID_NAME, id_field, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import BadInput, cut, shown
+from fpstore.inputs.errors import BadInput, about, cut, shown
 from fpstore.inputs.items import first_of, items_of
 from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
 
@@ -20,6 +21,9 @@ DEFAULT_FIELD = "text"
 _CALLED_ID = frozenset(("id", "ID", "Id", "iD"))
 MAX_DOCUMENT_BYTES = 256 << 20
 _MISSING = object()
+_BOTH = object()
+# A character that is written by its number, and whether the string that it stands in is a key.
+_ESCAPED = re.compile(rb'\\u[^"]*"(\s*:)?')
 
 
 def read_jsonl(path: str, request: Request) -> Iterator[Records]:
@@ -79,6 +83,7 @@ def _read_objects(
     if field is None:
         field = ID_NAME if request.asked.of_ids else DEFAULT_FIELD
     fields: list[str | int] = []
+    keys: dict[str, bytes] = {}
     id_name: str | None = None
     asks_ids = request.asked.ids == "auto" and request.asked.id is None and not request.asked.of_ids
     group = Group(stream.name, unit, request)
@@ -100,14 +105,26 @@ def _read_objects(
             continue
         if not fields:
             where = f"{stream.name}, {unit} {place}"
-            id_name = None if request.asked.of_ids else id_field(list(record), where, request.asked, request.decided)
+            with about(stream.name, place):
+                names = list(record)
+                id_name = None if request.asked.of_ids else id_field(names, where, request.asked, request.decided)
             group.with_ids = id_name is not None
             fields = [field] if id_name is None else [field, id_name]
+            every = sorted({key for name in fields for key in (str(name), *str(name).split("."))})
+            keys = {key: json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass") for key in every}
         if asks_ids and id_name is None and not _CALLED_ID.isdisjoint(record):
             told = f"none, as in the object before; {ASK_IDS} says whether ids are a field or row numbers"
             group.refuse(place, f"a field called {ID_NAME}", told)
             continue
+        twice = _named_twice(line, keys)
+        if twice is not None:
+            group.refuse(place, f"field {twice} twice", "it once")
+            continue
         values = [_field(record, name) for name in fields]
+        if _BOTH in values:
+            name = fields[values.index(_BOTH)]
+            group.refuse(place, f"{name} as a field, and as a path to one", "one of the two")
+            continue
         if any(value is _MISSING for value in values):
             found = f"fields {cut(', '.join(record)) or 'none'}"
             missing = fields[values.index(_MISSING)]
@@ -153,9 +170,11 @@ def _is_whole(line: bytes) -> bool:
 def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[Records]:
     group = Group("", "", request)
     for path in paths:
-        with_ids(request.asked, request.decided, False, display_name(path))
+        name = display_name(path)
+        with about(name):
+            with_ids(request.asked, request.decided, False, name)
         try:
-            with open_stream(path, request.on_bytes) as stream:
+            with about(name), open_stream(path, request.on_bytes) as stream:
                 data = stream.whole(MAX_DOCUMENT_BYTES)
         except BadInput as error:
             group.meet(error)
@@ -163,25 +182,42 @@ def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[
         try:
             document = Page(data, None) if html else text_of(data)
         except ValueError as error:
-            told = f"{display_name(path)}: found {error}, expected {EXPECTED_TEXT}"
-            group.meet(BadInput(told, "file without text"))
+            told = f"{name}: found {error}, expected {EXPECTED_TEXT}"
+            group.meet(BadInput(told, "file without text", source=name))
             continue
-        group.add(display_name(path), document, None, len(data))
+        group.add(name, document, None, len(data))
         if group.is_full:
             yield group.take()
     yield group.take()
 
 
 def _field(record: dict[str, Any], name: str | int) -> Any:
-    """The value of a field: that of the whole name, else that which its parts between dots lead to."""
-    if name in record:
-        return record[name]
+    """The value of a field: that of the whole name, or that which its parts between dots lead to; _BOTH for two."""
     value: Any = record
     for part in str(name).split("."):
         if not isinstance(value, dict) or part not in value:
-            return _MISSING
+            return record.get(str(name), _MISSING)
         value = value[part]
-    return value
+    return _BOTH if name in record and "." in str(name) else value
+
+
+def _named_twice(line: bytes, keys: dict[str, bytes]) -> str | None:
+    """The first of the keys that an object of a line of JSON has twice, None where there is none; keys: as JSON, too.
+
+    Readers of JSON take the last and say nothing. Most lines have each key once, which is seen without reading again.
+    """
+    is_once = all(line.count(key) <= 1 for key in keys.values())
+    if is_once and (b"\\u" not in line or not any(match[1] for match in _ESCAPED.finditer(line))):
+        return None
+    twice: list[str] = []
+
+    def look(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        names = [name for name, _ in pairs]
+        twice.extend(key for key in keys if names.count(key) > 1)
+        return dict(pairs)
+
+    json.loads(line.decode("utf-8"), object_pairs_hook=look)
+    return twice[0] if twice else None
 
 
 def _json_loader() -> Callable[[bytes], object]:

@@ -19,7 +19,7 @@ from typing import Any
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, write_all
 from fpstore.errors import JobError
 from fpstore.inputs import BadInput
-from fpstore.jobs.files import AppendFile, files_of_jobs, read_json, write_json
+from fpstore.jobs.files import AppendFile, files_of_jobs, look, read_json, write_json
 from fpstore.jobs.forms import Pack
 from fpstore.notes import JOURNAL, can_go_on, parse_json
 
@@ -198,25 +198,27 @@ class Claim:
             raise
         return packed
 
-    def publish(self, part: str, length: int, *, replaces: bool) -> None:
+    def publish(self, part: str, length: int, *, replaces: list[int] | None) -> None:
         """Give the file `part`, of this length, the name of the result, unless a run before this one did.
 
-        replaces: whatever file is there. Raises FileExistsError, JobError, and ValueError as expect_result does.
+        replaces: what a file that is there looks like if it may go. Raises FileExistsError for another, JobError, and
+        ValueError as expect_result does.
         """
         name = self.result.name
         if self.folder.identity_of(part) is not None:
             expect_result(self.result)
-            if not replaces and self.parent.identity_of(name) is not None:
-                told = "appeared while the job was at work; move it away and run the job again"
+            if (found := look([self.result])[0]) is not None and found != replaces:
+                told = "appeared while the job was at work"
+                if replaces is not None:
+                    told = "has changed since --force was given"
+                told = f"{told}; move it away and run the job again, without --force"
                 raise FileExistsError(errno.EEXIST, told, str(self.result))
             self.folder.rename(part, name, to=self.parent)
             self.parent.sync()
             return
-        found = os.lstat(self.result).st_size if self.parent.identity_of(name) is not None else "nothing"
-        if found != length:
-            raise JobError(
-                f"found {found}, expected a result of {length} bytes; --force begins again", path=self.result
-            )
+        size = os.lstat(self.result).st_size if self.parent.identity_of(name) is not None else "nothing"
+        if size != length:
+            raise JobError(f"found {size}, expected a result of {length} bytes; --force begins again", path=self.result)
 
     def remove(self) -> None:
         """Remove the folder, or what of it is a job's where somebody keeps other things in it."""
@@ -228,7 +230,7 @@ class Claim:
 
 def _is_journal(record: dict[str, Any]) -> bool:
     """Whether the record has what a journal has, each of its kind."""
-    kinds = {"job": str, "identity": dict, "inputs": list, "state": dict, "lengths": list, "replaces": bool}
+    kinds = {"job": str, "identity": dict, "inputs": list, "state": dict, "lengths": list, "replaces": list}
     return (
         all(type(record.get(name)) is kind for name, kind in kinds.items())
         and all(type(look) is list and len(look) > 1 for look in record["inputs"])

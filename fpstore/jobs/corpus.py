@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, field
 from itertools import islice
@@ -14,7 +14,8 @@ import numpy as np
 
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError
-from fpstore.inputs import Documents, Layout, Row, documents, has_columns
+from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns, has_header
+from fpstore.inputs.errors import Faults
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
@@ -72,6 +73,7 @@ class Sources:
     text_column: str | int | None = None
     html: bool = False
     skip_bad: bool = False
+    header: bool | None = None
 
 
 class Corpus:
@@ -102,6 +104,7 @@ class Corpus:
         self._options: dict[str, Any] = {
             "format": sources.format,
             "text_column": sources.text_column,
+            "header": sources.header,
             "html": sources.html,
             "skip_bad": sources.skip_bad,
             "all_columns": all_columns,
@@ -109,6 +112,8 @@ class Corpus:
         self._recipe = recipe
         self._threads = thread_count(threads)
         self._lengths = Lengths(recipe, max_distance)
+        # Tells, given its name and row, of a document that the job's results cannot hold; None of all others.
+        self.fault_of: Callable[[str, Row], BadInput | None] = lambda name, row: None
         with closing(self._documents(self.sources)) as found:
             self.total_bytes = found.total_bytes
 
@@ -116,10 +121,12 @@ class Corpus:
         return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
 
     def _documents_of(self, number: int) -> Documents:
-        """Those of one source, which may have no column for the texts though others have."""
+        """Those of one source, which may have no column for the texts, or no header, though others have."""
         source, options = self.sources[number], self._options
         if options["text_column"] is not None and not has_columns(source, options["format"]):
             options = options | {"text_column": None}
+        if options["header"] is not None and not has_header(source, options["format"]):
+            options = options | {"header": None}
         return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
 
     @property
@@ -140,13 +147,19 @@ class Corpus:
 
     def state(self, place: Place) -> dict[str, Any]:
         """What a journal has to hold of a corpus that was read up to a place."""
-        return {"place": astuple(place), "skip_bad": self._options["skip_bad"]}
+        return {
+            "place": astuple(place),
+            "skip_bad": self._options["skip_bad"],
+            "token_counts": self._lengths.state,
+        }
 
     def go_on(self, state: dict[str, Any] | None) -> Place:
         """The place that a journal tells. Once bad lines were to be passed over, they are so to the job's end."""
         if state is None:
             return Place()
         self._options["skip_bad"] |= bool(state.get("skip_bad"))
+        if "token_counts" in state:
+            self._lengths.go_on(state["token_counts"])
         return Place(*state["place"])
 
     def expect_same(self, state: dict[str, Any], changed: Sequence[int]) -> None:
@@ -210,13 +223,18 @@ class Corpus:
         self.bytes_read = 0
         for number in range(start.source, len(self.sources)):
             before, digest, index = (dict(skipped), dict(notes)), _Digest(), -1
+            faults = Faults(self._options["skip_bad"])
             with closing(self._documents_of(number)) as found:
                 first = start.document if number == start.source else 0
                 for index, (name, text, row) in enumerate(found.with_rows()):
                     own = digest.add(name, text, row)
+                    if (fault := self.fault_of(name, row)) is not None:
+                        faults.meet(fault)
                     if index < first:
                         if index == first - 1 and digest.told() != start.digests[number]:
                             raise _changed(self.sources[number])
+                        continue
+                    if fault is not None:
                         continue
                     names.append(name)
                     texts.append(text)
@@ -225,12 +243,13 @@ class Corpus:
                     size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                     if len(names) == BATCH_DOCUMENTS or size >= BATCH_BYTES:
                         end = Place(number, index + 1, *before, (*digests, digest.told()))
-                        so_far = dict(skipped + Counter(found.skipped)), dict(notes + Counter(found.notes))
+                        passed_over = skipped + Counter(found.skipped) + faults.counts
+                        so_far = dict(passed_over), dict(notes + Counter(found.notes))
                         yield Batch(names, texts, rows, document_digests, size, end, *so_far)
                         names, texts, rows, document_digests, size = [], [], [], [], 0
                 if index + 1 < first:
                     raise _changed(self.sources[number])
-                skipped += Counter(found.skipped)
+                skipped += Counter(found.skipped) + faults.counts
                 notes += Counter(found.notes)
             digests = (*digests, digest.told())
         so_far = dict(skipped), dict(notes)
@@ -249,25 +268,38 @@ class _Digest:
         # Of the batch of Arrow that the last document was in.
         self._arrow: Any = None
         self._values: list[Any] = []
+        self._layout: Layout | None = None
+        self._of_layout = b""
 
     def add(self, name: str, text: str, row: Row) -> bytes:
-        """One more; its own digest."""
+        """One more; its own digest, in which what its columns are counts too."""
         data = row.data
+        if row.layout is not self._layout:
+            self._layout, self._of_layout = row.layout, _digest_of_layout(row.layout)
         if isinstance(data, tuple):
             if data[0] is not self._arrow:
-                self._arrow, self._values = data[0], data[0].to_pylist()
+                # By column: an object of a row would have one of two columns of one name.
+                self._arrow = data[0]
+                self._values = list(zip(*(column.to_pylist() for column in self._arrow.columns), strict=True))
             content = repr(self._values[data[1]]).encode("utf-8", "surrogatepass")
         else:
             content = text.encode("utf-8", "surrogatepass") if data is None else data
-        found = hashlib.blake2b(
-            name.encode("utf-8", "surrogatepass") + b"\0" + content, digest_size=_DIGEST_BYTES
-        ).digest()
+        named = name.encode("utf-8", "surrogatepass") + b"\0" + self._of_layout + content
+        found = hashlib.blake2b(named, digest_size=_DIGEST_BYTES).digest()
         self._digest.update(found)
         return found
 
     def told(self) -> str:
         """That of all so far."""
         return self._digest.hexdigest()
+
+
+def _digest_of_layout(layout: Layout) -> bytes:
+    """Of what the same cells mean something else without: format, names, types, and the header as it stands."""
+    schema = layout.schema
+    types = "" if schema is None else schema.to_string(show_field_metadata=False, show_schema_metadata=False)
+    told = repr((layout.format, layout.columns, layout.header, types))
+    return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 
 def _changed(source: str) -> JobError:

@@ -66,7 +66,9 @@ def dedup(
     check = None if confirm is None else Confirm.parse(confirm)
     results = [Path(path).absolute() for path in (kept, dropped) if path is not None]
     expect_other_files(results, corpus, standing)
-    forms: list[Any] = [Keeping(results[0], corpus)]
+    keeping = Keeping(results[0], corpus)
+    corpus.fault_of = keeping.fault_of
+    forms: list[Any] = [keeping]
     if dropped is not None:
         forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {})))
     identity = {

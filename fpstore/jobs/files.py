@@ -6,6 +6,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
@@ -42,6 +43,18 @@ def write_json(folder: Folder, name: str, record: dict[str, Any]) -> None:
     """Put a record there as a whole, durably."""
     with files_of_jobs():
         replace_whole(folder, name, json.dumps(record).encode())
+
+
+def look(results: list[Path]) -> list[list[int] | None]:
+    """What results look like from outside; changes when they do."""
+    found: list[list[int] | None] = []
+    for path in results:
+        try:
+            status = os.lstat(path)
+            found.append([status.st_size, status.st_mtime_ns])
+        except FileNotFoundError:
+            found.append(None)
+    return found
 
 
 class AppendFile:

@@ -17,7 +17,7 @@ from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.jobs import record as records
 from fpstore.jobs.claims import PACKED, PART, WORK, Claim, expect_result, folder_of
-from fpstore.jobs.files import AppendFile, files_of_jobs, write_json
+from fpstore.jobs.files import AppendFile, files_of_jobs, look, write_json
 from fpstore.jobs.forms import Pack
 from fpstore.notes import JOURNAL
 
@@ -79,7 +79,8 @@ class Job:
         self._store = store
         self._forms = forms
         self._expect_same_inputs = expect_same
-        self._replaces = force
+        # What results that are there look like: those go, and no others that come instead.
+        self._replaces: list[list[int] | None] = look(results) if force else [None] * len(results)
         self._claims: list[Claim] = []
         self._files: list[AppendFile] = []
         self._lengths: list[int] = [0] * len(results)
@@ -182,7 +183,8 @@ class Job:
             if wanted["identity"].get(name) != value:
                 found = f"found {name} {wanted['identity'].get(name)!r}, that job has {value!r}"
                 raise ValueError(f"{self.folder}: a job was interrupted here: {found}; {advice}")
-        if (len(journal["inputs"]), len(journal["lengths"])) != (len(wanted["inputs"]), len(self.results)):
+        counts = len(journal["inputs"]), len(journal["lengths"]), len(journal["replaces"])
+        if counts != (len(wanted["inputs"]), len(self.results), len(self.results)):
             raise JobError(f"{self.folder / JOURNAL}: found no journal of this job, expected one; --force begins again")
         looks = list(zip(journal["inputs"], wanted["inputs"], strict=True))
         if any(now[1] is None for _, now in looks):
@@ -255,7 +257,7 @@ class Job:
         state = self.state or {}
         for place, (claim, length) in enumerate(zip(self._claims, self._lengths, strict=True)):
             name = PART if self._pack(place) is None else PACKED
-            claim.publish(name, length, replaces=self._replaces)
+            claim.publish(name, length, replaces=self._replaces[place])
         records.write_record(self._claims[0], self.results, self._header, state.get("tally"), state.get("store"))
         self._claims[0].remove_work()  # while the journal still says that all is done
         for claim in reversed(self._claims):

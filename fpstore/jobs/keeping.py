@@ -6,6 +6,7 @@ lines of JSON, of which a table is made when all is done.
 
 import csv
 import io
+import json
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time
 from math import isfinite
@@ -15,7 +16,7 @@ from typing import Any
 from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row
 from fpstore.jobs.corpus import Batch, Corpus
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
-from fpstore.jobs.packing import arrow, csv_of_json, parquet_of_batches, parquet_of_json
+from fpstore.jobs.packing import JsonTypes, arrow, csv_of_json, parquet_of_batches, parquet_of_json
 from fpstore.jobs.rows import json_line
 
 _READERS: dict[str, tuple[str, Any]] = {CSV: (",", csv.QUOTE_MINIMAL), TSV: ("\t", csv.QUOTE_NONE)}
@@ -35,6 +36,7 @@ class Keeping:
         form = form_of(path, JSON)
         self._kind = form.kind
         self._first: tuple[str, Layout] | None = None
+        self._types: JsonTypes | None = None
         if form.kind == JSON:
             self._as_read = False
             self.head, self.pack = b"", form.pack()
@@ -61,6 +63,7 @@ class Keeping:
             expect_fields(self._first[0] if self._first else name, layout)
         convert: Pack | None
         if form.kind == PARQUET:
+            self._types = JsonTypes() if kind == JSON else None
             convert = parquet_of_batches if self._as_read else parquet_of_json(_types(layout))
         else:
             convert = None if self._as_read else csv_of_json(None if layout is None else layout.columns)
@@ -77,11 +80,32 @@ class Keeping:
             for index in indexes:
                 self._expect_same(batch.names[index], batch.rows[index].layout)
         if not self._as_read:
-            return b"".join(_json_lines(batch, indexes, fixed=self._kind != JSON))
+            lines = _json_lines(batch, indexes)
+            return b"".join(lines if self._types is None else self._of_types(lines, batch, indexes))
         head = _head(batch.rows[0].layout) if is_first and batch.rows else b""
         if self._kind == PARQUET:
             return head + b"".join(_streams(batch.rows, indexes))
         return head + b"".join(_ended(batch.rows[index].data) for index in indexes)
+
+    def _of_types(self, lines: Iterator[bytes], batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
+        """The lines, each if a column can hold its fields beside those of the lines of this run before it."""
+        types = self._types or JsonTypes()
+        for index, line in zip(indexes, lines, strict=True):
+            types.expect(batch.names[index], json.loads(line))
+            yield line
+
+    def fault_of(self, name: str, row: Row) -> BadInput | None:
+        """What is wrong with a document that could not be written: a row with bytes that are no UTF-8, of which a text
+        is to be made. None for all others.
+        """
+        if self._as_read or row.layout.format not in _READERS or not isinstance(row.data, bytes):
+            return None
+        try:
+            row.data.decode()
+        except UnicodeDecodeError as error:
+            found = f"found byte {row.data[error.start]:#04x} in a row that is no UTF-8, expected text"
+            return BadInput(f"{name}: {found}; or -o NAME.{row.layout.format}, which has the lines as they stand")
+        return None
 
     def _expect_same(self, name: str, layout: Layout) -> None:
         if self._first is None:
@@ -154,7 +178,13 @@ def _by_batch(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[tuple[lis
 
 def _taken(rows: Sequence[Row], held: list[int], batch: Any) -> Any:
     """Those rows of a batch of Arrow."""
-    return batch.take(arrow().array([rows[index].data[1] for index in held]))  # type: ignore[index]
+    numbers = [rows[index].data[1] for index in held]  # type: ignore[index]
+    try:
+        return batch.take(arrow().array(numbers))
+    except arrow().ArrowNotImplementedError:  # of string_view and the like
+        slices = [batch.slice(number, 1) for number in numbers]
+        (taken,) = arrow().Table.from_batches(slices).combine_chunks().to_batches()
+        return taken
 
 
 def _streams(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[bytes]:
@@ -165,8 +195,8 @@ def _streams(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[bytes]:
         yield bytes(sink.getvalue())
 
 
-def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterator[bytes]:
-    """Documents as lines of JSON: their own, or an object of their columns. fixed: there is no room for others."""
+def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
+    """Documents as lines of JSON: their own, or an object of their columns."""
     checked: Layout | None = None
     for held, table in _by_batch(batch.rows, indexes):
         values = None if table is None else _taken(batch.rows, held, table).to_pylist()
@@ -182,18 +212,15 @@ def _json_lines(batch: Batch, indexes: Sequence[int], *, fixed: bool) -> Iterato
             elif layout.format == JSON:
                 yield _ended(data)
             else:
-                yield json_line(_record(batch.names[index], layout, data, fixed))
+                yield json_line(_record(layout, data))
 
 
-def _record(name: str, layout: Layout, data: Any, fixed: bool) -> dict[str, str]:
-    """A row of a delimited table; cells behind those of the header by their numbers, if there is room for them."""
+def _record(layout: Layout, data: Any) -> dict[str, str]:
+    """A row of a delimited table."""
     delimiter, quoting = _READERS[layout.format]
-    text = io.StringIO(data.decode("utf-8", "replace"), newline="")
+    text = io.StringIO(data.decode(), newline="")
     cells = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
-    if len(cells) > len(layout.columns) and fixed:
-        raise BadInput(f"{name}: found {len(cells)} cells, expected {len(layout.columns)}, or -o NAME.jsonl")
-    names = (*layout.columns, *map(str, range(len(layout.columns), len(cells))))
-    return dict(zip(names, cells, strict=False))
+    return dict(zip(layout.columns, cells, strict=True))
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ Memory is bounded by a group of rows. What comes out follows from the part alone
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from typing import Any, BinaryIO
 
 from fpstore.inputs import BadInput
@@ -19,9 +20,57 @@ GROUP_BYTES = 32 << 20
 _ADVICE = "write JSON lines (-o NAME.jsonl), which can hold anything"
 
 
+_TEXT, _NUMBER, _LIST, _OBJECT = "a text", "a number", "a list", "an object"
+_FRACTION = "a number with a point or an exponent"
+_BELOW, _LARGE = "an integer below 0", "an integer of 2**63 or more"
+_WIDE = "an integer beyond 2**53"
+# No type of a column holds both exactly.
+_APART = (*combinations((_TEXT, _NUMBER, _LIST, _OBJECT), 2), (_BELOW, _LARGE), (_FRACTION, _WIDE))
+
+
 def arrow() -> Any:
     """The package pyarrow."""
     return need("pyarrow", "arrow", "writing Parquet")
+
+
+class JsonTypes:
+    """What the fields of JSON objects hold so far, of what no column of Parquet can have together.
+
+    Only what can be told of a value alone, so that the first object that does not fit is named when it comes; of values
+    within values, parquet_of_json tells in the end.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, set[str]] = {}
+
+    def expect(self, where: str, record: Mapping[str, Any]) -> None:
+        """Raise BadInput for an object with a value that has no place beside those of the objects before it."""
+        for name, value in record.items():
+            found = _traits(value)
+            seen = self._seen.setdefault(name, set())
+            if not found <= seen:
+                for one, other in _APART:
+                    for new, old in ((one, other), (other, one)):
+                        if new in found and old in seen:
+                            told = f"found {new}, and {old} before it, expected values of one type; {_ADVICE}"
+                            raise BadInput(f"{where}, field {name:.60}: {told}")
+                seen |= found
+
+
+def _traits(value: Any) -> set[str]:
+    """What is to be told of a value of JSON; nothing of null and of true and false."""
+    if isinstance(value, str):
+        return {_TEXT}
+    if isinstance(value, list):
+        return {_LIST}
+    if isinstance(value, dict):
+        return {_OBJECT}
+    if isinstance(value, float):
+        return {_NUMBER, _FRACTION}
+    if isinstance(value, int) and not isinstance(value, bool):
+        limits = ((_BELOW, value < 0), (_LARGE, value >= 1 << 63), (_WIDE, abs(value) > 1 << 53))
+        return {_NUMBER, *(trait for trait, is_so in limits if is_so)}
+    return set()
 
 
 def parquet_of_json(columns: Mapping[str, str] | None) -> Pack:
@@ -131,6 +180,9 @@ def _schema_of(part: BinaryIO, pa: Any) -> Any:
         for name in dict.fromkeys(name for record in records for name in record):
             found = pa.field(name, _array([record.get(name) for record in records], pa.field(name, pa.null()), pa).type)
             before = fields.get(name, found)
+            if {before.type, found.type} == {pa.int64(), pa.uint64()}:
+                fields[name] = pa.field(name, pa.uint64())  # where one is below 0, it is refused as it is written
+                continue
             try:
                 fields[name] = pa.unify_schemas(
                     [pa.schema([before]), pa.schema([found])], promote_options="permissive"
@@ -143,8 +195,14 @@ def _schema_of(part: BinaryIO, pa: Any) -> Any:
 
 def _array(values: list[Any], field: Any, pa: Any) -> Any:
     """Values as an array of the field's type; of the type that they have where that is null."""
+    is_known = not pa.types.is_null(field.type)
     try:
-        return pa.array(values, type=None if pa.types.is_null(field.type) else field.type)
+        try:
+            return pa.array(values, type=field.type if is_known else None)
+        except OverflowError:  # by themselves integers are at most int64
+            if is_known:
+                raise
+            return pa.array(values, type=pa.uint64())
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise _of_two_types(field.name, str(error).partition("\n")[0][:100]) from None
 

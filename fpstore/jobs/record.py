@@ -11,7 +11,7 @@ from typing import Any
 from fpstore.disk import replace_whole
 from fpstore.errors import CorruptStore, JobError
 from fpstore.jobs.claims import RECORD, Claim
-from fpstore.jobs.files import files_of_jobs, read_json
+from fpstore.jobs.files import files_of_jobs, look, read_json
 
 _KIND = "a finished job of fpstore"
 
@@ -31,7 +31,7 @@ def write_record(claim: Claim, results: list[Path], header: dict[str, Any], tall
         return
     if claim.parent.identity_of(name) is not None and read_record(claim) is None:
         return
-    record = {"made by": _KIND, **header, "results": _look(results), "tally": tally, "store": store}
+    record = {"made by": _KIND, **header, "results": look(results), "tally": tally, "store": store}
     with files_of_jobs():
         replace_whole(
             claim.folder, RECORD[0], json.dumps(record).encode()
@@ -52,7 +52,7 @@ def read_record(claim: Claim) -> dict[str, Any] | None:
 def tells_of(record: dict[str, Any], results: list[Path], header: dict[str, Any]) -> bool:
     """Whether this very job is done: all results follow from the same, and are as it left them."""
     same = all(record.get(name) == value for name, value in json.loads(json.dumps(header)).items())
-    return same and record.get("results") == _look(results)
+    return same and record.get("results") == look(results)
 
 
 def wrote_first(record: dict[str, Any], results: list[Path], inputs: list[Any]) -> bool:
@@ -61,15 +61,3 @@ def wrote_first(record: dict[str, Any], results: list[Path], inputs: list[Any]) 
     Somebody may have edited it since.
     """
     return record.get("inputs") == inputs and os.path.lexists(results[0])
-
-
-def _look(results: list[Path]) -> list[list[int] | None]:
-    """What results look like from outside; changes when they do."""
-    found: list[list[int] | None] = []
-    for path in results:
-        try:
-            status = os.lstat(path)
-            found.append([status.st_size, status.st_mtime_ns])
-        except FileNotFoundError:
-            found.append(None)
-    return found

@@ -197,14 +197,15 @@ class WriterLock:
     def _taken(self, fd: int) -> StoreLocked:
         identity = _identity(fd)
         if any(identity == own for lock in _locks if lock is not self for _, own in lock._held.values()):
-            return StoreLocked("this process has it open for writing already", path=self._folder.path)
+            return StoreLocked.by(os.getpid(), "this process has it open for writing already", self._folder.path)
         writer = b""
         with contextlib.suppress(OSError):
             number = self._folder.open_file(WRITER_LOCK_NAME)
             writer = os.pread(number, _NUMBER_BYTES, 0)
             os.close(number)
-        who = f"process {int(writer)}" if writer.strip().isdigit() else "another process"
-        return StoreLocked(f"{who} is writing to this store", path=self._folder.path)
+        pid = int(writer) if writer.strip().isdigit() else None
+        who = "another process" if pid is None else f"process {pid}"
+        return StoreLocked.by(pid, f"{who} is writing to this store", self._folder.path)
 
 
 _EXPECTED = "expected the store that was opened: nothing was written"

@@ -51,7 +51,7 @@ class PlanChoice:
         object.__setattr__(self, "max_distance", k)
         if isinstance(self.plan, str):
             if self.plan not in planner.AIMS:
-                object.__setattr__(self, "plan", plans.named(self.plan, k))
+                object.__setattr__(self, "plan", plans.named(self.plan, k, others=planner.AIMS))
         elif isinstance(self.plan, Plan):
             if self.plan.bits != KEY_BITS:
                 raise PlanError(wrong(f"plan {self.plan.name}, bits", f"{self.plan.bits}", KEY_BITS))

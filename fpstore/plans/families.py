@@ -103,8 +103,11 @@ def general(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -> Plan:
     return Plan(name, k, _refinement(key_bits, prefixes), tuple(map(TablePlan, prefixes)), bits=key_bits)
 
 
-def named(name: str, k: int) -> Plan:
-    """The plan of that name for 64-bit fingerprints and distance k, proven. PlanError if there is none."""
+def named(name: str, k: int, *, others: Iterable[str] = ()) -> Plan:
+    """The plan of that name for 64-bit fingerprints and distance k, proven. PlanError if there is none.
+
+    others: what the caller takes besides, for that message.
+    """
     if name in PAPER_NAMES:
         plan = replace(paper(name), max_distance=k)
     elif match := _CHOOSE_NAME.fullmatch(name):
@@ -114,7 +117,7 @@ def named(name: str, k: int) -> Plan:
     elif match := _GENERAL_NAME.fullmatch(name):
         plan = general(KEY_BITS, k, int(match[1]), int(match[2]))
     else:
-        raise refusal("plan", shown(name), f"one of {', '.join(KNOWN_NAMES)}")
+        raise refusal("plan", shown(name), f"one of {', '.join((*others, *KNOWN_NAMES))}")
     plan.prove()
     return plan
 

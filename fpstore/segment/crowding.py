@@ -36,7 +36,7 @@ class CrowdedSlot:
 
     def to_json(self) -> dict[str, Any]:
         """The slot as plain values; mask and value as hex digits."""
-        return {"slot": self.slot, "mask": f"{self.mask:016x}", "value": f"{self.value:016x}", "keys": self.keys}
+        return {"slot": self.slot, "mask": f"{self.mask:016x}", "value": f"{self.value:016x}", "key_count": self.keys}
 
 
 def crowding_warnings(segment: Segment) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ def read_footer(fd: int, file_bytes: int) -> Footer:
     footer = Footer.unpack(_read_at(fd, file_bytes - layout.FOOTER_BYTES, layout.FOOTER_BYTES), file_bytes)
     roots = _read_at(fd, footer.roots_offset, footer.footer_offset - footer.roots_offset)
     if crc32c(roots) != footer.roots_crc:
-        raise CorruptStore(f"roots, checksum: found {crc32c(roots):#010x}, expected {footer.roots_crc:#010x}")
+        raise CorruptStore.of("roots, checksum", f"{crc32c(roots):#010x}", f"{footer.roots_crc:#010x}")
     return footer
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
-from fpstore.checks import wrong
 from fpstore.errors import CorruptStore, Damage
 from fpstore.format import Footer, Region
 from fpstore.progress import Tell
@@ -56,7 +55,7 @@ class PageDamage:
 
 def fault(where: str, found: object, expected: object) -> CorruptStore:
     """The error to raise for damage to one place."""
-    error = CorruptStore(wrong(where, str(found), expected))
+    error = CorruptStore.of(where, found, expected)
     error.damage = (Damage("", where, str(found), str(expected)),)
     return error
 

@@ -111,9 +111,7 @@ class Segment:
     def _make_view(self, tables: tuple[TableRecord, ...]) -> SegmentView:
         for index, table in enumerate(tables):
             if table.codec != tables[0].codec:
-                raise CorruptStore(
-                    f"table {index}, codec: found {table.codec}, expected {tables[0].codec} as in table 0"
-                )
+                raise CorruptStore.of(f"table {index}, codec", table.codec, f"{tables[0].codec} as in table 0")
         footer = self.footer
         view = SegmentView(self._map, footer.checksums_offset, footer.roots_offset, footer.footer_offset, tables)
         # From here on the view notices when the file's end changes; until here the footer was what it is.

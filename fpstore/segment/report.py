@@ -136,7 +136,7 @@ class TableReport:
         """The table as plain values; see Report.to_json."""
         return {
             **_record_json(self.index, self.record),
-            "keys": self.keys,
+            "key_count": self.keys,
             "bytes": self.sizes.named(TABLE_GROUPS),
             "bits_per_key": {name: _each(8 * size, self.keys) for name, size in self.sizes.named(TABLE_GROUPS).items()},
             "entropy_bound": _rounded(entropy_bound(self.keys)),
@@ -173,8 +173,8 @@ class _Totals:
         """What to_json says of a segment and of a store alike."""
         groups = self.sizes.named(GROUPS)
         return {
-            "fingerprints": self.keys,
-            "ids": self.ids,
+            "fingerprint_count": self.keys,
+            "id_count": self.ids,
             "tables_per_segment": self.table_count,
             "bytes": groups,
             "bytes_in_detail": self.sizes.named(PARTS),
@@ -208,11 +208,11 @@ class Report(_Totals):
     def to_json(self) -> dict[str, Any]:
         """The report as plain values, whose keys will stay what they are.
 
-        Of the store, and of each of "segments": fingerprints, ids, tables_per_segment, bytes and
+        Of the store, and of each of "segments": fingerprint_count, id_count, tables_per_segment, bytes and
         bits_per_fingerprint (payload, directory, fences, ids, rest, total), bytes_in_detail (every region),
         entropy_bound (bits a key), ratio_to_raw and ratio_to_bound (without ids; null without keys). Of each of a
-        segment's "tables": table, codec, prefix_mask (hex), prefix_bits, flips, slot_bits, rice_bits, fences (how
-        many), keys, bytes and bits_per_key (payload, directory, fences, total), the same three ratios of this table
+        segment's "tables": table, codec, prefix_mask (hex), prefix_bits, flips, slot_bits, rice_bits, fence_count,
+        key_count, bytes and bits_per_key (payload, directory, fences, total), the same three ratios of this table
         alone, codec_bits_per_key (chain and slots, a number for each codec), and code (symbol, leading_bit, length,
         word, count), which is the histogram too. Ratios and bits are rounded to 4 decimals. A segment's "warnings" are
         those of fpstore/crowding.py.
@@ -309,7 +309,6 @@ def stats(segment: Segment, largest_count: int = 0) -> SegmentStats:
     tables = []
     for index, record in enumerate(segment.tables):
         table = _record_json(index, record)
-        table["fence_count"] = table.pop("fences")
         table["total_bytes"] = Sizes.of(segment, index).total
         if largest_count:
             table["largest_slots"] = [slot.to_json() for slot in largest_slots(segment, index, largest_count)]
@@ -367,7 +366,7 @@ def _record_json(index: int, record: TableRecord) -> dict[str, Any]:
         "flips": record.flips,
         "slot_bits": record.slot_bits,
         "rice_bits": record.rice_bits,
-        "fences": record.fence_count,
+        "fence_count": record.fence_count,
     }
 
 

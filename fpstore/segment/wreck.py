@@ -255,7 +255,7 @@ def _mapped(at: Path | Place, entry: SegmentEntry | None, scratch: Path | None) 
         size = os.fstat(source).st_size
         if entry is not None:
             if size < entry.file_bytes:
-                raise CorruptStore(f"cut short: found {size} bytes, expected {entry.file_bytes}")
+                raise CorruptStore.of("cut short", f"{size} bytes", entry.file_bytes)
             size = entry.file_bytes
         if size < layout.HEADER_BYTES + FOOTER_BYTES:
             raise CorruptStore(f"{size} bytes, too short for a segment")

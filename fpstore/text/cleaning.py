@@ -27,6 +27,14 @@ MAX_DAMAGED = 100
 MIN_MAIN = 250
 MAX_SHARE = 5
 
+# Tags that a text of words hardly has, but a page has in its first characters.
+_TAGS = re.compile(
+    r"<(?:!doctype html|html|body|br|p|/(?:title|style|script|head|body|div|p|span|a|b|i|em|strong|li|td|tr|h[1-6]))"
+    r"(?:[\s/][^<>]*)?>",
+    re.IGNORECASE,
+)
+LOOKED_AT_CHARACTERS = 4096
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
 _MARKS = (
@@ -68,6 +76,12 @@ def text_of_html(html: str | bytes, what: str, charset: str | None = None) -> st
 def _solid(text: str) -> int:
     """How many characters it has, white space aside: `all` has some around everything that is left out."""
     return len("".join(text.split()))
+
+
+def has_tags(text: str) -> bool:
+    """Whether there are tags of HTML near the beginning of a text: it may be a page that nobody called one."""
+    beginning = text[:LOOKED_AT_CHARACTERS]
+    return "<" in beginning and _TAGS.search(beginning) is not None
 
 
 def without_surrogates(text: str) -> str:

@@ -309,8 +309,8 @@ def _check_type(name: str, value: object) -> None:
 def _check_version(version: int) -> None:
     if version == VERSION:
         return
-    error = UnsupportedVersion.of("recipe version", version, VERSION)
-    raise error if version > VERSION else UnsupportedVersion(f"{error}; build again, from the documents")
+    advice = "" if version > VERSION else "; build again, from the documents"
+    raise UnsupportedVersion.of("recipe version", version, VERSION, advice)
 
 
 def _check_seed(hash: str, seed: int) -> None:

@@ -52,16 +52,30 @@ class Lengths:
         self.short += int((counts < self._enough).sum())
 
     @property
+    def state(self) -> list[int]:
+        """What a journal has to hold, for go_on."""
+        return [self.texts, self.short]
+
+    def go_on(self, state: list[int]) -> None:
+        """Take the counts of an earlier run."""
+        self.texts, self.short = state
+
+    @property
     def warning(self) -> str | None:
         """What to tell the user if more than half of the texts are short, else None."""
         if 2 * self.short <= self.texts:
             return None
-        better = (
-            "recipe text-1" if self._recipe.sketch == "simhash" else f"k = {BETTER_K}" if self._k < BETTER_K else ""
-        )
-        found = f"; {better} finds more of such texts" if better else ""
         return (
             f"{self.short} of {self.texts} texts have fewer than {self._enough} tokens, too few for recipe"
             f" {self._recipe.name} and k = {self._k}: one changed token takes such a text out of reach as often as not"
-            f"{found}"
+            f"{self._advice}"
         )
+
+    @property
+    def _advice(self) -> str:
+        """What was measured to find more of such texts; never the recipe in use."""
+        if self._recipe.tokens == "whole":
+            return ""
+        if self._recipe.sketch == "simhash":
+            return "; recipe text-1 finds more of such texts"
+        return f"; k = {BETTER_K} finds more of such texts" if self._k < BETTER_K else ""

@@ -584,7 +584,7 @@ MUTANTS = (
     ),
     Mutant(
         "a store is used after a fork",
-        "fpstore/store.py",
+        "fpstore/base.py",
         "if self._fork != forks.generation: raise",
         "if False: raise",
         "a child waits for threads that it does not have",

@@ -1,0 +1,267 @@
+"""What every kind of store is: open, followed, closed, made durable and small, copied, checked, described.
+
+Nothing here knows what a row is, or when two of them are near: a class for each kind of store adds that.
+"""
+
+import os
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+
+from fpstore import forks
+from fpstore.arrays import as_mode
+from fpstore.creation import copy_store
+from fpstore.errors import CorruptStore, PathLike, ReadOnly, RecipeError, StoreClosed
+from fpstore.living import verified
+from fpstore.living.reader import Reader
+from fpstore.living.sizes import LivingSizes
+from fpstore.living.snapshot import Snapshot
+from fpstore.living.state import Settings
+from fpstore.living.stats import Stats, stats_of
+from fpstore.living.verified import Verified
+from fpstore.living.writer import Writer
+from fpstore.progress import OnProgress, told
+from fpstore.query.tables import Table
+from fpstore.segment import report as reports
+from fpstore.segment.reader import Segment
+from fpstore.threads import Threads
+from fpstore.types import Codec, Durability, IdType, Mode
+
+if TYPE_CHECKING:
+    from fpstore.text import Recipe
+
+SomeTable = TypeVar("SomeTable", bound=Table[Any])
+
+
+class _BaseStore(ABC):
+    """An open store of any kind."""
+
+    def __init__(
+        self,
+        path: Path,
+        mode: Mode = "r",
+        durability: Durability = "commit",
+        sizes: LivingSizes | None = None,
+        signed: bool = False,
+        **job: Any,
+    ) -> None:
+        """Made by open(). Of a store open for writing: sizes, for tests and tools; job: what a job tells the Writer."""
+        self.path = path.absolute()
+        self.mode: Mode = mode
+        self._signed = signed
+        self._fork = forks.generation
+        self._closed = True
+        self._threads: dict[int, Threads] = {}
+        self._lock = threading.Lock()
+        self._living: Reader | Writer = (
+            Writer(self.path, deferred=durability == "batch", sizes=sizes, **job) if mode == "w" else Reader(self.path)
+        )
+        self._closed = False
+
+    def __bool__(self) -> bool:
+        """True: whether it holds anything is for count() to tell, which may read all of it."""
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except Exception as late:
+            if error is None:
+                raise
+            error.add_note(f"closing the store: {late}")  # what went wrong first is what is told
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, "r", "commit", None, self._signed)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and self._fork == forks.generation:
+            try:
+                warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
+            finally:
+                self.close()
+
+    def __repr__(self) -> str:
+        purpose = "writing" if self.mode == "w" else "reading"
+        state = "closed" if self._closed else f"open for {purpose}, {self._searched()}"
+        return f"<fpstore.{type(self).__name__} {os.fspath(self.path)!r}: {state}>"
+
+    @abstractmethod
+    def _searched(self) -> str:
+        """How it is searched, for those who look at it."""
+
+    def close(self, *, wait: bool = False) -> None:
+        """Close the store; probes under way in other threads finish first, later ones raise StoreClosed.
+
+        A writer ends its merges where they are: nothing is lost, the next writer does them again. wait: it ends them
+        first, as wait() does.
+        """
+        if wait and not self._closed and self._fork == forks.generation:
+            self.wait()
+        if self._fork != forks.generation:
+            # The mappings are the parent's, and a call that was under way there, with a lock that it held, never ends
+            # here.
+            if not self._closed:
+                self._closed = True
+                self._living.close()
+            return
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        for threads in self._threads.values():
+            threads.close()
+        try:
+            self._living.close()
+        finally:
+            for part in self._latest.parts:
+                part.segment.close()
+
+    # --- What it is ---
+
+    @property
+    def _settings(self) -> Settings:
+        """What holds for the whole store."""
+        return self._latest.settings
+
+    @property
+    def identity(self) -> str:
+        """Which store it is, 32 hexadecimal digits: no other has it, but what the file system copies keeps it."""
+        return self._latest.state.identity
+
+    @property
+    def codec(self) -> Codec:
+        """How keys are coded."""
+        return cast(Codec, self._settings.codec)
+
+    @property
+    def id_type(self) -> IdType | None:
+        """What the ids are: "uint64", or None where fingerprints have none."""
+        return cast(IdType | None, self._settings.id_type)
+
+    @property
+    def recipe(self) -> "Recipe | None":
+        """How text becomes its fingerprints, where that was said. Raises RecipeError for a record that is no recipe."""
+        record = self._settings.recipe
+        if record is None:
+            return None
+        from fpstore.text import Recipe
+
+        try:
+            return Recipe.from_json(record)
+        except ValueError as error:
+            raise RecipeError(str(error), path=self.path) from None
+
+    @property
+    def _segments(self) -> tuple[Segment, ...]:
+        """The files it consists of, beside what is pending."""
+        return tuple(part.segment for part in self._latest.parts)
+
+    @property
+    def _latest(self) -> Snapshot:
+        return self._living.snapshot
+
+    # --- Changing what it is, not what it holds ---
+
+    def sync(self) -> None:
+        """Make durable, and seen by other processes, what was added with durability "batch"."""
+        self._expect_writer().sync()
+
+    def _flush(self) -> None:
+        """Make a segment of what was added lately, as the store does by itself when there is enough."""
+        self._expect_writer().flush()
+
+    def wait(self) -> None:
+        """Wait for the segments and merges that the store makes by itself; close would end them."""
+        self._expect_writer().settle()
+
+    def compact(self, *, progress: OnProgress | None = None) -> None:
+        """Merge everything into one segment, without what was removed; probes and additions go on meanwhile.
+
+        One segment of which nothing was removed stays as it is, and is not read.
+        """
+        self._expect_writer().compact(told(progress))
+
+    def _refresh(self) -> None:
+        """Move on to the newest state now rather than at the next call."""
+        with Reading(self):
+            pass
+
+    def copy(self, path: PathLike, *, progress: OnProgress | None = None, mode: int | None = None) -> None:
+        """Copy the store as it is now to path, where nothing may be; the writer may go on meanwhile.
+
+        mode: as for build. The copy is a store of its own, with another identity.
+        """
+        with Reading(self) as snapshot:
+            copy_store(snapshot, self._living.home, Path(path), told(progress), as_mode(mode))
+
+    def _expect_writer(self) -> Writer:
+        self._expect_usable()
+        if not isinstance(self._living, Writer):
+            raise ReadOnly('found it opened for reading, expected mode "w"', path=self.path)
+        return self._living
+
+    # --- About it ---
+
+    def verify(self, *, progress: OnProgress | None = None) -> Verified:
+        """Read everything and check it; how much that was. Raises CorruptStore whose damage lists all that is wrong."""
+        with Reading(self) as snapshot:
+            return verified.verify_snapshot(snapshot, told(progress))
+
+    def stats(self, *, largest_slots: int = 0) -> Stats:
+        """What the store holds and how, without decoding it, in a millisecond whatever its size.
+
+        largest_slots: how many of the fullest slots of each table to name, with the bits that their fingerprints share,
+        and to warn of if they are crowded; that reads the directories: for 10^8 fingerprints in 3 tables 0.04 s, and
+        0.4 s from disk.
+        """
+        with Reading(self) as snapshot:
+            return stats_of(snapshot, os.fspath(self.path), largest_slots)
+
+    def report(self, *, progress: OnProgress | None = None) -> reports.Report:
+        """The compression-ratio report of the segments: decodes every table, a few times over."""
+        with Reading(self) as snapshot:
+            return reports.combine([reports.report_segment(part.segment, told(progress)) for part in snapshot.parts])
+
+    def _expect_usable(self) -> None:
+        if self._closed:
+            raise StoreClosed("the store is closed", path=self.path)
+        if self._fork != forks.generation:
+            raise StoreClosed("the store was opened before a fork; open it again here", path=self.path)
+
+    def _team(self, count: int) -> Threads:
+        """Threads for this store's batches, kept: starting them takes as long as thousands of queries."""
+        self._expect_usable()
+        return self._threads.get(count) or self._threads.setdefault(count, Threads(count))
+
+    def _out(self, table: SomeTable) -> SomeTable:
+        return table.signed() if self._signed else table
+
+
+class Reading:
+    """A snapshot, the newest where none is given, for one use: errors say that the store was closed meanwhile."""
+
+    __slots__ = ("_snapshot", "_store")
+
+    def __init__(self, store: _BaseStore, snapshot: Snapshot | None = None) -> None:
+        self._store = store
+        self._snapshot = snapshot
+
+    def __enter__(self) -> Snapshot:
+        self._store._expect_usable()
+        return self._snapshot or self._store._living.newest()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, CorruptStore | OSError | ValueError | RuntimeError):
+            # A mapping that is closed meanwhile says ValueError, or EBADF, or has the size of another file; the
+            # store's threads, which take no more work, say RuntimeError.
+            self._store._expect_usable()

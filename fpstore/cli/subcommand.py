@@ -1,0 +1,216 @@
+"""Owns what holds of every option: it is given once, and it does something for what was asked, or it is refused.
+
+USES says of each option of each subcommand what it needs to do anything; a test holds that none is left out.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import click
+
+_NEGATIVE = re.compile(r"-\d+")
+STANDARD_OUTPUT = "-"
+
+
+class Fact(NamedTuple):
+    """What an option needs. reason: what is said after its name where that is missing.
+
+    holds: whether it is so, given the parameters; None where only what is read tells, and the subcommand says it.
+    """
+
+    reason: str
+    holds: Callable[[Mapping[str, Any]], bool] | None
+
+
+def _given(*names: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda given: any(given[name] not in (None, (), False) for name in names)
+
+
+def _missing(*names: str) -> Callable[[Mapping[str, Any]], bool]:
+    found = _given(*names)
+    return lambda given: not found(given)
+
+
+def _to_a_file(name: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda given: given[name] not in (None, STANDARD_OUTPUT)
+
+
+OF_TEXTS = Fact("goes with texts: found fingerprints", None)
+ANY_TEXT = Fact("goes with texts: found fingerprints only", None)
+WITH_IDS = Fact("goes with a store that has ids: found one without", None)
+SIGNED_FORMAT = Fact("goes with npy, csv and parquet: found another format", None)
+
+_LINES = Fact("goes without --json: its fields have names, and its fingerprints are hexadecimal", _missing("as_json"))
+_IF_NEW = Fact("goes with --if-new", _given("if_new"))
+_INPUT = Fact("goes with --input", _given("input_path"))
+_TEXT_OR_INPUT = Fact("goes with --text or --input", _given("text", "input_path"))
+_ID_INPUT = Fact("goes with --id-input", _given("id_path"))
+_ANY_INPUT = Fact("goes with --input or --id-input", _given("input_path", "id_path"))
+_PROBED = Fact("goes with a FINGERPRINT; of --input, --fingerprint-format says it", _given("fingerprints"))
+_REMOVED = _PROBED._replace(holds=_given("values"))
+_NOT_COUNTED = Fact("goes without --count", _missing("count_only"))
+_TEXTS = Fact("goes with texts: found --features too, expected one of the two", _missing("features"))
+_FEATURES = Fact("goes with --features: of texts, the recipe says it", _given("features"))
+_RECIPE = Fact("goes with --recipe", _given("recipe_name"))
+_NO_MAX_BYTES = Fact("goes without --max-bytes, which stands in its place", _missing("max_bytes"))
+_FILE = Fact("goes with a file: found standard output", _to_a_file("output"))
+_KEPT_FILE = _FILE._replace(holds=_to_a_file("kept"))
+
+# Of each option, what it needs. Those that texts, or columns, need of an input are refused by fpstore.inputs.
+_READ: dict[str, tuple[Fact, ...]] = {"format": (), "text_column": (), "input_header": (), "html": (), "skip_bad": ()}
+_COLUMNS: dict[str, tuple[Fact, ...]] = {"fingerprint_column": (), "fingerprint_format": ()}
+_IDS: dict[str, tuple[Fact, ...]] = {"id_column": (), "ids": ()}
+_RECIPES: dict[str, tuple[Fact, ...]] = {"recipe_name": (), "idf_path": ()}
+_PLAN: dict[str, tuple[Fact, ...]] = {
+    "max_distance": (),
+    "plan": (_NO_MAX_BYTES,),
+    "max_bytes": (),
+    "codec": (),
+    "shuffle": (),
+    "mode": (),
+}
+_CORPUS: dict[str, tuple[Fact, ...]] = {**_READ, **_RECIPES, "threads": (), "max_distance": ()}
+
+USES: dict[str, dict[str, tuple[Fact, ...]]] = {
+    "build": {**_READ, **_COLUMNS, **_IDS, **_RECIPES, **_PLAN, "threads": (OF_TEXTS,), "memory": (), "force": ()},
+    "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,)},
+    "add": {
+        **_READ,
+        **_COLUMNS,
+        **_IDS,
+        "threads": (OF_TEXTS,),
+        "idf_path": (ANY_TEXT,),
+        "if_new": (),
+        "max_distance": (_IF_NEW,),
+        "as_json": (_IF_NEW,),
+        "header": (_IF_NEW, _LINES),
+        "signed": (_IF_NEW, _LINES),
+    },
+    "remove": {
+        "ids": (),
+        "input_path": (),
+        "id_path": (),
+        "id_column": (_ID_INPUT,),
+        "format": (_ANY_INPUT,),
+        "input_header": (_ANY_INPUT,),
+        "skip_bad": (_ANY_INPUT,),
+        "fingerprint_column": (_INPUT,),
+        "fingerprint_format": (_INPUT,),
+        "text_column": (_INPUT,),
+        "html": (_INPUT,),
+        "threads": (_INPUT, OF_TEXTS),
+        "idf_path": (_INPUT, ANY_TEXT),
+        "decimal": (_REMOVED,),
+    },
+    "probe": {
+        "input_path": (),
+        "format": (_INPUT,),
+        "input_header": (_INPUT,),
+        "fingerprint_column": (_INPUT,),
+        "fingerprint_format": (_INPUT,),
+        "text_column": (_INPUT,),
+        "html": (_TEXT_OR_INPUT,),
+        "threads": (_INPUT, OF_TEXTS),
+        "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
+        "skip_bad": (_INPUT,),
+        "text": (),
+        "max_distance": (),
+        "as_json": (),
+        "decimal": (_PROBED,),
+        "header": (_LINES,),
+        "signed": (_LINES,),
+    },
+    "pairs": {
+        "max_distance": (),
+        "count_only": (),
+        "memory": (),
+        "as_json": (),
+        "header": (_NOT_COUNTED, _LINES),
+        "signed": (_NOT_COUNTED, _LINES),
+    },
+    "document-pairs": {**_CORPUS, "memory": (), "output": (), "force": (_FILE,)},
+    "dedup": {**_CORPUS, "kept": (), "dropped": (), "keep": (), "confirm": (), "store": (), "force": (_KEPT_FILE,)},
+    "cluster": {**_CORPUS, "output": (), "update_center": (), "components": (), "force": (_FILE,)},
+    "fingerprint": {
+        "format": (),
+        "skip_bad": (),
+        "text_column": (_TEXTS,),
+        "input_header": (_TEXTS,),
+        "html": (_TEXTS,),
+        "threads": (_TEXTS,),
+        "recipe_name": (_TEXTS,),
+        "idf_path": (_TEXTS,),
+        "features": (),
+        "hash": (_FEATURES,),
+        "seed": (_FEATURES,),
+        "tie": (_FEATURES,),
+    },
+    "recipe": {},
+    "learn-idf": {**_READ, "output": (), "force": (), "recipe_name": ()},
+    "compact": {},
+    "copy": {"mode": ()},
+    "recover": {},
+    "export": {"format": (), "no_ids": (WITH_IDS,), "signed": (SIGNED_FORMAT,), "force": (_FILE,)},
+    "plan": {"n": (), "max_distance": (), "like": (), "as_json": ()},
+    "report": {"as_json": ()},
+    "stats": {"as_json": ()},
+    "verify": {"as_json": ()},
+}
+
+
+class Subcommand(click.Command):
+    """A subcommand, which refuses an option that is given again, or that would do nothing."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does. UsageError for an option that is given again, and for a number that looks like an option."""
+        try:
+            if not ctx.resilient_parsing:
+                self._expect_once(ctx, self.make_parser(ctx).parse_args(list(args))[2])
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption:
+            number = next((each for each in args if _NEGATIVE.fullmatch(each)), None)
+            if number is None:
+                raise
+            told = f"found {number:.40}, which looks like an option; expected -- before a number below 0"
+            decimal = ", and --decimal before that" if any(each.name == "decimal" for each in self.params) else ""
+            raise click.UsageError(f"{told}{decimal}", ctx) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it, if every option that was given does something."""
+        for name, facts in USES[str(self.name)].items():
+            for fact in facts:
+                if fact.holds is not None and not fact.holds(ctx.params):
+                    _refuse(ctx, name, fact)
+        return super().invoke(ctx)
+
+    def _expect_once(self, ctx: click.Context, order: Sequence[click.Parameter]) -> None:
+        seen: set[int] = set()
+        for each in order:
+            if isinstance(each, click.Option) and not each.multiple and not each.is_eager and id(each) in seen:
+                raise click.UsageError(f"{_named(each)}: found it twice, expected it once", ctx)
+            seen.add(id(each))
+
+
+subcommand = partial(click.command, cls=Subcommand)
+
+
+def refuse_unused(*missing: Fact) -> None:
+    """UsageError for an option, of the subcommand under way, that was given and needs a fact which is none here."""
+    context = click.get_current_context()
+    for name, facts in USES[str(context.command.name)].items():
+        for fact in facts:
+            if fact in missing:
+                _refuse(context, name, fact)
+
+
+def _refuse(context: click.Context, name: str, fact: Fact) -> None:
+    if context.get_parameter_source(name) in (None, click.core.ParameterSource.DEFAULT):
+        return
+    option = next(each for each in context.command.params if each.name == name)
+    raise click.UsageError(f"{_named(option)} {fact.reason}", context)
+
+
+def _named(option: click.Parameter) -> str:
+    return max(option.opts, key=len)

@@ -1,0 +1,227 @@
+"""Options of all subcommands: each is given once, and one that would do nothing for what was asked is refused."""
+
+import json
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from outcome import Command
+
+import fpstore
+from fpstore import cli
+from fpstore.cli.subcommand import ANY_TEXT, OF_TEXTS, SIGNED_FORMAT, USES, WITH_IDS, Fact, Subcommand
+
+
+def subcommand(name: str) -> click.Command:
+    found = cli._fpstore.get_command(click.Context(cli._fpstore), name)
+    assert found is not None
+    return found
+
+
+def options_of(name: str) -> dict[str, click.Option]:
+    params = subcommand(name).params
+    return {str(each.name): each for each in params if isinstance(each, click.Option)}
+
+
+def typed(option: click.Option) -> list[str]:
+    """The option with a value that it takes, written as most people do."""
+    if option.is_flag:
+        return [max(option.opts, key=len)]
+    value = "1"
+    if isinstance(option.type, click.Choice):
+        value = str(option.type.choices[-1])
+    elif option.name == "ids":
+        value = "row"
+    return [max(option.opts, key=len), value]
+
+
+def test_the_table_has_every_option_of_every_subcommand() -> None:
+    assert list(USES) == list(cli.SUBCOMMANDS)
+    for name, uses in USES.items():
+        assert type(subcommand(name)) is Subcommand
+        assert subcommand(name).name == name
+        assert set(uses) == set(options_of(name)), name
+
+
+EVERY = [(name, option) for name in USES for option in USES[name]]
+
+
+@pytest.mark.parametrize(("name", "option"), EVERY, ids=[" ".join(each) for each in EVERY])
+def test_an_option_is_given_once_unless_it_says_that_it_may_be_given_again(
+    command: Command, name: str, option: str
+) -> None:
+    found = options_of(name)[option]
+    outcome = command(name, *typed(found), *typed(found))
+    assert (outcome.status, outcome.out) == (2, "")
+    twice = f"{max(found.opts, key=len)}: found it twice, expected it once"
+    assert (twice in outcome.err) == (not found.multiple)
+
+
+def test_the_short_and_the_long_name_are_one_option(command: Command) -> None:
+    outcome = command("probe", "s.fpstore", "5", "-k", "1", "--max-distance=2")
+    assert outcome.status == 2
+    assert "--max-distance: found it twice" in outcome.err
+
+
+# What misses each fact, by the subcommand and the fact's reason; the option that needs it is added.
+MISSING: dict[tuple[str, str], list[str]] = {
+    ("build", "goes without --max-bytes"): ["new.fpstore", "a.npy", "--max-bytes", "30"],
+    ("build", OF_TEXTS.reason): ["new.fpstore", "a.npy"],
+    ("create", "goes without --max-bytes"): ["new.fpstore", "--max-bytes", "30"],
+    ("create", "goes with --recipe"): ["new.fpstore"],
+    ("add", OF_TEXTS.reason): ["s.fpstore", "a.npy", "--ids", "from:9"],
+    ("add", ANY_TEXT.reason): ["s.fpstore", "a.npy", "--ids", "from:9"],
+    ("add", "goes with --if-new"): ["s.fpstore", "a.npy", "--ids", "from:9"],
+    ("add", "goes without --json"): ["s.fpstore", "a.npy", "--ids", "from:9", "--if-new", "--json"],
+    ("remove", "goes with --input"): ["s.fpstore", "5"],
+    ("remove", "goes with --id-input"): ["s.fpstore", "5"],
+    ("remove", "goes with --input or --id-input"): ["s.fpstore", "5"],
+    ("remove", OF_TEXTS.reason): ["s.fpstore", "--input", "a.npy"],
+    ("remove", ANY_TEXT.reason): ["s.fpstore", "--input", "a.npy"],
+    ("remove", "goes with a FINGERPRINT"): ["s.fpstore", "--input", "a.npy"],
+    ("probe", "goes with --input"): ["s.fpstore", "5"],
+    ("probe", "goes with --text or --input"): ["s.fpstore", "5"],
+    ("probe", OF_TEXTS.reason): ["s.fpstore", "--input", "a.npy"],
+    ("probe", ANY_TEXT.reason): ["s.fpstore", "--input", "a.npy"],
+    ("probe", "goes with a FINGERPRINT"): ["s.fpstore", "--input", "a.npy"],
+    ("probe", "goes without --json"): ["s.fpstore", "5", "--json"],
+    ("pairs", "goes without --count"): ["s.fpstore", "--count"],
+    ("pairs", "goes without --json"): ["s.fpstore", "--json"],
+    ("document-pairs", "goes with a file"): ["a.txt"],
+    ("dedup", "goes with a file"): ["a.txt", "-o", "-"],
+    ("cluster", "goes with a file"): ["a.txt", "-o", "-"],
+    ("fingerprint", "goes with texts"): ["a.jsonl", "--features", "tokens"],
+    ("fingerprint", "goes with --features"): ["a.txt"],
+    ("export", WITH_IDS.reason): ["bare.fpstore", "out.csv"],
+    ("export", SIGNED_FORMAT.reason): ["s.fpstore", "out.hex"],
+    ("export", "goes with a file"): ["s.fpstore", "-", "--format", "hex"],
+}
+NEEDS = [(name, option, fact) for name in USES for option, facts in USES[name].items() for fact in facts]
+
+
+def line_without(name: str, fact: Fact) -> list[str]:
+    found = [line for (of, reason), line in MISSING.items() if of == name and fact.reason.startswith(reason)]
+    return max(found, key=len) if fact.reason == "goes with --input or --id-input" else found[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "fact"), NEEDS, ids=[f"{name} {option}: {fact.reason[:24]}" for name, option, fact in NEEDS]
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, option: str, fact: Fact
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.array([5]))
+    Path("a.txt").write_text("one")
+    Path("a.jsonl").write_text('{"tokens": ["one"]}\n')
+    fpstore.build("s.fpstore", [5]).close()
+    fpstore.build("bare.fpstore", [5], ids=None).close()
+    there = sorted(path.name for path in tmp_path.iterdir())
+    found = options_of(name)[option]
+    outcome = command(name, *line_without(name, fact), *typed(found))
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == f"fpstore: {max(found.opts, key=len)} {fact.reason} (see fpstore {name} --help)\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == there
+    with fpstore.open("s.fpstore") as store:
+        assert store.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "probe s.fpstore -5",
+            "found -5, which looks like an option; expected -- before a number below 0, and --decimal",
+        ),
+        ("remove s.fpstore --decimal -12345", "found -12345, which looks like an option; expected -- before"),
+        ("recipe -1", "found -1, which looks like an option; expected -- before a number below 0 (see"),
+        ("probe s.fpstore --no", "No such option"),
+        ("probe s.fpstore -x", "No such option"),
+    ],
+)
+def test_a_number_that_looks_like_an_option_is_named(command: Command, line: str, said: str) -> None:
+    outcome = command(*line.split())
+    assert (outcome.status, outcome.out) == (2, "")
+    assert said in outcome.err
+
+
+def test_what_an_option_needs_may_be_there_though_not_in_every_input(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model is used by --text, whatever --input holds."""
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.array([5]))
+    Path("a.txt").write_text("one two three")
+    assert command("learn-idf", "a.txt", "-o", "a.idf").status == 0
+    assert command("build", "s.fpstore", "a.txt", "--idf", "a.idf").status == 0
+    assert command("probe", "s.fpstore", "--text", "one", "--input", "a.npy", "--idf", "a.idf").status == 0
+
+
+# --- JSON ---
+
+PRINTS_JSON: dict[str, str] = {
+    "add": "add s.fpstore more.npy --ids from:9 --if-new",
+    "probe": "probe s.fpstore 5 6",
+    "pairs": "pairs s.fpstore",
+    "plan": "plan --n 5",
+    "report": "report s.fpstore",
+    "stats": "stats s.fpstore",
+    "verify": "verify s.fpstore nothing.fpstore",
+}
+LINES = ("add", "probe", "pairs", "verify")
+
+
+@pytest.mark.parametrize("name", [name for name in USES if "as_json" in USES[name]])
+def test_all_json_says_what_it_is(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    fpstore.build("s.fpstore", [5, 6]).close()
+    np.save("more.npy", np.array([5, 7]))
+    out = command(*PRINTS_JSON[name].split(), "--json").out
+    documents = out.splitlines() if name in LINES else [out]
+    assert len(documents) >= (2 if name in ("add", "probe", "verify") else 1)
+    for document in documents:
+        record = json.loads(document)
+        assert next(iter(record.items())) == ("format", f"fpstore.{name}/1")
+
+
+def test_a_count_of_pairs_in_json_says_what_it_is(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s.fpstore", [5, 6]).close()
+    record = json.loads(command("pairs", tmp_path / "s.fpstore", "--count", "--json").out)
+    assert record == {"format": "fpstore.pairs/1", "pair_count": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "probe s.fpstore 00112233445566778899aabbccddeeff",
+            "; it has 128 bits, and the store's fingerprints have 64 (",
+        ),
+        ("remove s.fpstore 0x12345678901234567", "; it has 68 bits, and"),
+        ("remove s.fpstore 0x123456789012345678901", "; it has 84 bits, and the store's fingerprints have 64 ("),
+        ("probe s.fpstore 12345678901234567890", "; or --decimal ("),
+        ("probe s.fpstore -- -5", "; or --decimal ("),
+        ("probe s.fpstore word", "; or --text for a text ("),
+        ("remove s.fpstore word", "(64 bits) ("),
+        ("probe s.fpstore --decimal 99999999999999999999", "expected a decimal number"),
+    ],
+)
+def test_what_is_no_fingerprint_is_told_with_what_may_have_been_meant(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fpstore.build("s.fpstore", [5]).close()
+    outcome = command(*line.split())
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith("fpstore: fingerprint: found ")
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize("name", ["build", "create"])
+def test_a_plan_that_is_none_is_told_with_all_that_there_are(command: Command, tmp_path: Path, name: str) -> None:
+    np.save(tmp_path / "a.npy", np.array([5]))
+    inputs = [tmp_path / "a.npy"] if name == "build" else []
+    outcome = command(name, tmp_path / "s.fpstore", *inputs, "--plan", "nosuch")
+    assert outcome.status == 2
+    assert "plan: found 'nosuch', expected one of size, balanced, speed, paper-4, " in outcome.err

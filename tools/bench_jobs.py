@@ -1,0 +1,146 @@
+"""Measures what `fpstore dedup` costs: processor time and memory of each way, with short documents and with long ones.
+
+    python tools/bench_jobs.py [FILE...] [--n 2e5] [--rounds 3] [--small] [--json]
+
+Without a FILE the corpora are made: --n documents of 12 words, and as many words in documents of 600, of which a third
+are earlier ones with a word changed. Each way is one process; CPU s is of that process and of the machine's at that
+moment, so it is given as a ratio to the plain job too, taken in turns with it. "without digests" is the plain job if it
+did not digest what it read, so that it could not tell whether the inputs have changed when it goes on.
+"""
+
+import json
+import random
+import resource
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchlib import (
+    Results,
+    child_task,
+    new_parser,
+    parse_arguments,
+    print_json,
+    resident_bytes,
+    run_child,
+    scratch_folder,
+)
+
+from fpstore.jobs import corpus, dedup
+
+REAL_DOCUMENTS, SMALL_DOCUMENTS = 200_000, 2_000
+SHORT_WORDS, LONG_WORDS = 12, 600
+VOCABULARY = 30_000
+SEED = 20070508
+
+PLAIN = "dedup --dropped"
+WAYS: dict[str, dict[str, Any]] = {
+    PLAIN: {},
+    "without digests": {"digests": False},
+    "--store": {"store": "s.fpstore"},
+    "--keep longest": {"keep": "longest"},
+    '--confirm "jaccard>=0.8"': {"confirm": "jaccard>=0.8"},
+}
+
+
+def made(count: int, words: int) -> Iterator[str]:
+    """Texts, of which a third are earlier ones with one word changed."""
+    rng = random.Random(SEED)
+    texts: list[list[str]] = []
+    for _ in range(count):
+        if texts and rng.random() < 1 / 3:
+            text = list(rng.choice(texts))
+            text[rng.randrange(len(text))] = f"w{rng.randrange(VOCABULARY)}"
+        else:
+            text = [f"w{rng.randrange(VOCABULARY)}" for _ in range(words)]
+        texts.append(text)
+        yield " ".join(text)
+
+
+def corpora(arguments: Namespace, folder: Path) -> dict[str, Path]:
+    """What is read, by its name."""
+    if arguments.files:
+        return {path.name: path for path in arguments.files}
+    found = {}
+    for words in (SHORT_WORDS, LONG_WORDS):
+        path = folder / f"{words}.jsonl"
+        count = max(1, arguments.n * SHORT_WORDS // words)
+        with path.open("w") as file:
+            file.writelines(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(made(count, words)))
+        found[f"{count:,} documents of {words} words"] = path
+    return found
+
+
+def child(task: dict[str, Any]) -> dict[str, Any]:
+    """One job, in this process."""
+    folder, options = Path(task["folder"]), dict(task["way"])
+    if not options.pop("digests", True):
+        corpus._Digest.add = lambda *_: b""  # type: ignore[method-assign]
+    if "store" in options:
+        options["store"] = folder / options["store"]
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    summary = dedup([task["path"]], folder / "kept.jsonl", dropped=folder / "dropped.tsv", threads=1, **options)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "documents": summary.documents,
+        "kept": summary.results,
+        "MB": summary.run_bytes / 1e6,
+        "cpu": cpu,
+        "rss": resident_bytes("VmHWM") / 1e6,
+    }
+
+
+def measure(results: Results, name: str, path: Path, rounds: int, folder: Path) -> None:
+    """A table of all ways on one corpus."""
+    taken: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+    for turn in range(rounds):
+        for number, (way, options) in enumerate(WAYS.items()):
+            place = folder / f"{path.name}-{turn}-{number}"
+            place.mkdir()
+            taken[way].append(run_child(__file__, {"path": str(path), "folder": str(place), "way": options}))
+    rows = []
+    for way, found in taken.items():
+        ratios = [one["cpu"] / plain["cpu"] for one, plain in zip(found, taken[PLAIN], strict=True)]
+        rows.append(
+            {
+                "": way,
+                "documents": found[0]["documents"],
+                "MB": found[0]["MB"],
+                "kept": found[0]["kept"],
+                "CPU s": median(one["cpu"] for one in found),
+                "to plain": median(ratios),
+                "peak RSS, MB": max(one["rss"] for one in found),
+            }
+        )
+        if way in ("without digests", "--store"):
+            kept = taken[PLAIN][0]["kept"]
+            results.expect(found[0]["kept"] == kept, f"{name}, {way}: kept {found[0]['kept']}, expected {kept}")
+    results.table(name, rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the tables."""
+    task = child_task(sys.argv)
+    if task is not None:
+        print_json(child(task))
+        return 0
+    parser = new_parser(
+        __doc__, rounds=3, counted="short documents that are made", real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS
+    )
+    parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="what is read instead of what is made")
+    arguments = parse_arguments(parser, argv, real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS)
+    with scratch_folder(arguments) as folder:
+        found = corpora(arguments, folder)
+        arguments.files = [str(path) for path in arguments.files]
+        results = Results("bench_jobs", arguments)
+        for name, path in found.items():
+            measure(results, name, path, arguments.rounds, folder)
+    return results.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
