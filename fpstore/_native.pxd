@@ -376,7 +376,7 @@ cdef extern from "text_simhash.h" nogil:
     void document_free(Document *document)
     Status document_count(Document *document, const Steps *steps, const Given *given)
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                             uint64_t *fingerprints, uint32_t *token_counts)
+                             uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
 
 

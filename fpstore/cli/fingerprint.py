@@ -102,9 +102,9 @@ def command(
     )
     with closing(named_texts), progress_bar(results_follow=False) as bar:
         for names, texts in _batches(named_texts):
-            fingerprints, counts = recipe.measure_many(texts, threads)
-            lengths.see(counts)
-            sys.stdout.write("".join(map("{:016x}\t{}\n".format, fingerprints.tolist(), map(field, names))))
+            measured = recipe.measure_many(texts, threads)
+            lengths.see(texts, measured)
+            sys.stdout.write("".join(map("{:016x}\t{}\n".format, measured.fingerprints.tolist(), map(field, names))))
             if bar is not None:
                 bar(Progress("reading", bytes_read, named_texts.total_bytes, "bytes"))
     tell_skipped(named_texts.skipped, named_texts.notes)

@@ -181,7 +181,7 @@ def read(
         on_bytes=on_bytes,
         html=html,
         threads=threads,
-        on_lengths=lengths.see,
+        on_measured=lengths.see,
     )
     resolved, request = _resolve(sources, format, request)
     _expect_one_kind(resolved, request)

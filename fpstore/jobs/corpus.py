@@ -193,8 +193,9 @@ class Corpus:
         So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
         """
         self.text_bytes += batch.text_bytes
-        fingerprints, token_counts = self._recipe.measure_many(batch.texts, self._threads)
-        self._lengths.see(token_counts)
+        measured = self._recipe.measure_many(batch.texts, self._threads)
+        fingerprints, token_counts, _ = measured
+        self._lengths.see(batch.texts, measured)
         if not self._recipe.parts_empty:
             for index in np.flatnonzero(token_counts == 0).tolist():
                 fingerprints[index] = hash_of(batch.texts[index])
