@@ -163,7 +163,16 @@ cdef extern from "ids.h" nogil:
         uint64_t id_count
     ctypedef struct IdWalk:
         uint64_t rank
+    ctypedef struct IdSet:
+        const uint64_t *ids
+        uint64_t count
+        uint64_t *filter
+        unsigned filter_bits
     Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found)
+    Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank, uint64_t *key)
+    void id_set_fill(IdSet *set)
+    Status ids_find(Pages *pages, const Ids *ids, const IdSet *set, uint64_t *next, uint64_t end, uint64_t room,
+                    uint64_t *ranks, uint64_t *values, uint64_t *count)
     Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count)
     Status packed_get(Pages *pages, uint64_t offset, unsigned width, uint64_t index, uint64_t *value)
     Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
@@ -178,6 +187,8 @@ cdef extern from "merge.h" nogil:
     uint64_t c_merge_pairs "merge_pairs"(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids)
     void c_mark_at_least "mark_at_least"(const Items *run, const uint64_t *keys, const uint64_t *least, uint64_t count,
                                          uint8_t *marks)
+    void c_mark_pairs_at_least "mark_pairs_at_least"(const Items *pairs, const uint64_t *numbers, const Items *asked,
+                                                     const uint64_t *least, uint8_t *marks)
 
 cdef extern from "sort.h" nogil:
     enum: SORT_ROOM_KEYS

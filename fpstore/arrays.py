@@ -58,13 +58,14 @@ def as_key(value: object, what: str) -> int:
         if len(value) != 8:
             raise ValueError(f"{what}: found {len(value)} bytes, expected 8")
         return int.from_bytes(value, "big")
-    key = as_integer(value)
+    key = value if type(value) is int else as_integer(value)
     if key is None:
         raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
+    if 0 <= key <= _BITS:
+        return key
     if not -(1 << 63) <= key <= _BITS:
         raise ValueError(f"{what}: found {key}, {_EXPECTED}")
-    dtype = getattr(value, "dtype", None)
-    if key < 0 and isinstance(dtype, np.dtype) and dtype.itemsize < 8:
+    if isinstance(dtype := getattr(value, "dtype", None), np.dtype) and dtype.itemsize < 8:
         raise ValueError(_narrow(value, what))
     return key & _BITS
 
@@ -112,7 +113,12 @@ def as_rows(fingerprints: object, ids: object, with_ids: bool, path: Path) -> tu
         return keys, None
     if ids is None:
         raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
-    numbers = as_keys(ids, "ids")
+    return as_pairs(keys, ids)
+
+
+def as_pairs(fingerprints: object, ids: object) -> tuple[Keys, Ids]:
+    """Fingerprints, and for each its id, in a store with ids: uint64[n] both. ValueError for another number of them."""
+    keys, numbers = as_keys(fingerprints, "fingerprints"), as_keys(ids, "ids")
     if len(numbers) != len(keys):
         raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
     return keys, numbers

@@ -89,26 +89,23 @@ def build_store(
         _replace(path, build, settings, report, mode)
         return
     with _new_store(path, mode) as (folder, segments):
-        chosen, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
-        create_catalog(folder, settings(chosen), (entry,))
+        written = build.write(Place(segments, segment_name(1)), folder.reach, report)
+        create_catalog(folder, settings(written.plan), (written.entry,), max_id=written.max_id)
 
 
 def create_store(
     path: Path,
     *,
-    max_distance: int,
+    choice: PlanChoice,
     id_type: str | None,
-    plan: str | float | Plan,
     codec: str,
     recipe: dict[str, object] | None,
-    shuffle: int | None,
     mode: int | None,
 ) -> None:
     """Make an empty store at path; the arguments are those of fpstore.create.
 
     Raises FileExistsError where something is there.
     """
-    choice = PlanChoice(max_distance, plan).shuffled(shuffle)
     chosen = choice.for_count(EXPECTED_KEYS)
     settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe)
     _expect_nothing(path)
@@ -173,8 +170,8 @@ def rebuild_store(
                 threads=1,
                 shuffle=None,
             )
-            _, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
-        identity = create_catalog(folder, settings, (entry,))
+            _, entry, max_id = build.write(Place(segments, segment_name(1)), folder.reach, report)
+        identity = create_catalog(folder, settings, (entry,), max_id=max_id)
         lost = None
         try:
             notes.copy_names(home, folder, identity)
@@ -200,7 +197,7 @@ def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], rep
         remove_unpublished(catalog, state)  # not the strays: where this fails, another catalog may be put back
         try:
             place = unpublished_place(catalog, state.next_segment, state.identity)
-            plan, entry = build.write(place, catalog.folder.reach, report, state.next_change)
+            plan, entry, max_id = build.write(place, catalog.folder.reach, report, state.next_change)
             catalog.publish(
                 settings=settings(plan),
                 segments=(entry,),
@@ -208,6 +205,7 @@ def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], rep
                 removed=(),
                 strays=name_segment(catalog, place, entry),
                 identity=new_identity(),
+                max_id=max_id,
             )
         except BaseException:
             if not catalog.has_changed:

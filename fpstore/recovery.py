@@ -301,10 +301,8 @@ def _segments_but(segments: Folder, named: Container[str]) -> list[str]:
 def _removals_of(remains: Remains) -> Removals:
     removals = Removals.of(remains.removed)
     for change in remains.changes:
-        if change.kind == changes.FINGERPRINTS_REMOVED:
-            removals = removals.with_fingerprints(change.columns[0], change.number)
-        elif change.kind == changes.IDS_REMOVED:
-            removals = removals.with_ids(change.columns[0], change.number)
+        if change.kind != changes.ADDED:
+            removals = removals.with_change(change)
     return removals
 
 

@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 
 from fpstore._pairs import Join
-from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_rows, parse_memory
+from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_pairs, as_rows, parse_memory
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import PlanError, RecipeError, TooManyMatches
 from fpstore.living import changes
@@ -212,6 +212,21 @@ class Store(_BaseStore):
                     self._expect_usable()
                     yield rows[first : first + most]
 
+    def lookup(self, ids: object) -> Rows:
+        """All rows of these ids (uint64[n]), each once, by (id, fingerprint); ids that are not there have none.
+
+        There is no index of ids, which would take bytes: all ids of the segments that may hold one of these are read
+        and compared, some 2 ns each (0.2 s for 10^8 that are in memory), whether one is asked for or thousands; a row
+        that is found takes half a microsecond. So ask for many at once. Ids that rise with time are read only where
+        they lie. Beside the answer it takes bounded memory. TooManyMatches for more than 2^26 rows; ValueError in a
+        store without ids.
+        """
+        asked = np.unique(as_keys(ids, "ids"))
+        if not self._settings.ids:
+            raise ValueError(f"{self.path}: the store has no ids, expected one with ids to look up")
+        with Reading(self) as snapshot:
+            return self._out(Rows(*snapshot.lookup(asked, self.max_matches, self._expect_usable)))
+
     # --- Changing ---
 
     def add(self, fingerprints: object, *, ids: object = None) -> None:
@@ -231,10 +246,23 @@ class Store(_BaseStore):
         rows = as_rows(fingerprints, ids, self._settings.ids, self.path)
         return self._out(self._expect_writer().add_if_new(*rows, self._distance(max_distance)))
 
-    def remove(self, *, ids: object = None, fingerprints: object = None) -> None:
-        """Remove all that has one of ids (uint64[n]), all of fingerprints (uint64[n]), or, of both, each row.
+    def upsert(self, fingerprints: object, *, ids: object) -> None:
+        """Store fingerprints (uint64[n], up to 2^20), each with its id, in place of every row that has this id.
 
-        Durable when it returns. What is not there is no error. A fingerprint goes with its last id. All may come again.
+        One step, durable when it returns: what ends it leaves all the old rows or all the new ones. An id that is not
+        there is added. Of an id that comes twice the last row counts, as if each had come in a call of its own, so that
+        it does not matter how rows are cut into calls. ValueError in a store without ids.
+        """
+        writer = self._expect_writer()
+        if not self._settings.ids:
+            raise ValueError(f"{self.path}: the store has no ids, expected one with ids, whose rows can be replaced")
+        writer.upsert(*as_pairs(fingerprints, ids))
+
+    def remove(self, *, ids: object = None, fingerprints: object = None) -> None:
+        """Remove all rows of ids (uint64[n]), all of fingerprints (uint64[n]), or, given both, just these pairs.
+
+        Of both as many: fingerprints[i] loses ids[i], and keeps its other ids. Durable, all of it or nothing, when it
+        returns. What is not there is no error. A fingerprint goes with its last id. All may come again.
         """
         writer = self._expect_writer()
         if ids is None and fingerprints is None:
@@ -242,11 +270,11 @@ class Store(_BaseStore):
         if ids is None:
             writer.remove(changes.FINGERPRINTS_REMOVED, as_keys(fingerprints, "fingerprints"))
         elif not self._settings.ids:
-            raise ValueError(f"{self.path}: the store has no ids; remove fingerprints")
+            raise ValueError(f"{self.path}: the store has no ids, expected fingerprints alone")
         elif fingerprints is None:
             writer.remove(changes.IDS_REMOVED, as_keys(ids, "ids"))
         else:
-            writer.remove_rows(*as_rows(fingerprints, ids, True, self.path))
+            writer.remove(changes.ROWS_REMOVED, *as_pairs(fingerprints, ids))
 
     def _distance(self, max_distance: int | None) -> int:
         if max_distance is None:

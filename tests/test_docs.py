@@ -24,6 +24,7 @@ from fpstore.living.state import RECORD_VERSION, decode, encode
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
+from fpstore.serve import limits
 from fpstore.text import cleaning, idf, model
 
 DESIGN = "docs/design.md"
@@ -212,6 +213,9 @@ NUMBERS = (
     (DESIGN, "nests deeper than {} elements", cleaning.MAX_DEPTH),
     (DESIGN, "in at most 2^{} places", idf.MAX_SHINGLES.bit_length() - 1),
     (DESIGN, "weights in units of 2^-{}", model.UNIT.bit_length() - 1),
+    (DESIGN, "a small body or answer ({} KiB)", limits.SMALL_BYTES >> 10),
+    (DESIGN, "take one of {} places", limits.LARGE_AT_ONCE),
+    (DESIGN, "at most {} KiB of a request's head", limits.HEAD_BYTES >> 10),
     ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
     ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
     ("README.md", "up to {:,} rows as a rule", SIZES.flush_rows),

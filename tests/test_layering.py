@@ -40,6 +40,7 @@ CORE = (
     "living",
     "creation",
     "recovery",
+    "inspection",
     "base",
     "store",
     "making",
@@ -57,7 +58,10 @@ FOLDERS = {
         "verify",
         "wreck",
         "salvage",
+        "slots",
+        "showing",
         "crowding",
+        "spikes",
         "report",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
@@ -76,6 +80,7 @@ FOLDERS = {
         "merge",
         "mending",
         "sweep",
+        "census",
         "snapshot",
         "stats",
         "verified",
@@ -95,7 +100,9 @@ WINGS = {
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
     "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
-    "cli": {"", "errors", "types", "plans", "text", "inputs", "jobs"},
+    "serve": {"", "types", "text", "inputs"},
+    # inspection: what `fpstore inspect` shows is no part of the public surface.
+    "cli": {"", "errors", "threads", "types", "plans", "text", "inputs", "jobs", "serve", "inspection"},
 }
 
 MAX_LINES = 500

@@ -98,7 +98,7 @@ def test_ids_for_a_store_without_ids_are_refused(bare: Path) -> None:
         for add in (store.add, store.add_if_new):
             with pytest.raises(ValueError, match=f"^{bare}: the store has no ids, expected none to be given$"):
                 add([1], ids=[1])
-        with pytest.raises(ValueError, match=f"^{bare}: the store has no ids; remove fingerprints$"):
+        with pytest.raises(ValueError, match=f"^{bare}: the store has no ids, expected fingerprints alone$"):
             store.remove(ids=[1])
         assert store.count() == 0
 

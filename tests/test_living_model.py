@@ -5,6 +5,7 @@
 import os
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class LivingStore(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="fpstore-model-"))
         self.model: set[tuple[int, int | None]] = set()
+        self.max_id: int | None = None
         self.writer: Any = None
         self.reader: Any = None
 
@@ -62,6 +64,7 @@ class LivingStore(RuleBasedStateMachine):
                 self.path, keys, ids=array(i for _, i in built) if ids else None, plan=plan, codec=codec
             ).close()
             self.model = self.rows_of(built)
+            self.seen(built)
             self.writer = self.opened()
         else:
             fpstore.create(self.path, id_type="uint64" if ids else None, plan=plan, codec=codec).close()
@@ -78,6 +81,13 @@ class LivingStore(RuleBasedStateMachine):
     def rows_of(self, given: Any) -> Any:
         return {(key, number if self.ids else None) for key, number in given}
 
+    def seen(self, stored: Any) -> None:
+        """These rows were stored: the largest id of all that ever were."""
+        if self.ids:
+            self.max_id = max(
+                [number for _, number in stored] + [self.max_id] * (self.max_id is not None), default=None
+            )
+
     def columns(self, given: Any) -> Any:
         ids = array(number for _, number in given) if self.ids else None
         return {"fingerprints": array(key for key, _ in given), "ids": ids}
@@ -86,6 +96,7 @@ class LivingStore(RuleBasedStateMachine):
     def add(self, given: Any) -> None:
         self.writer.add(**self.columns(given))
         self.model |= self.rows_of(given)
+        self.seen(given)
 
     @rule(given=rows, k=st.integers(0, 3))
     def add_if_new(self, given: Any, k: Any) -> None:
@@ -101,6 +112,7 @@ class LivingStore(RuleBasedStateMachine):
             if best is None:
                 assert match is None
                 self.model.add(row)
+                self.seen([row])
             else:
                 assert match is not None, (row, best)
                 assert (match.distance, match.fingerprint, match.id) == best
@@ -115,6 +127,31 @@ class LivingStore(RuleBasedStateMachine):
     def remove_fingerprints(self, keys: Any) -> None:
         self.writer.remove(fingerprints=array(keys))
         self.model = {row for row in self.model if row[0] not in keys}
+
+    @rule(given=rows, numbers=st.lists(st.integers(0, 12), max_size=5))
+    def remove_rows(self, given: Any, numbers: Any) -> None:
+        if self.ids:
+            there = sorted(self.model)
+            given = given[:5] + [there[7 * number % len(there)] for number in numbers if there]
+            self.writer.remove(**self.columns(given))
+            self.model -= self.rows_of(given)
+
+    @rule(given=rows)
+    def upsert(self, given: Any) -> None:
+        if self.ids:
+            given = given[: self.sizes.flush_rows]
+            self.writer.upsert(**self.columns(given))
+            for row in given:
+                self.model = {other for other in self.model if other[1] != row[1]} | {row}
+            self.seen(given)
+
+    @rule(numbers=st.lists(st.integers(0, 12), max_size=6), by_writer=st.booleans())
+    def lookup(self, numbers: Any, by_writer: Any) -> None:
+        store = self.synced(by_writer)
+        if self.ids:
+            expected = sorted(((number, key) for key, number in self.model if number in numbers))
+            assert [(row.id, row.fingerprint) for row in store.lookup(array(numbers))] == expected
+        assert store.max_id() == self.max_id
 
     @rule()
     def flush(self) -> None:
@@ -187,6 +224,17 @@ class LivingStore(RuleBasedStateMachine):
         assert set(found) == self.model
         assert store.count() == len({key for key, _ in self.model})
 
+    @rule(by_writer=st.booleans(), named=st.integers(1, 4))
+    def spikes(self, by_writer: Any, named: Any) -> None:
+        found = self.synced(by_writer).stats(spikes=named).spikes
+        if not self.ids:
+            assert found is None
+            return
+        counts = Counter(key for key, _ in self.model)
+        assert (found.fingerprint_count, found.row_count) == (len(counts), len(self.model))
+        shared = sorted((-count, key) for key, count in counts.items() if count > 1)
+        assert [(-each.row_count, each.fingerprint) for each in found.largest] == shared[:named]
+
     @invariant()
     def a_probe_and_all_rows_tell_the_same(self) -> None:
         if self.writer is not None:
@@ -197,6 +245,7 @@ class LivingStore(RuleBasedStateMachine):
         self.writer.copy(self.folder / "copy.fpstore")
         with fpstore.open(self.folder / "copy.fpstore") as copied:
             copied.verify()
+            assert copied.max_id() == self.max_id
             assert {
                 row
                 for keys, ids in ((rows.fingerprint, rows.id) for rows in copied.rows())

@@ -29,7 +29,7 @@ from mutants.record import Mutant
 
 ROOT = Path(__file__).parent.parent
 # What a copy has of the tree beside the files at its top: all that tests read, and the objects of the compiled core.
-COPIED = ("fpstore", "tests", "tools", "docs", ".ci", "build/native")
+COPIED = ("fpstore", "tests", "tools", "docs", "examples", ".ci", "build/native")
 IGNORED = shutil.ignore_patterns("__pycache__", ".hypothesis", ".pytest_cache")
 SECONDS = 600
 # Without the tests that would only tell that a place of the list has changed.

@@ -247,6 +247,10 @@ class Doer:
             self.writer(name).add(keys, ids=ids)
         elif kind == "add_if_new":
             stored = self.writer(name).add_if_new(keys, ids=ids).stored.tolist()
+        elif kind == "upsert":
+            self.writer(name).upsert(keys, ids=ids)
+        elif kind == "remove_rows":
+            self.writer(name).remove(fingerprints=keys, ids=ids)
         elif kind == "remove":
             self.writer(name).remove(**{operation["what"]: keys})
         else:

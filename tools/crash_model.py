@@ -21,7 +21,7 @@ Operation = dict[str, Any]
 K = 3
 FILES = {"catalog.mdb", "writer.lock", "segments"}
 # After these nothing waits to be durable, with durability "batch" too; nor after an addition of many rows.
-DURABLE = {"create", "build", "copy", "close", "remove", "flush", "compact", "sync"}
+DURABLE = {"create", "build", "copy", "close", "remove", "remove_rows", "upsert", "flush", "compact", "sync"}
 
 
 class Broken(Exception):
@@ -43,20 +43,31 @@ def random_rows(rng: np.random.Generator, most: int) -> dict[str, list[int]]:
 def random_operations(seed: int, count: int, store: str) -> list[Operation]:
     """Operations on one store, which may be there already."""
     rng = np.random.default_rng(seed)
-    kinds = ["add"] * 8 + ["add_if_new"] * 6 + ["remove"] * 4 + ["flush", "flush", "compact", "sync", "close"]
+    kinds = ["add"] * 8 + ["add_if_new"] * 6 + ["remove"] * 4 + ["remove_rows"] * 2 + ["upsert"] * 4
+    kinds += ["flush", "flush", "compact", "sync", "close"]
     operations = [{"kind": "create", "store": store}]
     for kind in rng.choice(kinds, count).tolist():
         operation: Operation = {"kind": kind, "store": store}
         if kind == "add":
             operation |= random_rows(rng, 60)
-        elif kind == "add_if_new":
+        elif kind in ("add_if_new", "upsert"):
             operation |= random_rows(rng, 30)
+        elif kind == "remove_rows":
+            operation |= some_of(rng, operations)
         elif kind == "remove":
             rows = random_rows(rng, 6)
             what = "ids" if rng.integers(2) else "fingerprints"
             operation |= {"what": what, "keys": rows["ids" if what == "ids" else "keys"]}
         operations.append(operation)
     return operations
+
+
+def some_of(rng: np.random.Generator, operations: list[Operation]) -> dict[str, list[int]]:
+    """Some of the rows that operations gave, most of which are there, and one that nobody gave."""
+    given = [row for each in operations for row in zip(each.get("keys", ()), each.get("ids", ()), strict=False)]
+    chosen = [given[index] for index in rng.integers(0, len(given), 6)] if given else []
+    rows = [*chosen, (3, 3)]
+    return {"keys": [key for key, _ in rows], "ids": [number for _, number in rows]}
 
 
 def fixed_operations(short: bool) -> list[Operation]:
@@ -67,10 +78,12 @@ def fixed_operations(short: bool) -> list[Operation]:
         return {"kind": kind, "store": store, **(random_rows(rng, most) if most else {}), **more}
 
     some = [one("create"), one("add", 20), one("add_if_new", 20), one("remove", what="ids", keys=[3, 5, 7])]
+    some += [one("upsert", 15), one("remove_rows") | some_of(rng, some)]
     some += [one("flush"), one("add", 20), one("compact"), one("copy", store="b", source="a")]
     if short:
         return [*some, one("build", 30), one("build", 10, store="c")]
     some += [one("add", 30), one("add", 45), one("add_if_new", 30), one("flush"), one("add", 100)]
+    some += [one("upsert", 40), one("remove_rows") | some_of(rng, some), one("upsert", 10)]
     some += [one("remove", what="fingerprints", keys=random_rows(rng, 20)["keys"]), one("add", 30), one("add", 30)]
     some += [one("compact"), one("remove", what="ids", keys=list(range(50))), one("compact"), one("close")]
     some += [one("add", 5), one("build", 60), one("add", 10), one("build", 40, store="c"), one("add", 5, store="b")]
@@ -93,6 +106,14 @@ def after(state: State, operation: Operation) -> State:
     if kind == "add_if_new":
         chosen = [row for row, new in zip(given, newness(rows, operation["keys"]), strict=True) if new]
         return {**state, name: rows | frozenset(chosen)}
+    if kind == "upsert":
+        last = {number: key for key, number in given}
+        return {
+            **state,
+            name: frozenset(row for row in rows if row[1] not in last) | {*zip(last.values(), last, strict=True)},
+        }
+    if kind == "remove_rows":
+        return {**state, name: rows - {*given}}
     if kind == "remove":
         gone, column = set(operation["keys"]), int(operation["what"] == "ids")
         return {**state, name: frozenset(row for row in rows if row[column] not in gone)}

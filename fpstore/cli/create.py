@@ -45,6 +45,11 @@ Examples:
 @recipe_option
 @idf_option
 @mode_option
+@click.option(
+    "--exist-ok",
+    is_flag=True,
+    help="Take a store that is there, if it is what this command would make; it keeps its rows.",
+)
 def command(
     store: str,
     max_distance: int,
@@ -56,6 +61,7 @@ def command(
     recipe_name: str | None,
     idf_path: str | None,
     mode: int | None,
+    exist_ok: bool,
 ) -> None:
     """Make STORE, with nothing in it yet.
 
@@ -75,6 +81,8 @@ def command(
         recipe=recipe,
         shuffle=shuffle,
         mode=mode,
+        exist_ok=exist_ok,
     ) as made:
         ids = "with ids" if id_type == "uint64" else "without ids"
-        say(f"{store}: empty, {ids}, plan {made.plan.name}")
+        state = "empty" if made.stats().fingerprint_count == 0 else "there already"
+        say(f"{store}: {state}, {ids}, plan {made.plan.name}")

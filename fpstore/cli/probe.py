@@ -21,6 +21,7 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, reading_options, tell_short
+from fpstore.cli.unbuffered import answer_input, unbuffered_option
 from fpstore.cli.values import (
     distance_option,
     format_option,
@@ -42,6 +43,7 @@ Examples:
   fpstore probe web.fpstore --input new.csv --fingerprint-column simhash -k 2 > matches.tsv
   cut -f 1 hashes.tsv | fpstore probe web.fpstore --input - --format hex
   fpstore probe docs.fpstore --text "four words or more of it" --json
+  coproc fpstore probe web.fpstore --input - --unbuffered    (a line asked, a line of JSON answered)
 """
 
 # Fewer than build reads at a time: a query can have many matches, and all of a batch are held.
@@ -74,6 +76,7 @@ JSON_NO_ID = "null"
 @decimal_option
 @header_option
 @signed_option
+@unbuffered_option
 def command(
     store: str,
     fingerprints: tuple[str, ...],
@@ -93,12 +96,16 @@ def command(
     decimal: bool,
     header: bool,
     signed: bool,
+    unbuffered: bool,
 ) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
     A FINGERPRINT is 1 to 16 hexadecimal digits, with 0x before them or without; with --decimal a decimal number. Each
     match is a line of query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with
     several ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
+
+    With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
+    line of JSON with a list of matches, a bad line by one with an error.
     """
     import numpy as np
 
@@ -106,6 +113,12 @@ def command(
 
     if not fingerprints and text is None and input_path is None:
         raise click.UsageError("nothing to probe: expected a FINGERPRINT, --text or --input")
+    if unbuffered and input_path is not None:
+        from fpstore.serve.lines import probing
+
+        with fpstore.open(store) as opened:
+            answer_input(opened, input_path, idf_path, probing(opened, max_distance))
+        return
     print_matches = _Printer(max_distance, as_json, signed)
     with fpstore.open(store) as opened:
         typed = typed_fingerprints(fingerprints, decimal, text_option="--text")

@@ -1,19 +1,15 @@
 """Checks a match on the documents themselves: how alike are they, by a textbook measure, and is that enough?
 
-Jaccard: of the shingles that one of the two documents has, the share that both have. Cosine: of the angle between the
-two vectors of shingles with their weights. Both are exact, from the recipe's features, but for shingles whose hashes
-collide; both are 1 for two documents without any.
+What the measures are: fpstore/text/comparison.py.
 """
 
-import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from fpstore.text import Recipe
+from fpstore.text.comparison import cosine, jaccard
 from fpstore.text.recipe import Features
 
 MEASURES = ("jaccard", "cosine")
@@ -49,23 +45,6 @@ class Confirm:
 
     def __str__(self) -> str:
         return f"{self.measure}>={self.least}"
-
-
-def jaccard(one: Features, other: Features) -> float:
-    """The share of the shingles of either that both have."""
-    common = len(np.intersect1d(one.hashes, other.hashes, assume_unique=True))
-    union = len(one.hashes) + len(other.hashes) - common
-    return common / union if union else 1.0
-
-
-def cosine(one: Features, other: Features) -> float:
-    """Of the angle between the weighted shingles; 0 where only one of the two has any."""
-    if not (len(one.hashes) and len(other.hashes)):
-        return float(len(one.hashes) == len(other.hashes))
-    _, in_one, in_other = np.intersect1d(one.hashes, other.hashes, assume_unique=True, return_indices=True)
-    dot = float(one.weights[in_one] @ other.weights[in_other])
-    # One root of the product, so that equal documents give 1 without rounding.
-    return dot / math.sqrt(float(one.weights @ one.weights) * float(other.weights @ other.weights))
 
 
 class Checker:

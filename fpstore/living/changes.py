@@ -6,7 +6,7 @@ damaged, moved or exchanged does not read as another.
 
 import itertools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,10 @@ from fpstore.types import Ids, Keys
 ADDED = 1
 FINGERPRINTS_REMOVED = 2
 IDS_REMOVED = 3
+ROWS_REMOVED = 4
 
 # The columns of each kind; an addition has a second one, the ids, in a store with ids.
-_COLUMNS = {ADDED: (1, 2), FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,)}
+_COLUMNS = {ADDED: (1, 2), FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,), ROWS_REMOVED: (2,)}
 # Checksum, kind, number of columns, words in each.
 _HEADER = struct.Struct("<IHHQ")
 # Larger values take whole pages of LMDB each, with little lost; smaller ones need no long run of free pages.
@@ -31,6 +32,7 @@ class Change:
     """One addition or removal. number: its place in the order of all changes. columns: uint64[n] each.
 
     kind ADDED: fingerprints, and ids in a store with ids. FINGERPRINTS_REMOVED, IDS_REMOVED: those removed.
+    ROWS_REMOVED: fingerprints and ids, of each fingerprint the one id.
     """
 
     number: int
@@ -44,16 +46,19 @@ class Change:
 
     @property
     def ids(self) -> Ids | None:
-        """The ids added or removed; None in a store without ids."""
+        """The ids added or removed; None where there are none."""
         return self.columns[-1] if self.kind == IDS_REMOVED or len(self.columns) == 2 else None
 
 
 @dataclass(frozen=True, eq=False)
 class RemovedBefore:
-    """Removals whose changes have left the log: of one kind, with the number of the change of each."""
+    """Removals whose changes have left the log: of one kind, with the number of the change of each.
+
+    columns: as those of the changes were.
+    """
 
     kind: int
-    values: Keys
+    columns: tuple[Keys, ...]
     numbers: Keys
 
 
@@ -83,15 +88,15 @@ def encode_change(change: Change) -> bytes:
 def decode_change(record: bytes, number: int, with_ids: bool) -> Change:
     """The change in a record. ValueError where it is not the one of this number."""
     kind, columns = _decode(b"changes" + key_of(number), record)
-    expected = 2 if kind == ADDED and with_ids else 1
-    if len(columns) != expected or (kind == IDS_REMOVED and not with_ids):
+    expected = 2 if (kind == ADDED and with_ids) or kind == ROWS_REMOVED else 1
+    if len(columns) != expected or (kind in (IDS_REMOVED, ROWS_REMOVED) and not with_ids):
         raise ValueError(f"change {number} of kind {kind} has {len(columns)} columns, expected {expected}")
     return Change(number, kind, columns)
 
 
 def encode_removed(removed: RemovedBefore, index: int) -> bytes:
     """The record of removals that have left the log, the index-th of them."""
-    return _encode(b"removals" + key_of(index), removed.kind, (removed.values, removed.numbers))
+    return _encode(b"removals" + key_of(index), removed.kind, (*removed.columns, removed.numbers))
 
 
 def decode_removed(record: bytes, index: int) -> RemovedBefore:
@@ -99,14 +104,26 @@ def decode_removed(record: bytes, index: int) -> RemovedBefore:
     kind, columns = _decode(b"removals" + key_of(index), record, kept=True)
     if kind == ADDED:
         raise ValueError(f"removals record {index} holds additions")
-    return RemovedBefore(kind, *columns)
+    return RemovedBefore(kind, columns[:-1], columns[-1])
 
 
-def split_removed(kind: int, values: Keys, numbers: Keys) -> Iterator[RemovedBefore]:
+def split_removed(kind: int, columns: Sequence[Keys], numbers: Keys) -> Iterator[RemovedBefore]:
     """Records of removals that leave the log."""
-    rows = RECORD_WORDS // 2
-    for start in range(0, len(values), rows):
-        yield RemovedBefore(kind, values[start : start + rows], numbers[start : start + rows])
+    rows = RECORD_WORDS // (len(columns) + 1)
+    for start in range(0, len(numbers), rows):
+        own = slice(start, start + rows)
+        yield RemovedBefore(kind, tuple(column[own] for column in columns), numbers[own])
+
+
+def largest_id(records: Iterable[Change]) -> int | None:
+    """The largest id that these add; None where they add none."""
+    largest = None
+    for change in records:
+        if change.kind == ADDED and len(change.columns) == 2 and len(ids := change.columns[1]):
+            most = int(ids.max() if len(ids) > 1 else ids[0])  # a single addition should not wait for the maximum
+            if largest is None or most > largest:
+                largest = most
+    return largest
 
 
 def _encode(place: bytes, kind: int, columns: tuple[Keys, ...]) -> bytes:
@@ -119,7 +136,7 @@ def _decode(place: bytes, record: bytes, kept: bool = False) -> tuple[int, tuple
     if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
         raise ValueError(f"a record of {len(record)} bytes does not match its checksum")
     _, kind, column_count, words = _HEADER.unpack_from(record)
-    allowed = (2,) if kept else _COLUMNS.get(kind, ())
+    allowed = tuple(count + kept for count in _COLUMNS.get(kind, ()))  # kept removals have numbers beside them
     if kind not in _COLUMNS or column_count not in allowed or (len(record) - _HEADER.size) != 8 * column_count * words:
         raise ValueError(f"a record of kind {kind}, {column_count} columns of {words}, {len(record)} bytes")
     whole = np.frombuffer(record, dtype="<u8", offset=_HEADER.size)

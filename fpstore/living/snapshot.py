@@ -20,6 +20,7 @@ from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._probe import search
 from fpstore.building.rows import write_rows
+from fpstore.errors import TooManyMatches
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.live import Live, Matched, alive, matched_alive
@@ -32,7 +33,7 @@ from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
-from fpstore.query.matches import Matches, Room
+from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import IDS_AT_ONCE, Found, Nearest, nearest, nearest_of
 from fpstore.query.pairs import segment_joins
 from fpstore.segment.reader import Segment
@@ -41,6 +42,8 @@ from fpstore.types import Array, Ids, Keys
 # Below this a batch is looked up without asking what the other way would cost.
 MIN_STREAMED = 1000
 MIN_PENDING_ROOM = 1024
+# Pending rows that are looked through for ids at a time.
+PENDING_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +90,7 @@ class Snapshot:
         if self._is_plain_without_ids and room is None:  # a single query should not pay for what follows
             segment = self.parts[0].segment
             with segment.naming:
-                return Matches(*search(segment.view, queries, distance), None)
+                return made(*search(segment.view, queries, distance), None)
         found = [part.search(queries, distance, room) for part in self.parts]
         return self._matches(found, queries, distance, first_query, "probe", room)
 
@@ -109,7 +112,7 @@ class Snapshot:
         if self.pending_end:
             found.append(self._nearest_pending(queries, distance))
         found = [columns for columns in found if len(columns[0])]
-        return Matches(*nearest_of(found)) if found else Matches(*_together([], self.settings.ids))
+        return made(*nearest_of(found)) if found else made(*_together([], self.settings.ids))
 
     def is_large(self, query_count: int) -> bool:
         """Whether a batch of so many queries is large against one of the segments."""
@@ -175,7 +178,39 @@ class Snapshot:
         query, fingerprint, bits, ids = found[0] if ordered else _together(found, self.settings.ids)
         if first_query:
             query = query + first_query
-        return Matches(query, fingerprint, bits, ids, method)
+        return made(query, fingerprint, bits, ids, method)
+
+    def lookup(self, ids: Ids, most: int, go_on: Callable[[], None]) -> tuple[Keys, Ids]:
+        """All live rows of these ids (uint64[n], strictly increasing), by id, then fingerprint: uint64[m] both.
+
+        TooManyMatches for more than most. go_on: called between pieces of the work, and may raise.
+        """
+        none = np.empty(0, dtype=np.uint64)
+        parts, count = [(none, none)], 0
+        if len(ids):
+            for found in itertools.chain(*(part.lookup(ids) for part in self.parts), self._lookup_pending(ids)):
+                go_on()
+                count += len(found[0])
+                if count > most:
+                    raise TooManyMatches(
+                        f"{len(ids)} ids: found more than {most} rows, expected at most {most} in one answer; look up "
+                        "fewer ids at once",
+                        rows=most,
+                    )
+                parts.append(found)
+        numbers, keys = each_once([np.concatenate([part[i] for part in parts]) for i in (1, 0)])
+        return keys, numbers
+
+    def _lookup_pending(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
+        for start in range(0, self.pending_end, PENDING_AT_ONCE):
+            keys, found, positions = self.pending.rows(start, min(start + PENDING_AT_ONCE, self.pending_end))
+            assert found is not None
+            at = ids.searchsorted(found)
+            at[at == len(ids)] = 0
+            wanted = ids[at] == found
+            keys, found, positions = keys[wanted], found[wanted], positions[wanted]
+            kept = alive(self.removals, keys, found, positions)
+            yield (keys, found) if kept is None else (keys[kept], found[kept])
 
     # --- Everything ---
 
@@ -262,10 +297,8 @@ class Snapshot:
         for change in records:
             if change.kind == changes.ADDED:
                 pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
-            elif change.kind == changes.FINGERPRINTS_REMOVED:
-                removals = removals.with_fingerprints(change.columns[0], change.number)
             else:
-                removals = removals.with_ids(change.columns[0], change.number)
+                removals = removals.with_change(change)
         parts = tuple(part.masked_by(removals) for part in self.parts)
         return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals)
 

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, unpublished_place
-from fpstore.living.withdrawal import row_removals, undo
+from fpstore.living.withdrawal import undo
 from fpstore.notes import Asker
 from fpstore.progress import Tell
 from fpstore.query import additions
@@ -35,9 +36,6 @@ from fpstore.query.additions import Additions
 from fpstore.segment.entry import SegmentEntry
 from fpstore.threads import Background
 from fpstore.types import Array, Ids, Keys
-
-# So many rows are removed in one step: what stays of their fingerprints is held meanwhile.
-MAX_ROWS_REMOVED = 1 << 16
 
 
 class _Cancelled(BaseException):
@@ -85,7 +83,7 @@ class Writer:
             sweep_segments(self._catalog)
             self._next_segment = self.snapshot.state.next_segment
             if note is not None:
-                undo(note, self.home, job, self.remove_rows)
+                undo(note, self.home, job, partial(self.remove, changes.ROWS_REMOVED))
         except BaseException:
             with contextlib.closing(self._catalog):
                 self._end_jobs()
@@ -143,22 +141,34 @@ class Writer:
             self._start_due_flush()
             return additions.concatenate(parts, ids is not None)
 
-    def remove(self, kind: int, values: Keys) -> None:
-        """Remove fingerprints or ids, as kind says."""
-        with self._ready():
-            if len(values):
-                self._log(kind, (values,), False)
+    def upsert(self, keys: Keys, ids: Ids) -> None:
+        """Store fingerprints, each in place of all that has its id, in one durable step; of one id the last counts.
 
-    def remove_rows(self, keys: Keys, ids: Ids | None) -> None:
-        """Remove of each of these fingerprints the one id, in one step for each piece of them; other ids stay."""
-        if ids is None:
-            raise ValueError(f"{self.folder}: found rows without ids, expected an id for each fingerprint")
-        for start in range(0, len(keys), MAX_ROWS_REMOVED):
-            own = slice(start, start + MAX_ROWS_REMOVED)
-            with self._ready(), self._uncertain():
-                records = row_removals(self.snapshot, keys[own], ids[own])
+        ValueError for more than flush_rows of them.
+        """
+        most = self.sizes.flush_rows
+        if len(keys) > most:
+            raise ValueError(f"found {len(keys)} fingerprints to store in place of others, expected at most {most}")
+        _, from_end = np.unique(ids[::-1], return_index=True)
+        last = np.sort(len(ids) - 1 - from_end)
+        keys, ids = keys[last], ids[last]
+        with self._ready():
+            if not len(keys):
+                return
+            state = self.snapshot.state
+            # A larger id than any was never stored: nothing has it.
+            replaced = ids[ids <= np.uint64(state.max_id)] if state.max_id is not None else ids[:0]
+            records = list(changes.split(changes.IDS_REMOVED, (replaced,), state.next_change))
+            records += changes.split(changes.ADDED, (keys, ids), state.next_change + len(records))
+            with self._uncertain():
                 self.snapshot = self.snapshot.extended(records, self._write(self._deferred + records))
-                self._start_due_flush()
+            self._start_due_flush()
+
+    def remove(self, kind: int, *columns: Keys) -> None:
+        """Remove fingerprints, ids, or rows, which are both, as kind says; durable when it returns."""
+        with self._ready():
+            if len(columns[0]):
+                self._log(kind, columns, False)
 
     def sync(self) -> None:
         """Make everything durable that was added before."""
@@ -181,7 +191,7 @@ class Writer:
         if not deferred or sum(len(change.columns[0]) for change in waiting) >= self.sizes.deferred_rows:
             return self._write(waiting)
         self._deferred = waiting
-        return state.after(len(records))
+        return state.after(len(records), changes.largest_id(records))
 
     def _write(self, records: list[Change]) -> State:
         """Write changes, with which those that wait begin, to the log."""
@@ -224,7 +234,8 @@ class Writer:
         fresh = open_snapshot(self._catalog)
         # Either all of them were written with what failed, or none.
         self._deferred = [change for change in self._deferred if change.number >= fresh.state.next_change]
-        self.snapshot = fresh.extended(self._deferred, fresh.state.after(len(self._deferred)))
+        state = fresh.state.after(len(self._deferred), changes.largest_id(self._deferred))
+        self.snapshot = fresh.extended(self._deferred, state)
         self._unsure = False
         sweep_segments(self._catalog, self._unpublished)
 
@@ -311,7 +322,8 @@ class Writer:
     def _add_segment(self, keys: Keys, ids: Ids | None) -> None:
         self._write(self._deferred)
         with self._new_place() as place:
-            self._publish(place, self._segment_of(place, keys, ids, self.snapshot.state.next_change), (), None)
+            entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change)
+            self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
         self._start_merge(self._due())
 
     def _segment_of(self, place: Place, keys: Keys, ids: Ids | None, position: int) -> SegmentEntry | None:
@@ -380,9 +392,17 @@ class Writer:
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
 
     def _publish(
-        self, place: Place, entry: SegmentEntry | None, dropped: Sequence[str], first_change: int | None
+        self,
+        place: Place,
+        entry: SegmentEntry | None,
+        dropped: Sequence[str],
+        first_change: int | None,
+        max_id: int | None = None,
     ) -> None:
-        """Make a new segment part of the store, in place of the dropped ones or of the changes before first_change."""
+        """Make a new segment part of the store, in place of the dropped ones or of the changes before first_change.
+
+        max_id: its largest id, where its rows are new.
+        """
         with self._lock:
             self._advance()
             self._catalog.expect_unchanged()
@@ -406,6 +426,7 @@ class Writer:
                     first_change=first,
                     removed=None if same else removals.records_before(first),
                     strays=strays,
+                    max_id=max_id,
                 )
                 self.snapshot = snapshot.published(state, [part for _, part in kept], removals)
         with contextlib.suppress(OSError):  # the next writer removes them

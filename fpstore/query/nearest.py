@@ -66,12 +66,12 @@ def nearest_of(parts: Sequence[Nearest]) -> Nearest:
 
 
 def least_live(
-    firsts: Array, counts: Array, values: Callable[[Array, Array], Ids], lives: Callable[[Ids], Array]
+    firsts: Array, counts: Array, values: Callable[[Array, Array], Ids], lives: Callable[[Ids, Array], Array]
 ) -> tuple[Array, Ids]:
     """The first id that lives of each of several groups: whether there is one, bool[n], and which, uint64[n].
 
     firsts, counts: uint64[n], the increasing ids of each group; values: reads such ranges, one after the other. lives:
-    which of ids do. At most IDS_AT_ONCE ids are read at a time, or one of each group.
+    which of ids do, given the group of each. At most IDS_AT_ONCE ids are read at a time, or one of each group.
     """
     found, ids, step = np.zeros(len(firsts), dtype=bool), np.zeros(len(firsts), dtype=np.uint64), 1
     firsts, ends = firsts.copy(), firsts + counts
@@ -81,7 +81,7 @@ def least_live(
         here = np.minimum(ends[waiting] - firsts[waiting], np.uint64(step))
         read = values(firsts[waiting], here)
         group = np.repeat(waiting, here.astype(np.int64))
-        at = np.flatnonzero(lives(read))
+        at = np.flatnonzero(lives(read, group))
         at = at[_first_of_each(group[at])]
         found[group[at]], ids[group[at]] = True, read[at]
         firsts[waiting] += here

@@ -223,11 +223,15 @@ class Rows(Table[Row]):
 
 def read_only(*columns: Any) -> Any:
     """Views of the columns that nobody can write through; the arrays themselves stay as their owner has them."""
-    views = tuple(None if column is None else column.view() for column in columns)
-    for view in views:
-        if view is not None:
-            view.setflags(False)
-    return views
+    return sealed(*(None if column is None else column.view() for column in columns))
+
+
+def sealed(*columns: Any) -> Any:
+    """The columns, which nobody can write to any more: arrays that were made for a table. Every probe makes some."""
+    for column in columns:
+        if column is not None:
+            column.setflags(False)
+    return columns
 
 
 def _same(one: Array, other: Array) -> bool:

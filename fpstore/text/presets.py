@@ -40,3 +40,10 @@ PRESETS = {
 
 # For fingerprints that are there already: by these, one shingle that is repeated often enough decides alone.
 FOR_STORED = ("web-en", "pypi-simhash")
+
+def expect_recipe(recipe: object) -> Recipe:
+    """The recipe. TypeError for anything else, a name too."""
+    if not isinstance(recipe, Recipe):
+        hint = f": fpstore.text.PRESETS[{recipe!r}]" if isinstance(recipe, str) and recipe in PRESETS else ""
+        raise TypeError(f"recipe: found {recipe!r:.40}, a {type(recipe).__name__}, expected a Recipe{hint}")
+    return recipe

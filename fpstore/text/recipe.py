@@ -204,6 +204,16 @@ class Recipe:
             return Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
         return found
 
+    def shingles(self, text: str | bytes) -> Iterator[tuple[int, str]]:
+        """The hash of every shingle of one text, and the shingle, in its order; all its tokens are held as str."""
+        prepare, steps = self._steps()
+        ready = text if prepare is None else _prepared(prepare, text)
+        tokens = _simhash.tokens_of(ready, normalisation=steps["normalisation"], tokens=steps["tokens"])
+        joint = "" if steps["tokens"] == "characters" else " "
+        for first in range(max(len(tokens) - self.shingle, 0) + 1 if tokens or self.tokens == "letters" else 0):
+            shingle = joint.join(tokens[first : first + self.shingle])
+            yield _simhash.hash_of(shingle.encode(), self.hash, self.seed), shingle
+
     def text_of(self, html: str | bytes, charset: str | None = None) -> str:
         """The text of an HTML document, by the step `html`; charset: what its server said that bytes are.
 

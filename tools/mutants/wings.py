@@ -603,7 +603,7 @@ MUTANTS = (
     Mutant(
         "the summary of an interrupted addition is lost",
         "fpstore/cli/add.py",
-        "if done: _tell(store, if_new, added, done)\n            raise",
+        "if done: _tell(store, if_new, upsert, added, done)\n            raise",
         "raise",
         "nobody knows how much was stored",
         ("tests/test_cli_add.py::test_a_bad_line_ends_it_and_says_how_much_was_added_before",),
@@ -751,6 +751,32 @@ MUTANTS = (
         "pass",
         "a summary tells fewer refused matches than there were",
         ("tests/test_jobs_resume.py::test_refused_matches_are_counted_also_after_an_interruption",),
+    ),
+    Mutant(
+        "shingles that weigh nothing are divided by",
+        "fpstore/text/comparison.py",
+        "if not all(squares):",
+        "if False:",
+        "a comparison by a model that weighs them 0 ends in an error",
+        ("tests/test_text_comparison.py::test_weights_of_zero_divide_by_nothing",),
+    ),
+    Mutant(
+        "the shingles that weigh most are those that come first",
+        "fpstore/text/comparison.py",
+        "weight_of.get(each) == least and each not in found",
+        "each not in found",
+        "what makes two texts different is not shown",
+        (
+            "tests/test_text_comparison.py::test_the_heaviest_come_first_and_of_one_weight_those_that_come_first_in_the_text",
+        ),
+    ),
+    Mutant(
+        "a file of two documents is compared by its first",
+        "fpstore/cli/compare.py",
+        "if len(some) != 1:",
+        "if not some:",
+        "a corpus is compared as if it were one text",
+        ("tests/test_cli_compare.py::test_what_is_no_text_or_not_one_document_is_named",),
     ),
     Mutant(
         "an output without a buffer stays as it is",
