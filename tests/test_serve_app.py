@@ -26,7 +26,7 @@ from fpstore.text import PRESETS
 
 BASE = 0x9F3A5C0012AB44DE
 FIRST = f"{BASE:016x}"
-RECIPE = PRESETS["characters-3"]
+RECIPE = PRESETS["multilingual"]
 TOKEN = b"a-token-of-some-length"
 
 

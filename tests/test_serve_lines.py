@@ -28,7 +28,7 @@ from fpstore.serve.lines import Rows, adding, answer_lines, blocks_of, probing
 from fpstore.text import PRESETS, Recipe
 
 BASE = 0x9F3A5C0012AB44DE
-RECIPE = PRESETS["characters-3"]
+RECIPE = PRESETS["multilingual"]
 FPSTORE = (sys.executable, "-m", "fpstore")
 
 

@@ -25,7 +25,7 @@ EPILOG = """\b
 Examples:
   fpstore compare draft.txt published.html
   fpstore compare --text "one two three four" --text "one two three five" --recipe words-4
-  fpstore compare a.txt b.txt --recipe characters-3 --count 100
+  fpstore compare a.txt b.txt --recipe multilingual --count 100
   fpstore compare page.html - --format html < other.html
   fpstore compare a.txt b.txt --json | jq .jaccard
 """

@@ -41,6 +41,7 @@ PRESETS = {
 # For fingerprints that are there already: by these, one shingle that is repeated often enough decides alone.
 FOR_STORED = ("web-en", "pypi-simhash")
 
+
 def expect_recipe(recipe: object) -> Recipe:
     """The recipe. TypeError for anything else, a name too."""
     if not isinstance(recipe, Recipe):

@@ -62,6 +62,7 @@ from fpstore.errors import UnsupportedVersion
 from fpstore.text import _simhash
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
 from fpstore.text.model import Model
+from fpstore.text.scripts import mixed_shingles
 from fpstore.text.tokens import Prepare, preparation
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
@@ -210,6 +211,10 @@ class Recipe:
         ready = text if prepare is None else _prepared(prepare, text)
         tokens = _simhash.tokens_of(ready, normalisation=steps["normalisation"], tokens=steps["tokens"])
         joint = "" if steps["tokens"] == "characters" else " "
+        if self.tokens == "mixed":
+            for shingle in mixed_shingles(tokens, self.shingle, self.dense_shingle):
+                yield _simhash.hash_of(shingle.encode(), self.hash, self.seed), shingle
+            return
         for first in range(max(len(tokens) - self.shingle, 0) + 1 if tokens or self.tokens == "letters" else 0):
             shingle = joint.join(tokens[first : first + self.shingle])
             yield _simhash.hash_of(shingle.encode(), self.hash, self.seed), shingle

@@ -1,4 +1,4 @@
-"""Owns what is said of texts whose script a recipe does not cut well: it is looked at in a sample of them.
+"""Owns what the scripts of texts decide: which a recipe does not cut well, seen in a sample, and shingles by script.
 
 - Tokens `words` are runs of letters: a clause, in a script that does not part words (Han, kana, Thai, Lao, Khmer,
   Myanmar), and a part of a word, where vowels are marks of their own (Hindi, Bengali, Tamil, Arabic with its vowels).
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from fpstore.text.unicode import Column, pinned
@@ -52,6 +53,25 @@ def advice(looked_at: int, cut_badly: int, tokens: str, name: str) -> str:
         return ""
     what = "have little Han" if tokens == "chinese" else "are in scripts that part no words, or write vowels as marks"
     return f"{cut_badly} of {looked_at} texts looked at {what}, for which recipe {name} is not made: text-1 is"
+
+
+def mixed_shingles(tokens: Sequence[str], shingle: int, dense_shingle: int) -> Iterator[str]:
+    """The shingles of `mixed` tokens, in their order, as the core makes them of its own."""
+    is_dense = [_dense().match(token) is not None for token in tokens]
+    written = [token if dense else f"{token} " for token, dense in zip(tokens, is_dense, strict=True)]
+    is_any = False
+    for first, dense in enumerate(is_dense):
+        end = first + (dense_shingle if dense else shingle)
+        if end <= len(tokens):
+            is_any = True
+            yield "".join(written[first:end]).removesuffix(" ")
+    if tokens and not is_any:
+        yield "".join(written).removesuffix(" ")
+
+
+@cache
+def _dense() -> re.Pattern[str]:
+    return re.compile(f"[{_ranges(pinned()['dense_ranges'])}]")
 
 
 @cache
