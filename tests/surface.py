@@ -4,7 +4,7 @@ mypy compares the package with it, as `make lint` runs over tests, and tests/tes
 the kinds of the arguments. Where it does not say what comes back, that is to be decided.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -32,6 +32,7 @@ from fpstore import (
     Store,
     TablePlan,
     Verified,
+    jobs,
 )
 from fpstore.text import DEFAULT, Recipe, Shingle
 
@@ -92,6 +93,93 @@ class Open(Protocol):
 
 class Recover(Protocol):
     def __call__(self, path: AnyPath, new: AnyPath, *, progress: OnProgress | None = None) -> fpstore.Recovered: ...
+
+
+Paths = jobs.Inputs | Iterable[AnyPath | Iterable[Mapping[str, Any]]]
+
+
+class Dedup(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        output: AnyPath,
+        *,
+        dropped: AnyPath | None = None,
+        keep: str = "first",
+        tag: bool = False,
+        store: AnyPath | None = None,
+        recipe: Recipe | None = None,
+        max_distance: int | None = None,
+        confirm: str | None = None,
+        force: bool = False,
+        threads: int | None = None,
+        progress: OnProgress | None = None,
+    ) -> jobs.DedupSummary: ...
+
+
+class Cluster(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        output: AnyPath,
+        *,
+        store: AnyPath | None = None,
+        max_distance: int | None = None,
+        update_center: bool = False,
+        annotate: bool = False,
+        topics: AnyPath | None = None,
+        recipe: Recipe | None = None,
+        force: bool = False,
+        threads: int | None = None,
+        progress: OnProgress | None = None,
+    ) -> jobs.ClusterSummary: ...
+
+
+class Components(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        output: AnyPath,
+        *,
+        max_distance: int = 3,
+        annotate: bool = False,
+        topics: AnyPath | None = None,
+        recipe: Recipe = DEFAULT,
+        force: bool = False,
+        threads: int | None = None,
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> jobs.ClusterSummary: ...
+
+
+class DocumentPairs(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        output: AnyPath,
+        *,
+        max_distance: int = 3,
+        recipe: Recipe = DEFAULT,
+        force: bool = False,
+        threads: int | None = None,
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> jobs.PairsSummary: ...
+
+
+class ClusterStore(Protocol):
+    def __call__(
+        self,
+        store: AnyPath,
+        output: AnyPath,
+        *,
+        max_distance: int | None = None,
+        update_center: bool = False,
+        components: bool = False,
+        memory: Memory = "1GiB",
+        force: bool = False,
+        progress: OnProgress | None = None,
+    ) -> jobs.ClusterSummary: ...
 
 
 class AComparison(Protocol):
@@ -394,7 +482,20 @@ RECORDS = {
     "Addition": ("stored", "match"),
 }
 
+JOBS = {
+    "dedup": Dedup,
+    "cluster": Cluster,
+    "components": Components,
+    "document_pairs": DocumentPairs,
+    "cluster_store": ClusterStore,
+}
+
 # What mypy compares.
+dedup: Dedup = jobs.dedup
+cluster: Cluster = jobs.cluster
+components: Components = jobs.components
+document_pairs: DocumentPairs = jobs.document_pairs
+cluster_store: ClusterStore = jobs.cluster_store
 build: Build = fpstore.build
 create: Create = fpstore.create
 open_: Open = fpstore.open

@@ -95,6 +95,7 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("document-pairs", "goes with a file"): ["a.txt"],
     ("dedup", "goes with a file"): ["a.txt", "-o", "-"],
     ("cluster", "goes with a file"): ["a.txt", "-o", "-"],
+    ("cluster", OF_TEXTS.reason): ["s.fpstore"],
     ("fingerprint", "goes with texts"): ["a.jsonl", "--features", "tokens"],
     ("fingerprint", "goes with --features"): ["a.txt"],
     ("compare", "goes with a FILE"): ["--text", "one", "--text", "two"],

@@ -12,7 +12,7 @@ import surface
 
 import fpstore
 import fpstore.text
-from fpstore import RecipeError, Spikes, making, types
+from fpstore import RecipeError, Spikes, jobs, making, types
 from fpstore import format as layout
 from fpstore.living.catalog import create_catalog
 from fpstore.living.sizes import LivingSizes
@@ -135,6 +135,12 @@ def parameters(of: Any) -> list[tuple[str, Any, Any]]:
 def test_a_function_takes_what_the_surface_says(name: str) -> None:
     assert parameters(getattr(fpstore, name)) == parameters(surface.FUNCTIONS[name].__call__)
     assert name in fpstore.__all__
+
+
+@pytest.mark.parametrize("name", surface.JOBS)
+def test_a_job_takes_what_the_surface_says(name: str) -> None:
+    assert parameters(getattr(jobs, name)) == parameters(surface.JOBS[name].__call__)
+    assert name in jobs.__all__
 
 
 @pytest.mark.parametrize("name", surface.TEXT_FUNCTIONS)

@@ -90,7 +90,14 @@ _PLAN: dict[str, tuple[Fact, ...]] = {
     "shuffle": (),
     "mode": (),
 }
-_CORPUS: dict[str, tuple[Fact, ...]] = {**_READ, **_RECIPES, "threads": (), "max_distance": ()}
+_CORPUS: dict[str, tuple[Fact, ...]] = {
+    **_READ,
+    **_RECIPES,
+    "threads": (),
+    "max_distance": (),
+    "id_column": (),
+    "summary_path": (),
+}
 
 
 def _of_files(options: Mapping[str, tuple[Fact, ...]]) -> dict[str, tuple[Fact, ...]]:
@@ -170,8 +177,28 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "signed": (_NOT_COUNTED, _LINES),
     },
     "document-pairs": {**_CORPUS, "memory": (), "output": (), "force": (_FILE,)},
-    "dedup": {**_CORPUS, "kept": (), "dropped": (), "keep": (), "confirm": (), "store": (), "force": (_KEPT_FILE,)},
-    "cluster": {**_CORPUS, "output": (), "update_center": (), "components": (), "force": (_FILE,)},
+    "dedup": {
+        **_CORPUS,
+        "kept": (),
+        "dropped": (),
+        "keep": (),
+        "tag": (),
+        "confirm": (),
+        "store": (),
+        "force": (_KEPT_FILE,),
+    },
+    "cluster": {
+        **dict.fromkeys(_CORPUS, (OF_TEXTS,)),
+        "max_distance": (),
+        "summary_path": (),
+        "output": (),
+        "update_center": (),
+        "components": (),
+        "annotate": (OF_TEXTS,),
+        "topics": (OF_TEXTS,),
+        "store": (OF_TEXTS,),
+        "force": (_FILE,),
+    },
     "fingerprint": {
         "format": (),
         "skip_bad": (),

@@ -15,6 +15,7 @@ from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
 from fpstore.inputs.errors import BadInput, Faults, about
+from fpstore.inputs.fields import Names, check_name_column, named
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
     DOCUMENTS,
@@ -219,6 +220,7 @@ def documents(
     *,
     format: str = "auto",
     text_column: str | int | None = None,
+    id_column: str | int | None = None,
     header: bool | None = None,
     html: bool = False,
     recipe: Recipe | None = None,
@@ -229,7 +231,9 @@ def documents(
     """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
 
     A file's name is its path, that of a line or row is path:number, that of an archive's record path:number:URI.
-    all_columns: read all that tables have of a document, for Documents.with_rows.
+    id_column: the column that has the names instead, texts or whole numbers; a document without one is a bad row, and
+    whole files beside tables keep theirs. all_columns: read all that tables have of a document, for
+    Documents.with_rows.
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
@@ -239,9 +243,12 @@ def documents(
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
         html=html,
-        all_columns=all_columns,
+        all_columns=all_columns or id_column is not None,
+        name_column=id_column,
     )
     resolved, request = _resolve(sources, format, request, of_documents=True)
+    if id_column is not None:
+        check_name_column(id_column, header, _kinds(resolved))
     for kind in _kinds(resolved):
         if not _holds_texts(kind, request):
             which = f", and {ASK_TEXT} to name their column" if kind.format in _TABLES else ""
@@ -397,13 +404,10 @@ def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Re
 
 def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, Row]]:
     base = 0
+    names = None if request.name_column is None else Names(request.name_column)
     for format, paths in _runs(inputs, request):
         with about(_source_of(format, paths)):
-            for records in _records(format, paths, request):
-                request.seen.rows = base + records.end
-                texts, kept = records.texts(request)
-                for text, index in zip(texts, kept, strict=True):
-                    yield records.name(index), text, records.row(index)
+            yield from named(_records(format, paths, request), request, names, base)
         base = request.seen.rows
 
 

@@ -89,7 +89,8 @@ class Request:
     html: bool = False
     threads: int = 1
     on_measured: Callable[[Sequence[str], Measured], object] | None = None
-    all_columns: bool = False  # of tables, for Records.rows_of
+    all_columns: bool = False  # of tables, for Records.row
+    name_column: str | int | None = None  # of the names of documents, where they are not those of their places
 
     @property
     def value_column(self) -> str | int | None:

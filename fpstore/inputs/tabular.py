@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from fpstore.inputs import remote
 from fpstore.inputs.cells import VALUE_BYTES
 from fpstore.inputs.columns import Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
@@ -42,7 +43,7 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
     """A Parquet file: columns of integers or strings, batch by batch."""
     parquet = need("pyarrow.parquet", "arrow", "reading Parquet")
     arrow = need("pyarrow", "arrow", "reading Parquet")
-    size = os.path.getsize(path)
+    size = (remote.size(path) or 0) if remote.is_remote(path) else os.path.getsize(path)
     try:
         with _openable(path) as opened, parquet.ParquetFile(opened) as file:
             yield from _parquet_records(
@@ -105,7 +106,9 @@ def _layout(first: list[str], delimiter: str, header: bytes) -> Layout:
 
 
 def _openable(path: str) -> Any:
-    """What Arrow opens: the path, or the file where the path is no UTF-8, which Arrow does not take."""
+    """What Arrow opens: the path, or the file where the path is no UTF-8, which Arrow does not take, or elsewhere."""
+    if remote.is_remote(path):
+        return remote.opened(path)
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -20,8 +20,8 @@ from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
 DEFAULT_FIELD = "text"
 _CALLED_ID = frozenset(("id", "ID", "Id", "iD"))
 MAX_DOCUMENT_BYTES = 256 << 20
-_MISSING = object()
-_BOTH = object()
+MISSING = object()
+BOTH = object()
 # A character that is written by its number, and whether the string that it stands in is a key.
 _ESCAPED = re.compile(rb'\\u[^"]*"(\s*:)?')
 
@@ -47,6 +47,11 @@ def read_json(path: str, request: Request) -> Iterator[Records]:
                 return
             stream = replace(stream, reader=io.BufferedReader(io.BytesIO(rest)))
         yield from _read_objects(stream, "line", _numbered(Lines(stream, line, blank_lines)), request)
+
+
+def read_rows(lines: Iterable[tuple[int, bytes | BadInput]], name: str, request: Request) -> Iterator[Records]:
+    """The same of rows that are no file: each with its number, as a line of JSON, or what is wrong with it."""
+    yield from _read_objects(Stream(name, io.BufferedReader(io.BytesIO()), None), "row", lines, request)
 
 
 def fields_of(path: str) -> list[str]:
@@ -75,10 +80,10 @@ def read_html(paths: Iterable[str], request: Request) -> Iterator[Records]:
 
 
 def _read_objects(
-    stream: Stream, unit: str, objects: Iterable[tuple[int, bytes | LongLine]], request: Request
+    stream: Stream, unit: str, objects: Iterable[tuple[int, bytes | BadInput]], request: Request
 ) -> Iterator[Records]:
     """What objects of JSON hold, each with its number; unit: what that counts."""
-    load = _json_loader()
+    load = json_loader()
     field = request.value_column or request.json_field
     if field is None:
         field = ID_NAME if request.asked.of_ids else DEFAULT_FIELD
@@ -89,7 +94,7 @@ def _read_objects(
     group = Group(stream.name, unit, request)
     group.layout = JSON_OBJECTS
     for place, line in objects:
-        if isinstance(line, LongLine):
+        if isinstance(line, BadInput):
             group.meet(line)
             continue
         if not line.strip() and unit == "line":
@@ -110,24 +115,23 @@ def _read_objects(
                 id_name = None if request.asked.of_ids else id_field(names, where, request.asked, request.decided)
             group.with_ids = id_name is not None
             fields = [field] if id_name is None else [field, id_name]
-            every = sorted({key for name in fields for key in (str(name), *str(name).split("."))})
-            keys = {key: json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass") for key in every}
+            keys = keys_of(fields)
         if asks_ids and id_name is None and not _CALLED_ID.isdisjoint(record):
             told = f"none, as in the object before; {ASK_IDS} says whether ids are a field or row numbers"
             group.refuse(place, f"a field called {ID_NAME}", told)
             continue
-        twice = _named_twice(line, keys)
+        twice = named_twice(line, keys)
         if twice is not None:
             group.refuse(place, f"field {twice} twice", "it once")
             continue
-        values = [_field(record, name) for name in fields]
-        if _BOTH in values:
-            name = fields[values.index(_BOTH)]
+        values = [field_of(record, name) for name in fields]
+        if BOTH in values:
+            name = fields[values.index(BOTH)]
             group.refuse(place, f"{name} as a field, and as a path to one", "one of the two")
             continue
-        if any(value is _MISSING for value in values):
+        if any(value is MISSING for value in values):
             found = f"fields {cut(', '.join(record)) or 'none'}"
-            missing = fields[values.index(_MISSING)]
+            missing = fields[values.index(MISSING)]
             group.refuse(
                 place, found, f"one named {missing}" + (f", or {ASK_TEXT}" if missing == DEFAULT_FIELD else "")
             )
@@ -191,17 +195,23 @@ def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[
     yield group.take()
 
 
-def _field(record: dict[str, Any], name: str | int) -> Any:
-    """The value of a field: that of the whole name, or that which its parts between dots lead to; _BOTH for two."""
+def field_of(record: dict[str, Any], name: str | int) -> Any:
+    """The value of a field: that of the whole name, or that which its parts between dots lead to; BOTH, or MISSING."""
     value: Any = record
     for part in str(name).split("."):
         if not isinstance(value, dict) or part not in value:
-            return record.get(str(name), _MISSING)
+            return record.get(str(name), MISSING)
         value = value[part]
-    return _BOTH if name in record and "." in str(name) else value
+    return BOTH if name in record and "." in str(name) else value
 
 
-def _named_twice(line: bytes, keys: dict[str, bytes]) -> str | None:
+def keys_of(fields: Iterable[str | int]) -> dict[str, bytes]:
+    """The keys that these fields and paths go by, and each as JSON."""
+    every = sorted({key for name in fields for key in (str(name), *str(name).split("."))})
+    return {key: json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass") for key in every}
+
+
+def named_twice(line: bytes, keys: dict[str, bytes]) -> str | None:
     """The first of the keys that an object of a line of JSON has twice, None where there is none; keys: as JSON, too.
 
     Readers of JSON take the last and say nothing. Most lines have each key once, which is seen without reading again.
@@ -220,7 +230,7 @@ def _named_twice(line: bytes, keys: dict[str, bytes]) -> str | None:
     return twice[0] if twice else None
 
 
-def _json_loader() -> Callable[[bytes], object]:
+def json_loader() -> Callable[[bytes], object]:
     """What reads a line of JSON: msgspec where it is installed, with the same outcome as without."""
     try:
         msgspec = importlib.import_module("msgspec")

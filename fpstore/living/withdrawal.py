@@ -22,6 +22,7 @@ def undo(note: Note, home: Folder, asker: Asker | None, remove_rows: Callable[[K
     if names is not None:
         with names:
             keys, ids = notes.stored_since(names, note.documents, note.first_id)
+            notes.drop_next_votes(names)
             for start in range(0, len(keys), ROWS_AT_ONCE):
                 remove_rows(keys[start : start + ROWS_AT_ONCE], ids[start : start + ROWS_AT_ONCE])
             notes.cut_back(names, note.documents)
