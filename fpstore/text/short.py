@@ -40,6 +40,11 @@ def short_below(recipe: Recipe, k: int = DEFAULT_K) -> int:
     return math.ceil(recipe.shingle / (2 * (1 - math.cos(math.pi * min(k, BITS // 2) / BITS))))
 
 
+def jaccard_at(recipe: Recipe, k: int) -> float | None:
+    """The Jaccard similarity of shingles at which k bits differ in the mean; None where the sketch is another."""
+    return max(0.0, 1 - 2 * k / BITS) if recipe.sketch == "minhash-1bit" else None
+
+
 class Lengths:
     """The token counts of texts as they are read, what else makes a recipe weak on them, and what is to be said of it.
 
