@@ -82,7 +82,9 @@ class _BaseStore(ABC):
         return type(self), (self.path, "r", "commit", None, self._signed)
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._fork == forks.generation:
+        # None where the interpreter ends, which takes the modules apart before some of what is in them.
+        generation = getattr(forks, "generation", None)
+        if not getattr(self, "_closed", True) and self._fork == generation:
             try:
                 warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
             finally:
@@ -122,7 +124,7 @@ class _BaseStore(ABC):
             self._living.close()
         finally:
             for part in self._latest.parts:
-                part.segment.close()
+                part.close()
 
     # --- What it is ---
 
@@ -172,9 +174,13 @@ class _BaseStore(ABC):
         """The largest id that was ever stored here, None before any was; known without a scan.
 
         A removal does not lower it, nor do compact and copy: a number above it never named anything in this store. Ids
-        are compared as unsigned numbers.
+        are compared as unsigned numbers. ValueError where ids are names.
         """
         with Reading(self) as snapshot:
+            if snapshot.settings.named:
+                raise ValueError(
+                    f"{self.path}: found ids that are names, expected numbers, of which one is the largest"
+                )
             largest = snapshot.state.max_id
         return largest - (1 << 64) if largest is not None and self._signed and largest >> 63 else largest
 

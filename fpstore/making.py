@@ -27,6 +27,7 @@ def build(
     fingerprints: object,
     *,
     ids: object = "row",
+    id_type: IdType = "uint64",
     max_distance: int = 3,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
@@ -68,6 +69,7 @@ def build(
         force=force,
         shuffle=shuffle,
         mode=as_mode(mode),
+        id_type=_expect_id_type(id_type),
     )
     return open(path)
 
@@ -94,12 +96,11 @@ def create(
     such as "balanced", is asked of no store. Else ValueError, which names each with what was found and expected.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
-    if id_type is not None and id_type not in ID_TYPES:
-        raise ValueError(f"id_type: found {id_type!r:.40}, expected None or {', '.join(ID_TYPES)}")
+    wanted = None if id_type is None else _expect_id_type(id_type, "None or ")
     choice = PlanChoice(max_distance, plan_asked(plan, max_bytes)).shuffled(shuffle)
     record, bits = _recipe_record(recipe), as_mode(mode)
     try:
-        create_store(Path(path), choice=choice, id_type=id_type, codec=codec, recipe=record, mode=bits)
+        create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=bits)
     except FileExistsError:
         if not exist_ok:
             raise
@@ -158,6 +159,12 @@ def open(path: PathLike, mode: Mode = "r", *, durability: Durability = "commit",
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     return Store(Path(path), mode, durability, signed=signed)
+
+
+def _expect_id_type(id_type: object, more: str = "") -> str:
+    if not isinstance(id_type, str) or id_type not in ID_TYPES:
+        raise ValueError(f"id_type: found {id_type!r:.40}, expected {more}{', '.join(ID_TYPES)}")
+    return id_type
 
 
 def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:

@@ -43,7 +43,7 @@ Texts = Iterable[str | bytes]
 Codec = Literal["gap", "xor", "rice", "raw"]
 Durability = Literal["commit", "batch"]
 Mode = Literal["r", "w"]
-IdType = Literal["uint64"]
+IdType = Literal["uint64", "string", "bytes"]
 Column = npt.NDArray[Any]
 
 
@@ -54,6 +54,7 @@ class Build(Protocol):
         fingerprints: Values,
         *,
         ids: Values = "row",
+        id_type: IdType = "uint64",
         max_distance: int = 3,
         plan: str | Plan = "balanced",
         max_bytes: float | None = None,

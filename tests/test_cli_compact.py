@@ -133,11 +133,11 @@ def test_a_plan_like_a_store_of_several_segments_is_for_all_of_them(command: Com
 @pytest.mark.slow
 def test_an_interrupted_compaction_says_so_and_leaves_the_store_sound(command: Command, store: Path) -> None:
     code = (
-        "import sys, time; from fpstore.living import writer; from fpstore.cli import main\n"
+        "import sys, time; from fpstore.living import renewal; from fpstore.cli import main\n"
         "def endless(*_, advance, **__):\n"
         "    print('merging', flush=True)\n"
         "    while True: advance(0); time.sleep(0.01)\n"
-        "writer.merge_segments = endless; sys.exit(main(['compact', sys.argv[1]]))"
+        "renewal.merge_segments = endless; sys.exit(main(['compact', sys.argv[1]]))"
     )
     with running(sys.executable, "-c", code, store) as process:
         assert process.stdout is not None

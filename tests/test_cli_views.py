@@ -154,7 +154,7 @@ def test_stats_of_several_stores_go_on_where_one_is_none(command: Command, store
     assert (outcome.status, outcome.err.count("\n")) == (3, 2)
     paths = [line for line in outcome.lines if line and not line.startswith(" ")]
     assert paths == [str(store), str(tmp_path / "empty.fpstore")]
-    assert fields_of(outcome.lines)["recipe"] == "zh (shingles of 2 chinese, frequency, xxh3)"
+    assert fields_of(outcome.lines)["recipe"] == "zh (shingles of 2 chinese, presence, xxh3)"
     assert command("stats", tmp_path / "none", store).status == 1
 
 

@@ -277,8 +277,10 @@ def test_the_catalogs_record_in_the_format_page_reads_back() -> None:
 def test_a_store_has_the_files_of_the_format_page(tmp_path: Path) -> None:
     page = (ROOT / FORMAT).read_text()
     tree = page.partition("web.fpstore/\n")[2].partition("```")[0]
-    with fpstore.build(tmp_path / "web.fpstore", [1, 2, 3]), fpstore.open(tmp_path / "web.fpstore", "w") as store:
-        store.add([4], ids=[4])
+    path = tmp_path / "web.fpstore"
+    fpstore.build(path, [1, 2, 3], ids=["a", "b", "c"], id_type="string").close()
+    with fpstore.open(path, "w") as store:
+        store.add([4], ids=["d"])
         found = {path.name for path in (tmp_path / "web.fpstore").rglob("*") if path.is_file()}
     assert found == set(re.findall(r"^ +([\w.-]+[^/\s])(?:\s|$)", tree, re.M))
 

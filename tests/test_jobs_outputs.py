@@ -130,6 +130,17 @@ def test_tsv_stays_byte_for_byte(tmp_path: Path) -> None:
     assert (tmp_path / "kept.tsv").read_text() == "".join(lines[:3])
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_blank_line_of_a_single_column_is_a_document_without_text_in_each_result(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"in.{suffix}").write_text("text\none two\n\nthree four\n")
+    for result in (suffix, "jsonl", "parquet"):
+        dedup(Inputs([tmp_path / f"in.{suffix}"], text_column="text"), tmp_path / f"kept.{result}")
+    assert (tmp_path / f"kept.{suffix}").read_text() == "text\none two\n\nthree four\n"
+    texts = ["one two", "", "three four"]
+    assert [json.loads(line)["text"] for line in (tmp_path / "kept.jsonl").read_text().splitlines()] == texts
+    assert pq.read_table(tmp_path / "kept.parquet")["text"].to_pylist() == texts
+
+
 def test_a_table_without_a_header_stays_without_one_and_its_fields_have_numbers(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("7,a b c,\n8,d e f,more\n")
     given = Inputs([tmp_path / "in.csv"], text_column=1, header=False)

@@ -227,7 +227,8 @@ def test_a_result_is_a_file_or_nothing(
         monkeypatch.setattr(os, "lstat", device_at(place))
     else:
         place.symlink_to(target)
-    results: dict[str, Any] = {"kept": tmp_path / "kept", "dropped": tmp_path / "dropped"} | {role: place}
+    results: dict[str, Any] = {"output": tmp_path / "kept", "dropped": tmp_path / "dropped"}
+    results["output" if role == "kept" else role] = place
     before = place.stat(follow_symlinks=False)
     said = {"folder": "Is a directory"}.get(kind, rf"{place}: found a .*{kind.split()[-1]}, expected a regular file or")
     with pytest.raises((ValueError, IsADirectoryError), match=said):

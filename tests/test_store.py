@@ -7,6 +7,8 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -427,6 +429,18 @@ def test_a_store_that_nobody_closes_is_a_resource_warning(folder: Path) -> None:
         stores_left.clear()
     # Warnings are errors here: one that was closed gives none.
     fpstore.open(folder).close()
+
+
+def test_a_store_that_outlives_the_modules_ends_without_a_word(folder: Path) -> None:
+    """At the end of the interpreter their names are None; a store that a package holds is ended after that."""
+    program = f"""
+import fpstore, fpstore.base, fpstore.living.catalog
+store = fpstore.open({str(folder)!r})
+fpstore.base.forks = fpstore.living.catalog.forks = None
+del store
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=60)
+    assert ended.stderr == b""
 
 
 def test_a_store_that_does_not_open_warns_of_nothing(tmp_path: Path) -> None:

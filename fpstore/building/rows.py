@@ -65,6 +65,10 @@ class Build:
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
         self._options = replace(options, choice=choice.shuffled(shuffle, count))
 
+    def read_from(self, source: Source) -> None:
+        """Take rows from this in place of what was given."""
+        self._source = source
+
     def write(self, at: Path | Place, scratch: Path, progress: Tell, position: int = 1) -> Written:
         """Write the segment there, with spill files in scratch."""
         return write_segment(at, scratch, self._source, self._options, progress, position)

@@ -14,6 +14,7 @@ from fpstore.cli.columns import (
     id_options,
     signed_option,
     written,
+    written_ids,
 )
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
@@ -176,6 +177,10 @@ def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None, up
     asked = IdSource("column") if asked is None else asked
     if asked.ids is None:
         raise click.UsageError(f"{store.path}: the store has ids, expected --ids column or from:N")
+    if store._settings.named:
+        if asked.ids != "column":
+            raise click.UsageError(f"{store.path}: the ids of the store are names, expected --ids column")
+        return {"ids": "column", "id_type": store.id_type}
     if asked == IdSource("row") and id_column is None and not upsert and store.stats().fingerprint_count != 0:
         raise click.UsageError(
             f"{store.path}: found rows in it, and --ids row or from:0, whose numbers they may have; expected --ids"
@@ -195,9 +200,9 @@ def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: 
     found = store.add_if_new(batch.fingerprints, ids=batch.ids, max_distance=max_distance)
     known = ~found.stored
     count = int(known.sum())
-    line, no_id, an_id = (JSON_LINE, JSON_NO_ID, '"{}"') if as_json else (LINE, NO_ID, "{}")
+    line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
     ids, match_ids = (
-        [no_id] * count if column is None else map(an_id.format, written(column[known], signed, False))
+        [no_id] * count if column is None else written_ids(column[known], signed, as_json)
         for column in (batch.ids, found.match_id)
     )
     fingerprints, match_fingerprints = (

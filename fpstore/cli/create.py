@@ -1,6 +1,6 @@
 """`fpstore create`: an empty store, to add to."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -18,11 +18,12 @@ from fpstore.cli.values import (
 )
 
 if TYPE_CHECKING:
-    from fpstore.types import Codec
+    from fpstore.types import Codec, IdType
 
 EPILOG = """\b
 Examples:
   fpstore create web.fpstore
+  fpstore create urls.fpstore --id-type string            (ids are names)
   fpstore create bare.fpstore --id-type none -k 2
   fpstore create docs.fpstore --recipe text-1             (for texts)
 """
@@ -37,10 +38,10 @@ Examples:
 @shuffle_option
 @click.option(
     "--id-type",
-    type=click.Choice(("uint64", "none")),
+    type=click.Choice(("uint64", "string", "bytes", "none")),
     default="uint64",
     show_default=True,
-    help="What the ids of fingerprints are; none: they have none.",
+    help="What the ids of fingerprints are: numbers, text, such as URLs, or bytes; none: they have none.",
 )
 @recipe_option
 @idf_option
@@ -74,7 +75,7 @@ def command(
     with fpstore.create(
         store,
         max_distance=max_distance,
-        id_type="uint64" if id_type == "uint64" else None,
+        id_type=None if id_type == "none" else cast("IdType", id_type),
         plan=plan,
         max_bytes=max_bytes,
         codec=codec,
@@ -83,6 +84,6 @@ def command(
         mode=mode,
         exist_ok=exist_ok,
     ) as made:
-        ids = "with ids" if id_type == "uint64" else "without ids"
+        ids = {"uint64": "with ids", "none": "without ids"}.get(id_type, "with names as ids")
         state = "empty" if made.stats().fingerprint_count == 0 else "there already"
         say(f"{store}: {state}, {ids}, plan {made.plan.name}")

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.columns import header_option, input_header_option, signed_option, written
+from fpstore.cli.columns import header_option, input_header_option, signed_option, typed_ids, written, written_ids
 from fpstore.cli.failures import say
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import (
     column,
     format_option,
-    id_number,
     json_option,
     skip_bad_option,
     store_argument,
@@ -35,7 +34,7 @@ BATCH_IDS = 1 << 20
 
 HEADER = "id\tfingerprint\n"
 LINE = "{}\t{}\n"
-JSON_LINE = '{{"format": "fpstore.lookup/1", "id": "{}", "fingerprint": "{}"}}\n'
+JSON_LINE = '{{"format": "fpstore.lookup/1", "id": {}, "fingerprint": "{}"}}\n'
 
 
 @subcommand("lookup", short_help="Print what is stored with an id.", epilog=EPILOG)
@@ -66,21 +65,19 @@ def command(
     header: bool,
     signed: bool,
 ) -> None:
-    """Print every row of STORE with one of the IDs, decimal numbers.
+    """Print every row of STORE with one of the IDs: decimal numbers, or names.
 
     Each row is a line of id and fingerprint, separated by a tab, in the order of the ids, then of the fingerprints. An
     id that is not there is no error. There is no index of ids: each look-up reads the ids of the store, so ask for many
     at once; 1,048,576 of FILE share one, and each of these is in order.
     """
-    import numpy as np
-
     import fpstore
     from fpstore.inputs import read_ids
 
     if not ids and input_path is None:
         raise click.UsageError("nothing to look up: expected an ID or --input")
-    typed = np.array([id_number(each) for each in ids], dtype=np.uint64)
     with fpstore.open(store) as opened:
+        typed = typed_ids(opened, ids)
         if not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected one with ids to look up")
         if header:
@@ -90,7 +87,13 @@ def command(
         if input_path is None:
             return
         reader = read_ids(
-            [input_path], format=format, id_column=id_column, header=input_header, skip_bad=skip_bad, batch=BATCH_IDS
+            [input_path],
+            format=format,
+            id_column=id_column,
+            id_type=opened.id_type or "uint64",
+            header=input_header,
+            skip_bad=skip_bad,
+            batch=BATCH_IDS,
         )
         with closing(reader):
             for batch in reader:
@@ -102,5 +105,5 @@ def command(
 
 def _print_rows(store: "Store", ids: "Ids", as_json: bool, signed: bool) -> None:
     rows = store.lookup(ids)
-    columns = written(rows.id, signed, False), written(rows.fingerprint, signed, True)
+    columns = written_ids(rows.id, signed, as_json), written(rows.fingerprint, signed, True)
     sys.stdout.write("".join(map((JSON_LINE if as_json else LINE).format, *columns)))

@@ -15,6 +15,7 @@ from fpstore.cli.columns import (
     signed_option,
     typed_fingerprints,
     written,
+    written_ids,
 )
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
@@ -193,14 +194,15 @@ class _Printer:
 
     def __init__(self, max_distance: int | None, as_json: bool, signed: bool) -> None:
         self._max_distance, self._signed = max_distance, signed
-        self._line, self._no_id, self._an_id = (JSON_LINE, JSON_NO_ID, '"{}"') if as_json else (LINE, NO_ID, "{}")
+        self._as_json = as_json
+        self._line, self._no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
         self.queries = 0
 
     def __call__(self, store: "Store", queries: "Keys") -> None:
         matches = store.probe_many(queries, max_distance=self._max_distance)
         ids: Iterable[str] = [self._no_id] * len(matches)
         if matches.id is not None:
-            ids = map(self._an_id.format, written(matches.id, self._signed, False))
+            ids = written_ids(matches.id, self._signed, self._as_json)
         columns = (
             (matches.query + self.queries).tolist(),
             written(queries[matches.query], self._signed, True),

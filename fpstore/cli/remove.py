@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore import Progress
-from fpstore.cli.columns import decimal_option, fingerprint_options, typed_fingerprints
+from fpstore.cli.columns import decimal_option, fingerprint_options, typed_fingerprints, typed_ids
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
@@ -17,7 +17,6 @@ from fpstore.cli.values import (
     column,
     counted,
     format_option,
-    id_number,
     skip_bad_option,
     store_argument,
     tell_skipped,
@@ -106,11 +105,8 @@ def command(
         raise click.UsageError(
             "expected FINGERPRINTs or --input, or --id or --id-input; or --pairs, to remove of each fingerprint one id"
         )
-    typed = [
-        np.array(column, dtype=np.uint64)
-        for column in (typed_fingerprints(values, decimal), [id_number(each) for each in ids])
-    ]
     with fpstore.open(store, "w") as opened:
+        typed = [np.array(typed_fingerprints(values, decimal), dtype=np.uint64), typed_ids(opened, ids)]
         if (by_id or pairs) and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
@@ -119,6 +115,7 @@ def command(
                 [id_path],
                 format=format,
                 id_column=id_column,
+                id_type=opened.id_type or "uint64",
                 header=input_header,
                 skip_bad=skip_bad,
                 batch=BATCH_VALUES,
@@ -130,6 +127,7 @@ def command(
                 idf_path,
                 format=format,
                 ids="column" if pairs else None,
+                id_type=opened.id_type or "uint64",
                 id_column=id_column,
                 fingerprint_column=fingerprint_column,
                 fingerprint_format=fingerprint_format,
@@ -208,10 +206,10 @@ def _remove_ids(store: "Store", batches: "Iterator[Batch]") -> tuple[int, int]:
 
     every = [batch.fingerprints for batch in batches]
     ids = np.unique(np.concatenate(every)) if every else np.empty(0, dtype=np.uint64)
-    removed = 0
+    removed, wanted = 0, set(ids.tolist()) if store._settings.named else set()
     for rows in store.rows():
         if rows.id is not None:
-            removed += int(np.isin(rows.id, ids).sum())
+            removed += sum(id in wanted for id in rows.id.tolist()) if wanted else int(np.isin(rows.id, ids).sum())
     for start in range(0, len(ids), BATCH_VALUES):
         store.remove(ids=ids[start : start + BATCH_VALUES])
     return sum(map(len, every)), removed

@@ -105,7 +105,17 @@ def _of_files(options: Mapping[str, tuple[Fact, ...]]) -> dict[str, tuple[Fact, 
 
 
 USES: dict[str, dict[str, tuple[Fact, ...]]] = {
-    "build": {**_READ, **_COLUMNS, **_IDS, **_RECIPES, **_PLAN, "threads": (OF_TEXTS,), "memory": (), "force": ()},
+    "build": {
+        **_READ,
+        **_COLUMNS,
+        **_IDS,
+        **_RECIPES,
+        **_PLAN,
+        "id_type": (),
+        "threads": (OF_TEXTS,),
+        "memory": (),
+        "force": (),
+    },
     "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,), "exist_ok": ()},
     "add": {
         **_of_files(_READ),

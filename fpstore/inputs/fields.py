@@ -40,11 +40,14 @@ class BadValue(BadInput):
 
 
 def cells_of(row: Row) -> list[str]:
-    """The cells of a row of a delimited table; bytes that are no UTF-8 are halves of surrogate pairs."""
+    """The cells of a row of a delimited table; bytes that are no UTF-8 are halves of surrogate pairs.
+
+    A blank line is one of a single column, without a value.
+    """
     assert isinstance(row.data, bytes)
     delimiter, quoting = _READERS[row.layout.format]
     text = io.StringIO(row.data.decode("utf-8", "surrogateescape"), newline="")
-    return next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
+    return next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)) or [""]
 
 
 class Field:

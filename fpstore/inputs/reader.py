@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
+from fpstore.inputs.cells import ASK_WAY, ID_TYPES, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
 from fpstore.inputs.errors import BadInput, Faults, about
@@ -37,6 +37,7 @@ from fpstore.inputs.text import DEFAULT_FIELD, fields_of, read_html, read_json, 
 from fpstore.inputs.warc import read_warc
 from fpstore.text import DEFAULT, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
+from fpstore.types import IdType
 
 DEFAULT_BATCH = 1 << 18
 
@@ -137,6 +138,7 @@ def read(
     id_column: str | int | None = None,
     ids: str | None = "auto",
     first_id: int = 0,
+    id_type: IdType = "uint64",
     header: bool | None = None,
     fingerprint_format: str = "auto",
     html: bool = False,
@@ -157,7 +159,8 @@ def read(
     (DEFAULT where None). Where none is named, fingerprints are in the one column called `fingerprint`, `simhash`,
     `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
-    ones included; None leaves them out; "auto" is "column" where there is one, else "row".
+    ones included; None leaves them out; "auto" is "column" where there is one, else "row". id_type: what the ids of a
+    column are; names, "string" or "bytes", come as arrays of objects, and there are no others then.
     header: whether the first row of CSV and TSV names the columns; None where the row tells it, and one that can be
     meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
@@ -176,6 +179,7 @@ def read(
         asked=Asked(fingerprint_column, text_column, id_column, ids, header=header),
         fingerprint_format=fingerprint_format,
         first_id=first_id,
+        id_type=id_type,
         recipe=recipe,
         rows=batch,
         faults=Faults(skip_bad),
@@ -183,6 +187,7 @@ def read(
         html=html,
         threads=threads,
         on_measured=lengths.see,
+        takes_fingerprints=True,
     )
     resolved, request = _resolve(sources, format, request)
     _expect_one_kind(resolved, request)
@@ -194,6 +199,7 @@ def read_ids(
     *,
     format: str = "auto",
     id_column: str | int | None = None,
+    id_type: IdType = "uint64",
     header: bool | None = None,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
@@ -206,6 +212,7 @@ def read_ids(
     """
     request = Request(
         asked=Asked(id=id_column, of_ids=True, header=header),
+        id_type=id_type,
         recipe=DEFAULT,
         rows=batch,
         faults=Faults(skip_bad),
@@ -283,6 +290,12 @@ def _resolve(
         raise ValueError(f"fingerprint_format: found {request.fingerprint_format!r}, expected {', '.join(WAYS)}")
     if request.first_id and request.asked.ids != "row":
         raise ValueError(f"first_id: found {request.first_id} with ids {request.asked.ids!r}, expected ids 'row'")
+    if request.id_type not in ID_TYPES:
+        raise ValueError(f"id_type: found {request.id_type!r:.40}, expected one of {', '.join(ID_TYPES)}")
+    if request.id_type != "uint64" and request.asked.ids == "row":
+        raise ValueError(
+            f"ids: found 'row' with id_type {request.id_type!r}, expected 'column': names have to be given"
+        )
     if not 0 <= request.first_id <= MAX_VALUE:
         raise ValueError(f"first_id: found {request.first_id}, expected 0 to 2**64 - 1")
     resolved = inputs_of(sources, format)
@@ -302,7 +315,8 @@ def _resolve(
 def _with_field_of_fingerprints(kinds: list[Source], request: Request) -> Request:
     """The request, for JSON objects of which the first has no text but a fingerprint by its name.
 
-    BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said.
+    BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said, and
+    reading refuses it where they have fingerprints instead.
     """
     of_fields = [kind for kind in kinds if kind.format in _OF_FIELDS and not is_stream(kind.path)]
     for kind in of_fields:
@@ -336,6 +350,8 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
         raise ValueError(f"{name}: found format {format}, expected one that can hold nothing but ids, or a table")
     if format in _PIECE_READERS and asked.id is not None and not asked.of_ids:
         raise ValueError(f"{name}: found id_column {asked.id!r}, expected none for format {format}")
+    if request.id_type != "uint64" and (format == "hex" or (asked.of_ids and format in ("npy", "u64"))):
+        raise ValueError(f"{name}: found ids that are names, which format {format} does not hold; expected a table")
     if format in ("npy", "u64", *_OF_DOCUMENTS) and (asked.id is not None or asked.ids == "column"):
         raise ValueError(f"{name}: found ids of a column, expected ids (--ids) row, none or from:N for format {format}")
     if request.fingerprint_format != "auto" and (_holds_texts(source, request) or format in ("npy", "u64")):
@@ -442,6 +458,10 @@ def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
                 request.seen.rows = base + piece.end
                 if len(piece.fingerprints):
                     ids = piece.ids
+                    if ids is None and request.id_type != "uint64" and request.asked.ids is not None:
+                        raise BadInput(
+                            "found no ids, expected a column of names (--id-column)", source=_source_of(format, paths)
+                        )
                     if ids is None and request.asked.ids in ("auto", "row"):
                         ids = _row_ids(piece.rows, request.first_id + base)
                     yield Batch(piece.fingerprints, ids)

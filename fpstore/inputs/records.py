@@ -9,7 +9,15 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import ASK_WAY, EXPECTED_ONE_WAY, Column, FingerprintColumn, can_be_either, parse_ids
+from fpstore.inputs.cells import (
+    ASK_WAY,
+    EXPECTED_ONE_WAY,
+    Column,
+    FingerprintColumn,
+    can_be_either,
+    parse_ids,
+    parse_names,
+)
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
@@ -25,10 +33,13 @@ _MOST_UNDECIDED = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Fingerprints (uint64[m], m > 0) in the order of the input, and the id of each, or None."""
+    """Fingerprints (uint64[m], m > 0) in the order of the input, and the id of each, or None.
+
+    ids: uint64[m]; names are objects, str or bytes.
+    """
 
     fingerprints: npt.NDArray[np.uint64]
-    ids: npt.NDArray[np.uint64] | None
+    ids: npt.NDArray[Any] | None
 
 
 @dataclass(slots=True)
@@ -85,7 +96,9 @@ class Request:
     decided: Decided = field(default_factory=Decided)
     fingerprint_format: str = "auto"
     first_id: int = 0  # of row numbers
+    id_type: str = "uint64"  # or what names are: "string", "bytes"
     json_field: str | None = None  # of the fingerprints of JSON objects, where it was not asked for
+    takes_fingerprints: bool = False  # and not only texts
     html: bool = False
     threads: int = 1
     on_measured: Callable[[Sequence[str], Measured], object] | None = None
@@ -113,7 +126,7 @@ class Piece:
     """
 
     fingerprints: npt.NDArray[np.uint64]
-    ids: npt.NDArray[np.uint64] | None
+    ids: npt.NDArray[Any] | None
     rows: npt.NDArray[np.uint64]
     end: int
 
@@ -336,12 +349,18 @@ def _refuse_undecided(held: list[Records], why: str) -> NoReturn:
 
 def piece_of_ids(records: Records, request: Request) -> Piece:
     """As piece_of_fingerprints, for values that are ids."""
-    ids, bad = parse_ids(records.values)
+    ids, bad = _parse_ids(records.values, request)
     for index, expected in bad.items():
         found = f"found id {shown(_plain(records.values[index]))}"
         request.faults.meet(records.error(index, f"{found}, expected {expected}"))
     kept = [index for index in range(len(ids)) if index not in bad] if bad else range(len(ids))
     return _piece(records, request, ids[kept] if bad else ids, kept)
+
+
+def _parse_ids(column: Column, request: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
+    if request.id_type == "uint64":
+        return parse_ids(column)
+    return parse_names(column, request.id_type == "string")
 
 
 def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint64], kept: Sequence[int]) -> Piece:
@@ -352,7 +371,7 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
         rows = rows[np.asarray(kept, dtype=np.intp)]
     if records.ids is None:
         return Piece(fingerprints, None, rows, records.end)
-    ids, bad = parse_ids(records.ids)
+    ids, bad = _parse_ids(records.ids, request)
     if everything and not bad:
         return Piece(fingerprints, ids, rows, records.end)
     good = []

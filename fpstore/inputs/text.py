@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from fpstore.inputs.columns import ASK_IDS, ASK_TEXT, ID_NAME, id_field, with_ids
+from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_IDS, ASK_TEXT, FINGERPRINT_NAMES, ID_NAME, id_field, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BadInput, about, cut, shown
@@ -91,6 +91,7 @@ def _read_objects(
     keys: dict[str, bytes] = {}
     id_name: str | None = None
     asks_ids = request.asked.ids == "auto" and request.asked.id is None and not request.asked.of_ids
+    may_be_fingerprints = request.takes_fingerprints and request.value_column is None
     group = Group(stream.name, unit, request)
     group.layout = JSON_OBJECTS
     for place, line in objects:
@@ -132,14 +133,24 @@ def _read_objects(
         if any(value is MISSING for value in values):
             found = f"fields {cut(', '.join(record)) or 'none'}"
             missing = fields[values.index(MISSING)]
+            if missing == DEFAULT_FIELD and may_be_fingerprints and _has_fingerprint(record):
+                # Every line behind it would be bad in the same way, and all of the source be passed over.
+                told = f"one named {missing}, or {ASK_FINGERPRINT} or {ASK_TEXT}"
+                where = f"{stream.name}, {unit} {place}"
+                raise BadInput(f"{where}: found {found}, expected {told}", source=stream.name, line=place)
             group.refuse(
                 place, found, f"one named {missing}" + (f", or {ASK_TEXT}" if missing == DEFAULT_FIELD else "")
             )
             continue
+        may_be_fingerprints = False
         group.add(place, values[0], values[-1], len(line), line if unit == "line" else _on_one_line(line))
         if group.is_full:
             yield group.take()
     yield group.take()
+
+
+def _has_fingerprint(record: dict[str, Any]) -> bool:
+    return any(name.lower() in FINGERPRINT_NAMES for name in record)
 
 
 def _numbered(lines: Lines) -> Iterator[tuple[int, bytes | LongLine]]:

@@ -48,6 +48,8 @@ def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int
     with fpstore.open(store) as opened:
         if not opened._settings.ids:
             raise ValueError(f"{store}: found a store without ids, expected one with ids")
+        if opened._settings.named:
+            raise ValueError(f"{store}: found ids that are names, expected numbers, which a job gives to documents")
         if opened.recipe is None:
             raise ValueError(f"{store}: found no recipe for texts in the store, expected one built from texts")
         own = opened.recipe

@@ -381,7 +381,7 @@ class Catalog:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._fork == forks.generation:
+        if not getattr(self, "_closed", True) and self._fork == getattr(forks, "generation", None):  # None at the end
             warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:
@@ -484,7 +484,7 @@ class Catalog:
             for name, entries, right in zip(("records", "changes", "removals"), found.entries, expected, strict=True):
                 expect(f"the number of {name}", entries, entries == right, f"{right}")
             rows = changes.records_at(numbers, found.changes)
-            records = tuple(changes.decode_change(record, number, state.settings.ids) for number, record in rows)
+            records = tuple(changes.decode_change(record, number, state.settings.id_columns) for number, record in rows)
             removed = None
             if generation == 0:
                 rows = changes.records_at(range(state.removal_records), found.removals)

@@ -13,7 +13,7 @@ from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.state import State
 from fpstore.living.sweep import ASIDE
 from fpstore.notes import JOBS, NAMES
-from fpstore.segment.entry import is_segment_name, is_unpublished_name
+from fpstore.segment.entry import is_segment_name, is_unpublished_name, segment_of
 
 # What a store counts its bytes by; "other" is what belongs to none of them, and what is on its way in or out.
 KINDS = ("segments", "catalog", NAMES, JOBS, ASIDE, "other")
@@ -66,6 +66,10 @@ def bytes_by_kind(home: Folder, state: State) -> dict[str, int]:
 
 
 def _of_segments(name: str, state: State | None) -> tuple[str, str]:
+    name, names = segment_of(name), name != segment_of(name)
+    if names:
+        kind, what = _of_segments(name, state)
+        return kind, f"names of {what}" if what.startswith("a ") else what
     if state is None:
         return ("segments", "a segment") if is_segment_name(name) else ("other", "no segment by its name")
     if any(entry.name == name for entry in state.segments):

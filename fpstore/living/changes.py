@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fpstore._codec import crc32c
+from fpstore._names import expect_names
+from fpstore.names.column import Names
 from fpstore.types import Ids, Keys
 
 ADDED = 1
@@ -19,8 +21,9 @@ FINGERPRINTS_REMOVED = 2
 IDS_REMOVED = 3
 ROWS_REMOVED = 4
 
-# The columns of each kind; an addition has a second one, the ids, in a store with ids.
-_COLUMNS = {ADDED: (1, 2), FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,), ROWS_REMOVED: (2,)}
+# The columns of each kind; an addition has a second one, the ids, in a store with ids, and a third one, where each name
+# ends, in a store with names.
+_COLUMNS = {ADDED: (1, 2, 3), FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,), ROWS_REMOVED: (2,)}
 # Checksum, kind, number of columns, words in each.
 _HEADER = struct.Struct("<IHHQ")
 # Larger values take whole pages of LMDB each, with little lost; smaller ones need no long run of free pages.
@@ -33,11 +36,19 @@ class Change:
 
     kind ADDED: fingerprints, and ids in a store with ids. FINGERPRINTS_REMOVED, IDS_REMOVED: those removed.
     ROWS_REMOVED: fingerprints and ids, of each fingerprint the one id.
+    names: of the ids that were added, in a store with names.
     """
 
     number: int
     kind: int
     columns: tuple[Keys, ...]
+    names: Names | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """What its record takes, but for the header."""
+        names = 0 if self.names is None else len(self.names.data) + 8 * self.names.size
+        return 8 * sum(len(column) for column in self.columns) + names
 
     @property
     def fingerprints(self) -> Keys:
@@ -62,8 +73,18 @@ class RemovedBefore:
     numbers: Keys
 
 
-def split(kind: int, columns: Sequence[Keys], first_number: int) -> Iterator[Change]:
-    """Changes small enough for a record each, numbered from first_number on."""
+def split(kind: int, columns: Sequence[Keys], first_number: int, names: Names | None = None) -> Iterator[Change]:
+    """Changes small enough for a record each, numbered from first_number on; one row at least is in each."""
+    if names is not None:
+        before = np.concatenate([[0], np.cumsum(names.sizes() + 8 * (len(columns) + 1))])
+        start = 0
+        while start < names.size:
+            end = int(before.searchsorted(before[start] + 8 * RECORD_WORDS, side="right")) - 1
+            end = min(max(end, start + 1), names.size)
+            own = tuple(column[start:end] for column in columns)
+            yield Change(first_number, kind, own, names.part(start, end))
+            first_number, start = first_number + 1, end
+        return
     rows = RECORD_WORDS // len(columns)
     for index, start in enumerate(range(0, len(columns[0]), rows)):
         yield Change(first_number + index, kind, tuple(column[start : start + rows] for column in columns))
@@ -82,16 +103,27 @@ def records_at(numbers: range, found: Sequence[tuple[bytes, bytes]]) -> Iterator
 
 def encode_change(change: Change) -> bytes:
     """The record of a change."""
-    return _encode(b"changes" + key_of(change.number), change.kind, change.columns)
+    columns, data = change.columns, b""
+    if change.names is not None:
+        columns = (*columns, change.names.ends.view(np.uint64))
+        data = change.names.data.tobytes()
+    return _encode(b"changes" + key_of(change.number), change.kind, columns, data)
 
 
-def decode_change(record: bytes, number: int, with_ids: bool) -> Change:
-    """The change in a record. ValueError where it is not the one of this number."""
-    kind, columns = _decode(b"changes" + key_of(number), record)
-    expected = 2 if (kind == ADDED and with_ids) or kind == ROWS_REMOVED else 1
-    if len(columns) != expected or (kind in (IDS_REMOVED, ROWS_REMOVED) and not with_ids):
+def decode_change(record: bytes, number: int, id_columns: int) -> Change:
+    """The change in a record. ValueError where it is not the one of this number.
+
+    id_columns: of the ids of an addition: none, 1 in a store with ids, 2 where these are names.
+    """
+    kind, columns, data = _decode(b"changes" + key_of(number), record, max(2, 1 + id_columns))
+    expected = 1 + id_columns if kind == ADDED else 1 + (kind == ROWS_REMOVED)
+    if len(columns) != expected or (kind in (IDS_REMOVED, ROWS_REMOVED) and not id_columns):
         raise ValueError(f"change {number} of kind {kind} has {len(columns)} columns, expected {expected}")
-    return Change(number, kind, columns)
+    if len(columns) < 3:
+        return Change(number, kind, columns)
+    names = Names(np.frombuffer(data, dtype=np.uint8), columns[2].view(np.int64))
+    expect_names(*names)
+    return Change(number, kind, columns[:2], names)
 
 
 def encode_removed(removed: RemovedBefore, index: int) -> bytes:
@@ -101,7 +133,7 @@ def encode_removed(removed: RemovedBefore, index: int) -> bytes:
 
 def decode_removed(record: bytes, index: int) -> RemovedBefore:
     """The removals in a record. ValueError where they are not those of this index."""
-    kind, columns = _decode(b"removals" + key_of(index), record, kept=True)
+    kind, columns, _ = _decode(b"removals" + key_of(index), record, 3, kept=True)
     if kind == ADDED:
         raise ValueError(f"removals record {index} holds additions")
     return RemovedBefore(kind, columns[:-1], columns[-1])
@@ -126,18 +158,22 @@ def largest_id(records: Iterable[Change]) -> int | None:
     return largest
 
 
-def _encode(place: bytes, kind: int, columns: tuple[Keys, ...]) -> bytes:
+def _encode(place: bytes, kind: int, columns: tuple[Keys, ...], data: bytes = b"") -> bytes:
     body = _HEADER.pack(0, kind, len(columns), len(columns[0]))[4:]
     body += b"".join(np.ascontiguousarray(column, dtype="<u8").tobytes() for column in columns)
+    body += data
     return struct.pack("<I", crc32c(body, crc32c(place))) + body
 
 
-def _decode(place: bytes, record: bytes, kept: bool = False) -> tuple[int, tuple[Keys, ...]]:
+def _decode(place: bytes, record: bytes, most: int, kept: bool = False) -> tuple[int, tuple[Keys, ...], bytes]:
     if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
         raise ValueError(f"a record of {len(record)} bytes does not match its checksum")
     _, kind, column_count, words = _HEADER.unpack_from(record)
     allowed = tuple(count + kept for count in _COLUMNS.get(kind, ()))  # kept removals have numbers beside them
-    if kind not in _COLUMNS or column_count not in allowed or (len(record) - _HEADER.size) != 8 * column_count * words:
+    rest = len(record) - _HEADER.size - 8 * column_count * words
+    fits = rest == 0 or (rest > 0 and column_count == 3 and kind == ADDED)
+    if kind not in _COLUMNS or column_count not in allowed or column_count > most or not fits:
         raise ValueError(f"a record of kind {kind}, {column_count} columns of {words}, {len(record)} bytes")
-    whole = np.frombuffer(record, dtype="<u8", offset=_HEADER.size)
-    return kind, tuple(whole[i * words : (i + 1) * words] for i in range(column_count))
+    whole = np.frombuffer(record, dtype="<u8", offset=_HEADER.size, count=column_count * words)
+    columns = tuple(whole[i * words : (i + 1) * words] for i in range(column_count))
+    return kind, columns, record[len(record) - rest :]

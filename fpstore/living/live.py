@@ -15,6 +15,7 @@ from fpstore._probe import nearest as nearest_in
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
 from fpstore.living.removals import Removals
+from fpstore.names.reader import NamesReader
 from fpstore.plans.permutation import Permutation
 from fpstore.query.matches import Room
 from fpstore.query.nearest import Found, Nearest, least_live, nearest
@@ -65,11 +66,23 @@ def matched_alive(removals: Removals, matched: Matched, positions: int | Keys) -
 
 @dataclass(frozen=True, eq=False)
 class Live:
-    """A segment and its position: the changes before that are in it, those of removals from there on mask it."""
+    """A segment and its position: the changes before that are in it, those of removals from there on mask it.
+
+    names: of its ids, where these are names.
+    """
 
     segment: Segment
     position: int
     removals: Removals
+    names: NamesReader | None = None
+
+    def close(self) -> None:
+        """Let go of its files."""
+        try:
+            self.segment.close()
+        finally:
+            if self.names is not None:
+                self.names.close()
 
     def masked_by(self, removals: Removals) -> "Live":
         """The same segment under other removals."""

@@ -58,11 +58,11 @@ def write_whole(
 
 def bytes_to_write(state: State, records: Sequence[Change] = (), removed: Sequence[RemovedBefore] = ()) -> int:
     """The most that a transaction which writes these adds to the file: twice the state, and some pages."""
-    words = sum(len(column) for change in records for column in change.columns)
-    words += sum((len(block.columns) + 1) * len(block.numbers) for block in removed)
+    rows = sum(change.size_bytes for change in records)
+    rows += sum(8 * (len(block.columns) + 1) * len(block.numbers) for block in removed)
     beside = (len(records) + len(removed)) * RECORD_MARGIN
     of_state = len(state.settings.text) + STATE_MARGIN * (1 + len(state.segments) + len(state.strays))
-    return 2 * of_state + 8 * words + beside + (128 << 10)
+    return 2 * of_state + rows + beside + (128 << 10)
 
 
 def write_changes(records: Sequence[Change], transaction: Transaction, database: Any) -> None:

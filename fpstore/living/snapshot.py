@@ -16,16 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from fpstore._names_pending import PendingNames
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._probe import search
 from fpstore.building.rows import write_rows
-from fpstore.errors import TooManyMatches
+from fpstore.errors import CorruptStore, TooManyMatches
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.live import Live, Matched, alive, matched_alive
 from fpstore.living.mending import sound_parts
 from fpstore.living.merge import live_pairs, merge_segments
+from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings, State
 from fpstore.merging import each_once
@@ -50,7 +52,8 @@ PENDING_AT_ONCE = 1 << 17
 class Snapshot:
     """A state of the store in folder.
 
-    parts: its segments, under removals. pending: what was added since, its rows up to pending_end.
+    parts: its segments, under removals. pending: what was added since, its rows up to pending_end. pending_names: the
+    names of the ids of these rows, in a store with names.
     """
 
     folder: Path
@@ -60,6 +63,20 @@ class Snapshot:
     pending: PendingIndex
     pending_end: int
     removals: Removals
+    pending_names: PendingNames | None = None
+
+    @property
+    def name_bytes(self) -> int:
+        """How many bytes of names are pending."""
+        return 0 if self.pending_names is None else self.pending_names.data_bytes
+
+    @functools.cached_property
+    def names(self) -> StoreNames | None:
+        """Of the ids, where these are names."""
+        if self.pending_names is None:
+            return None
+        files = [part.names for part in self.parts if part.names is not None]
+        return StoreNames(tuple(files[::-1]), self.pending_names)  # the newest has what is asked for most
 
     @property
     def settings(self) -> Settings:
@@ -112,7 +129,25 @@ class Snapshot:
         if self.pending_end:
             found.append(self._nearest_pending(queries, distance))
         found = [columns for columns in found if len(columns[0])]
-        return made(*nearest_of(found)) if found else made(*_together([], self.settings.ids))
+        if not found:
+            return made(*_together([], self.settings.ids))
+        query, fingerprint, bits, ids = nearest_of(found)
+        return made(query, fingerprint, bits, ids if self.names is None else self._least_names(fingerprint))
+
+    def _least_names(self, fingerprints: Keys) -> Ids:
+        """The handle of the least live name of each of fingerprints, which live: uint64[n]."""
+        distinct, place = np.unique(fingerprints, return_inverse=True)
+        rows = self.search(distinct, 0)
+        names = self.names
+        assert names is not None
+        assert rows.id is not None
+        first = np.flatnonzero(np.diff(rows.query, prepend=-1))
+        least = rows.id[first].copy()
+        counts = np.diff(first, append=len(rows))
+        for index in np.flatnonzero(counts > 1).tolist():
+            own = rows.id[first[index] : first[index] + counts[index]]
+            least[index] = own[int(np.argmin(names.of(own).ranks()))]
+        return least[place]
 
     def is_large(self, query_count: int) -> bool:
         """Whether a batch of so many queries is large against one of the segments."""
@@ -296,11 +331,21 @@ class Snapshot:
             pending = pending.grown(max(2 * pending.capacity, pending.count + 2 * room))
         for change in records:
             if change.kind == changes.ADDED:
+                self._take_names(change)
                 pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
             else:
                 removals = removals.with_change(change)
         parts = tuple(part.masked_by(removals) for part in self.parts)
-        return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals)
+        names = self.pending_names
+        return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, names)
+
+    def _take_names(self, change: Change) -> None:
+        """Hold the names of a change. CorruptStore where they contradict those of others."""
+        if self.pending_names is not None and change.names is not None and change.ids is not None:
+            try:
+                self.pending_names.add(*change.names, change.ids)
+            except ValueError as error:
+                raise CorruptStore(f"catalog, change {change.number}: {error}", path=self.folder) from None
 
     def published(self, state: State, parts: Sequence[Live], removals: Removals) -> "Snapshot":
         """This one with other segments, and without the pending rows of changes that have left the log."""
@@ -316,7 +361,16 @@ class Snapshot:
             if first < end:
                 position = int(positions[first])
                 pending.append(keys[first:end], None if ids is None else ids[first:end], position, position)
-        return dataclasses.replace(following, pending=pending, pending_end=pending.count)
+        names = self._names_from(ids, start)
+        return dataclasses.replace(following, pending=pending, pending_end=pending.count, pending_names=names)
+
+    def _names_from(self, ids: Ids | None, start: int) -> PendingNames | None:
+        """The names of the pending rows from `start` on."""
+        if self.pending_names is None or ids is None:
+            return None
+        names, handles = PendingNames(), np.unique(ids[start:])
+        names.add(*self.pending_names.read(self.pending_names.entries(handles)), handles)
+        return names
 
 
 def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex:

@@ -18,9 +18,11 @@ from fpstore.errors import Error, UnsupportedVersion
 from fpstore.format import CODECS, KEY_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry
 
-RECORD_VERSION = 5
+RECORD_VERSION = 6
 # What ids can be.
-ID_TYPES = ("uint64",)
+ID_TYPES = ("uint64", "string", "bytes")
+# Those that are names: a number, their handle, stands for each.
+NAMED = ("string", "bytes")
 # The last number of a change, and of a generation.
 MAX_NUMBER = 2**63 - 1
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
@@ -55,6 +57,16 @@ class Settings:
     def ids(self) -> bool:
         """Whether its fingerprints have ids."""
         return self.id_type is not None
+
+    @property
+    def id_columns(self) -> int:
+        """How many columns the log has for ids beside that of the fingerprints: names have two."""
+        return self.ids + self.named
+
+    @property
+    def named(self) -> bool:
+        """Whether the ids are names."""
+        return self.id_type in NAMED
 
     @functools.cached_property
     def text(self) -> str:

@@ -12,9 +12,9 @@ import numpy as np
 
 from fpstore import Additions, Error, Matches, Rows, TooManyMatches
 from fpstore.inputs import BadInput
-from fpstore.inputs.cells import EXPECTED_ID, EXPECTED_SAID_HEX, Column, FingerprintColumn, parse_ids
+from fpstore.inputs.cells import EXPECTED_ID, EXPECTED_SAID_HEX, Column, FingerprintColumn, parse_ids, parse_names
 from fpstore.inputs.errors import shown
-from fpstore.types import Array, Ids, IdType, Keys
+from fpstore.types import Array, IdType, Keys
 
 # The largest whole number that every language reads as it is written.
 MAX_EXACT = 1 << 53
@@ -61,10 +61,14 @@ def fingerprints_of(values: Column, what: str = "fingerprints") -> Keys:
     return found
 
 
-def ids_of(values: Column, id_type: IdType | None, what: str = "ids") -> Ids:
+def ids_of(values: Column, id_type: IdType | None, what: str = "ids") -> Array:
     """Ids as programs write them, as the store has them. BadInput for what is none of this store's."""
     if id_type is None:
         raise BadInput(f"{what}: found some, expected none: the store has no ids")
+    if id_type != "uint64":
+        names, bad = parse_names(values, id_type == "string")
+        _expect_none_bad(values, what, bad)
+        return names
     if not isinstance(values, np.ndarray):
         for index, value in enumerate(values):
             if type(value) is int and abs(value) > MAX_EXACT:
