@@ -304,6 +304,8 @@ cdef extern from "text_unicode.h" nogil:
     ctypedef struct UnicodeColumns:
         UnicodeColumn word_ranges
         UnicodeColumn space_ranges
+        UnicodeColumn mark_ranges
+        UnicodeColumn dense_ranges
         UnicodeColumn combining_ranges
         UnicodeColumn combining_classes
         UnicodeColumn decomposed_codes
@@ -318,7 +320,7 @@ cdef extern from "text_unicode.h" nogil:
 
 cdef extern from "text_tokens.h" nogil:
     enum: MAX_SHINGLE
-    enum: WORDS, CHARACTERS, SEPARATED, WHOLE
+    enum: WORDS, CHARACTERS, SEPARATED, MIXED, WHOLE
     ctypedef struct TokenSteps:
         int kind
         uint8_t flags
@@ -327,6 +329,7 @@ cdef extern from "text_tokens.h" nogil:
         uint32_t *starts
         size_t used
         size_t count
+    bint is_dense_token(const Tokens *tokens, size_t token)
     void text_load(const UnicodeColumns *columns)
 
 cdef extern from "text_given.h" nogil:
@@ -339,8 +342,14 @@ cdef extern from "text_hash.h" nogil:
     uint64_t c_xxh3 "xxh3"(const uint8_t *data, size_t size)
     uint64_t c_xxh64 "xxh64"(const uint8_t *data, size_t size)
 
+cdef extern from "text_minhash.h" nogil:
+    ctypedef struct Permutations:
+        pass
+    void permutations_seed(Permutations *permutations, uint64_t seed)
+
 cdef extern from "text_simhash.h" nogil:
     enum: WEIGHT_ONE
+    enum: SIMHASH, MINHASH_1BIT
     enum: FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
     enum: XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA256, BLAKE2B, FNV1, FNV1A
     ctypedef struct Cell:
@@ -353,12 +362,15 @@ cdef extern from "text_simhash.h" nogil:
     ctypedef struct Steps:
         TokenSteps tokens
         unsigned shingle
+        unsigned dense_shingle
         int hash
         uint64_t seed
         int tie
         int weights
         const CellTable *idf
         uint64_t idf_unseen
+        int sketch
+        Permutations permutations
     ctypedef struct Sums:
         int64_t ones[64]
         int64_t total
@@ -375,7 +387,7 @@ cdef extern from "text_simhash.h" nogil:
     void document_free(Document *document)
     Status document_count(Document *document, const Steps *steps, const Given *given)
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                             uint64_t *fingerprints, uint32_t *token_counts)
+                             uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
 
 

@@ -1,13 +1,14 @@
 """Recipes in the plainest Python: plain_unicode, hashlib, the packages, and integers."""
 
 from collections import Counter
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 
 import rjieba
 import Stemmer
 import stopwordsiso
 from plain_hashes import hash_value
-from plain_unicode import characters, normalise, words
+from plain_unicode import characters, is_dense, mixed, normalise, words
 
 from fpstore.text import Recipe
 from fpstore.text.model import IdfModel
@@ -20,8 +21,12 @@ def tokens_of(recipe: Recipe, text: str) -> list[str]:
     if recipe.tokens in ("characters", "whole"):
         found = characters(normalise(text, recipe.normalisation))
         return ["".join(found)] * bool(found) if recipe.tokens == "whole" else found
+    if recipe.tokens == "mixed":
+        return mixed(normalise(text, recipe.normalisation))
     if recipe.tokens == "letters":
         return list("".join(words(normalise(text, recipe.normalisation))))
+    if recipe.tokens == "chinese" and recipe.normalisation.startswith("nfkc"):
+        text = normalise(text, "nfkc")
     pieces = rjieba.cut(text) if recipe.tokens == "chinese" else [text]
     found = [word for piece in pieces for word in words(normalise(piece, recipe.normalisation))]
     if recipe.stop_words:
@@ -33,9 +38,24 @@ def tokens_of(recipe: Recipe, text: str) -> list[str]:
 def features_of(recipe: Recipe, text: str) -> dict[int, int]:
     """The hashes of the shingles, increasing, and their weights in units of 2**-16."""
     tokens = tokens_of(recipe, text)
+    if recipe.tokens == "mixed":
+        return weights_of(recipe, mixed_shingles(recipe, tokens))
     joint = "" if recipe.tokens in ("characters", "letters") else " "
     count = max(len(tokens) - recipe.shingle, 0) + 1 if tokens or recipe.tokens == "letters" else 0
     shingles = [joint.join(tokens[i : i + recipe.shingle]) for i in range(count)]
+    return weights_of(recipe, shingles)
+
+
+def mixed_shingles(recipe: Recipe, tokens: list[str]) -> list[str]:
+    lengths = [recipe.dense_shingle if is_dense(token[0]) else recipe.shingle for token in tokens]
+    runs = [tokens[i : i + length] for i, length in enumerate(lengths) if i + length <= len(tokens)]
+    written = [
+        "".join(each if is_dense(each[0]) else each + " " for each in run) for run in runs or [tokens][: len(tokens)]
+    ]
+    return [each.removesuffix(" ") for each in written]
+
+
+def weights_of(recipe: Recipe, shingles: list[str]) -> dict[int, int]:
     counts = Counter(hash_value(recipe.hash, shingle.encode(), recipe.seed) for shingle in shingles)
     return {each: weight_of(recipe, each, counts[each]) for each in sorted(counts)}
 
@@ -51,7 +71,39 @@ def weight_of(recipe: Recipe, hash_value: int, count: int) -> int:
     return ONE * {"frequency": count, "capped": min(count, 4), "presence": 1}[recipe.weights]
 
 
+WORD = (1 << 32) - 1
+
+
+def permutations(seed: int) -> list[tuple[int, int]]:
+    """Of each of the 64: the factor and the term. By SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    found = []
+    for _ in range(64):
+        seed = (seed + 0x9E3779B97F4A7C15) % (1 << 64)
+        number = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 % (1 << 64)
+        number = (number ^ number >> 27) * 0x94D049BB133111EB % (1 << 64)
+        number ^= number >> 31
+        found.append((number & WORD | 1, number >> 32))
+    return found
+
+
+def finalised(value: int) -> int:
+    """The finalizer of MurmurHash3, 32 bits."""
+    value = (value ^ value >> 16) * 0x85EBCA6B & WORD
+    value = (value ^ value >> 13) * 0xC2B2AE35 & WORD
+    return value ^ value >> 16
+
+
+def minhash_of(hashes: Iterable[int], seed: int) -> int:
+    halves = [(value ^ value >> 32) & WORD for value in hashes]
+    least = [min(factor * half + term & WORD for half in halves) for factor, term in permutations(seed)]
+    return sum((finalised(value) & 1) << bit for bit, value in enumerate(least))
+
+
 def fingerprint_of(recipe: Recipe, text: str) -> int:
+    if (recipe.sketch == "minhash-1bit" or recipe.tokens == "mixed") and not tokens_of(recipe, text):
+        return hash_value("xxh3", normalise(text, "none").encode())
+    if recipe.sketch == "minhash-1bit":
+        return minhash_of(features_of(recipe, text), recipe.seed)
     weighted = features_of(recipe, text)
     total = sum(weighted.values())
     ones = [sum(weight for value, weight in weighted.items() if value >> bit & 1) for bit in range(64)]

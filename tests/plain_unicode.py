@@ -79,6 +79,35 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", UNKNOWN.sub("\ufffd", text))
 
 
+# What names begin with in scripts that do not part words.
+DENSE = re.compile(
+    "CJK |IDEOGRAPHIC |BOPOMOFO |HIRAGANA |(HALFWIDTH )?KATAKANA|HENTAIGANA |THAI |LAO |KHMER |MYANMAR |TAI LE |NEW TAI"
+    " LUE |TAI THAM |TAI VIET |AHOM "
+)
+
+
+def is_dense(character: str) -> bool:
+    return DENSE.match(unicodedata.name(character, "")) is not None
+
+
+def mixed(text: str) -> list[str]:
+    """The words, with the marks on their letters; each letter of a script that does not part words by itself."""
+    found: list[str] = []
+    is_open = False
+    for character in UNKNOWN.sub("\ufffd", text):
+        if unicodedata.category(character)[0] == "M" or character in "\u200c\u200d":
+            if is_open:
+                found[-1] += character
+        elif not (character.isalnum() or character == "_"):
+            is_open = False
+        elif is_open and not is_dense(character) and not is_dense(found[-1][0]):
+            found[-1] += character
+        else:
+            found.append(character)
+            is_open = True
+    return found
+
+
 def characters(text: str) -> list[str]:
     """The characters, a space for each run of white space, none at the ends."""
     return list(SPACES.sub(" ", text).strip(" "))

@@ -95,7 +95,7 @@ def test_a_wrong_argument_is_named_before_anything_is_written(
         (("plan", "--n", "-5"), "n"),
         (("plan", "--n", "1.5"), "found '1.5', expected a whole number"),
         (("plan", "--n", "9e19"), "n"),
-        (("fingerprint", "a.txt", "--recipe", "nope.json"), "recipe: found 'nope.json', expected one of web-en"),
+        (("fingerprint", "a.txt", "--recipe", "nope.json"), "recipe: found 'nope.json', expected one of text-1"),
         (("probe", "s.fpstore", "5", "--idf", "none"), "--idf goes with --text or --input"),
         (("probe", "s.fpstore", "--input", "a.npy", "--idf", "none"), "--idf goes with texts: found fingerprints"),
         (("probe", "s.fpstore", "5", "--html"), "--html goes with --text or --input"),

@@ -79,7 +79,7 @@ def as_stream(*columns: object, size: int) -> Iterator[tuple[Keys, Keys]]:
         ({"max_bytes": "12"}, ValueError, "max_bytes: found '12', expected a number"),
         ({"plan": "size", "max_bytes": 12}, ValueError, "plan and max_bytes: found 'size' and 12, expected one"),
         ({"recipe": {"a": 1}}, TypeError, "recipe: found a dict, expected a Recipe, the name of one or None"),
-        ({"recipe": "web"}, RecipeError, "recipe: found 'web', expected a Recipe or one of web-en, "),
+        ({"recipe": "web"}, RecipeError, "recipe: found 'web', expected a Recipe or one of text-1, words-4, "),
         ({"plan": "paper-4", "max_distance": 4}, PlanError, "paper-4"),
         (
             {"plan": plans.choose(4, 2), "max_distance": 3},

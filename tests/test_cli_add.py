@@ -73,7 +73,7 @@ def test_a_store_that_is_there_is_taken_where_it_is_what_was_asked_for(command: 
 
 def test_an_empty_store_has_what_was_asked_for(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "s.fpstore"
-    arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--id-type", "none", "--recipe", "web-en")
+    arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--id-type", "none", "--recipe", "text-1")
     assert command("create", path, *arguments) == Outcome(0, "", f"{path}: empty, without ids, plan flips-2:1,0\n")
     with fpstore.open(path) as store:
         assert (store.count(), store.max_distance, store.plan.name, store.codec) == (0, 2, "flips-2:1,0", "rice")
@@ -236,7 +236,7 @@ def test_the_ids_of_a_store_without_ids_are_dashes(command: Command, bare: Path,
 def test_texts_are_added_by_the_recipe_of_the_store(command: Command, tmp_path: Path) -> None:
     path, lines = tmp_path / "docs.fpstore", tmp_path / "new.jsonl"
     lines.write_text('{"doc": 5, "body": "four words or more"}\n{"doc": 6, "body": "Four words, or MORE"}\n')
-    assert command("create", path, "--recipe", "web-en").status == 0
+    assert command("create", path, "--recipe", "text-1").status == 0
     outcome = command("add", path, lines, "--text-column", "body", "--id-column", "doc", "--if-new")
     known = f"{fingerprint('four words or more'):016x}"
     assert outcome.lines == [f"6\t{known}\t{known}\t0\t5"]

@@ -115,7 +115,7 @@ def test_texts_record_the_recipe_and_fingerprints_do_not(command: Command, npy: 
     assert command("build", tmp_path / "n.fpstore", npy).status == 0
     with fpstore.open(tmp_path / "t.fpstore") as store:
         assert store.recipe is not None
-        assert store.recipe.name == "web-en"
+        assert store.recipe.name == "text-1"
     with fpstore.open(tmp_path / "n.fpstore") as store:
         assert store.recipe is None
 

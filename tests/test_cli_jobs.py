@@ -46,16 +46,16 @@ def test_dedup_confirms_and_counts_what_it_refused(command: Command, tmp_path: P
 
 def test_dedup_against_a_store_drops_everything_the_second_time(command: Command, tmp_path: Path, source: Path) -> None:
     store = tmp_path / "seen.fpstore"
-    arguments = ("--store", store, "--recipe", "characters-3", "--k", "6")
+    arguments = ("--store", store, "--recipe", "multilingual", "--k", "6")
     assert command("dedup", source, "-o", tmp_path / "1", *arguments).status == 0
     with fpstore.open(store) as opened:
-        assert (opened.max_distance, opened.recipe) == (6, recipes()["characters-3"])
+        assert (opened.max_distance, opened.recipe) == (6, recipes()["multilingual"])
     outcome = command("dedup", source, "-o", tmp_path / "2", "--store", store)  # recipe and k are those of the store
     assert f"{tmp_path / '2'}: 4 documents, kept 0, dropped 4" in outcome.err
     assert lines_of(tmp_path / "2") == []
     outcome = command("dedup", source, "-o", tmp_path / "3", "--store", store, "--recipe", "code")
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
-    assert "found recipe characters-3, expected code" in outcome.err
+    assert "found recipe multilingual, expected code" in outcome.err
 
 
 def test_dedup_warns_of_short_texts_and_counts_bad_lines(command: Command, tmp_path: Path) -> None:

@@ -172,8 +172,9 @@ def test_what_an_option_needs_may_be_there_though_not_in_every_input(
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", np.array([5]))
     Path("a.txt").write_text("one two three")
-    assert command("learn-idf", "a.txt", "-o", "a.idf").status == 0
-    assert command("build", "s.fpstore", "a.txt", "--idf", "a.idf").status == 0
+    simhash = ("--recipe", "simhash-1")
+    assert command("learn-idf", "a.txt", "-o", "a.idf", *simhash).status == 0
+    assert command("build", "s.fpstore", "a.txt", "--idf", "a.idf", *simhash).status == 0
     assert command("probe", "s.fpstore", "--text", "one", "--input", "a.npy", "--idf", "a.idf").status == 0
 
 

@@ -33,7 +33,9 @@ def test_recipe_prints_names_and_records(command: Command) -> None:
     assert "exact\ttokens=whole shingle=1" in outcome.lines
     for name, preset in recipes().items():
         assert Recipe.from_json(json.loads(command("recipe", name).out)) == preset
-    assert command("recipe", "nothing").err.startswith("fpstore: recipe: found 'nothing', expected one of web-en, zh, ")
+    assert command("recipe", "nothing").err.startswith(
+        "fpstore: recipe: found 'nothing', expected one of text-1, words-4, "
+    )
 
 
 @pytest.mark.parametrize("name", recipes())
@@ -63,7 +65,7 @@ def test_a_recipe_can_be_a_file(command: Command, corpus: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "found '{path}', expected one of web-en, zh, "),
+        (None, "found '{path}', expected one of text-1, words-4, "),
         ("{", "{path}: found no JSON"),
         ("[]", "{path}: recipe: found list, expected an object"),
         (
@@ -90,7 +92,7 @@ def test_a_file_that_is_no_recipe_is_refused(
 def test_fingerprints_that_come_ready_can_have_a_recipe(command: Command, corpus: Path, tmp_path: Path) -> None:
     lines = command("fingerprint", corpus).lines
     (tmp_path / "a.hex").write_text("".join(f"{line.partition(chr(9))[0]}\n" for line in lines))
-    assert command("build", tmp_path / "s.fpstore", tmp_path / "a.hex", "--recipe", "web-en").status == 0
+    assert command("build", tmp_path / "s.fpstore", tmp_path / "a.hex", "--recipe", "text-1").status == 0
     assert recipe_in(tmp_path / "s.fpstore") == DEFAULT_RECIPE
     equal = [line for line in lines if line[:16] == lines[0][:16]]
     assert len(command("probe", tmp_path / "s.fpstore", "--text", TEXTS[0], "--k", "0").lines) == len(equal)
@@ -98,13 +100,13 @@ def test_fingerprints_that_come_ready_can_have_a_recipe(command: Command, corpus
 
 def test_idf_learns_a_model_that_a_recipe_pins(command: Command, corpus: Path, tmp_path: Path) -> None:
     model_path, store = tmp_path / "m.idf", tmp_path / "s.fpstore"
-    outcome = command("learn-idf", corpus, "-o", model_path, "--recipe", "web-en")
+    outcome = command("learn-idf", corpus, "-o", model_path, "--recipe", "simhash-1")
     model = read_model(model_path)
     assert outcome.status == 0
     assert outcome.err == f"{model_path}: 3 documents, 399 shingles\n{model_path}: checksum {model.checksum}\n"
-    assert command("build", store, corpus, "--recipe", "web-en", "--idf", model_path).status == 0
+    assert command("build", store, corpus, "--recipe", "simhash-1", "--idf", model_path).status == 0
     recipe = recipe_in(store)
-    assert (recipe.name, recipe.weights, recipe.idf) == ("web-en", "idf", model.checksum)
+    assert (recipe.name, recipe.weights, recipe.idf) == ("simhash-1", "idf", model.checksum)
     expected = recipe.with_model(model).fingerprint(TEXTS[2])
     probe = command("probe", store, "--text", TEXTS[2], "--idf", model_path, "--k", "0")
     assert probe.lines[0].split("\t")[0] == f"{expected:016x}"
@@ -124,22 +126,23 @@ def test_a_recipe_with_a_model_is_refused_without_it_or_with_another(
     twice = tmp_path / "twice.jsonl"
     twice.write_bytes(2 * corpus.read_bytes())
     command("learn-idf", twice, "-o", other)
-    command("create", store, "--recipe", "web-en", "--idf", model_path, "--id-type", "none")
+    command("create", store, "--recipe", "simhash-1", "--idf", model_path, "--id-type", "none")
     checksum = read_model(model_path).checksum
     for arguments in (("add", store, corpus), ("probe", store, "--text", "x"), ("remove", store, "--input", corpus)):
         outcome = command(*arguments)
         assert outcome.status == 2
-        assert f"recipe web-en: its weights are idf, expected --idf and the model of checksum {checksum}" in outcome.err
+        assert f"its weights are idf, expected --idf and the model of checksum {checksum}" in outcome.err
         outcome = command(*arguments, "--idf", other)
         assert outcome.status == 2
         assert f"expected {checksum}, as the recipe has" in outcome.err
     # What comes ready needs no recipe, so no model either.
     (tmp_path / "a.hex").write_text("0000000000000005\n")
     assert command("add", store, tmp_path / "a.hex").status == 0
-    (tmp_path / "bare.json").write_text(json.dumps(DEFAULT_RECIPE.to_json() | {"weights": "idf"}))
+    (tmp_path / "bare.json").write_text(json.dumps(recipes()["simhash-1"].to_json() | {"weights": "idf"}))
     outcome = command("fingerprint", corpus, "--recipe", tmp_path / "bare.json")
-    assert "recipe web-en: its weights are idf, expected --idf and a model" in outcome.err
+    assert "recipe simhash-1: its weights are idf, expected --idf and a model" in outcome.err
     assert command("fingerprint", corpus, "--idf", corpus).status == 1
+    assert "expected simhash, such as simhash-1 has" in command("fingerprint", corpus, "--idf", model_path).err
     assert "--idf goes with --recipe" in command("create", tmp_path / "t.fpstore", "--idf", model_path).err
 
 
@@ -175,11 +178,11 @@ def test_pages_are_read_as_their_text(command: Command, tmp_path: Path) -> None:
 def test_short_texts_are_warned_of_and_long_ones_are_not(command: Command, corpus: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.jsonl"
     short.write_text('{"id": 1, "text": "one two three"}\n{"id": 2, "text": "four words of text"}\n')
-    warning = "fpstore: warning: 2 of 2 texts have fewer than 93 tokens, too few for recipe web-en and k = 3"
+    warning = "fpstore: warning: 2 of 2 texts have fewer than 35 tokens, too few for recipe text-1 and k = 3"
     store = tmp_path / "s.fpstore"
     assert command("fingerprint", corpus).err == ""
     assert command("fingerprint", short).err.startswith(warning)
-    assert "characters-3" in command("fingerprint", short).err
+    assert "k = 6 finds more of such texts" in command("fingerprint", short).err
     assert "warning" not in command("build", store, corpus).err
     assert command("build", store, short, "--id-column", "id", "--force").err.startswith(warning)
     assert command("add", store, short, "--id-column", "id").err.startswith(warning)

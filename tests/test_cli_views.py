@@ -154,7 +154,7 @@ def test_stats_of_several_stores_go_on_where_one_is_none(command: Command, store
     assert (outcome.status, outcome.err.count("\n")) == (3, 2)
     paths = [line for line in outcome.lines if line and not line.startswith(" ")]
     assert paths == [str(store), str(tmp_path / "empty.fpstore")]
-    assert fields_of(outcome.lines)["recipe"] == "zh (shingles of 2 chinese, frequency, xxh3)"
+    assert fields_of(outcome.lines)["recipe"] == "zh (shingles of 2 chinese, presence, xxh3)"
     assert command("stats", tmp_path / "none", store).status == 1
 
 
@@ -226,7 +226,8 @@ def test_fingerprint_prints_hex_and_name_in_the_order_of_the_rows(command: Comma
         (folder / name).write_text(text)
     outcome = command("fingerprint", folder, "--format", "text")
     assert outcome.lines == [f"{fingerprint(texts[name]):016x}\t{folder / name}" for name in sorted(texts)]
-    assert outcome.lines[2].startswith("0" * 16)
+    assert not outcome.lines[2].startswith("0" * 16)
+    assert command("fingerprint", folder / "c", "--format", "text", "--recipe", "web-en").out.startswith("0" * 16)
 
 
 def test_fingerprint_of_json_lines_names_the_line(command: Command, tmp_path: Path) -> None:

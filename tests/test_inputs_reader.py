@@ -257,13 +257,14 @@ def test_a_wrong_argument_is_refused_at_once(tmp_path: Path, options: Any, messa
 @pytest.mark.parametrize(("format", "name"), [("html", "a.html"), ("text", "a.txt")])
 def test_pages_of_files_and_trees_become_their_text(tmp_path: Path, format: str, name: str) -> None:
     page = "<nav>menu</nav><p>caf\xe9 one".encode("latin1") + b"<meta charset=latin1>"
+    recipe = recipes()["web-en"]  # the main text, be it ever so short
     (tmp_path / name).write_bytes(page)
     (tmp_path / "b.gz").write_bytes(gzip.compress(b"<p>two"))
-    found = documents([tmp_path], format=format, html=True)
+    found = documents([tmp_path], format=format, html=True, recipe=recipe)
     assert list(found) == [(str(tmp_path / name), "caf\xe9 one"), (str(tmp_path / "b.gz"), "two")]
-    expected = [fingerprint("caf\xe9 one"), fingerprint("two")]
-    assert flat(read([tmp_path], format=format, html=True))[0] == expected
-    assert flat(read([tmp_path / name, tmp_path / "b.gz"], format="html"))[0] == expected
+    expected = [recipe.fingerprint("caf\xe9 one"), recipe.fingerprint("two")]
+    assert flat(read([tmp_path], format=format, html=True, recipe=recipe))[0] == expected
+    assert flat(read([tmp_path / name, tmp_path / "b.gz"], format="html", recipe=recipe))[0] == expected
 
 
 @pytest.mark.parametrize("suffix", ["html", "htm", "xhtml", "HTML.gz"])
@@ -274,11 +275,12 @@ def test_a_page_is_known_by_its_suffix(suffix: str) -> None:
 def test_pages_in_columns_become_their_text(tmp_path: Path) -> None:
     table = tmp_path / "a.csv"
     table.write_text("id,page\n1,<nav>menu</nav><p>one\n2,<p>two\n")
-    assert [text for _, text in documents([table], text_column="page", html=True)] == ["one", "two"]
+    found = documents([table], text_column="page", html=True, recipe=recipes()["web-en"])
+    assert [text for _, text in found] == ["one", "two"]
     recipe = Recipe("all", html="all")
     assert next(documents([table], text_column="page", html=True, recipe=recipe))[1].split() == ["menu", "one"]
     reader = read([table], text_column="page", html=True, recipe=recipe, id_column="id")
-    assert flat(reader) == ([recipe.fingerprint("menu one"), fingerprint("two")], [1, 2])
+    assert flat(reader) == ([recipe.fingerprint("menu one"), recipe.fingerprint("two")], [1, 2])
 
 
 def test_a_page_that_is_too_large_is_named_or_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,21 +309,25 @@ def test_a_reader_knows_how_long_its_texts_are(tmp_path: Path) -> None:
     list(reader)
     assert (reader.lengths.texts, reader.lengths.short) == (4, 3)
     assert reader.lengths.warning is not None
-    assert "3 of 4 texts have fewer than 93 tokens, too few for recipe web-en and k = 3" in reader.lengths.warning
+    assert "3 of 4 texts have fewer than 35 tokens, too few for recipe text-1 and k = 3" in reader.lengths.warning
     assert read([path]).lengths.warning is None
 
 
-@pytest.mark.parametrize(("name", "said"), [("web-en", "Recipes characters-3 "), ("characters-3", "Recipe exact ")])
-def test_other_recipes_than_the_one_in_use_are_advised_for_short_texts(name: str, said: str) -> None:
-    lengths = Lengths(recipes()[name])
-    lengths.see(np.array([2], dtype=np.uint32))
+@pytest.mark.parametrize(
+    ("name", "k", "said"),
+    [
+        ("web-en", 3, "; recipe text-1 finds more of such texts"),
+        ("text-1", 3, "; k = 6 finds more of such texts"),
+        ("text-1", 6, " as often as not"),
+        ("exact", 3, " as often as not"),
+    ],
+)
+def test_what_finds_more_is_advised_for_short_texts_but_never_the_recipe_in_use(name: str, k: int, said: str) -> None:
+    lengths = Lengths(recipes()[name], k)
+    lengths.see(["word"], recipes()[name].measure_many(["word"] if name != "exact" else [""]))
     assert lengths.warning is not None
-    assert said in lengths.warning
-    assert f"{name} (" not in lengths.warning
-    whole = Lengths(recipes()["exact"])
-    whole.see(np.array([0], dtype=np.uint32))
-    assert whole.warning is not None
-    assert whole.warning.endswith("takes such a text out of reach as often as not.")
+    assert lengths.warning.partition(". ")[0].endswith(said)
+    assert f"recipe {name} finds" not in lengths.warning
 
 
 def test_standard_input_twice_is_refused() -> None:

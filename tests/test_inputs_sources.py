@@ -83,9 +83,9 @@ FOLDERS_OF_TEXTS: dict[str, tuple[dict[str, bytes], dict[str, Any], list[str]]] 
         TEXTS[:1],
     ),
     "pages, cleaned as when they are named": (
-        {"a__html": b"<nav>menu</nav><p>one", "b__htm": b"<p>two"},
+        {"a__html": b"<nav>menu</nav><p>%s" % (b"one " * 99), "b__htm": b"<p>two"},
         {},
-        ["one", "two"],
+        [("one " * 99).strip(), "two"],
     ),
     "pages beside texts": ({"a__html": b"<p>one", "b__txt": b"two"}, {}, ["one", "two"]),
     "Parquet beside pages": (

@@ -335,7 +335,7 @@ def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         ("norecipe.fpstore", {}, "no recipe"),
         ("k3.fpstore", {"max_distance": 4}, r"expected 0\.\.3"),
         ("k3.fpstore", {"max_distance": -1}, r"expected 0 or more"),
-        ("k3.fpstore", {"recipe": recipes()["code"]}, "recipe web-en"),
+        ("k3.fpstore", {"recipe": recipes()["code"]}, "recipe text-1"),
     ):
         with pytest.raises(ValueError, match=match):
             dedup([source], tmp_path / "kept", store=tmp_path / store, **options)

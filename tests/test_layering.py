@@ -204,7 +204,7 @@ def test_importers_are_found_in_python_and_in_cython() -> None:
     assert ("errors", "PlanError") in imported(PACKAGE / "plans" / "plan.py")
     assert ("plans", "plan") in imported(PACKAGE / "plans" / "planner.py")
     assert "_view" in imported_layers(PACKAGE / "_probe.pyx")
-    assert imported_layers(PACKAGE / "cli" / "plan.py") == {"", "cli"}
+    assert imported_layers(PACKAGE / "cli" / "plan.py") == {"", "cli", "text"}
 
 
 @pytest.mark.parametrize("path", MODULES + SCRIPTS, ids=name_of)

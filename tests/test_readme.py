@@ -144,7 +144,7 @@ def test_tab_completes_a_subcommand(folder: Path) -> None:
 @pytest.mark.slow
 def test_the_examples_in_python_do_what_they_say(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    run(folder, ["fpstore build docs.fpstore documents/ --format text --recipe characters-3"])
+    run(folder, ["fpstore build docs.fpstore documents/ --format text --recipe multilingual"])
     names: dict[str, Any] = {"ids": np.arange(20_001, dtype=np.uint64)}
     for code in code_blocks("README.md", PYTHON):
         exec(compile(code, "README.md", "exec"), names)

@@ -26,7 +26,7 @@ from fpstore.text import recipes
 
 BASE = 0x9F3A5C0012AB44DE
 FIRST = f"{BASE:016x}"
-RECIPE = recipes()["characters-3"]
+RECIPE = recipes()["multilingual"]
 TOKEN = b"a-token-of-some-length"
 
 

@@ -28,7 +28,7 @@ from fpstore.serve.lines import Rows, adding, answer_lines, blocks_of, probing
 from fpstore.text import Recipe, recipes
 
 BASE = 0x9F3A5C0012AB44DE
-RECIPE = recipes()["characters-3"]
+RECIPE = recipes()["multilingual"]
 FPSTORE = (sys.executable, "-m", "fpstore")
 
 

@@ -32,8 +32,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_text_is_asked_for_by_the_stores_own_recipe(tmp_path: Path) -> None:
     texts = [" ".join(f"{word}{number}" for word in ("one", "two", "three", "four", "five")) for number in range(50)]
-    recipe = recipes()["characters-3"]
-    with fpstore.create(tmp_path / "s", recipe="characters-3") as store:
+    recipe = recipes()["multilingual"]
+    with fpstore.create(tmp_path / "s", recipe="multilingual") as store:
         store.add_texts(texts, ids=list(range(50)))
         assert store.recipe == recipe
         assert store.fingerprint_many(texts).tolist() == [recipe.fingerprint(text) for text in texts]

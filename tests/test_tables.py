@@ -288,7 +288,7 @@ def test_signed_is_the_same_bits_in_all_that_comes_out(folder: Path, tmp_path: P
 
 def test_signed_fingerprints_of_texts_are_found_again(tmp_path: Path) -> None:
     texts = [f"text number {i} of a few that are long enough to be told apart by their words" for i in range(40)]
-    fpstore.create(tmp_path / "s", recipe="characters-3", id_type=None).close()
+    fpstore.create(tmp_path / "s", recipe="multilingual", id_type=None).close()
     with fpstore.open(tmp_path / "s", "w", signed=True) as store:
         found = store.fingerprint_many(texts)
         assert (found.dtype, bool((found < 0).any())) == (np.int64, True)

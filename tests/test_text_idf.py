@@ -168,6 +168,8 @@ def test_another_model_and_one_of_other_steps_are_refused() -> None:
     with pytest.raises(ValueError, match=f"found checksum {other.checksum}, expected {model.checksum}"):
         WORDS.with_model(model).with_model(other)
     with pytest.raises(ValueError, match="idf model: found shingle 1, expected 2"):
+        replace(WORDS, shingle=2).with_model(model)
+    with pytest.raises(ValueError, match="text-1: found sketch minhash-1bit, expected simhash, such as simhash-1"):
         DEFAULT_RECIPE.with_model(model)
     with pytest.raises(ValueError, match="idf model: found seed 0, expected 42, as the recipe has"):
         replace(WORDS, seed=42).with_model(model)

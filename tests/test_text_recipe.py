@@ -13,14 +13,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fpstore import text as fptext
-from fpstore.errors import CorruptStore, RecipeError, UnsupportedVersion
+from fpstore.errors import UnsupportedVersion
 from fpstore.text import DEFAULT_RECIPE, Recipe, recipes
+from fpstore.text._simhash import xxh3
 from fpstore.text.idf import Learner
 
 WORDS = ["a", "The", "of", "running", "Größe", "我来到北京清华大学", "T恤", "don't", "İ", "ΑΣ", "\x1f", "3.14", "\0"]
 WORDY = st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join)
 TEXTS = st.text(max_size=200) | WORDY
-PLAIN_TOKENS = ("words", "characters", "letters", "chinese")
+OLDER = recipes()["web-en"]
+OF_SETS = {"weights": "presence", "sketch": "minhash-1bit"}
+PLAIN_TOKENS = ("words", "mixed", "characters", "letters", "chinese")
 
 
 @st.composite
@@ -28,6 +31,8 @@ def some_recipes(draw: st.DrawFn) -> Recipe:
     tokens = draw(st.sampled_from([*PLAIN_TOKENS, "whole"]))
     words = tokens in ("words", "chinese")
     hash = draw(st.sampled_from(plain_hashes.NAMES))
+    sketch = draw(st.sampled_from(["simhash", "minhash-1bit"]))
+    of_sets = sketch == "minhash-1bit"
     return Recipe(
         "drawn",
         normalisation=draw(st.sampled_from(["nfkc-casefold", "nfkc", "lower", "none"])),
@@ -35,10 +40,12 @@ def some_recipes(draw: st.DrawFn) -> Recipe:
         stop_words=draw(st.sampled_from(["", "en", "zh"])) if words else "",
         stemming=draw(st.sampled_from(["", "english", "german"])) if words else "",
         shingle=1 if tokens == "whole" else draw(st.sampled_from([1, 2, 3, 4, 64])),
-        weights=draw(st.sampled_from(["frequency", "capped", "log", "presence"])),
+        dense_shingle=draw(st.sampled_from([1, 2, 5, 64])) if tokens == "mixed" else 0,
+        weights="presence" if of_sets else draw(st.sampled_from(["frequency", "capped", "log", "presence"])),
+        sketch=sketch,
         hash=hash,
         seed=draw(st.integers(0, (1 << plain_hashes.SEEDED.get(hash, 0)) - 1)),
-        tie=draw(st.sampled_from(["clear", "set"])),
+        tie="clear" if of_sets else draw(st.sampled_from(["clear", "set"])),
     )
 
 
@@ -79,8 +86,11 @@ def test_weights_of_an_idf_model_equal_the_plain_twin() -> None:
 @given(data=st.binary(max_size=60) | st.text(max_size=30).map(lambda text: text.encode("utf-8", "ignore")))
 @example(data="中文".encode()[:-1] + b"\xff\xc0\x80")
 def test_bytes_are_utf8_and_what_is_not_becomes_the_replacement_character(tokens: str, data: bytes) -> None:
-    recipe = Recipe("bytes", tokens=tokens, shingle=2)
-    assert recipe.fingerprint(data) == recipe.fingerprint(data.decode("utf-8", "replace"))
+    dense = 5 * (tokens == "mixed")
+    steps: Any
+    for steps in ({}, OF_SETS):
+        recipe = Recipe("bytes", tokens=tokens, shingle=2, dense_shingle=dense, **steps)
+        assert recipe.fingerprint(data) == recipe.fingerprint(data.decode("utf-8", "replace"))
 
 
 @pytest.mark.parametrize("preset", recipes().values(), ids=lambda preset: preset.name)
@@ -93,8 +103,11 @@ def test_batch_and_threads_change_nothing(preset: Recipe) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\0", "... --- !!!", "\ud800", "\u200b\ufeff"])
-def test_a_text_without_words_has_the_fingerprint_zero(text: str) -> None:
-    assert fptext.fingerprint(text) == 0
+def test_a_text_without_words_has_a_fingerprint_of_its_bytes_or_in_older_recipes_zero(text: str) -> None:
+    bare = text.replace("\ud800", "\ufffd").encode()
+    for name in ("text-1", "simhash-1"):
+        assert recipes()[name].fingerprint(text) == recipes()[name].fingerprint(bare) == xxh3(bare)
+    assert recipes()["web-en"].fingerprint(text) == 0
 
 
 def test_equal_texts_are_one_exact_fingerprint_and_other_texts_another() -> None:
@@ -131,28 +144,28 @@ def test_one_text_in_place_of_a_sequence_is_a_type_error(text: Any) -> None:
 
 def test_the_record_of_the_default() -> None:
     assert DEFAULT_RECIPE.to_json() == {
-        "name": "web-en",
+        "name": "text-1",
         "version": 2,
-        "html": "main",
+        "html": "main-or-all",
         "normalisation": "nfkc-casefold",
-        "tokens": "words",
+        "tokens": "mixed",
         "stop_words": "",
         "stemming": "",
         "shingle": 2,
-        "weights": "frequency",
+        "weights": "presence",
         "idf": "",
         "hash": "xxh3",
+        "sketch": "minhash-1bit",
+        "dense_shingle": 4,
     }
 
 
 def test_a_field_that_came_later_is_in_the_record_only_where_it_differs() -> None:
-    changed = dataclasses.replace(DEFAULT_RECIPE, seed=42, tie="set")
-    assert changed.to_json() == DEFAULT_RECIPE.to_json() | {"seed": 42, "tie": "set"}
+    changed = dataclasses.replace(OLDER, seed=42, tie="set")
+    assert changed.to_json() == OLDER.to_json() | {"seed": 42, "tie": "set"}
     assert Recipe.from_json(changed.to_json()) == changed
-    assert Recipe.from_json(DEFAULT_RECIPE.to_json() | {"seed": 0, "tie": "clear"}) == DEFAULT_RECIPE
-    assert (
-        dataclasses.replace(DEFAULT_RECIPE, seed=42) != DEFAULT_RECIPE != dataclasses.replace(DEFAULT_RECIPE, tie="set")
-    )
+    assert Recipe.from_json(OLDER.to_json() | {"seed": 0, "tie": "clear", "sketch": "simhash"}) == OLDER
+    assert dataclasses.replace(OLDER, seed=42) != OLDER != dataclasses.replace(OLDER, tie="set")
 
 
 @given(some_recipes())
@@ -171,10 +184,13 @@ def test_a_recipe_cannot_be_changed() -> None:
         ({"name": ""}, "recipe name: found an empty string"),
         ({"name": 4}, "recipe name: found 4, expected str"),
         ({"version": True}, "recipe version: found True, expected int"),
-        ({"html": "body"}, "recipe html: found 'body', expected main or all"),
+        ({"html": "body"}, "recipe html: found 'body', expected main or main-or-all or all"),
         ({"normalisation": "nfc"}, "recipe normalisation: found 'nfc', expected nfkc-casefold or nfkc or lower"),
         ({"tokens": None}, "recipe tokens: found None, expected str"),
-        ({"tokens": "lines"}, "recipe tokens: found 'lines', expected words or characters or letters or chinese"),
+        (
+            {"tokens": "lines"},
+            "recipe tokens: found 'lines', expected words or mixed or characters or letters or chinese",
+        ),
         ({"shingle": 0}, r"recipe shingle: found 0, expected 1\.\.64 tokens"),
         ({"shingle": 65}, r"recipe shingle: found 65, expected 1\.\.64 tokens"),
         ({"shingle": 4.0}, r"recipe shingle: found 4\.0, expected int"),
@@ -192,14 +208,22 @@ def test_a_recipe_cannot_be_changed() -> None:
         ({"seed": 1 << 32, "hash": "murmur3"}, r"found 4294967296, expected 0\.\.2\*\*32 - 1 for hash murmur3"),
         ({"seed": 42, "hash": "md5"}, "recipe seed: found 42, expected 0 for hash md5"),
         ({"tie": "one"}, "recipe tie: found 'one', expected clear or set"),
+        ({"sketch": "minhash"}, "recipe sketch: found 'minhash', expected simhash or minhash-1bit"),
+        ({"sketch": "minhash-1bit"}, "weights: found 'frequency', expected presence for sketch minhash-1bit"),
+        ({**OF_SETS, "tie": "set"}, "recipe tie: found 'set', expected clear for sketch minhash-1bit"),
+        ({"dense_shingle": 5}, "recipe dense_shingle: found 5, expected 0 for tokens words"),
+        ({"tokens": "mixed"}, r"recipe dense_shingle: found 0, expected 1\.\.64 for tokens mixed"),
+        ({"tokens": "mixed", "dense_shingle": 65}, r"dense_shingle: found 65, expected 1\.\.64 for tokens mixed"),
+        ({"dense_shingle": "5"}, "recipe dense_shingle: found '5', expected int"),
+        ({"tokens": "mixed", "dense_shingle": 5, "stop_words": "en"}, "found 'en', expected none for tokens mixed"),
         ({"hash": "md4"}, "recipe hash: found 'md4', expected xxh3 or xxh64 or md5 or sha256"),
     ],
 )
 def test_a_wrong_value_of_a_field_is_refused_by_name(change: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Recipe(**(DEFAULT_RECIPE.to_json() | change))
+        Recipe(**(OLDER.to_json() | change))
     with pytest.raises(ValueError, match=message):
-        Recipe.from_json(DEFAULT_RECIPE.to_json() | change)
+        Recipe.from_json(OLDER.to_json() | change)
 
 
 def test_a_missing_field_and_an_unknown_one_are_refused() -> None:

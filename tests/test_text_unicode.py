@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from plain_unicode import assigned, characters, normalise, words
+from plain_unicode import assigned, characters, mixed, normalise, words
 
 from fpstore.text._simhash import normalised, tokens_of
 from fpstore.text.unicode import COLUMNS, UNICODE_VERSION, pack, pinned, unpack
@@ -35,6 +35,8 @@ def tokenise(text: str, tokens: str, normalisation: str) -> list[str]:
     text = normalise(text, normalisation)
     if tokens == "words":
         return words(text)
+    if tokens == "mixed":
+        return mixed(text)
     if tokens == "separated":
         return [token for token in text.split("\x1f") if token]
     return characters(text)
@@ -72,7 +74,8 @@ def write_database(folder: Path) -> None:
             "1" * is_one for is_one in (character.isdecimal(), character.isdigit(), character.isnumeric())
         )
         data.append(
-            f"{code:04X};NAME;{category};{unicodedata.combining(character)};{bidirectional};{parts};{numbers};N;;;;;"
+            f"{code:04X};{unicodedata.name(character, 'NAME')};{category};{unicodedata.combining(character)};"
+            f"{bidirectional};{parts};{numbers};N;;;;;"
         )
         if character.casefold() != character:
             folded.append(f"{code:04X}; F; {' '.join(f'{ord(each):04X}' for each in character.casefold())}; # NAME")
@@ -138,6 +141,8 @@ def test_the_tool_reads_the_files_of_the_database(small_database: Path) -> None:
     assert made == {
         "word_ranges": [each for code in words_at for each in (code, code)] + [0x4E00, 0x4E03, 0xFB00, 0xFB00],
         "space_ranges": [0x9, 0x9, 0x20, 0x20, 0x2028, 0x2028],
+        "mark_ranges": [0x301, 0x301, 0x323, 0x323, 0x344, 0x344],
+        "dense_ranges": [0x4E00, 0x4E03],
         "combining_ranges": [0x301, 0x301, 0x323, 0x323, 0x344, 0x344],
         "combining_classes": [230, 220, 230],
         "decomposed_codes": [0xB2, 0xC1, 0x344, 0x958, 0x1EA1, 0xFB00],
@@ -177,7 +182,7 @@ def test_every_code_point_alone_is_normalised_as_unicodedata_does(normalisation:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
-@pytest.mark.parametrize("tokens", ["words", "characters", "separated"])
+@pytest.mark.parametrize("tokens", ["words", "mixed", "characters", "separated"])
 def test_every_code_point_between_two_letters_makes_the_tokens_that_re_finds(tokens: str, normalisation: str) -> None:
     for start in range(0, 0x110000, 0x100):
         text = "".join(f"a{chr(code)}b" for code in range(start, start + 0x100))
@@ -226,7 +231,7 @@ def marks() -> st.SearchStrategy[str]:
 @given(st.lists(marks(), max_size=40).map("".join) | st.text(max_size=60), st.sampled_from(NORMALISATIONS))
 def test_text_of_many_marks_is_normalised_as_unicodedata_does(text: str, normalisation: str) -> None:
     assert normalised(text, normalisation) == normalise(text, normalisation)
-    for tokens in ("words", "characters", "separated"):
+    for tokens in ("words", "mixed", "characters", "separated"):
         found = tokens_of(text, tokens=tokens, normalisation=normalisation)
         assert found == tokenise(text, tokens, normalisation)
 
@@ -238,7 +243,7 @@ def test_text_of_many_scripts_is_normalised_as_unicodedata_does(text: str, norma
     for repeats in (1, 300):
         long = text * repeats
         assert normalised(long, normalisation) == normalise(long, normalisation)
-        for tokens in ("words", "characters", "separated"):
+        for tokens in ("words", "mixed", "characters", "separated"):
             found = tokens_of(long, tokens=tokens, normalisation=normalisation)
             assert found == tokenise(long, tokens, normalisation), tokens
 
@@ -260,7 +265,7 @@ PIECES = [piece.encode() for piece in CHINESE] + [b"\xe4\xb7", b"\xe9\xbf", b"\x
 def test_chinese_beside_anything_else_is_read_as_re_reads_it(pieces: list[bytes], pad: int, normalisation: str) -> None:
     data = b"x" * pad + b"".join(pieces)
     text = data.decode("utf-8", "replace")
-    for tokens in ("words", "separated"):
+    for tokens in ("words", "mixed", "separated"):
         found = tokens_of(data, tokens=tokens, normalisation=normalisation)
         assert found == tokenise(text, tokens, normalisation)
 
@@ -269,7 +274,7 @@ def test_chinese_beside_anything_else_is_read_as_re_reads_it(pieces: list[bytes]
 def test_long_chinese_is_read_whole_wherever_something_else_stands(odd: str) -> None:
     for before in range(70):
         text = "中文" * 40 + "\x1f" * (before % 3) + "字" * before + odd + "天地" * 700
-        for tokens in ("words", "separated"):
+        for tokens in ("words", "mixed", "separated"):
             assert tokens_of(text, tokens=tokens) == tokenise(text, tokens, "nfkc-casefold")
 
 

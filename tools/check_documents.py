@@ -41,7 +41,7 @@ from fpstore.text import Recipe, recipes
 FORMATS = ("jsonl", "csv", "tsv", "parquet", *WHOLE)
 MOST_SHOWN = 20
 MEMORY = Path("/dev/shm")
-RECIPES = (Recipe("words-1", shingle=1), recipes()["words-4"], recipes()["characters-3"])
+RECIPES = (Recipe("words-1", shingle=1), recipes()["words-4"], recipes()["multilingual"])
 
 
 class Differs(Exception):

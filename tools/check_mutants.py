@@ -150,7 +150,11 @@ class Copy:
         caught_by, note = failed_tests(output), ""
         if passed := [test for test in tests if test in mutant.tests and test.partition("[")[0] not in caught_by]:
             note = f"{', '.join(passed)}: no failure, the tests ended with status {status}: {output[-500:]}"
-        if mutant.at_import and status > 1 and KNOWN_ANSWER in self._python("-c", "import fpstore._native").stderr:
+        if (
+            mutant.at_import
+            and status > 1
+            and KNOWN_ANSWER in self._python("-c", "import fpstore._native, fpstore.text").stderr
+        ):
             caught_by, note = ("the known answer at import",), ""
         return Outcome(mutant, caught_by, note, time.monotonic() - started)
 

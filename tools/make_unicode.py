@@ -24,11 +24,20 @@ SHA256 = {
     "CompositionExclusions.txt": "3360762fc3295cea54ab251c31df621d05ba4b94d46c60eaac29aa16d70ad1e0",
 }
 
+JOINERS = ("ZERO WIDTH NON-JOINER", "ZERO WIDTH JOINER")
+# What names begin with in scripts that do not part words: Han, kana, and those whose lines break where a dictionary
+# says so (class SA of UAX 14).
+DENSE = (
+    "CJK ", "IDEOGRAPHIC ", "BOPOMOFO ", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA", "HENTAIGANA ", "THAI ", "LAO ",
+    "KHMER ", "MYANMAR ", "TAI LE ", "NEW TAI LUE ", "TAI THAM ", "TAI VIET ", "AHOM ",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Character:
     """A line of UnicodeData.txt, as far as it is needed. parts: of its decomposition, which may be a compatible one."""
 
+    name: str
     category: str
     combining: int
     bidirectional: str
@@ -40,6 +49,16 @@ class Character:
     def is_word(self) -> bool:
         """As str.isalnum has it."""
         return self.category.startswith("L") or self.numeric
+
+    @property
+    def is_mark(self) -> bool:
+        """What belongs to the character before it: a mark, or a zero width joiner or non-joiner."""
+        return self.category.startswith("M") or self.name in JOINERS
+
+    @property
+    def is_dense(self) -> bool:
+        """A letter of a script that does not part words."""
+        return self.is_word and self.name.lstrip("<").upper().startswith(DENSE)
 
     @property
     def is_space(self) -> bool:
@@ -62,7 +81,7 @@ def characters(path: Path) -> dict[int, Character]:
         parts = decomposition.split()
         compatible = decomposition.startswith("<")
         points = tuple(int(part, 16) for part in parts[compatible:])
-        one = Character(category, int(combining), bidirectional, points, compatible, any(numbers[:3]))
+        one = Character(name, category, int(combining), bidirectional, points, compatible, any(numbers[:3]))
         last = int(code, 16)
         if not name.endswith(", Last>"):
             first = last
@@ -146,6 +165,8 @@ def columns(folder: Path) -> dict[str, Column]:
     facts: dict[str, Column] = {}
     facts["word_ranges"], _ = ranges({code: one.is_word or code == ord("_") for code, one in known.items()})
     facts["space_ranges"], _ = ranges({code: one.is_space for code, one in known.items()})
+    facts["mark_ranges"], _ = ranges({code: one.is_mark for code, one in known.items()})
+    facts["dense_ranges"], _ = ranges({code: one.is_dense for code, one in known.items()})
     marks = {code: one.combining for code, one in known.items()}
     facts["combining_ranges"], facts["combining_classes"] = ranges(marks)
     for name, becomes in (

@@ -42,7 +42,7 @@ WORDS = [
     "sigma",
     "tau",
 ]
-TEXTS = [" ".join(f"{word}{number}" for word in WORDS * 3) for number in (1, 2)]
+TEXTS = [" ".join(f"{word}{number}{part}" for part in "abcdefghi" for word in WORDS) for number in (1, 2)]
 NEAR = TEXTS[0] + " end"
 HEX = ["00000000000000ff", "ffffffffffffff00", "123456789abcdef0"]
 NUMBERS = [int(digits, 16) for digits in HEX]

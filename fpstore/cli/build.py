@@ -38,9 +38,9 @@ Examples:
   fpstore build web.fpstore fingerprints.npy
   fpstore build web.fpstore part-*.csv.gz --fingerprint-column simhash --id-column doc_id
   zcat hashes.txt.gz | fpstore build web.fpstore - --format hex --plan size
-  fpstore build docs.fpstore documents/ --format text     (a text each, by the recipe web-en)
+  fpstore build docs.fpstore documents/ --format text     (a text each, by the recipe text-1)
   fpstore build docs.fpstore crawl/ 'more/part-*.jsonl'    (every file by its own suffix)
-  fpstore build web.fpstore crawl.warc.gz --recipe web-en
+  fpstore build web.fpstore crawl.warc.gz --recipe multilingual
   fpstore build docs.fpstore crawl.jsonl.zst --text-column body --memory 8GiB
 """
 

@@ -25,7 +25,7 @@ EPILOG = """\b
 Examples:
   fpstore compare draft.txt published.html
   fpstore compare --text "one two three four" --text "one two three five" --recipe words-4
-  fpstore compare a.txt b.txt --recipe characters-3 --count 100
+  fpstore compare a.txt b.txt --recipe multilingual --count 100
   fpstore compare page.html - --format html < other.html
   fpstore compare a.txt b.txt --json | jq .jaccard
 """
@@ -172,6 +172,7 @@ def _tell(found: "Comparison", recipe: "Recipe") -> None:
     """What makes a comparison say little, on standard error."""
     import numpy as np
 
+    from fpstore.text.recipe import Measured
     from fpstore.text.short import Lengths
 
     empty = (found.first_tokens == 0) + (found.second_tokens == 0)
@@ -180,5 +181,6 @@ def _tell(found: "Comparison", recipe: "Recipe") -> None:
         say(f"fpstore: warning: {which} a single token by recipe {recipe.name}, so there is nothing to compare")
         return
     lengths = Lengths(recipe, found.max_distance)
-    lengths.see(np.array([found.first_tokens, found.second_tokens], dtype=np.uint32))
+    counts = np.array([found.first_tokens, found.second_tokens], dtype=np.uint32)
+    lengths.see((), Measured(np.zeros(TWO, dtype=np.uint64), counts, np.zeros(TWO, dtype=np.bool_)))
     tell_short(lengths)

@@ -25,7 +25,7 @@ Examples:
   fpstore create web.fpstore
   fpstore create urls.fpstore --id-type string            (ids are names)
   fpstore create bare.fpstore --id-type none -k 2
-  fpstore create docs.fpstore --recipe web-en             (for texts)
+  fpstore create docs.fpstore --recipe text-1             (for texts)
 """
 
 

@@ -20,7 +20,7 @@ from fpstore.cli.values import FILE_PATH, counted, distance_option
 EPILOG = """\b
 Examples:
   fpstore dedup crawl.jsonl.zst -o kept.jsonl --dropped dropped.tsv
-  fpstore dedup crawl.warc.gz -o kept.jsonl --recipe web-en --confirm "jaccard>=0.8"
+  fpstore dedup crawl.warc.gz -o kept.jsonl --recipe text-1 --confirm "jaccard>=0.8"
   fpstore dedup documents/ --format text -o kept.jsonl --keep longest
   fpstore dedup pages.parquet -o newest.parquet --text-column body --id-column url --keep max:fetched
   fpstore dedup pages.jsonl -o tagged.jsonl --tag --summary what-was-done.json

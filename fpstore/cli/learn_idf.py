@@ -15,8 +15,8 @@ from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_optio
 
 EPILOG = """\b
 Examples:
-  fpstore learn-idf crawl.jsonl.zst --recipe web-en -o web.idf
-  fpstore build docs.fpstore crawl.jsonl.zst --recipe web-en --idf web.idf
+  fpstore learn-idf crawl.jsonl.zst --recipe simhash-1 -o web.idf
+  fpstore build docs.fpstore crawl.jsonl.zst --recipe simhash-1 --idf web.idf
   fpstore probe docs.fpstore --idf web.idf --text "$(cat draft.txt)"
 """
 

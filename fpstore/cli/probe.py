@@ -180,15 +180,17 @@ def print_found(
 def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> int:
     """That of --text, by the recipe of the store."""
     from fpstore.inputs.errors import WITH_TAGS
-    from fpstore.text.cleaning import has_tags
+    from fpstore.text.cleaning import has_tags, stand_in
 
     if html:
-        text = recipe.text_of(text)
+        visible = recipe.text_of(text)
+        text = visible if visible.strip() else stand_in(text)
     elif has_tags(text):
         tell_skipped({}, {WITH_TAGS: 1})
-    (fingerprint,), (tokens,) = recipe.measure_many([text])
+    (fingerprint,), (tokens,), _ = recipe.measure_many([text])
     if not tokens:
-        say(f"fpstore: warning: --text has no token for recipe {recipe.name}: no two such texts can be told apart")
+        what = "it is near its equals only" if recipe.parts_empty else "no two such texts can be told apart"
+        say(f"fpstore: warning: --text has no token for recipe {recipe.name}: {what}")
     return int(fingerprint)
 
 

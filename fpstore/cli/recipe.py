@@ -9,7 +9,7 @@ from fpstore.cli.subcommand import subcommand
 EPILOG = """\b
 Examples:
   fpstore recipe                                      (their names)
-  fpstore recipe web-en > mine.json                   (change a step in an editor)
+  fpstore recipe text-1 > mine.json                   (change a step in an editor)
   fpstore build docs.fpstore crawl.warc.gz --recipe mine.json
 """
 
@@ -23,6 +23,7 @@ def command(name: str | None) -> None:
     docs/choosing-a-recipe.md.
     """
     from fpstore.text import recipes
+    from fpstore.text.presets import FOR_STORED
     from fpstore.text.recipe import Recipe
 
     if name is None:
@@ -32,7 +33,10 @@ def command(name: str | None) -> None:
                 step: value for step, value in preset.to_json().items() if value != plain.get(step) and step != "name"
             }
             steps = " ".join(f"{step}={value}" for step, value in own.items())
-            click.echo(f"{preset.name}\t{steps}".rstrip())
+            told = (
+                "\tfor stored fingerprints: one repeated shingle can decide alone" if preset.name in FOR_STORED else ""
+            )
+            click.echo(f"{preset.name}\t{steps}".rstrip() + told)
         return
     if name not in recipes():
         raise click.UsageError(f"recipe: found {name!r}, expected one of {', '.join(recipes())}")

@@ -13,7 +13,7 @@ import click
 # --help may; a test holds them equal.
 FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "json", "text", "html", "warc")
 CODECS = ("gap", "xor", "rice", "raw")
-RECIPES = ("web-en", "zh", "multilingual", "code", "words-4", "characters-3", "exact", "pypi-simhash")
+RECIPES = ("text-1", "words-4", "multilingual", "zh", "code", "exact", "simhash-1", "web-en", "pypi-simhash")
 HASHES = ("xxh3", "xxh64", "md5", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3")
 
 DEFAULT_K = 3

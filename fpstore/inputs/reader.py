@@ -186,7 +186,7 @@ def read(
         on_bytes=on_bytes,
         html=html,
         threads=threads,
-        on_lengths=lengths.see,
+        on_measured=lengths.see,
         takes_fingerprints=True,
     )
     resolved, request = _resolve(sources, format, request)

@@ -21,9 +21,10 @@ from fpstore.inputs.cells import (
 )
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import WITH_TAGS, BadInput, Faults, cut, shown
+from fpstore.inputs.errors import WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
 from fpstore.text import Recipe
-from fpstore.text.cleaning import characters, has_tags
+from fpstore.text.cleaning import characters, has_tags, stand_in
+from fpstore.text.recipe import Measured
 
 # A group of records is full at this size, so that long texts do not fill the memory.
 GROUP_BYTES = 4 << 20
@@ -101,7 +102,7 @@ class Request:
     takes_fingerprints: bool = False  # and not only texts
     html: bool = False
     threads: int = 1
-    on_lengths: Callable[[npt.NDArray[np.uint32]], object] | None = None
+    on_measured: Callable[[Sequence[str], Measured], object] | None = None
     all_columns: bool = False  # of tables, for Records.row
     name_column: str | int | None = None  # of the names of documents, where they are not those of their places
 
@@ -200,7 +201,11 @@ class Records:
             elif isinstance(value, Page) or (request.html and isinstance(value, str | bytes)):
                 page = value if isinstance(value, Page) else Page(value, None)
                 try:
-                    texts.append(request.recipe.text_of(characters_of(page, request.faults)))
+                    text = request.recipe.text_of(characters_of(page, request.faults))
+                    if not text.strip():  # nothing is visible
+                        request.faults.notes[WITHOUT_TEXT] += 1
+                        text = stand_in(page.markup)
+                    texts.append(text)
                     kept.append(index)
                 except ValueError as error:
                     request.faults.meet(self.error(index, str(error)))
@@ -287,10 +292,10 @@ class Group:
 def piece_of_texts(records: Records, request: Request) -> Piece:
     """Fingerprint the texts of records by the recipe."""
     texts, kept = records.texts(request)
-    fingerprints, lengths = request.recipe.measure_many(texts, request.threads)
-    if request.on_lengths is not None:
-        request.on_lengths(lengths)
-    return _piece(records, request, fingerprints, kept)
+    measured = request.recipe.measure_many(texts, request.threads)
+    if request.on_measured is not None:
+        request.on_measured(texts, measured)
+    return _piece(records, request, measured.fingerprints, kept)
 
 
 def piece_of_fingerprints(records: Records, request: Request, column: FingerprintColumn) -> Piece:

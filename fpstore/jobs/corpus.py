@@ -226,15 +226,17 @@ class Corpus:
         return self._lengths.warning
 
     def fingerprints(self, batch: "Batch") -> Keys:
-        """Of a batch, by the recipe: uint64[n]; of a text without tokens, a hash of it as it stands.
+        """Of a batch, by the recipe: uint64[n]; of a text without tokens in any case a hash of it as it stands.
 
-        So that texts without tokens, about which a simhash says nothing, are near each other only if they are equal.
+        So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
         """
         self.text_bytes += batch.text_bytes
-        fingerprints, token_counts = self._recipe.measure_many(batch.texts, self._threads)
-        self._lengths.see(token_counts)
-        for index in np.flatnonzero(token_counts == 0).tolist():
-            fingerprints[index] = hash_of(batch.texts[index])
+        measured = self._recipe.measure_many(batch.texts, self._threads)
+        fingerprints, token_counts, _ = measured
+        self._lengths.see(batch.texts, measured)
+        if not self._recipe.parts_empty:
+            for index in np.flatnonzero(token_counts == 0).tolist():
+                fingerprints[index] = hash_of(batch.texts[index])
         return fingerprints
 
     @property

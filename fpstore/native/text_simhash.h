@@ -1,4 +1,5 @@
-/* From tokens to a fingerprint: shingles, their hashes, their weights, and the sign of the sums.
+/* From tokens to a fingerprint: shingles, their hashes, and their sketch: the sign of the sums of their weights, or
+   bits of the smallest values.
 
    All sums are of integers, so no order of adding changes them: weights are in units of 2^-16. */
 #ifndef FPSTORE_TEXT_SIMHASH_H
@@ -7,6 +8,7 @@
 #include "text_digest.h"
 #include "text_hash.h"
 #include "text_given.h"
+#include "text_minhash.h"
 #include "text_tokens.h"
 
 #define WEIGHT_ONE 65536
@@ -16,6 +18,7 @@
 #define SHINGLES_AT_ONCE 1020 /* four times what a byte can count */
 
 typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
+typedef enum { SIMHASH, MINHASH_1BIT } SketchKind;
 typedef enum { XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA256, BLAKE2B, FNV1, FNV1A } HashKind;
 
 /* Of a shingle: its hash and how often it occurs, or in an idf model its weight. A free one has the value 0. */
@@ -34,12 +37,15 @@ typedef struct {
 typedef struct {
     TokenSteps tokens;
     unsigned shingle;
+    unsigned dense_shingle; /* of MIXED tokens, where a shingle begins with one that no space follows */
     HashKind hash;
     uint64_t seed; /* of the hashes that take one; XXH3 and XXH64 have 0 */
     int tie;       /* 1 where a bit is set whose two sides weigh the same */
     WeightKind weights;
     const CellTable *idf; /* values one more than the weight */
     uint64_t idf_unseen;
+    SketchKind sketch;
+    Permutations permutations; /* of MINHASH_1BIT */
 } Steps;
 
 typedef struct {
@@ -53,7 +59,8 @@ typedef struct {
     uint64_t hashes[SHINGLES_AT_ONCE];
     CellTable shingles;
     Sums sums;
-    uint64_t token_count;
+    Minima minima;
+    uint64_t token_count, shingle_count; /* the second of mixed tokens */
 } Document;
 
 /* Odd, and not known outside the process: whoever writes a document cannot aim its shingles at one cell. */
@@ -90,6 +97,12 @@ ALWAYS_INLINE void add_weighted(Sums *sums, uint64_t hash, int64_t weight) {
 /* A bit is set where what has it weighs more than what has not, and where tie is 1 as much. */
 uint64_t signs(const Sums *sums, int tie);
 
+/* Whether one shingle outweighs the rest: more than three times the root of the sum of the squares of the others, with
+   which nearly every bit is its own. As the sums show it, if there was more than one: beside one such shingle all
+   margins |ones - zeros| are nearly its weight, so the square of their mean is over 9 times their variance. Without one
+   it is about 1.75 times, as of the size of any normal number. */
+int is_outweighed(const Sums *sums);
+
 uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size);
 
 void document_free(Document *document);
@@ -97,9 +110,10 @@ void document_free(Document *document);
 /* Read a text into its shingles. */
 Status document_count(Document *document, const Steps *steps, const Given *given);
 
-/* The fingerprints of count texts; stops at the first that fails and leaves its number in *at. */
+/* The fingerprints of count texts, how many tokens each has, and of simhashes whether a shingle that is not its only
+   one outweighs the rest; stops at the first that fails and leaves its number in *at. */
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                         uint64_t *fingerprints, uint32_t *token_counts);
+                         uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed);
 
 /* The tokens of a whole document, all in document->tokens. */
 Status document_tokens(Document *document, const TokenSteps *steps, const Given *given);

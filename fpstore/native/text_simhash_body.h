@@ -1,6 +1,7 @@
 /* Hashing and counting. Included once for each instruction set; see platform.h. */
 #include "text_simhash.h"
 
+#include "text_minhash_body.h"
 #include "text_tokens_body.h"
 
 #ifdef KERNEL_IS_WIDE
@@ -70,6 +71,49 @@ static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t
             document->hashes[i] = hash_slice(steps, bytes + starts[i], ends[i] - starts[i] - gap);
 }
 
+/* What hashes become: counted, or part of the sketch. */
+ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps, int counted, size_t count) {
+    if (counted) return count_shingles(&document->shingles, document->hashes, count);
+    if (steps->sketch == MINHASH_1BIT) {
+        KERNEL(lower_minima)(&document->minima, &steps->permutations, document->hashes, count);
+    } else {
+        KERNEL(count_bits)(document->sums.ones, document->hashes, count);
+        document->sums.total += (int64_t)count;
+    }
+    return OK;
+}
+
+/* Hash the shingles of mixed tokens, whose length follows from the first of each, and drop those tokens that no later
+   one needs. Where it is the last time, tokens with too few behind them begin no shingle. */
+static Status KERNEL(take_mixed)(Document *document, const Steps *steps, int counted, int last) {
+    const Tokens *tokens = &document->tokens;
+    size_t first = 0, some = 0;
+    for (; first < tokens->count; first++) {
+        const size_t length = is_dense_token(tokens, first) ? steps->dense_shingle : steps->shingle;
+        if (tokens->count - first < length) {
+            if (last) continue;
+            break;
+        }
+        const uint32_t start = tokens->starts[first], end = tokens->starts[first + length];
+        const size_t size = end - start - (tokens->bytes[end - 1] == ' ');
+        document->hashes[some++] =
+            steps->hash == XXH3 ? xxh3(tokens->bytes + start, size) : hash_slice(steps, tokens->bytes + start, size);
+        document->shingle_count++;
+        if (some < SHINGLES_AT_ONCE) continue;
+        if (KERNEL(take_hashes)(document, steps, counted, some) != OK) return NO_MEMORY;
+        some = 0;
+    }
+    if (KERNEL(take_hashes)(document, steps, counted, some) != OK) return NO_MEMORY;
+    if (last && document->shingle_count == 0 && tokens->count > 0) {
+        const uint32_t end = tokens->starts[tokens->count];
+        document->hashes[0] = hash_slice(steps, tokens->bytes, end - (tokens->bytes[end - 1] == ' '));
+        if (KERNEL(take_hashes)(document, steps, counted, 1) != OK) return NO_MEMORY;
+    }
+    document->token_count += first;
+    tokens_slide(&document->tokens, tokens->count - first);
+    return OK;
+}
+
 /* Hash the shingles of length tokens and drop those tokens that no later one needs. */
 static Status KERNEL(take_shingles)(Document *document, const Steps *steps, int counted, size_t length) {
     if (document->tokens.count < length) return OK;
@@ -77,12 +121,8 @@ static Status KERNEL(take_shingles)(Document *document, const Steps *steps, int 
     for (size_t first = 0; first < count; first += SHINGLES_AT_ONCE) {
         const size_t some = count - first < SHINGLES_AT_ONCE ? count - first : SHINGLES_AT_ONCE;
         KERNEL(hash_shingles)(document, steps, first, some, length);
-        if (!counted)
-            KERNEL(count_bits)(document->sums.ones, document->hashes, some);
-        else if (count_shingles(&document->shingles, document->hashes, some) != OK)
-            return NO_MEMORY;
+        if (KERNEL(take_hashes)(document, steps, counted, some) != OK) return NO_MEMORY;
     }
-    document->sums.total += counted ? 0 : (int64_t)count;
     document->token_count += count;
     tokens_slide(&document->tokens, length - 1);
     return OK;
@@ -92,14 +132,20 @@ Status KERNEL(document_read)(Document *document, const Steps *steps, int counted
     const uint8_t *end = text + size;
     tokens_begin(&document->tokens);
     memset(&document->sums, 0, sizeof document->sums);
-    document->token_count = 0;
+    minima_clear(&document->minima);
+    document->token_count = document->shingle_count = 0;
     if (counted && cells_clear(&document->shingles, cells_for(size)) != OK) return NO_MEMORY;
     while (text < end) {
         const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;
         if (KERNEL(put_piece)(&document->tokens, &steps->tokens, &text, stop, end) != OK) return NO_MEMORY;
         if (text == end && steps->tokens.kind != CHARACTERS) end_token(&document->tokens);
-        if (KERNEL(take_shingles)(document, steps, counted, steps->shingle) != OK) return NO_MEMORY;
+        if (steps->tokens.kind == MIXED) {
+            if (KERNEL(take_mixed)(document, steps, counted, text == end) != OK) return NO_MEMORY;
+        } else if (KERNEL(take_shingles)(document, steps, counted, steps->shingle) != OK) {
+            return NO_MEMORY;
+        }
     }
+    if (steps->tokens.kind == MIXED) return OK;
     const size_t rest = document->tokens.count;
     if (document->token_count > 0 || rest == 0) { /* shingles were counted; the last has shingle - 1 tokens more */
         document->token_count += rest;

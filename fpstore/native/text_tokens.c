@@ -54,6 +54,15 @@ ALWAYS_INLINE void put_point(Tokens *tokens, TokenKind kind, uint32_t point) {
         tokens->used += utf8_write(point, tokens->bytes + tokens->used);
         tokens->starts[++tokens->count] = (uint32_t)tokens->used;
         tokens->in_token = 1;
+    } else if (kind == MIXED) {
+        if (flags & IS_MARK) {
+            if (tokens->in_token) tokens->used += utf8_write(point, tokens->bytes + tokens->used);
+        } else {
+            if (!(flags & IS_WORD) || (flags & IS_DENSE) || tokens->in_token == IN_DENSE) end_token(tokens);
+            if (!(flags & IS_WORD)) return;
+            tokens->used += utf8_write(point, tokens->bytes + tokens->used);
+            tokens->in_token = flags & IS_DENSE ? IN_DENSE : 1;
+        }
     } else if (kind == WHOLE || (kind == WORDS ? flags & IS_WORD : point != SEPARATOR)) {
         tokens->used += utf8_write(point, tokens->bytes + tokens->used);
         tokens->in_token = 1;
@@ -120,7 +129,8 @@ Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, c
             put_folded(tokens, steps, point);
             *at += size;
         }
-    } while (*at < stop && **at >= 0x80 && !(steps->kind != CHARACTERS && is_plain_lead(**at)));
+    } while (*at < stop && **at >= 0x80 &&
+             !(steps->kind != CHARACTERS && (is_plain_lead(**at) || (steps->kind == MIXED && **at == 0xE0))));
     return OK;
 }
 
@@ -175,14 +185,42 @@ const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, unsigned lette
     return at;
 }
 
+const uint8_t *put_mixed(Tokens *tokens, const TokenSteps *steps, const uint8_t *at, const uint8_t *stop,
+                         const uint8_t *end) {
+    const uint8_t changes = steps->flags, *before = at;
+    size_t used_before = tokens->used, count_before = tokens->count;
+    int in_before = tokens->in_token;
+    if (end - at < 4) return at;
+    if (end - stop < 4) stop = end - 4;
+    while (at < stop) {
+        const int is_low = *at == 0xE0;
+        if (!(is_low || is_plain_lead(*at)) || (at[1] & 0xC0) != 0x80 || (at[2] & 0xC0) != 0x80) break;
+        const uint32_t point = (at[0] & 0x0Fu) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu);
+        if ((is_low && point < 0x800) || (unicode_flags[point] & changes)) break;
+        before = at;
+        used_before = tokens->used;
+        count_before = tokens->count;
+        in_before = tokens->in_token;
+        put_point(tokens, MIXED, point);
+        at += 3;
+    }
+    if (joins_at(steps, at, end) && at > before) {
+        at = before;
+        tokens->used = used_before;
+        tokens->count = count_before;
+        tokens->in_token = in_before;
+    }
+    return at;
+}
+
 static void load_ascii(void) { /* after the facts of Unicode */
     for (int kind = 0; kind <= WHOLE; kind++)
         for (int fold = 0; fold < 2; fold++)
             for (int byte = 0; byte < 128; byte++) {
                 const uint8_t flags = unicode_flags[byte];
-                const int between = kind == WORDS        ? !(flags & IS_WORD)
-                                    : kind == CHARACTERS ? flags & IS_SPACE
-                                                         : kind == SEPARATED && byte == SEPARATOR;
+                const int between = kind == WORDS || kind == MIXED ? !(flags & IS_WORD)
+                                    : kind == CHARACTERS           ? flags & IS_SPACE
+                                                                   : kind == SEPARATED && byte == SEPARATOR;
                 const int upper = byte >= 'A' && byte <= 'Z';
                 ascii_becomes[kind][fold][byte] = (uint8_t)(between ? BETWEEN : upper && fold ? byte | 0x20 : byte);
             }

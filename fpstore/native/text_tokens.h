@@ -1,7 +1,7 @@
 /* From UTF-8 to tokens: normalised, one after another in a buffer that slides along the document.
 
-   Words and separated tokens are each followed by a space, so that a shingle is a slice of the buffer; characters
-   follow one another. Memory is bounded by the longest shingle, not by the document. */
+   Words and separated tokens are each followed by a space, so that a shingle is a slice of the buffer; characters, and
+   those among mixed tokens, follow one another. Memory is bounded by the longest shingle, not by the document. */
 #ifndef FPSTORE_TEXT_TOKENS_H
 #define FPSTORE_TEXT_TOKENS_H
 
@@ -13,7 +13,7 @@
 #define SEPARATOR 0x1F
 
 /* WHOLE is no way of making tokens: it lets through everything, for who wants the normalised text. */
-typedef enum { WORDS, CHARACTERS, SEPARATED, WHOLE } TokenKind;
+typedef enum { WORDS, CHARACTERS, SEPARATED, MIXED, WHOLE } TokenKind;
 
 typedef struct {
     TokenKind kind;
@@ -25,8 +25,8 @@ typedef struct {
     size_t byte_room, used;
     uint32_t *starts; /* of the tokens in bytes; one more: of the token being read */
     size_t start_room, count;
-    int in_token;     /* the last token has begun; of characters: one was read */
-    int gap;          /* of characters: white space was read after the last one */
+    int in_token; /* the last token has begun, IN_DENSE where no space will follow it; of characters: one was read */
+    int gap;      /* of characters: white space was read after the last one */
     uint32_t *points; /* room for what is composed together */
     size_t point_room;
 } Tokens;
@@ -45,9 +45,11 @@ Status tokens_reserve(Tokens *tokens, size_t bytes, size_t count);
 /* Drop all tokens but the last so many. */
 void tokens_slide(Tokens *tokens, size_t kept);
 
+#define IN_DENSE 2
+
 ALWAYS_INLINE void end_token(Tokens *tokens) {
     if (!tokens->in_token) return;
-    tokens->bytes[tokens->used++] = ' ';
+    if (tokens->in_token != IN_DENSE) tokens->bytes[tokens->used++] = ' ';
     tokens->starts[++tokens->count] = (uint32_t)tokens->used;
     tokens->in_token = 0;
 }
@@ -75,11 +77,26 @@ ALWAYS_INLINE int is_han_lead(uint8_t byte) { return byte >= 0xE4 && byte <= 0xE
 const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, unsigned letters, const uint8_t *at,
                          const uint8_t *stop, const uint8_t *end);
 
+/* Whether a whole token is a character of a script that does not part words. */
+ALWAYS_INLINE int is_dense_token(const Tokens *tokens, size_t token) {
+    return tokens->bytes[tokens->starts[token + 1] - 1] != ' ';
+}
+
+/* The same of mixed tokens, and of U+0800..U+0FFF too. */
+const uint8_t *put_mixed(Tokens *tokens, const TokenSteps *steps, const uint8_t *at, const uint8_t *stop,
+                         const uint8_t *end);
+
 /* Of 64 bytes: which are not ASCII, which lead U+4000..U+9FFF, of these which U+4000..U+4FFF, which continue a code
    point, and which of these are too low to make U+4E00 or more of it. */
 typedef struct {
     uint64_t others, leads, low_leads, continues, low;
 } HanMasks;
+
+/* The place of the first of the marked bytes among the first size, or size. */
+ALWAYS_INLINE unsigned first_of(uint64_t marked, unsigned size) {
+    const unsigned first = (unsigned)__builtin_ctzll(marked);
+    return first < size ? first : size;
+}
 
 /* How many of the first size bytes are ASCII and whole code points of U+4E00..U+9FFF, the Chinese characters, before
    anything else: all of these are letters that stay what they are, and join nothing. */

@@ -37,12 +37,12 @@ ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, Tok
     const uint64_t others = _mm512_movepi8_mask(block.bytes);
     if (others != 0) {
         const HanMasks masks = KERNEL(han_masks)(block.bytes, others);
-        block.size = han_size(&masks, size);
+        block.size = kind == MIXED ? first_of(others, size) : han_size(&masks, size);
     }
     const __m512i lower = _mm512_or_si512(block.bytes, _mm512_set1_epi8(0x20));
     const uint64_t letters =
         _mm512_cmplt_epu8_mask(_mm512_sub_epi8(lower, _mm512_set1_epi8('a')), _mm512_set1_epi8(26));
-    if (kind == WORDS) {
+    if (kind != SEPARATED) {
         const uint64_t digits =
             _mm512_cmplt_epu8_mask(_mm512_sub_epi8(block.bytes, _mm512_set1_epi8('0')), _mm512_set1_epi8(10));
         block.words = letters | digits | _mm512_cmpeq_epi8_mask(block.bytes, _mm512_set1_epi8('_'));
@@ -106,7 +106,7 @@ ALWAYS_INLINE uint32_t KERNEL(read_half)(const uint8_t *at, TokenKind kind, int 
     const __m256i separators = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(SEPARATOR));
     const __m256i ascii = _mm256_or_si256(_mm256_or_si256(letters, digits), underscores);
     const __m256i words =
-        _mm256_or_si256(bytes, kind == WORDS ? ascii : _mm256_xor_si256(separators, _mm256_set1_epi8(-1)));
+        _mm256_or_si256(bytes, kind != SEPARATED ? ascii : _mm256_xor_si256(separators, _mm256_set1_epi8(-1)));
     const __m256i low = fold ? _mm256_blendv_epi8(bytes, lower, letters) : bytes;
     _mm256_storeu_si256((__m256i *)out, _mm256_blendv_epi8(_mm256_set1_epi8(' '), low, words));
     return (uint32_t)_mm256_movemask_epi8(words);
@@ -123,7 +123,7 @@ ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, Tok
     const uint64_t others = KERNEL(within)(at, 0x80, 0xFF);
     if (others != 0) {
         const HanMasks masks = KERNEL(han_masks)(at, others);
-        block.size = han_size(&masks, size);
+        block.size = kind == MIXED ? first_of(others, size) : han_size(&masks, size);
     }
     block.words = KERNEL(read_half)(at, kind, fold, block.bytes);
     block.words |= (uint64_t)KERNEL(read_half)(at + 32, kind, fold, block.bytes + 32) << 32;
@@ -223,6 +223,9 @@ static const uint8_t *KERNEL(put_simple)(Tokens *tokens, const TokenSteps *steps
         return fold ? KERNEL(put_blocks)(tokens, steps, WORDS, 1, from, stop, end)
                     : KERNEL(put_blocks)(tokens, steps, WORDS, 0, from, stop, end);
     if (steps->kind == SEPARATED) return KERNEL(put_blocks)(tokens, steps, SEPARATED, fold, from, stop, end);
+    if (steps->kind == MIXED)
+        return fold ? KERNEL(put_blocks)(tokens, steps, MIXED, 1, from, stop, end)
+                    : KERNEL(put_blocks)(tokens, steps, MIXED, 0, from, stop, end);
 #endif
     const uint8_t *becomes = ascii_becomes[steps->kind][fold], *to = KERNEL(ascii_end)(from, stop);
     if (to > from && joins_at(steps, to, end)) to--;
@@ -245,9 +248,13 @@ Status KERNEL(put_piece)(Tokens *tokens, const TokenSteps *steps, const uint8_t 
     const unsigned letters = UINT_MAX;
 #endif
     while (*at < stop) {
-        const uint8_t *others = KERNEL(put_simple)(tokens, steps, *at, stop, end);
+        if (steps->kind == MIXED && **at < 0x80 && tokens->in_token == IN_DENSE) end_token(tokens);
+        const uint8_t *others =
+            steps->kind == MIXED && **at >= 0x80 ? *at : KERNEL(put_simple)(tokens, steps, *at, stop, end);
         *at = others;
-        if (others < stop && steps->kind != CHARACTERS) *at = put_plain(tokens, steps, letters, others, stop, end);
+        if (others < stop && steps->kind != CHARACTERS)
+            *at = steps->kind == MIXED ? put_mixed(tokens, steps, others, stop, end)
+                                       : put_plain(tokens, steps, letters, others, stop, end);
         if (*at == others && others < stop && put_others(tokens, steps, at, stop, end) != OK) return NO_MEMORY;
     }
     return OK;

@@ -164,6 +164,8 @@ static void derive_flags(const UnicodeColumn *seconds) {
 void unicode_load(const UnicodeColumns *columns) {
     set_flag(&columns->word_ranges, IS_WORD);
     set_flag(&columns->space_ranges, IS_SPACE);
+    set_flag(&columns->mark_ranges, IS_MARK);
+    set_flag(&columns->dense_ranges, IS_DENSE);
     load_combining(&columns->combining_ranges, &columns->combining_classes);
     load_mapping(&decomposed, &columns->decomposed_codes, &columns->decomposed_starts, &columns->decomposed_points);
     load_mapping(&unicode_folded, &columns->folded_codes, &columns->folded_starts, &columns->folded_points);

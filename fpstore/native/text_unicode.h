@@ -15,13 +15,15 @@
 #define REPLACEMENT 0xFFFD
 #define MAX_DECOMPOSED 18 /* U+FDFA */
 
-/* Of each code point. Which of the middle three count depends on the normalisation. */
+/* Of each code point. Which of JOINS and the two after it count depends on the normalisation. */
 enum {
     IS_WORD = 1,
     IS_SPACE = 2, /* or a control character */
     JOINS = 4,    /* may be composed with what is before it, or reordered */
     NFKC_CHANGES = 8,
-    FOLD_CHANGES = 16
+    FOLD_CHANGES = 16,
+    IS_MARK = 32, /* belongs to what is before it */
+    IS_DENSE = 64 /* a letter of a script that does not part words */
 };
 
 typedef struct {
@@ -110,7 +112,7 @@ typedef struct {
 /* Ranges are pairs of the first and the last. Of what is mapped: codes, where each one's points start (one more at the
    end), and the points. */
 typedef struct {
-    UnicodeColumn word_ranges, space_ranges;
+    UnicodeColumn word_ranges, space_ranges, mark_ranges, dense_ranges;
     UnicodeColumn combining_ranges, combining_classes;
     UnicodeColumn decomposed_codes, decomposed_starts, decomposed_points;
     UnicodeColumn folded_codes, folded_starts, folded_points;

@@ -35,14 +35,14 @@ __all__ = [
 
 
 def fingerprint(text: str | bytes, recipe: Recipe = DEFAULT_RECIPE) -> int:
-    """The simhash (0..2**64 - 1) of text by recipe; 0 if it has no words."""
+    """The fingerprint (0..2**64 - 1) of text by recipe."""
     return expect_recipe(recipe).fingerprint(text)
 
 
 def fingerprint_many(
     texts: Iterable[str | bytes], recipe: Recipe = DEFAULT_RECIPE, *, threads: int | None = None
 ) -> npt.NDArray[np.uint64]:
-    """The simhashes of texts by recipe, in their order: uint64[n]. threads: how many at once; None: all processors."""
+    """The fingerprints of texts by recipe, in their order: uint64[n]. threads: how many at once; None: all."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"texts: found one {type(texts).__name__}, expected several of them")
     return expect_recipe(recipe).fingerprint_many(list(texts), thread_count(threads))

@@ -22,8 +22,10 @@ def measure(
     hash: str = "xxh3",
     seed: int = 0,
     tie: str = "clear",
+    sketch: str = "simhash",
+    dense_shingle: int = 0,
     threads: int = 1,
-) -> tuple[Hashes, npt.NDArray[np.uint32]]: ...
+) -> tuple[Hashes, npt.NDArray[np.uint32], npt.NDArray[np.bool_]]: ...
 def features(
     text: str | bytes,
     *,
@@ -35,6 +37,8 @@ def features(
     hash: str = "xxh3",
     seed: int = 0,
     tie: str = "clear",
+    sketch: str = "simhash",
+    dense_shingle: int = 0,
 ) -> tuple[Hashes, Weights]: ...
 def simhash_of(hashes: Hashes, weights: Weights, tie: str = "clear") -> int: ...
 def normalised(text: str | bytes, normalisation: str = "nfkc-casefold") -> str: ...

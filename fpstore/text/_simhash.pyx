@@ -15,32 +15,25 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 
 from fpstore._native cimport (
-    BLAKE2B,
+    BLAKE2B, FNV1, FNV1A, MD5, MD5_HEAD, MURMUR3, SHA256, XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED,
     CAPPED,
     CHARACTERS,
-    FNV1,
-    FNV1A,
     FOLD_CHANGES,
     FREQUENCY,
     IDF,
     JOINS,
     LOGARITHM,
     MAX_SHINGLE,
-    MD5,
-    MD5_HEAD,
-    MURMUR3,
+    MINHASH_1BIT,
+    MIXED,
     NFKC_CHANGES,
     OK,
     PRESENCE,
     SEPARATED,
-    SHA256,
+    SIMHASH,
     WEIGHT_ONE,
     WHOLE,
     WORDS,
-    XXH3,
-    XXH3_SEEDED,
-    XXH64,
-    XXH64_SEEDED,
     Document,
     Given,
     Cell,
@@ -59,6 +52,8 @@ from fpstore._native cimport (
     document_tokens,
     documents_measure,
     hash_slice,
+    is_dense_token,
+    permutations_seed,
     shingle_cell,
     signs,
     cell_secret,
@@ -86,7 +81,7 @@ _NORMALISATIONS = {
     "nfkc": JOINS | NFKC_CHANGES,
     "none": 0,
 }
-_TOKENS = {"words": WORDS, "characters": CHARACTERS, "separated": SEPARATED}
+_TOKENS = {"words": WORDS, "characters": CHARACTERS, "separated": SEPARATED, "mixed": MIXED}
 _WEIGHTS = {"frequency": FREQUENCY, "presence": PRESENCE, "capped": CAPPED, "log": LOGARITHM, "idf": IDF}
 _HASHES = {
     "xxh3": XXH3,
@@ -100,6 +95,7 @@ _HASHES = {
     "murmur3": MURMUR3,
 }
 _TIES = {"clear": 0, "set": 1}
+_SKETCHES = {"simhash": SIMHASH, "minhash-1bit": MINHASH_1BIT}
 
 # Of the hashes that take one. Any other has the seed 0.
 SEED_BITS = {"xxh3": 64, "xxh64": 64, "murmur3": 32}
@@ -115,7 +111,8 @@ _MAX_WEIGHT = float(1 << 46)
 # The fingerprints that check_known_answer finds where all is well.
 _KNOWN_ANSWER = [
     "0xbe951e3d11fe0310", "0x9a5fca2b588437f5", "0x6f0d9f24c4343791", "0x212507c3717aff0d", "0x70e649f91279b288",
-    "0x9a5fca2b588437f5", "0xbe951e3d11fe0310", "0x9a5fca2b588437f5",
+    "0x9a5fca2b588437f5", "0xde8146161804f18", "0x9a5fca2b588437f5", "0xbe951e3d11fe0310", "0x9a5fca2b588437f5",
+    "0xf4161a8bd361f793", "0x449c395b268505dc",
 ]
 
 cdef list _columns_in_use = []
@@ -145,6 +142,8 @@ cdef load_unicode():
     cdef UnicodeColumns columns
     columns.word_ranges = column_of(pins["word_ranges"])
     columns.space_ranges = column_of(pins["space_ranges"])
+    columns.mark_ranges = column_of(pins["mark_ranges"])
+    columns.dense_ranges = column_of(pins["dense_ranges"])
     columns.combining_ranges = column_of(pins["combining_ranges"])
     columns.combining_classes = column_of(pins["combining_classes"])
     columns.decomposed_codes = column_of(pins["decomposed_codes"])
@@ -215,7 +214,7 @@ cdef choose_hash(Steps* steps, hash, seed):
         steps.hash = {XXH3: XXH3_SEEDED, XXH64: XXH64_SEEDED}.get(steps.hash, steps.hash)
 
 
-cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash, seed, tie) except *:
+cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch) except *:
     cdef Steps steps
     if not 1 <= shingle <= MAX_SHINGLE:
         raise ValueError(f"shingle: found {shingle}, expected 1..{MAX_SHINGLE}")
@@ -224,9 +223,16 @@ cdef Steps steps_of(normalisation, tokens, shingle, weights, idf, hash, seed, ti
     steps.tokens.kind = chosen(_TOKENS, "tokens", tokens)
     steps.tokens.flags = chosen(_NORMALISATIONS, "normalisation", normalisation)
     steps.shingle = shingle
+    if not (tokens == "mixed") <= dense_shingle <= MAX_SHINGLE * (tokens == "mixed"):
+        raise ValueError(f"dense_shingle: found {dense_shingle}, expected 1..{MAX_SHINGLE} for tokens mixed, else 0")
+    steps.dense_shingle = dense_shingle
     steps.weights = chosen(_WEIGHTS, "weights", weights)
     choose_hash(&steps, hash, seed)
     steps.tie = chosen(_TIES, "tie", tie)
+    steps.sketch = chosen(_SKETCHES, "sketch", sketch)
+    if steps.sketch == MINHASH_1BIT and steps.weights != PRESENCE:
+        raise ValueError(f"weights: found {weights!r}, expected 'presence' for sketch {sketch}")
+    permutations_seed(&steps.permutations, seed)
     steps.idf = NULL
     steps.idf_unseen = 0
     if idf is not None:
@@ -264,6 +270,7 @@ cdef class Batch:
     cdef object waiting
     cdef readonly object fingerprints
     cdef readonly object counts
+    cdef readonly object outweighed
     cdef readonly object failure
 
     def __init__(self, texts):
@@ -272,6 +279,7 @@ cdef class Batch:
         self.texts = list(texts)
         self.fingerprints = numpy.empty(len(self.texts), dtype=numpy.uint64)
         self.counts = numpy.empty(len(self.texts), dtype=numpy.uint32)
+        self.outweighed = numpy.empty(len(self.texts), dtype=numpy.uint8)
         room = self.room = numpy.empty(len(self.texts) * sizeof(Given) + 1, dtype=numpy.uint8)
         self.given = <Given*>&room[0]
         for i in range(len(self.texts)):
@@ -312,11 +320,12 @@ cdef class Batch:
     cdef measure(self, Document* document, size_t first, size_t last):
         cdef uint64_t[::1] fingerprints = self.fingerprints
         cdef uint32_t[::1] counts = self.counts
+        cdef uint8_t[::1] outweighed = self.outweighed
         cdef size_t at
         cdef Status status
         with nogil:
             status = documents_measure(document, &self.steps, self.given + first, last - first, &at,
-                                       &fingerprints[first], &counts[first])
+                                       &fingerprints[first], &counts[first], &outweighed[first])
         if status != OK:
             raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
 
@@ -328,8 +337,10 @@ cdef void document_begin(Document* document) noexcept:
 
 
 def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
-            hash="xxh3", seed=0, tie="clear", int threads=1):
-    """The fingerprints of texts and how many tokens each has: (uint64[n], uint32[n]).
+            hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
+    """The fingerprints of texts, how many tokens each has, and whether one of its shingles outweighs the others.
+
+    The last where it is not its only one, and of simhashes only: (uint64[n], uint32[n], bool[n]).
 
     texts: str, or bytes of UTF-8, where what is not UTF-8 becomes U+FFFD as bytes.decode("utf-8", "replace") does;
     so does a lone surrogate of a str. The rest is as in Recipe, but for tokens `separated`: the text is made of them,
@@ -337,7 +348,7 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     Raises TypeError for other texts, ValueError for an unknown step, MemoryError also for a shingle of over 2 GiB.
     """
     cdef Batch batch
-    cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash, seed, tie)
+    cdef Steps steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
     if threads < 1:
@@ -351,16 +362,16 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
         helper.wait()
     if batch.failure is not None:
         raise batch.failure
-    return batch.fingerprints, batch.counts
+    return batch.fingerprints, batch.counts, batch.outweighed.view(bool)
 
 
 def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
-             hash="xxh3", seed=0, tie="clear"):
+             hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0):
     """The distinct hashes of the shingles of text, increasing, and what each weighs: (uint64[m], float64[m]).
 
-    The arguments and what is raised are those of measure; tie decides nothing here.
+    The arguments and what is raised are those of measure; tie and sketch decide nothing here.
     """
-    cdef Steps steps = steps_of(normalisation, tokens, shingle, weights, idf, hash, seed, tie)
+    cdef Steps steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
     cdef Document document
     cdef Status status
     cdef Given given
@@ -434,7 +445,8 @@ cdef list strings_of(text, int kind, normalisation):
             raise MemoryError(f"text: no memory for the tokens of {bytes_of(&given)} bytes")
         data = <const char*>document.tokens.bytes
         return [
-            data[document.tokens.starts[i] : document.tokens.starts[i + 1] - gap].decode()
+            data[document.tokens.starts[i] : document.tokens.starts[i + 1] - (
+                gap and not (kind == MIXED and is_dense_token(&document.tokens, i)))].decode()
             for i in range(document.tokens.count)
         ]
     finally:
@@ -474,8 +486,11 @@ def hash_of(const uint8_t[::1] data not None, hash="xxh3", seed=0):
 cdef check_known_answer():
     """The text kernels need the tables of this module, so their answer is asked for here, not in _native."""
     texts = ["Caf\u00e9 no. 5: 1,000 \u4e2d\u6587 words " * 9, "\ufb01ne \uac00\u11a8"]
-    found = [hex(each) for kind in _TOKENS for each in measure(texts, tokens=kind, weights="capped")[0]]
-    found += [hex(each) for each in measure(texts)[0]]
+    found = []
+    for kind in _TOKENS:
+        found += measure(texts, tokens=kind, dense_shingle=5 * (kind == "mixed"), weights="capped")[0].tolist()
+    found += measure(texts)[0].tolist() + measure(texts, weights="presence", sketch="minhash-1bit")[0].tolist()
+    found = [hex(each) for each in found]
     if found != _KNOWN_ANSWER or os.environ.get("FPSTORE_WRONG_ANSWER") == "text":
         refuse("text")
 

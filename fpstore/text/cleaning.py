@@ -3,25 +3,31 @@
 - A byte order mark tells what the bytes of a page are. Else they are UTF-8 if they can be; else of the charset that
   the server named, or that of the `meta` tag, or Resiliparse guesses. What does not decode becomes U+FFFD, as browsers
   do it. A page is no text, and refused, where that is so of more than one character in MAX_DAMAGED.
-- `main` is the main content without navigation, boilerplate and comment forms; `all` is every visible text.
+- `main` is the main content without navigation, boilerplate and comment forms; `all` is every visible text;
+  `main-or-all` is the main content where that has MIN_MAIN characters and one of MAX_SHARE that are visible, else all:
+  what is left of a gallery, an index or a form is not what tells it from others.
 - A page whose elements nest deeper than MAX_DEPTH has all of its text taken, as the search for the main content takes
   time in the square of the depth. 441 real pages stayed below 100.
+- A page without any text is the `stand_in` of its bytes, to those who compare pages.
 - A page of more than MAX_HTML_BYTES is refused: its tree takes up to 140 times its size of memory.
 """
 
 from __future__ import annotations
 
 import codecs
+import hashlib
 import re
 from functools import cache
 from typing import Any
 
 from fpstore.text.packages import need_series
 
-HTML_CHOICES = ("main", "all")
+HTML_CHOICES = ("main", "main-or-all", "all")
 MAX_HTML_BYTES = 16 << 20
 MAX_DEPTH = 256
 MAX_DAMAGED = 100
+MIN_MAIN = 250
+MAX_SHARE = 5
 
 # Tags that a text of words hardly has, but a page has in its first characters.
 _TAGS = re.compile(
@@ -59,9 +65,29 @@ def text_of_html(html: str | bytes, what: str, charset: str | None = None) -> st
         tree = parse(page)
     except UnicodeEncodeError:
         tree = parse(without_surrogates(page))
-    main = what == "main" and (page.count("<") < MAX_DEPTH or not _is_deep(tree))
-    text: str = extract(tree, main_content=main)
-    return text
+    if what == "all" or (page.count("<") >= MAX_DEPTH and _is_deep(tree)):
+        return str(extract(tree, main_content=False))
+    main = str(extract(tree, main_content=True))
+    if what == "main":
+        return main
+    visible = str(extract(tree, main_content=False))
+    found, of_all = _solid(main), _solid(visible)
+    return visible if found < MIN_MAIN or found * MAX_SHARE < of_all else main
+
+
+def stand_in(page: str | bytes) -> str:
+    """White space that tells the bytes of a page without text: no recipe has a token of it, and no other page has it.
+
+    So such a page is near those only that have the same bytes.
+    """
+    data = page if isinstance(page, bytes) else page.encode("utf-8", "surrogatepass")
+    number = int.from_bytes(hashlib.blake2b(data, digest_size=16).digest(), "big")
+    return "".join(" \t\n\r"[number >> shift & 3] for shift in range(0, 128, 2))
+
+
+def _solid(text: str) -> int:
+    """How many characters it has, white space aside: `all` has some around everything that is left out."""
+    return len("".join(text.split()))
 
 
 def has_tags(text: str) -> bool:

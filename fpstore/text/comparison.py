@@ -125,7 +125,7 @@ def compare(
         raise ValueError(f"max_distance: found {max_distance}, expected 0..64")
     if shown < 0:
         raise ValueError(f"shown: found {shown}, expected 0 or more")
-    (first, second), (first_tokens, second_tokens) = (column.tolist() for column in recipe.measure_many([a, b]))
+    (first, second), (first_tokens, second_tokens), _ = (column.tolist() for column in recipe.measure_many([a, b]))
     one, other = recipe.features(a), recipe.features(b)
     common = np.intersect1d(one.hashes, other.hashes, assume_unique=True)
     return Comparison(

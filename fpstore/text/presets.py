@@ -3,26 +3,43 @@
 What each is good for, measured: docs/choosing-a-recipe.md.
 """
 
+from dataclasses import replace
+
 from fpstore.text.recipe import Recipe
 
-DEFAULT_RECIPE = Recipe("web-en", shingle=2)
+DEFAULT_RECIPE = Recipe(
+    "text-1",
+    html="main-or-all",
+    tokens="mixed",
+    shingle=2,
+    dense_shingle=4,
+    weights="presence",
+    sketch="minhash-1bit",
+)
 
 _PRESETS = {
     preset.name: preset
     for preset in (
         DEFAULT_RECIPE,
-        Recipe("zh", tokens="chinese", shingle=2),
-        Recipe("multilingual", tokens="characters", shingle=5, weights="log"),
-        Recipe("code", normalisation="nfkc", shingle=3, weights="capped"),
         # For those who would rather miss a near-duplicate than take another document for one.
-        Recipe("words-4"),
-        # For short texts: every character counts; or nothing but equal texts.
-        Recipe("characters-3", tokens="characters", shingle=3),
+        replace(DEFAULT_RECIPE, name="words-4", shingle=4, dense_shingle=6),
+        # For texts of mistyped or joined words: every five characters in a row.
+        replace(DEFAULT_RECIPE, name="multilingual", tokens="characters", shingle=5, dense_shingle=0),
+        replace(DEFAULT_RECIPE, name="zh", tokens="chinese", dense_shingle=0),
+        replace(DEFAULT_RECIPE, name="code", normalisation="nfkc", shingle=3),
+        # For those who want nothing but equal texts.
         Recipe("exact", tokens="whole", shingle=1),
-        # What the package `simhash` of PyPI makes of a text.
+        # A simhash, the way of the paper, by weights that no single shingle can decide.
+        replace(DEFAULT_RECIPE, name="simhash-1", weights="log", sketch="simhash"),
+        # What was the default, for stores that have it: a word that is repeated often enough decides alone.
+        Recipe("web-en", shingle=2),
+        # What the package `simhash` of PyPI makes of a text, for fingerprints that it made.
         Recipe("pypi-simhash", normalisation="lower", tokens="letters", hash="md5"),
     )
 }
+
+# For fingerprints that are there already: by these, one shingle that is repeated often enough decides alone.
+FOR_STORED = ("web-en", "pypi-simhash")
 
 
 def recipes() -> dict[str, Recipe]:

@@ -3,20 +3,26 @@
 The steps of version 2, in order:
 
 1. `html`: the text of a document that its input calls HTML (see `cleaning`): `main`, without menus and other
-   boilerplate, or `all`. Other documents have no such step. Bytes are UTF-8; what is not becomes U+FFFD.
+   boilerplate; `all`; or `main-or-all`, all where little is left as main. Other documents have no such step. Bytes are
+   UTF-8; what is not becomes U+FFFD.
 2. `normalisation`: `nfkc-casefold`, Unicode NFKC and then case folding (it is not normalised again); `nfkc`;
    `lower`, lower case only; `none`.
 3. `tokens`:
    - `words`: the runs that `re` finds for `\\w+`: characters that are alphanumeric in Unicode, and `_`;
+   - `mixed`: the words, with the marks that belong to their letters (Unicode categories Mn, Mc, Me, and the zero width
+     joiners); of scripts that do not part words (Han, kana, Thai, Lao, Khmer, Myanmar and the like) each letter, with
+     its marks, is a token;
    - `characters`: every character, where a run of whitespace and control characters is one space, and none at
      either end;
    - `letters`: the characters of the words, without anything between;
-   - `chinese`: the runs of `\\w` in the words into which rjieba cuts the text as it was before normalisation;
+   - `chinese`: the runs of `\\w` in the words into which rjieba cuts the text after NFKC, if that is of the
+     normalisation, and before case folding;
    - `whole`: the text of `characters` as one token.
 4. `stop_words`: words that stopwordsiso lists for this language (ISO 639-1) are dropped. `stemming`: words
    become their stems by the Snowball algorithm of this name. Empty: no such step.
-5. `shingle`: every so many tokens in a row; words are joined by one space. A document with fewer tokens, but
-   at least one, is a single shingle of all of them.
+5. `shingle`: every so many tokens in a row; words are joined by one space. Of `mixed` tokens it is `dense_shingle`
+   where the first of them is a letter of a script that does not part words. A document with too few tokens for any
+   shingle, but at least one, is a single shingle of all of them.
 6. `hash`: of the shingle's UTF-8:
    - `xxh3` (XXH3, 64 bits), `xxh64` and `murmur3`, the first word of MurmurHash3 x64 128, all with the `seed`;
    - `md5` and `sha256`, the last 8 bytes of the digest as a big-endian number; `md5-first`, the first 8 so;
@@ -24,9 +30,16 @@ The steps of version 2, in order:
    - `fnv1` and `fnv1a` of 64 bits.
 7. `weights`: what a shingle that occurs n times counts: `frequency`, n; `capped`, n but at most 4; `log`,
    1 + ln n; `presence`, 1; `idf`, n times what the model of checksum `idf` says (see `idf`).
-8. Simhash: bit b is set if the weight of the shingles whose hash has bit b is more than half of all the weight. `tie`:
-   what a bit is of which it is just half, `clear` or `set`. So a document without tokens has the fingerprint 0, or
-   2**64 - 1 where ties are set, except that `letters` makes one empty shingle of it.
+8. `sketch`, what the shingles become:
+   - `simhash` (Charikar, STOC 2002): bit b is set if the weight of the shingles whose hash has bit b is more than half
+     of all the weight. `tie`: what a bit is of which it is just half, `clear` or `set`. So a document without tokens
+     has the fingerprint 0, or 2**64 - 1 where ties are set, except that `letters` makes one empty shingle of it;
+   - `minhash-1bit` (b-bit minwise hashing with b = 1, Li and Koenig, WWW 2010): bit i is a bit of the smallest value of
+     permutation i (of 64, made by the `seed`) over the shingles. Documents whose sets of shingles have the Jaccard
+     similarity J differ in 32 (1 - J) bits in the mean. A shingle counts once, so weights are `presence`.
+
+   By `minhash-1bit`, and by `simhash` of `mixed` tokens, a document without tokens has the XXH3 of its UTF-8 as its
+   fingerprint: it is near none that has other bytes.
 
 A change of any step is a new version, so that equal recipes give equal fingerprints, on every machine and
 under every Python: what Unicode calls a letter, and its foldings, are those of Unicode 14. A code point that
@@ -49,6 +62,7 @@ from fpstore.errors import UnsupportedVersion
 from fpstore.text import _simhash
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
 from fpstore.text.model import IdfModel
+from fpstore.text.scripts import mixed_shingles
 from fpstore.text.tokens import Prepare, preparation
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
@@ -62,17 +76,32 @@ PREPARED_AT_ONCE = 1 << 22
 CHOICES = {
     "html": HTML_CHOICES,
     "normalisation": ("nfkc-casefold", "nfkc", "lower", "none"),
-    "tokens": ("words", "characters", "letters", "chinese", "whole"),
+    "tokens": ("words", "mixed", "characters", "letters", "chinese", "whole"),
     "weights": ("frequency", "capped", "log", "presence", "idf"),
     "hash": ("xxh3", "xxh64", "md5", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3"),
     "tie": ("clear", "set"),
+    "sketch": ("simhash", "minhash-1bit"),
 }
 # The fields that records of this version do not all have, and what is meant where one is missing.
-ADDED: dict[str, str | int] = {"seed": 0, "tie": "clear"}
-_NO_STEPS = ("name", "weights", "idf", "tie")  # those fields that do not decide which shingles a text has
-_INTEGERS = ("version", "shingle", "seed")
+ADDED: dict[str, str | int] = {"seed": 0, "tie": "clear", "sketch": "simhash", "dense_shingle": 0}
+_NO_STEPS = ("name", "weights", "idf", "tie", "sketch")  # those fields that do not decide which shingles a text has
+_INTEGERS = ("version", "shingle", "seed", "dense_shingle")
+_OF_THE_CORE = ("shingle", "weights", "hash", "seed", "tie", "sketch", "dense_shingle")
 _WORDS = ("words", "chinese")  # those tokens that can be stop words or have stems
+_OF_SETS = {"weights": "presence", "tie": "clear"}  # what a sketch of the set of shingles leaves no choice of
 _IDF_DIGITS = 64  # of a model's checksum, in hexadecimal
+
+
+class Measured(NamedTuple):
+    """Of texts, in their order: fingerprints, how many tokens each has, and which a single shingle decides.
+
+    uint64[n], uint32[n], bool[n]. The last are texts of several shingles, of which the heaviest weighs more than three
+    times the root of the sum of the squares of the others: nearly every bit of their simhash is that shingle's.
+    """
+
+    fingerprints: npt.NDArray[np.uint64]
+    token_counts: npt.NDArray[np.uint32]
+    outweighed: npt.NDArray[np.bool_]
 
 
 class Features(NamedTuple):
@@ -86,11 +115,11 @@ class Features(NamedTuple):
 class Recipe:
     """How a document becomes a fingerprint; see the module for what each step means.
 
-    name: what people call it. shingle: how many tokens, 1..64. seed: of a hash that takes one, 0..2**64 - 1
-    (`murmur3`: 2**32 - 1), else 0. Two recipes are the same if every field is; the model is no field of the record,
-    only its checksum `idf` is. Weights `idf` need with_model before a text is
-    read. Raises ValueError for a value that no step has or that another step rules out, UnsupportedVersion for
-    another version.
+    name: what people call it. shingle: how many tokens, 1..64. dense_shingle: the same where a shingle of tokens
+    `mixed` begins with a letter of a script that does not part words, else 0. seed: of a hash that takes one,
+    0..2**64 - 1 (`murmur3`: 2**32 - 1), else 0. Two recipes are the same if every field is; the model is no field of
+    the record, only its checksum `idf` is. Weights `idf` need with_model before a text is read. Raises ValueError for a
+    value that no step has or that another step rules out, UnsupportedVersion for another version.
     """
 
     name: str
@@ -106,6 +135,8 @@ class Recipe:
     hash: str = "xxh3"
     seed: int = 0
     tie: str = "clear"
+    sketch: str = "simhash"
+    dense_shingle: int = 0
     model: IdfModel | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -126,8 +157,18 @@ class Recipe:
                 raise ValueError(f"recipe {step}: found {getattr(self, step)!r}, expected {expected}")
         if self.tokens == "whole" and self.shingle != 1:
             raise ValueError(f"recipe shingle: found {self.shingle}, expected 1 for tokens whole")
+        dense = range(1, MAX_SHINGLE + 1) if self.tokens == "mixed" else range(1)
+        if self.dense_shingle not in dense:
+            expected = f"{dense[0]}..{dense[-1]}" if len(dense) > 1 else "0"
+            told = f"found {self.dense_shingle}, expected {expected} for tokens {self.tokens}"
+            raise ValueError(f"recipe dense_shingle: {told}")
         _check_seed(self.hash, self.seed)
         _check_idf(self.weights, self.idf)
+        if self.sketch != "simhash":
+            for step, expected in _OF_SETS.items():
+                if getattr(self, step) != expected:
+                    told = f"found {getattr(self, step)!r}, expected {expected} for sketch {self.sketch}"
+                    raise ValueError(f"recipe {step}: {told}")
 
     def fingerprint(self, text: str | bytes) -> int:
         """The fingerprint (0..2**64 - 1) of one text; bytes are UTF-8."""
@@ -137,10 +178,8 @@ class Recipe:
         """The fingerprints of texts, in their order: uint64[len(texts)]."""
         return self.measure_many(texts, threads)[0]
 
-    def measure_many(
-        self, texts: Sequence[str | bytes], threads: int = 1
-    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-        """The fingerprints of texts and how many tokens each has, in their order: uint64[n], uint32[n].
+    def measure_many(self, texts: Sequence[str | bytes], threads: int = 1) -> Measured:
+        """The fingerprints of texts, and what is to be known of how far these can be trusted.
 
         threads: how many work on what is compiled here; what packages do, such as cutting Chinese, takes one.
         """
@@ -149,10 +188,13 @@ class Recipe:
         prepare, steps = self._steps()
         groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
         parts = [_simhash.measure(group, threads=threads, **steps) for group in groups]
-        fingerprints, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        if self.tokens == "letters":
+        fingerprints, counts, outweighed = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        if self.parts_empty:
+            for at in np.flatnonzero(counts == 0).tolist():
+                fingerprints[at] = _simhash.xxh3(_utf8(texts[at]))
+        elif self.tokens == "letters":
             fingerprints[counts == 0] = self._nothing()
-        return fingerprints, counts
+        return Measured(fingerprints, counts, outweighed)
 
     def features(self, text: str | bytes) -> Features:
         """The distinct shingles of one text and their weights."""
@@ -169,6 +211,10 @@ class Recipe:
         ready = text if prepare is None else _prepared(prepare, text)
         tokens = _simhash.tokens_of(ready, normalisation=steps["normalisation"], tokens=steps["tokens"])
         joint = "" if steps["tokens"] == "characters" else " "
+        if self.tokens == "mixed":
+            for shingle in mixed_shingles(tokens, self.shingle, self.dense_shingle):
+                yield _simhash.hash_of(shingle.encode(), self.hash, self.seed), shingle
+            return
         for first in range(max(len(tokens) - self.shingle, 0) + 1 if tokens or self.tokens == "letters" else 0):
             shingle = joint.join(tokens[first : first + self.shingle])
             yield _simhash.hash_of(shingle.encode(), self.hash, self.seed), shingle
@@ -183,8 +229,11 @@ class Recipe:
     def with_model(self, model: IdfModel) -> Recipe:
         """This recipe with weights `idf` by the model, which it pins.
 
-        Raises ValueError where another model is pinned, or the model was learned by other steps.
+        Raises ValueError where another model is pinned, the model was learned by other steps, or the sketch is of sets,
+        in which no shingle weighs more than another.
         """
+        if self.sketch != "simhash":
+            raise ValueError(f"recipe {self.name}: found sketch {self.sketch}, expected simhash, such as simhash-1 has")
         if self.idf not in ("", model.checksum):
             raise ValueError(f"idf model: found checksum {model.checksum}, expected {self.idf}, as the recipe has")
         found, expected = ADDED | dict(model.steps), ADDED | self.steps()
@@ -193,6 +242,11 @@ class Recipe:
                 told = f"found {step} {found.get(step)!r}, expected {expected.get(step)!r}, as the recipe has"
                 raise ValueError(f"idf model: {told}")
         return replace(self, weights="idf", idf=model.checksum, model=model)
+
+    @property
+    def parts_empty(self) -> bool:
+        """Whether texts without tokens have fingerprints of their own, and not all the same."""
+        return self.sketch == "minhash-1bit" or self.tokens == "mixed"
 
     def steps(self) -> dict[str, str | int]:
         """What decides which shingles a text has: all of the record but the name, the weights and what a tie is."""
@@ -231,9 +285,9 @@ class Recipe:
         """The steps that the core leaves out, None where there are none, and what it has to be told of the others."""
         if self.weights == "idf" and self.model is None:
             raise ValueError(f"recipe {self.name}: found no idf model, expected that of checksum {self.idf or 'any'}")
-        steps: dict[str, Any] = {name: getattr(self, name) for name in ("shingle", "weights", "hash", "seed", "tie")}
+        steps: dict[str, Any] = {name: getattr(self, name) for name in _OF_THE_CORE}
         steps["idf"] = None if self.model is None else self.model.table
-        plain = self.tokens in ("words", "characters") and self.normalisation != "lower"
+        plain = self.tokens in ("words", "mixed", "characters") and self.normalisation != "lower"
         if plain and not (self.stop_words or self.stemming):
             return None, steps | {"normalisation": self.normalisation, "tokens": self.tokens}
         prepare, normalisation, kind = preparation(self.normalisation, self.tokens, self.stop_words, self.stemming)
@@ -265,6 +319,10 @@ def _prepared(prepare: Prepare, text: str | bytes) -> str | bytes:
         return prepare(text)
     except UnicodeEncodeError:
         return prepare(without_surrogates(text))
+
+
+def _utf8(text: str | bytes) -> bytes:
+    return without_surrogates(text.decode("utf-8", "replace") if isinstance(text, bytes) else text).encode()
 
 
 def _check_type(name: str, value: object) -> None:

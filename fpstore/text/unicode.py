@@ -20,6 +20,8 @@ UNICODE_VERSION = "14.0.0"
 COLUMNS = (
     "word_ranges",  # `\w` of re: str.isalnum, or an underscore
     "space_ranges",  # str.isspace, or a control character (category Cc)
+    "mark_ranges",  # what belongs to the character before it: categories Mn, Mc and Me, and the zero width joiners
+    "dense_ranges",  # letters of scripts that do not part words: Han, kana, Thai, Lao, Khmer, Myanmar and the like
     "combining_ranges",
     "combining_classes",  # the canonical combining class of each of these ranges, 1..254
     "decomposed_codes",  # what NFKD changes, Hangul syllables aside, increasing
