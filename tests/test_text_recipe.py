@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fpstore import text as fptext
-from fpstore.errors import UnsupportedVersion
+from fpstore.errors import CorruptStore, RecipeError, UnsupportedVersion
 from fpstore.text import DEFAULT_RECIPE, Recipe, recipes
 from fpstore.text._simhash import xxh3
 from fpstore.text.idf import Learner
@@ -274,15 +274,15 @@ def test_a_recipe_is_loaded_by_its_name_or_from_a_file(tmp_path: Path) -> None:
 
 def test_a_model_is_learned_of_texts_and_loaded_with_a_recipe(tmp_path: Path) -> None:
     texts = [f"this is the text of number {number}" for number in range(20)]
-    model = fptext.learn_idf(iter(texts), recipes()["words-4"])
-    learner = Learner(recipes()["words-4"])
+    model = fptext.learn_idf(iter(texts), recipes()["simhash-1"])
+    learner = Learner(recipes()["simhash-1"])
     for text in texts:
         learner.see(text)
     assert model.to_bytes() == learner.model().to_bytes()
     (tmp_path / "m.idf").write_bytes(model.to_bytes())
-    loaded = fptext.load_recipe("words-4", idf=tmp_path / "m.idf")
-    assert loaded == recipes()["words-4"].with_model(model)
-    assert loaded.fingerprint(texts[3]) == recipes()["words-4"].with_model(model).fingerprint(texts[3])
+    loaded = fptext.load_recipe("simhash-1", idf=tmp_path / "m.idf")
+    assert loaded == recipes()["simhash-1"].with_model(model)
+    assert loaded.fingerprint(texts[3]) == recipes()["simhash-1"].with_model(model).fingerprint(texts[3])
     with pytest.raises(TypeError, match="texts: found one str"):
         fptext.learn_idf("one text", DEFAULT_RECIPE)
     with pytest.raises(TypeError, match="expected a Recipe"):
@@ -292,11 +292,15 @@ def test_a_model_is_learned_of_texts_and_loaded_with_a_recipe(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("record", "error", "said"),
     [
-        (None, RecipeError, "^recipe: found '.*none.json', expected one of web-en, .* or a JSON file$"),
+        (None, RecipeError, "^recipe: found '.*none.json', expected one of text-1, .* or a JSON file$"),
         ("{", RecipeError, "^.*none.json: found no JSON"),
         ("[]", RecipeError, "^.*none.json: recipe: found list, expected an object"),
         (json.dumps(DEFAULT_RECIPE.to_json() | {"version": 1}), UnsupportedVersion, "^.*none.json: recipe version"),
-        (json.dumps(DEFAULT_RECIPE.to_json() | {"weights": "idf"}), RecipeError, "its weights are idf, expected --idf"),
+        (
+            json.dumps(recipes()["simhash-1"].to_json() | {"weights": "idf"}),
+            RecipeError,
+            "its weights are idf, expected --idf",
+        ),
     ],
 )
 def test_what_is_no_recipe_is_refused_with_its_file(
@@ -311,10 +315,10 @@ def test_what_is_no_recipe_is_refused_with_its_file(
 def test_a_model_of_other_steps_or_none_is_refused_with_its_file(tmp_path: Path) -> None:
     (tmp_path / "m.idf").write_bytes(fptext.learn_idf(["one two three"], recipes()["words-4"]).to_bytes())
     with pytest.raises(RecipeError, match=f"^{tmp_path}/m.idf: idf model: found"):
-        fptext.load_recipe("characters-3", idf=tmp_path / "m.idf")
+        fptext.load_recipe("simhash-1", idf=tmp_path / "m.idf")
     (tmp_path / "m.idf").write_bytes(b"nothing")
     with pytest.raises(CorruptStore):
-        fptext.load_recipe("words-4", idf=tmp_path / "m.idf")
+        fptext.load_recipe("simhash-1", idf=tmp_path / "m.idf")
 
 
 def test_texts_are_any_iterable_of_them_and_threads_are_all_by_default() -> None:

@@ -238,8 +238,8 @@ def accept_pairs(results: Results, rows_of: dict[tuple[str, str], list[dict[str,
 
 def recipe_of(text: str) -> Recipe:
     """A preset by its name, or the recipe in a JSON file."""
-    if text in fptext.recipes():
-        return fptext.recipes()[text]
+    if text in recipes():
+        return recipes()[text]
     return Recipe.from_json(json.loads(Path(text).read_text()))
 
 
@@ -337,14 +337,14 @@ def main() -> int:
     suffix = ".pairs.tsv.zst"
     every = sorted(path.name.removesuffix(suffix) for path in arguments.folder.glob(f"*{suffix}"))
     names = every if arguments.sets is None else [name for name in arguments.sets if name]
-    recipes = [recipe_of(text) for text in arguments.recipes]
-    measure_labelled(arguments, results, names, recipes)
+    chosen = [recipe_of(text) for text in arguments.recipes]
+    measure_labelled(arguments, results, names, chosen)
     for name in arguments.judge:
-        rows = [judged(arguments.folder / f"{name}.jsonl.zst", recipe, arguments) for recipe in recipes]
+        rows = [judged(arguments.folder / f"{name}.jsonl.zst", recipe, arguments) for recipe in chosen]
         results.table(f"{name}: all pairs within {arguments.k} among all its documents", rows)
-    measure_drops(arguments, results, recipes)
+    measure_drops(arguments, results, chosen)
     if arguments.messages:
-        measure_languages(arguments, results, recipes)
+        measure_languages(arguments, results, chosen)
     return results.finish()
 
 
