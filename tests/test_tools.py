@@ -143,7 +143,8 @@ def test_bench_text_gives_rates_of_words_and_of_shingles(tmp_path: Path) -> None
             assert [row[""] for row in rows][:2] == ["fpstore", "fpstore, two threads"]
             assert all(row["MB/s of a processor"] > 0 for row in rows)
     assert [bar["what"] for bar in found["bars"]] == [
-        f"{what}, {threads}" for what in ("words", "4-word shingles") for threads in ("one thread", "two threads")
+        *(f"{what}, {threads}" for what in ("words", "4-word shingles") for threads in ("one thread", "two threads")),
+        *(f"recipe {name}, these texts, one thread" for name in ("text-1", "multilingual")),
     ]
 
 

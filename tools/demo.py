@@ -22,11 +22,10 @@ import numpy as np
 
 DISTANCE = 3
 EDITED_COPIES = 5
-SHOWN_PAIRS = 7
+SHOWN_PAIRS = 5
 SHOWN_OF_REPORT = ("part ", "total ", "without ids")
 SHOWN_DROPPED = 3
 SHOWN_KNOWN = 3
-NO_WORDS = 0  # the fingerprint of a file without words
 NOT_THE_LIBRARY = {"site-packages", "dist-packages", "__pycache__"}
 LIBRARY = Path(sysconfig.get_path("stdlib"))
 
@@ -182,13 +181,12 @@ def show_pairs(pairs: dict[Pair, int], names: list[str], fingerprints: list[int]
     for name, fingerprint in sorted(zip(names, fingerprints, strict=True)):
         copies[fingerprint].append(name)
     copy_number = {name: number for same in copies.values() for number, name in enumerate(same)}
-    wordless = set(copies[NO_WORDS])
     told = [
         (distance, (first, second))
         for (first, second), distance in pairs.items()
-        if first not in wordless and copy_number[first] + copy_number[second] == (0 if distance else 1)
+        if copy_number[first] + copy_number[second] == (0 if distance else 1)
     ]
-    print(f"  {len(pairs)} pairs. Without the {len(wordless)} files that have no words, and without further copies:")
+    print(f"  {len(pairs)} pairs. Without further copies:")
     # The copies that were edited first: those are the near-duplicates that everybody can see.
     told.sort(key=lambda pair: (not pair[1][0].startswith("edited/"), pair))
     for distance, (first, second) in told[:SHOWN_PAIRS]:
