@@ -7,6 +7,7 @@ votes and of the members that came since, where it goes on.
 """
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -32,25 +33,25 @@ _MEMBER = np.dtype([("fingerprint", "<u8"), ("cluster", "<u8")])
 _MEMBERS_AT_ONCE = 1 << 16
 
 
-class Grouping:
+class Grouping(ABC):
     """The clusters of a job. known: how many there were before it, of those that it goes on with."""
 
     known = 0
 
+    @abstractmethod
     def decide(self, fingerprints: Keys, batch: Batch) -> Array:
         """What becomes of the documents of a batch: VERDICT[n]; when this returns it is durable."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def next_id(self) -> int:
         """The number of the next cluster."""
-        raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
         """What the journal has to hold of them."""
         return {}
 
-    def settle(self) -> None:
+    def settle(self) -> None:  # noqa: B027 - most have nothing to do
         """All documents were decided: make durable what the end of the job needs."""
 
 
