@@ -88,7 +88,7 @@ class Store(_BaseStore):
         recipe = self.recipe
         if recipe is None:
             raise RecipeError("found no recipe for texts in it, expected a store made with one", path=self.path)
-        found = recipe.fingerprint_many(list(texts), thread_count(threads))
+        found = recipe.fingerprint_many(list(texts), threads=threads)
         return found.view(np.int64) if self._signed else found
 
     def probe_text(self, text: str | bytes, *, max_distance: int | None = None) -> Matches:

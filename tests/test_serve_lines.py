@@ -215,7 +215,7 @@ def test_what_is_wrong_with_the_store_ends_it() -> None:
         asked(ask, "1", "2")
 
     class Broken:
-        def fingerprint_many(self, texts: list[str]) -> object:
+        def fingerprint_many(self, texts: list[str], *, threads: int) -> object:
             raise MemoryError
 
     with pytest.raises(MemoryError):

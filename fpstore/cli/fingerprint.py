@@ -103,7 +103,7 @@ def command(
     )
     with closing(named_texts), progress_bar(results_follow=False) as bar:
         for names, texts in _batches(named_texts):
-            measured = recipe.measure_many(texts, threads)
+            measured = recipe.measure_many(texts, threads=threads)
             lengths.see(texts, measured)
             sys.stdout.write("".join(map("{:016x}\t{}\n".format, measured.fingerprints.tolist(), map(field, names))))
             if bar is not None:

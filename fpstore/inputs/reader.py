@@ -144,7 +144,7 @@ def read(
     html: bool = False,
     recipe: Recipe | None = None,
     max_distance: int = DEFAULT_K,
-    threads: int = 1,
+    threads: int | None = None,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
     on_bytes: OnBytes | None = None,
@@ -165,9 +165,9 @@ def read(
     meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
     first value that can be only one of them (fpstore.inputs.cells). html: the texts are HTML (those of formats html and
-    warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: make the
-    fingerprints. skip_bad: count bad lines, rows and files instead of raising. on_bytes: told of bytes as they are
-    read.
+    warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: how many
+    make the fingerprints, one for each processor where None. skip_bad: count bad lines, rows and files instead of
+    raising. on_bytes: told of bytes as they are read.
 
     Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
     ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.

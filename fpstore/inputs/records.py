@@ -101,7 +101,7 @@ class Request:
     json_field: str | None = None  # of the fingerprints of JSON objects, where it was not asked for
     takes_fingerprints: bool = False  # and not only texts
     html: bool = False
-    threads: int = 1
+    threads: int | None = None  # all processors
     on_measured: Callable[[Sequence[str], Measured], object] | None = None
     all_columns: bool = False  # of tables, for Records.row
     name_column: str | int | None = None  # of the names of documents, where they are not those of their places
@@ -292,7 +292,7 @@ class Group:
 def piece_of_texts(records: Records, request: Request) -> Piece:
     """Fingerprint the texts of records by the recipe."""
     texts, kept = records.texts(request)
-    measured = request.recipe.measure_many(texts, request.threads)
+    measured = request.recipe.measure_many(texts, threads=request.threads)
     if request.on_measured is not None:
         request.on_measured(texts, measured)
     return _piece(records, request, measured.fingerprints, kept)

@@ -231,7 +231,7 @@ class Corpus:
         So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
         """
         self.text_bytes += batch.text_bytes
-        measured = self._recipe.measure_many(batch.texts, self._threads)
+        measured = self._recipe.measure_many(batch.texts, threads=self._threads)
         fingerprints, token_counts, _ = measured
         self._lengths.see(batch.texts, measured)
         if not self._recipe.parts_empty:
