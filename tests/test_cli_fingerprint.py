@@ -67,7 +67,6 @@ def test_a_line_without_the_field_is_bad(command: Command, tmp_path: Path) -> No
         (("--features", "page.f", "--idf", "m.idf"), "--idf goes with texts: found --features too"),
         (("--features", "page.f", "--text-column", "t"), "--text-column goes with texts: found --features too"),
         (("--features", "page.f", "--html"), "--html goes with texts: found --features too"),
-        (("--features", "page.f", "--threads", "2"), "--threads goes with texts: found --features too"),
         (("--features", "page.f", "--format", "text"), "a.jsonl: found format text, expected jsonl for features"),
         (("--features", "page.f", "--hash", "md5", "--seed", "1"), "seed: found 1, expected 0 for hash md5"),
         (("--hash", "md5"), "--hash goes with --features: of texts, the recipe says it"),

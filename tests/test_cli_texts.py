@@ -32,7 +32,9 @@ def test_recipe_prints_names_and_records(command: Command) -> None:
     assert [line.split("\t")[0] for line in outcome.lines] == list(recipes())
     assert "exact\ttokens=whole shingle=1" in outcome.lines
     for name, preset in recipes().items():
-        assert Recipe.from_json(json.loads(command("recipe", name).out)) == preset
+        record = json.loads(command("recipe", name).out)
+        assert record.pop("format") == "fpstore.recipe/1"
+        assert Recipe.from_json(record) == preset
     assert command("recipe", "nothing").err.startswith(
         "fpstore: recipe: found 'nothing', expected one of text-1, words-4, "
     )

@@ -250,7 +250,7 @@ def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
 
 def test_dropped_are_json_lines_where_the_file_says_so(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a b", "a b"])
-    row = {"name": f"{source}:2", "kept": f"{source}:1", "distance": 0}
+    row = {"format": "fpstore.dropped/1", "name": f"{source}:2", "kept": f"{source}:1", "distance": 0}
     dedup([source], tmp_path / "1", dropped=tmp_path / "1.jsonl")
     assert json.loads((tmp_path / "1.jsonl").read_text()) == row
     dedup([source], tmp_path / "2", dropped=tmp_path / "2.jsonl", confirm="cosine>=0.5")

@@ -2,6 +2,7 @@
 
 import click
 
+from fpstore.cli.common import common
 from fpstore.cli.corpora import (
     FORMS,
     corpus_options,
@@ -12,7 +13,6 @@ from fpstore.cli.corpora import (
     tell,
     write_summary,
 )
-from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
@@ -85,7 +85,6 @@ def command(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
@@ -137,11 +136,11 @@ def command(
             max_distance=max_distance,
             confirm=confirm,
             force=force,
-            threads=threads,
+            threads=common().threads,
             progress=bar,
         )
     refused = f", refused matches {summary.refused}" if confirm else ""
     write_summary(summary_path, summary)
-    if summary.without_value:
-        say(f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last")
-    tell(kept, summary, f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}")
+    last = f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last"
+    became = f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}"
+    tell(kept, summary, became, more=[last] if summary.without_value else [])

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore.cli.columns import header_option, signed_option, written
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import distance_option, store_argument
@@ -39,7 +41,6 @@ JSON_LINE = '{{{{"format": "fpstore.pairs/1", "{}": "{{}}", "{}": "{{}}", "dista
 )
 @click.option("--count", "count_only", is_flag=True, help="Print only how many pairs there are.")
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
 @header_option
 @signed_option
 def command(
@@ -48,7 +49,6 @@ def command(
     of: "Paired",
     count_only: bool,
     memory: str,
-    as_json: bool,
     header: bool,
     signed: bool,
 ) -> None:
@@ -63,9 +63,12 @@ def command(
     with fpstore.open(store) as opened, progress_bar(results_follow=count_only) as bar:
         if count_only:
             count = opened.count_pairs(max_distance=max_distance, of=of, memory=memory, progress=bar)
-            click.echo(f'{{"format": "fpstore.pairs/1", "pair_count": {count}}}' if as_json else str(count))
+            if common().as_json:
+                print_document("pairs-count", {"pair_count": count})
+            else:
+                click.echo(str(count))
             return
-        line = JSON_LINE.format(*COLUMNS[of]) if as_json else LINE
+        line = JSON_LINE.format(*COLUMNS[of]) if common().as_json else LINE
         if header:
             sys.stdout.write(LINE.format(*COLUMNS[of], "distance"))
         if of == "ids":

@@ -1,6 +1,5 @@
 """How values are typed on the command line, and the options that several subcommands share."""
 
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
@@ -133,12 +132,6 @@ def distance_option(text: str, default: int | None = None) -> Callable[[_Command
 
 
 k_option = distance_option("The largest Hamming distance that the store must answer.", default=3)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def print_document(name: str, record: Mapping[str, object]) -> None:
-    """Print the one JSON document of the subcommand of that name, which says what it is."""
-    click.echo(json.dumps({"format": f"fpstore.{name}/1", **record}, indent=2))
 
 
 def tell_skipped(skipped: Mapping[str, int], notes: Mapping[str, int] = MappingProxyType({})) -> None:

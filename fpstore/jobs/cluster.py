@@ -81,7 +81,7 @@ def cluster(
         "max_distance": settings.max_distance,
     }
     forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
-    forms += [Lines(form_of(path, TSV), TOPICS) for path in results[1:]]
+    forms += [Lines(form_of(path, TSV), TOPICS, "topics") for path in results[1:]]
     job = Job(
         results,
         identity,
@@ -130,7 +130,7 @@ class Labelling:
 
     def __init__(self, result: Path, corpus: Corpus, *, annotate: bool) -> None:
         """Raises what Lines and Keeping do."""
-        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS)
+        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS, "cluster")
         self._keeping = Keeping(result, corpus, ANNOTATIONS) if annotate else None
         if self._keeping is not None:
             corpus.fault_of = self._keeping.fault_of

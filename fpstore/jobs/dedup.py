@@ -76,7 +76,7 @@ def dedup(
     corpus.fault_of = keeping.fault_of
     forms: list[Any] = [keeping]
     if dropped is not None:
-        forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {})))
+        forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {}), "dropped"))
     identity = {
         "job": "dedup",
         **corpus.identity,

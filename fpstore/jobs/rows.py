@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fpstore.jobs.forms import CSV, PARQUET, TSV, Form, csv_row
+from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Form, csv_row
 from fpstore.jobs.packing import parquet_of_json
 
 # What would end a line or a field, or speak to a terminal.
@@ -39,9 +39,10 @@ class Lines:
     head: what its part begins with. pack: what makes the result of the part, None where the part is the result.
     """
 
-    def __init__(self, form: Form, columns: Mapping[str, str]) -> None:
-        """columns: the name of each, and its type in Arrow."""
+    def __init__(self, form: Form, columns: Mapping[str, str], name: str) -> None:
+        """columns: the name of each, and its type in Arrow. name: what a line of JSON says that it is."""
         self._kind = form.kind
+        self._says = {"format": f"fpstore.{name}/1"} if form.kind == JSON else {}
         self._names = list(columns)
         self.head = csv_row(self._names) if form.kind == CSV else b""
         self.pack = form.pack(parquet_of_json(columns) if form.kind == PARQUET else None)
@@ -53,7 +54,8 @@ class Lines:
             return b"".join(row(*map(_measured, values)) for values in rows)
         if self._kind == CSV:
             return b"".join(csv_row([str(_measured(value)) for value in values]) for values in rows)
-        return b"".join(json_line(dict(zip(self._names, map(_rounded, values), strict=True))) for values in rows)
+        records = (dict(zip(self._names, map(_rounded, values), strict=True)) for values in rows)
+        return b"".join(json_line(self._says | record) for record in records)
 
 
 def _measured(value: object) -> object:

@@ -66,7 +66,7 @@ def cluster_store(
     if ids is None:
         del columns["id"]
     form = form_of(result, TSV)
-    lines = Lines(form, columns)
+    lines = Lines(form, columns, "cluster-rows")
     method = "components" if components else "centers" if update_center else "leaders"
     identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
     # Whether a store has changed is not known from outside, as of standard input: so it is never known to be done.

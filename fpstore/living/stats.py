@@ -69,7 +69,9 @@ class Stats:
         }
 
 
-def stats_of(snapshot: Snapshot, home: Folder, path: str, largest_slots: int, spikes: int) -> Stats:
+def stats_of(
+    snapshot: Snapshot, home: Folder, path: str, largest_slots: int, spikes: int, tell: Tell | None = None
+) -> Stats:
     """Of a store at path, whose folder home is. largest_slots, spikes: as in Store.stats."""
     settings = snapshot.settings
     sizes = bytes_by_kind(home, snapshot.state)
@@ -89,7 +91,7 @@ def stats_of(snapshot: Snapshot, home: Folder, path: str, largest_slots: int, sp
         pending_count=snapshot.pending_end,
         removal_count=len(snapshot.removals),
         segment_count=len(snapshot.parts),
-        spikes=spikes_of(snapshot, spikes) if spikes else None,
+        spikes=spikes_of(snapshot, spikes, tell) if spikes else None,
         has_writer=writer is not None,
         writer_pid=None if writer is None else writer.pid,
         written_at=moment_of(written),

@@ -9,6 +9,9 @@ from fpstore.text.model import read_model
 from fpstore.text.presets import recipes
 from fpstore.text.recipe import Recipe
 
+# What a file may say of itself, as those do that `fpstore recipe NAME` prints.
+FORMAT = "fpstore.recipe/1"
+
 
 def load_recipe(name_or_file: PathLike, *, idf: PathLike | None = None) -> Recipe:
     """The recipe of that name, or in that file, weighing by the model in the file idf where one is given.
@@ -41,6 +44,8 @@ def _recipe_in(path: Path) -> Recipe:
         record = json.loads(path.read_bytes())
     except ValueError as error:
         raise RecipeError(f"found no JSON ({error}), expected a recipe", path=path) from None
+    if isinstance(record, dict) and record.pop("format", FORMAT) != FORMAT:
+        raise RecipeError(f"recipe: found a file of another format, expected {FORMAT}", path=path)
     try:
         return Recipe.from_json(record)
     except Error as error:
