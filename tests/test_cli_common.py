@@ -178,7 +178,15 @@ def test_the_lines_are_of_every_subcommand() -> None:
     assert {cells[0].strip("`") for cells in listed("By command")} == set(LINES)
 
 
-@pytest.mark.parametrize("name", [name for name, lines in LINES.items() if lines])
+# Of the subcommands that end, those with many jobs among their lines slow.
+ENDING = [
+    pytest.param(name, marks=pytest.mark.slow if name in ("cluster", "document-pairs") else ())
+    for name, lines in LINES.items()
+    if lines
+]
+
+
+@pytest.mark.parametrize("name", ENDING)
 def test_all_json_is_what_the_page_lists_in_place_of_standard_error(command: Command, world: Path, name: str) -> None:
     seen = []
     for line in LINES[name]:
@@ -204,6 +212,24 @@ def test_ids_in_json_are_strings_and_fingerprints_hexadecimal(command: Command, 
             assert found
             assert all(isinstance(value, str) for value in found.values())
             assert all(re.fullmatch("[0-9a-f]{16}", record[name]) for name in record if name.endswith("fingerprint"))
+
+
+@pytest.mark.parametrize("id_type", ["string", "bytes"])
+def test_ids_that_are_names_are_what_they_were_in_json_and_one_field_in_lines(
+    command: Command, world: Path, id_type: Any
+) -> None:
+    names = ['a"b\\', "c\td\ne", "\u2028"]
+    with fpstore.create("named.fpstore", id_type=id_type) as store:
+        store.add([5, 5, 5], ids=names if id_type == "string" else [name.encode() for name in names])
+    for line, field in (("probe named.fpstore 5", "id"), ("pairs named.fpstore --of ids", "first_id")):
+        outcome = command(*shlex.split(line))
+        columns = {len(each.split("\t")) for each in outcome.out.split("\n")[:-1]}
+        assert columns == {4 if field == "id" else 3}
+        found = {
+            record[field] for record in map(json.loads, command(*shlex.split(line), "--json").out.split("\n")[:-1])
+        }
+        assert found <= set(names)
+        assert len(found) >= 2
 
 
 def test_the_counts_in_json_are_those_that_are_said(command: Command, world: Path) -> None:
@@ -349,7 +375,7 @@ def same_of(out: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, lines in LINES.items() if lines])
+@pytest.mark.parametrize("name", ENDING)
 def test_any_number_of_threads_gives_the_same(command: Command, world: Path, name: str) -> None:
     texts = [f"{text} {number} " * 20 for number in range(300) for text in TEXTS]
     Path("a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))

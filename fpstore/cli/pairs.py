@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.columns import header_option, signed_option, written
+from fpstore.cli.columns import header_option, signed_option, written, written_ids
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
@@ -26,7 +26,9 @@ Examples:
 # By what the pairs are of: the names of the columns.
 COLUMNS = {"fingerprints": ("first", "second"), "ids": ("first_id", "second_id")}
 LINE = "{}\t{}\t{}\n"
-JSON_LINE = '{{{{"format": "fpstore.pairs/1", "{}": "{{}}", "{}": "{{}}", "distance": {{}}}}}}\n'
+# Of each, the two names of columns, and the quotes around their values: ids come with theirs.
+JSON_LINE = '{{{{"format": "fpstore.pairs/1", "{0}": {2}{{}}{2}, "{1}": {2}{{}}{2}, "distance": {{}}}}}}\n'
+QUOTES = {"fingerprints": '"', "ids": ""}
 
 
 @subcommand("pairs", short_help="Find all pairs that are near each other.", epilog=EPILOG)
@@ -68,14 +70,14 @@ def command(
             else:
                 click.echo(str(count))
             return
-        line = JSON_LINE.format(*COLUMNS[of]) if common().as_json else LINE
+        as_json = common().as_json
+        line = JSON_LINE.format(*COLUMNS[of], QUOTES[of]) if as_json else LINE
         if header:
             sys.stdout.write(LINE.format(*COLUMNS[of], "distance"))
         if of == "ids":
             for rows in opened.pairs(max_distance=max_distance, of="ids", memory=memory, progress=bar):
-                _write(
-                    line, written(rows.first_id, signed, False), written(rows.second_id, signed, False), rows.distance
-                )
+                first, second = (written_ids(ids, signed, as_json) for ids in (rows.first_id, rows.second_id))
+                _write(line, first, second, rows.distance)
             return
         for found in opened.pairs(max_distance=max_distance, memory=memory, progress=bar):
             _write(line, written(found.first, signed, True), written(found.second, signed, True), found.distance)
