@@ -29,6 +29,9 @@ from fpstore.types import Array, Counted
 SLICE_QUERIES = 1024
 MIN_SLICE = 256
 
+# Queries of which the first few matches are looked for together: of each at most the square of the count is held.
+FIRST_QUERIES = 256
+
 # Rows of a batch of rows().
 ROWS_AT_ONCE = 1 << 16
 
@@ -132,12 +135,20 @@ class Store(_BaseStore):
                 raise TooManyMatches.found(len(queries), error.rows, self.max_matches, at_least=True) from None
         return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
 
-    def nearest_many(self, fingerprints: object, *, max_distance: int | None = None) -> Matches:
-        """Of what probe_many returns, the first row of each query: its nearest match. Takes memory for those only."""
+    def nearest_many(self, fingerprints: object, count: int = 1, *, max_distance: int | None = None) -> Matches:
+        """Of what probe_many returns, the first `count` rows of each query: its nearest matches.
+
+        Takes memory for those only. ValueError for a count below 1.
+        """
         queries = as_keys(fingerprints, "fingerprints")
         distance = self._distance(max_distance)
+        count = as_count(count, "count")
         with Reading(self) as snapshot:
-            return self._out(snapshot.nearest(queries, distance))
+            if count == 1:
+                return self._out(snapshot.nearest(queries, distance))
+            pieces = range(0, max(len(queries), 1), FIRST_QUERIES)
+            parts = [snapshot.first(queries[at : at + FIRST_QUERIES], distance, count, at) for at in pieces]
+            return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""

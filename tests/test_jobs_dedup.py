@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobs_model import Verdicts, corpora, cosine, fingerprints, first_come, jaccard, lines_of, write_jsonl
 
 import fpstore
-from fpstore.jobs import JobError, Sources, corpus, dedup, leaders, runs
+from fpstore.jobs import JobError, Sources, corpus, dedup, kept, leaders, runs
 from fpstore.text import DEFAULT, PRESETS, Recipe
 
 TempFactory = pytest.TempPathFactory
@@ -114,10 +114,15 @@ def test_a_standing_store_is_compared_with_and_extended(
 
 
 @pytest.mark.slow
-@given(corpora, st.sampled_from([("jaccard", 0.5), ("jaccard", 1.0), ("cosine", 0.6)]), st.booleans())
+@given(
+    corpora,
+    st.sampled_from([("jaccard", 0.5), ("jaccard", 1.0), ("cosine", 0.6)]),
+    st.booleans(),
+    st.sampled_from([1, 2, 64]),
+)
 @settings(max_examples=50)
 def test_only_what_is_confirmed_is_dropped(
-    tmp_path_factory: TempFactory, documents: list[str], confirm: tuple[str, float], in_store: bool
+    tmp_path_factory: TempFactory, documents: list[str], confirm: tuple[str, float], in_store: bool, looked_at: int
 ) -> None:
     folder = tmp_path_factory.mktemp("dedup")
     source = write_jsonl(folder / "in.jsonl", documents)
@@ -128,7 +133,9 @@ def test_only_what_is_confirmed_is_dropped(
         return measure(documents[one], documents[other], recipe) >= least
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaders, "MOST_MATCHES", 3)  # so that pieces are cut
+        for module in (leaders, kept):
+            patch.setattr(module, "MOST_LOOKED_AT", looked_at)
+        patch.setattr(leaders, "PIECE_ROWS", 4)
         found = dedup(
             [source],
             folder / "kept",
@@ -138,7 +145,8 @@ def test_only_what_is_confirmed_is_dropped(
             confirm=f"{name}>={least}",
             store=folder / "s.fpstore" if in_store else None,
         )
-    verdicts = first_come(range(len(documents)), fingerprints(documents, recipe), 16, alike=alike)
+    keys = fingerprints(documents, recipe)
+    verdicts = first_come(range(len(documents)), keys, 16, alike=alike, looked_at=looked_at)
     expect_results(folder, source, verdicts)
     measures = [
         f"{measure(documents[i], documents[verdict[0]], recipe):.4f}" for i, verdict in enumerate(verdicts) if verdict

@@ -13,6 +13,7 @@ from living import ids_from, run_python, writer_of
 
 import fpstore
 from fpstore._probe import nearest as nearest_in
+from fpstore.living import snapshot
 from fpstore.query import nearest as rounds
 from fpstore.query.nearest import Nearest, least_live, nearest_of
 from fpstore.types import Array, Ids
@@ -89,6 +90,42 @@ def test_the_nearest_is_that_of_brute_force_whatever_was_removed(
             assert list(store.nearest_many(u64(queries), max_distance=k)) == expected
             for index, query in enumerate(queries):
                 assert store.contains_near(query, max_distance=k) is (index in {row[0] for row in expected})
+
+
+@pytest.mark.slow
+@given(histories, st.lists(keys, min_size=1, max_size=12), st.integers(0, K), st.booleans(), st.integers(2, 5))
+def test_the_first_few_are_those_of_brute_force_whatever_was_removed(
+    history: list[tuple[str, object]], queries: list[int], k: int, with_ids: bool, count: int
+) -> None:
+    with TemporaryDirectory() as folder, small_rounds(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "FIRST_IDS_AT_ONCE", 2)
+        patch.setattr("fpstore.store.FIRST_QUERIES", 5)
+        path = Path(folder) / "s"
+        fpstore.create(path, id_type="uint64" if with_ids else None, plan="paper-4").close()
+        with writer_of(path, growth=0) as store:
+            held = play(store, history, with_ids)
+            expected = []
+            for index, query in enumerate(queries):
+                near = [((query ^ key).bit_count(), key, number) for key, number in held]
+                near = sorted((row for row in near if row[0] <= k), key=lambda row: (*row[:2], row[2] or 0))
+                expected += [(index, key, distance, number) for distance, key, number in near[:count]]
+            assert list(store.nearest_many(u64(queries), count, max_distance=k)) == expected
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_of_one_fingerprint_the_least_ids_are_the_first_few(tmp_path: Path, flushed: bool) -> None:
+    fpstore.create(tmp_path / "s", plan="paper-4").close()
+    numbers = np.random.default_rng(3).permutation(10_000).astype(np.uint64)
+    with writer_of(tmp_path / "s", growth=0) as store:
+        store.add(np.full(10_000, 7, dtype=np.uint64), ids=numbers)
+        store.add([7, 6], ids=[5, 20_000])
+        if flushed:
+            store._flush()
+        store.remove(ids=[0, 2])
+        expected = [(0, 6, 0, 20_000)] + [(0, 7, 1, number) for number in (1, 3, 4)]
+        assert list(store.nearest_many([6], 4)) == expected
+        assert list(store.nearest_many([63 << 40], 4)) == list(store.nearest_many([], 4)) == []
+        assert len(store.nearest_many([7], 20_000)) == 9999
 
 
 @pytest.mark.slow

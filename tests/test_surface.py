@@ -69,7 +69,6 @@ def test_ids_and_the_distance_are_said_by_name(folder: Path) -> None:
             (store.probe, 1),
             (store.probe_many, [1]),
             (store.contains_near, 1),
-            (store.nearest_many, [1]),
             (store.add, [1]),
             (store.add_if_new, [1]),
             (partial(fpstore.build, folder), [1]),

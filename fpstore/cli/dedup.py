@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore.cli.corpora import FORMS, corpus_options, output_file, tell
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import recipe_of
 from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.texts import recipe_asked
-from fpstore.cli.values import FILE_PATH, distance_option
+from fpstore.cli.values import FILE_PATH, counted, distance_option
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -122,6 +123,10 @@ def command(
             threads=threads,
             progress=bar,
         )
+    if summary.cut_short:
+        near = f"{counted(summary.cut_short, 'document')} near more than {jobs.MOST_LOOKED_AT} kept ones"
+        told = f"only the nearest {jobs.MOST_LOOKED_AT} were looked at, none of them alike, so they were kept"
+        say(f"fpstore: warning: --confirm: {near}: {told}")
     refused = f", refused matches {summary.refused}" if confirm else ""
     tell(kept, summary, f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}")
 

@@ -11,7 +11,8 @@ class Tally:
     """What a job has done, in all its runs.
 
     results: kept documents, clusters, components or pairs. skipped: what was passed over of the inputs, how many by
-    reason. notes: what was read in spite of some damage. refused: matches that were found not to be alike.
+    reason. notes: what was read in spite of some damage. refused: matches that were found not to be alike. cut_short:
+    documents with more matches than are looked at, none of which was alike.
     """
 
     documents: int = 0
@@ -19,6 +20,7 @@ class Tally:
     skipped: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
     refused: int = 0
+    cut_short: int = 0
 
     @classmethod
     def of(cls, state: dict[str, Any] | None) -> Self:
@@ -39,6 +41,7 @@ class Summary:
     skipped: Mapping[str, int]
     notes: Mapping[str, int]
     refused: int
+    cut_short: int
     run_bytes: int
     seconds: float
     warning: str | None
