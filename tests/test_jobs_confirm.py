@@ -12,8 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jobs_model import lines_of, write_jsonl
+from outcome import Command
 
-from fpstore.jobs import Summary, confirm, dedup
+import fpstore
+from fpstore.jobs import JobError, Summary, confirm, dedup
 from fpstore.jobs._alike import common_counts, common_products
 from fpstore.jobs.confirm import Checker, Confirm, Share, cosine, jaccard
 from fpstore.jobs.leaders import MOST_LOOKED_AT
@@ -212,3 +214,44 @@ def test_confirmed_or_not_documents_without_tokens_go_by_equality(
         dedup([source], folder / "kept", max_distance=k, confirm=typed, force=True)
         kept = [json.loads(line)["text"] for line in lines_of(folder / "kept")]
         assert sorted(text for text in kept if text in silent) == sorted(silent)
+
+
+# --- The defaults ---
+
+
+def near_and_like(folder: Path) -> Path:
+    """One document, one that is near it and too little like it, and one that is like it."""
+    words = [f"word{i}" for i in range(60)]
+    documents = [" ".join(words), " ".join(words[:53] + [f"x48y{i}" for i in range(7)]), " ".join([*words, "more"])]
+    keys = PRESETS["text-1"].fingerprint_many(documents)
+    assert max(np.bitwise_count(keys[0] ^ keys[1:])) <= 6
+    return write_jsonl(folder / "in.jsonl", documents)
+
+
+def test_a_match_is_confirmed_unless_it_is_said_not_to_be(command: Command, tmp_path: Path) -> None:
+    source = near_and_like(tmp_path)
+    found = dedup([source], tmp_path / "1")
+    assert (found.results, found.refused, found.confirm) == (2, 1, "jaccard>=0.82")
+    found = dedup([source], tmp_path / "2", confirm=None)
+    assert (found.results, found.refused, found.confirm) == (1, 0, None)
+    for typed, kept in (("none", 1), ("jaccard>=0.7", 1), ("default", 2)):
+        outcome = command("dedup", source, "-o", tmp_path / f"{kept}{typed[:4]}", "--confirm", typed)
+        assert f": 3 documents, kept {kept}, dropped {3 - kept}" in outcome.err
+
+
+def test_a_store_has_its_own_k_and_is_confirmed_where_it_has_the_texts(command: Command, tmp_path: Path) -> None:
+    source, store, bare = near_and_like(tmp_path), tmp_path / "s.fpstore", tmp_path / "bare.fpstore"
+    assert dedup([source], tmp_path / "1", store=store).confirm == "jaccard>=0.82"
+    with fpstore.open(store) as opened:
+        assert opened.max_distance == 6
+    found = dedup([source], tmp_path / "2", store=store)
+    assert (found.results, found.confirm) == (0, "jaccard>=0.82")
+    assert command("build", bare, source).status == 0  # with documents, without their texts
+    outcome = command("dedup", source, "-o", tmp_path / "3", "--store", bare)
+    assert f"fpstore: {bare} lacks the texts of documents" in outcome.err
+    assert "3 documents, kept 0, dropped 3, passed over" in outcome.err
+    with fpstore.open(store, "w") as opened:  # another way into it
+        opened.add([1, 2], ids=[100, 101])
+    with pytest.raises(JobError, match=r"found 2 documents without their texts, .* or --confirm none"):
+        dedup([source], tmp_path / "4", store=store)
+    assert dedup([source], tmp_path / "4", store=store, confirm=None).results == 0

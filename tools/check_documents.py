@@ -361,7 +361,7 @@ class Round:
             )
             arguments: list[object] = ["dedup", *self.options(inputs), "-o", kept, "--dropped", dropped]
             arguments += ["--keep", "longest"] if longest else []
-            arguments += ["--confirm", f"{confirm}>={least}"] if confirm else []
+            arguments += ["--confirm", f"{confirm}>={least}" if confirm else "none"]
             arguments += ["--store", self.folder / "s.fpstore"] if into_store else []
             said = self.run(*arguments)
             refused_before = seen.refused

@@ -50,11 +50,13 @@ Examples:
     show_default=True,
     help="Which one of a group. longest reads the inputs twice, and holds 50 bytes for each document.",
 )
-@distance_option("The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]")
+@distance_option("The largest Hamming distance between near-duplicates.  [default: 6, or that of STORE]")
 @click.option(
     "--confirm",
     metavar="MEASURE>=X",
-    help="Drop only what is so much alike: jaccard>=0.8, of shingles, or cosine>=0.9, of shingles with their weights.",
+    default="default",
+    help="Drop only what is so much alike: jaccard>=0.8, of shingles, or cosine>=0.9, of shingles with their weights. "
+    "none: all that is near.  [default: jaccard>=0.82; none for a STORE without the texts of what it holds]",
 )
 @click.option(
     "--store",
@@ -69,7 +71,7 @@ def command(
     dropped: str | None,
     keep: str,
     max_distance: int | None,
-    confirm: str | None,
+    confirm: str,
     store: str | None,
     format: str,
     text_column: str | int | None,
@@ -118,7 +120,7 @@ def command(
             store=store,
             recipe=recipe,
             max_distance=max_distance,
-            confirm=confirm,
+            confirm=None if confirm == "none" else confirm,
             force=force,
             threads=threads,
             progress=bar,
@@ -127,7 +129,9 @@ def command(
         near = f"{counted(summary.cut_short, 'document')} near more than {jobs.MOST_LOOKED_AT} kept ones"
         told = f"only the nearest {jobs.MOST_LOOKED_AT} were looked at, none of them alike, so they were kept"
         say(f"fpstore: warning: --confirm: {near}: {told}")
-    refused = f", refused matches {summary.refused}" if confirm else ""
+    if confirm == "default" and summary.confirm is None:
+        say(f"fpstore: {store} lacks the texts of documents, so that what is near one was dropped without --confirm")
+    refused = f", refused matches {summary.refused}" if summary.confirm else ""
     tell(kept, summary, f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}")
 
 

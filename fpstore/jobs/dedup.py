@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fpstore.jobs.arguments import expect_path
-from fpstore.jobs.confirm import Confirm
+from fpstore.jobs.confirm import DEFAULT_CONFIRM, Confirm
 from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
@@ -32,7 +33,7 @@ def dedup(
     store: str | Path | None = None,
     recipe: Recipe | None = None,
     max_distance: int | None = None,
-    confirm: str | None = None,
+    confirm: str | None = "default",
     force: bool = False,
     threads: int | None = None,
     progress: OnProgress | None = None,
@@ -45,9 +46,10 @@ def dedup(
     distance and, with confirm, how alike the two are; without a suffix lines of tabs.
     keep: "first", or "longest": decided as if the longest came first. store: a standing store, with which the
     corpus is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of
-    the store by default, else DEFAULT and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one
-    have to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is there.
-    threads: for fingerprints; all processors by default.
+    the store by default, else DEFAULT and 6. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one
+    have to reach, by the shingles of the recipe, before it is dropped; None: what is near is dropped; "default":
+    jaccard>=0.82, or None for a store that holds documents without their texts. force: begin again, and replace what is
+    there. threads: for fingerprints; all processors by default.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
@@ -63,6 +65,8 @@ def dedup(
     corpus = Corpus(sources, settings.recipe, settings.max_distance, threads, all_columns=True)
     if keep == "longest" and len(corpus.files) < len(corpus.sources):
         raise ValueError("standard input: found keep longest, which reads the inputs twice; expected files")
+    if confirm == "default":
+        confirm = DEFAULT_CONFIRM if settings.can_confirm else None
     check = None if confirm is None else Confirm.parse(confirm)
     results = [Path(path).absolute() for path in (kept, dropped) if path is not None]
     expect_other_files(results, corpus, standing)
@@ -106,4 +110,5 @@ def dedup(
             release(standing, job)
         tally = Tally.of(job.state)
         job.finish()
-    return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
+    summary = summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
+    return replace(summary, confirm=None if check is None else str(check))

@@ -33,7 +33,8 @@ class Summary:
     """The tally, and what the last run took: bytes of text, seconds.
 
     warning: what to say where most texts are short for their recipe, else None. was_done: whether an earlier run had
-    done all of it, so that this one did nothing.
+    done all of it, so that this one did nothing. confirm: by what measure matches were confirmed, None where they were
+    not.
     """
 
     documents: int
@@ -46,6 +47,7 @@ class Summary:
     seconds: float
     warning: str | None
     was_done: bool = False
+    confirm: str | None = None
 
     @property
     def rate(self) -> float:
