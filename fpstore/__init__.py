@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from fpstore.query.pairs import Pair, Pairs
     from fpstore.query.tables import Row, Rows
     from fpstore.recovery import Recovered, recover
+    from fpstore.segment.report import Report
+    from fpstore.segment.spikes import Sharing, Spike, Spikes
     from fpstore.store import Store
 
 expect_supported()
@@ -62,8 +64,12 @@ __all__ = [
     "ReadOnly",
     "RecipeError",
     "Recovered",
+    "Report",
     "Row",
     "Rows",
+    "Sharing",
+    "Spike",
+    "Spikes",
     "Stats",
     "Store",
     "StoreChanged",
@@ -109,6 +115,8 @@ _HOMES = {
     "progress": ("OnProgress", "Progress"),
     "plans.plan": ("Plan", "TablePlan"),
     "recovery": ("Recovered", "recover"),
+    "segment.report": ("Report",),
+    "segment.spikes": ("Sharing", "Spike", "Spikes"),
     "store": ("Store",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -7,7 +7,7 @@ from libc.stdint cimport uint8_t, uint64_t
 
 import numpy as np
 
-from fpstore._native cimport Items, c_mark_at_least, c_merge_keys, c_merge_pairs
+from fpstore._native cimport Items, c_mark_at_least, c_mark_pairs_at_least, c_merge_keys, c_merge_pairs
 
 
 def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None):
@@ -67,3 +67,25 @@ def mark_at_least(const uint64_t[::1] keys not None, const uint64_t[::1] numbers
     run.keys, run.ids, run.count = &keys[0], &numbers[0], <uint64_t>keys.shape[0]
     with nogil:
         c_mark_at_least(&run, &asked[0], &least[0], <uint64_t>asked.shape[0], &marks[0])
+
+
+def mark_pairs_at_least(const uint64_t[::1] keys not None, const uint64_t[::1] ids not None,
+                        const uint64_t[::1] numbers not None, const uint64_t[::1] asked_keys not None,
+                        const uint64_t[::1] asked_ids not None, const uint64_t[::1] least not None,
+                        uint8_t[::1] marks not None):
+    """As mark_at_least, of pairs: keys, ids and numbers are uint64[n], the pairs strictly increasing by (key, id).
+
+    asked_keys, asked_ids, least, marks: uint64[m] three times, and uint8[m]. Raises ValueError where lengths differ.
+    """
+    cdef Items run, asked
+    if keys.shape[0] != ids.shape[0] or keys.shape[0] != numbers.shape[0]:
+        raise ValueError(f"{keys.shape[0]} keys, {ids.shape[0]} ids, {numbers.shape[0]} numbers")
+    if not asked_keys.shape[0] == asked_ids.shape[0] == least.shape[0] == marks.shape[0]:
+        raise ValueError(f"{asked_keys.shape[0]} keys and {asked_ids.shape[0]} ids asked for, with {least.shape[0]} "
+                         f"numbers and {marks.shape[0]} marks")
+    if keys.shape[0] == 0 or asked_keys.shape[0] == 0:
+        return
+    run.keys, run.ids, run.count = &keys[0], &ids[0], <uint64_t>keys.shape[0]
+    asked.keys, asked.ids, asked.count = &asked_keys[0], &asked_ids[0], <uint64_t>asked_keys.shape[0]
+    with nogil:
+        c_mark_pairs_at_least(&run, &numbers[0], &asked, &least[0], &marks[0])

@@ -163,7 +163,16 @@ cdef extern from "ids.h" nogil:
         uint64_t id_count
     ctypedef struct IdWalk:
         uint64_t rank
+    ctypedef struct IdSet:
+        const uint64_t *ids
+        uint64_t count
+        uint64_t *filter
+        unsigned filter_bits
     Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found)
+    Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank, uint64_t *key)
+    void id_set_fill(IdSet *set)
+    Status ids_find(Pages *pages, const Ids *ids, const IdSet *set, uint64_t *next, uint64_t end, uint64_t room,
+                    uint64_t *ranks, uint64_t *values, uint64_t *count)
     Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count)
     Status packed_get(Pages *pages, uint64_t offset, unsigned width, uint64_t index, uint64_t *value)
     Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
@@ -178,6 +187,8 @@ cdef extern from "merge.h" nogil:
     uint64_t c_merge_pairs "merge_pairs"(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids)
     void c_mark_at_least "mark_at_least"(const Items *run, const uint64_t *keys, const uint64_t *least, uint64_t count,
                                          uint8_t *marks)
+    void c_mark_pairs_at_least "mark_pairs_at_least"(const Items *pairs, const uint64_t *numbers, const Items *asked,
+                                                     const uint64_t *least, uint8_t *marks)
 
 cdef extern from "alike.h" nogil:
     ctypedef struct Shingles:
@@ -386,10 +397,67 @@ cdef extern from "text_simhash.h" nogil:
     void document_free(Document *document)
     Status document_count(Document *document, const Steps *steps, const Given *given)
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                             uint64_t *fingerprints, uint32_t *token_counts)
+                             uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
 
 
 # Cython imports the modules of the extension types that a cimported module declares, used or not: this one is there for that.
 cdef class KernelsAreRight:
     pass
+
+cdef extern from "names.h" nogil:
+    enum: NAME_BYTES, NAME_GROUP, NAME_BLOCK, NAME_BLOCK_BYTES, NAME_SYMBOLS, NAME_SLACK, NAME_LINE_BYTES, NAME_LINE_NAMES
+    ctypedef struct Names:
+        const uint8_t *data
+        const int64_t *ends
+        uint64_t count
+    uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key)
+    int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes)
+    ctypedef struct NameCoder:
+        pass
+    NameCoder *name_coder_new()
+    void name_coder_free(NameCoder *coder)
+    uint64_t name_block_count(const Names *names, uint64_t first)
+    uint64_t name_block_room(const Names *names, uint64_t first, uint64_t count)
+    uint64_t name_block_write(NameCoder *coder, const Names *names, uint64_t first, uint64_t count, uint8_t *out)
+    ctypedef struct NameBlock:
+        uint32_t count
+    Status name_block_read(const NameBlock *block, uint32_t index, uint8_t *name, uint32_t *bytes)
+    ctypedef struct Bytes:
+        uint8_t *data
+        uint64_t used
+        uint64_t room
+    Status bytes_reserve(Bytes *bytes, uint64_t more)
+    Status name_block_all(const NameBlock *block, Bytes *out, int64_t *ends)
+    ctypedef struct NameFile:
+        uint64_t count
+        uint64_t block_count
+        uint64_t line_count
+        uint64_t handle_base
+        unsigned handle_width
+        unsigned rank_width
+        uint64_t blocks_offset
+        uint64_t blocks_end
+        uint64_t directory_offset
+        uint64_t filter_offset
+        uint64_t handles_offset
+        uint64_t order_offset
+    Status name_file_block(Pages *pages, const NameFile *file, uint64_t index, NameBlock *block, uint64_t *first_rank,
+                           uint64_t *end_rank)
+    Status name_file_locate(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *index)
+    Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint8_t *scratch,
+                          NameBlock *block, uint64_t *rank, int *found)
+    Status name_file_rank(Pages *pages, const NameFile *file, uint64_t handle, uint64_t *rank, int *found)
+    Status name_file_handle(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *handle)
+    Status names_sort(const Names *names, uint32_t *order)
+    ctypedef struct NameSource:
+        Names names
+        const uint64_t *values
+        uint64_t at
+        int ended
+    ctypedef struct NameLast:
+        const uint8_t *bytes
+        uint64_t count
+        uint64_t value
+    Status names_merge(NameSource *sources, uint64_t count, int once, NameLast last, Bytes *out, int64_t *ends,
+                       uint64_t *values, uint64_t *merged)

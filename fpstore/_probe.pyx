@@ -16,11 +16,14 @@ from fpstore._native cimport (
     OK,
     TOO_MANY,
     Ids,
+    IdSet,
     IdWalk,
     Match,
     Search,
     Status,
     Table,
+    id_set_fill,
+    ids_find,
     ids_range,
     ids_walk,
     match_keep_room,
@@ -29,11 +32,18 @@ from fpstore._native cimport (
     permute_keys,
     scan_keys,
     search_run,
+    table_key,
     table_rank,
+    unpermute_keys,
 )
 from fpstore._view cimport SegmentView, raise_status
 
 from fpstore.errors import TooManyMatches
+
+
+cdef enum:
+    MIN_FILTER_BITS = 10
+    MAX_FILTER_BITS = 28
 
 
 cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance, bint first_only, bint each,
@@ -160,6 +170,24 @@ def scan(const uint64_t[::1] keys not None, uint64_t query, unsigned distance):
     return scan_keys(&keys[0], <uint64_t>keys.shape[0], query, distance)
 
 
+cdef class WantedIds:
+    """Ids to look for: uint64[n], strictly increasing, n > 0."""
+
+    cdef IdSet set
+    cdef const uint64_t[::1] ids
+    cdef uint64_t[::1] filter
+
+    def __cinit__(self, const uint64_t[::1] ids not None):
+        if ids.shape[0] == 0:
+            raise ValueError("no ids to look for")
+        # Most places are empty: another id comes to one that is taken in one case of 8 or fewer, up to 2^25 of them.
+        self.set.filter_bits = min(max((8 * ids.shape[0]).bit_length(), MIN_FILTER_BITS), MAX_FILTER_BITS)
+        self.ids, self.filter = ids, np.zeros(1 << (self.set.filter_bits - 6), dtype=np.uint64)
+        self.set.ids, self.set.count, self.set.filter = &self.ids[0], <uint64_t>ids.shape[0], &self.filter[0]
+        with nogil:
+            id_set_fill(&self.set)
+
+
 cdef class IdColumn:
     """The ids of a segment's fingerprints. record: format.SegmentRecord, whose offsets the caller has checked."""
 
@@ -269,6 +297,40 @@ cdef class IdColumn:
             return counts.astype(np.int64), self.values_of(first, count, counts)
         finally:
             self.view.leave()
+
+    def find(self, WantedIds wanted not None, uint64_t first, uint64_t end, uint64_t room=1 << 16):
+        """The rows with wanted ids among the ids at [first, end), in their order.
+
+        Returns where to go on, end unless there are more than room of them, and fingerprints and ids, both uint64[m].
+        CorruptStore where a fingerprint's place is not in table 0.
+        """
+        cdef uint64_t[::1] ranks, values, keys
+        cdef uint64_t count = 0, i, next = first
+        cdef Status status = OK
+        cdef Table *table = self.view.tables[0]
+        if not first <= end <= self.ids.id_count or room == 0:
+            raise ValueError(f"ids {first} to {end}, room {room}: the segment has {self.ids.id_count}")
+        result, result_ids = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint64)
+        ranks, values = np.empty(room, dtype=np.uint64), result_ids
+        keys = result
+        self.view.enter()
+        try:
+            with nogil:
+                status = ids_find(&self.view.pages, &self.ids, &wanted.set, &next, end, room, &ranks[0], &values[0], &count)
+                if status == OK:
+                    for i in range(count):
+                        if i > 0 and ranks[i] == ranks[i - 1]:
+                            keys[i] = keys[i - 1]
+                            continue
+                        status = table_key(&self.view.pages, table, &self.ids, ranks[i], &keys[i])
+                        if status != OK:
+                            break
+                if status == OK:
+                    unpermute_keys(&table.permutation, &keys[0], count, &keys[0])
+            raise_status(status, self.view, "ids")
+        finally:
+            self.view.leave()
+        return next, result[:count], result_ids[:count]
 
     cdef int find_ranges(self, const uint64_t[::1] fingerprints, uint64_t[::1] first, uint64_t[::1] count) except -1:
         """ranges(), of as many; the view was entered."""

@@ -58,13 +58,14 @@ def as_key(value: object, what: str) -> int:
         if len(value) != 8:
             raise ValueError(f"{what}: found {len(value)} bytes, expected 8")
         return int.from_bytes(value, "big")
-    key = as_integer(value)
+    key = value if type(value) is int else as_integer(value)
     if key is None:
         raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
+    if 0 <= key <= _BITS:
+        return key
     if not -(1 << 63) <= key <= _BITS:
         raise ValueError(f"{what}: found {key}, {_EXPECTED}")
-    dtype = getattr(value, "dtype", None)
-    if key < 0 and isinstance(dtype, np.dtype) and dtype.itemsize < 8:
+    if isinstance(dtype := getattr(value, "dtype", None), np.dtype) and dtype.itemsize < 8:
         raise ValueError(_narrow(value, what))
     return key & _BITS
 
@@ -103,6 +104,26 @@ def parse_memory(text: str | int) -> int:
     return size
 
 
+def as_plain(values: object, what: str) -> list[Any] | tuple[Any, ...]:
+    """values that are strings, or bytes, as Python's own: of a list, an array of numpy, what speaks Arrow.
+
+    TypeError for what cannot be walked, or has no order; ValueError for nulls and for a table of several columns.
+    """
+    if isinstance(values, list | tuple):
+        return values
+    if isinstance(values, np.ndarray):
+        return list(values.tolist())
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        pyarrow = _pyarrow()
+        if pyarrow is not None:
+            return list(_arrow_column(values, what, pyarrow, "expected strings").to_pylist())
+    if hasattr(values, "__array__"):
+        return list(np.asarray(values).tolist())
+    if isinstance(values, Iterable) and not isinstance(values, _NO_VALUES):
+        return list(values)
+    raise TypeError(f"{what}: found a {type(values).__name__}, expected several strings")
+
+
 def as_rows(fingerprints: object, ids: object, with_ids: bool, path: Path) -> tuple[Keys, Ids | None]:
     """What a caller gives to a store at path, with ids or without: uint64[n], and as many ids or None. ValueError."""
     keys = as_keys(fingerprints, "fingerprints")
@@ -112,7 +133,12 @@ def as_rows(fingerprints: object, ids: object, with_ids: bool, path: Path) -> tu
         return keys, None
     if ids is None:
         raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
-    numbers = as_keys(ids, "ids")
+    return as_pairs(keys, ids)
+
+
+def as_pairs(fingerprints: object, ids: object) -> tuple[Keys, Ids]:
+    """Fingerprints, and for each its id, in a store with ids: uint64[n] both. ValueError for another number of them."""
+    keys, numbers = as_keys(fingerprints, "fingerprints"), as_keys(ids, "ids")
     if len(numbers) != len(keys):
         raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
     return keys, numbers
@@ -135,6 +161,8 @@ def _narrow(value: Any, where: str) -> str:
 
 
 def _as_array(values: object, what: str) -> Array:
+    if isinstance(values, np.ma.MaskedArray) and (nulls := np.count_nonzero(values.mask)):
+        raise ValueError(f"{what}: found {nulls} nulls, {_EXPECTED}")
     if isinstance(values, np.ndarray):
         return values
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
@@ -178,7 +206,21 @@ def _pyarrow() -> Any:
 
 
 def _from_arrow(values: Any, what: str, pyarrow: Any) -> Array:
-    """What speaks Arrow: a column, or a table of one, in one piece or in several."""
+    """What speaks Arrow, as an array of integers."""
+    column = _arrow_column(values, what, pyarrow, _EXPECTED)
+    kind = column.type
+    if pyarrow.types.is_decimal(kind) and kind.scale == 0:
+        return _as_array(map(int, column.to_pylist()), what)
+    if pyarrow.types.is_fixed_size_binary(kind) and kind.byte_width == 8:
+        # The highest byte first, as the hexadecimal digits are written.
+        return np.concatenate([np.empty(0, dtype=">u8"), *(_eights(chunk) for chunk in column.chunks)])
+    if not pyarrow.types.is_integer(kind) and len(column):
+        raise TypeError(f"{what}: found type {kind}, {_EXPECTED}")
+    return np.asarray(column)
+
+
+def _arrow_column(values: Any, what: str, pyarrow: Any, expected: str) -> Any:
+    """What speaks Arrow: a column, or a table of one, in one piece or in several, without nulls."""
     if hasattr(values, "__arrow_c_stream__"):
         column = pyarrow.chunked_array(values)
     else:
@@ -189,16 +231,8 @@ def _from_arrow(values: Any, what: str, pyarrow: Any) -> Array:
             raise ValueError(f"{what}: found a table with columns {', '.join(names) or 'none'}, expected one column")
         column = column.flatten()[0] if hasattr(column, "flatten") else column
     if column.null_count:
-        raise ValueError(f"{what}: found {column.null_count} nulls, {_EXPECTED}")
-    kind = column.type
-    if pyarrow.types.is_decimal(kind) and kind.scale == 0:
-        return _as_array(map(int, column.to_pylist()), what)
-    if pyarrow.types.is_fixed_size_binary(kind) and kind.byte_width == 8:
-        # The highest byte first, as the hexadecimal digits are written.
-        return np.concatenate([np.empty(0, dtype=">u8"), *(_eights(chunk) for chunk in column.chunks)])
-    if not pyarrow.types.is_integer(kind) and len(column):
-        raise TypeError(f"{what}: found type {kind}, {_EXPECTED}")
-    return np.asarray(column)
+        raise ValueError(f"{what}: found {column.null_count} nulls, {expected}")
+    return column
 
 
 def _eights(chunk: Any) -> Array:

@@ -16,7 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fpstore import notes
-from fpstore.building.rows import Build
+from fpstore.arrays import parse_memory
+from fpstore.building.rows import Build, Written
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores, naming, write_all
 from fpstore.errors import CorruptStore, JobError
 from fpstore.living import changes
@@ -25,7 +26,7 @@ from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.mending import make_again
 from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
-from fpstore.living.state import Settings, new_identity
+from fpstore.living.state import NAMED, Settings, new_identity
 from fpstore.living.sweep import (
     expect_sweepable,
     name_segment,
@@ -34,14 +35,20 @@ from fpstore.living.sweep import (
     sweep_segments,
     unpublished_place,
 )
+from fpstore.names.reader import NamesReader
+from fpstore.names.rows import NamedRows
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
-from fpstore.segment.entry import SegmentEntry, is_segment_name, segment_name
+from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 
 PIECE_BYTES = 4 << 20
+# Of the budget of a build, one part in so many sorts names.
+NAMES_SHARE = 4
+# The least that a build takes.
+LEAST_MEMORY = 64 << 20
 # Texts are private, unless whoever makes a store says otherwise.
 PRIVATE = 0o600
 
@@ -61,25 +68,35 @@ def build_store(
     force: bool,
     shuffle: int | None,
     mode: int | None,
+    id_type: str = "uint64",
 ) -> None:
     """Write the store at path; the arguments are those of fpstore.build.
 
     Raises FileExistsError where path exists, unless force and it is a store, which is then replaced.
     """
-    build = Build(
-        fingerprints,
-        ids,
-        max_distance=max_distance,
-        plan=plan,
-        codec=codec,
-        memory=memory,
-        threads=threads,
-        shuffle=shuffle,
+    with_ids = id_type in NAMED or ids is not None
+    named = None
+    if id_type in NAMED:
+        budget = parse_memory(memory)
+        named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE)
+        memory, ids = max(budget - budget // NAMES_SHARE, min(budget, LEAST_MEMORY)), "row"
+    build = _NamedBuild(
+        named,
+        Build(
+            iter(()) if named else fingerprints,
+            ids,
+            max_distance=max_distance,
+            plan=plan,
+            codec=codec,
+            memory=memory,
+            threads=threads,
+            shuffle=shuffle,
+        ),
     )
     report = progress or (lambda phase, done, total: None)
 
     def settings(chosen: Plan) -> Settings:
-        return Settings(build.max_distance, chosen.to_json(), codec, None if ids is None else "uint64", recipe)
+        return Settings(build.max_distance, chosen.to_json(), codec, id_type if with_ids else None, recipe)
 
     if path.is_symlink() or path.exists():
         if not force:
@@ -89,26 +106,46 @@ def build_store(
         _replace(path, build, settings, report, mode)
         return
     with _new_store(path, mode) as (folder, segments):
-        chosen, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
-        create_catalog(folder, settings(chosen), (entry,))
+        written = build.write(Place(segments, segment_name(1)), folder.reach, report)
+        create_catalog(folder, settings(written.plan), (written.entry,), max_id=written.max_id)
+
+
+class _NamedBuild:
+    """A build, and where its ids are names what gives it handles for them."""
+
+    def __init__(self, named: NamedRows | None, build: Build) -> None:
+        self._named, self._build = named, build
+        self.max_distance = build.max_distance
+
+    def write(self, at: Place, scratch: Path, progress: Tell, position: int = 1) -> Written:
+        """As that of Build; writes the file of names beside the segment."""
+        if self._named is None:
+            return self._build.write(at, scratch, progress, position)
+        try:
+            self._build.read_from(self._named.with_handles(Place(at.folder, names_name(at.name))))
+            written = self._build.write(at, scratch, progress, position)
+            file = self._named.file
+            assert file is not None
+        except BaseException:
+            at.folder.unlink(names_name(at.name), missing_ok=True)
+            raise
+        entry = dataclasses.replace(written.entry, names_bytes=file.file_bytes, names_crc=file.crc)
+        return written._replace(entry=entry)
 
 
 def create_store(
     path: Path,
     *,
-    max_distance: int,
+    choice: PlanChoice,
     id_type: str | None,
-    plan: str | float | Plan,
     codec: str,
     recipe: dict[str, object] | None,
-    shuffle: int | None,
     mode: int | None,
 ) -> None:
     """Make an empty store at path; the arguments are those of fpstore.create.
 
     Raises FileExistsError where something is there.
     """
-    choice = PlanChoice(max_distance, plan).shuffled(shuffle)
     chosen = choice.for_count(EXPECTED_KEYS)
     settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe)
     _expect_nothing(path)
@@ -127,6 +164,7 @@ def copy_store(
     """
     _expect_nothing(path)
     total = sum(part.segment.file_bytes for part in snapshot.parts)
+    total += sum(part.names.file_bytes for part in snapshot.parts if part.names is not None)
     done = 0
     with _new_store(path, mode) as (folder, segments):
         for part in snapshot.parts:
@@ -139,6 +177,13 @@ def copy_store(
                 check_file(copied)
             except CorruptStore as error:
                 _copy_again(part.segment, copied, snapshot.plan, error)
+            if part.names is not None:
+                beside = Place(segments, part.names.path.name)
+                for count in _copied(part.names, beside):
+                    done += count
+                    if progress:
+                        progress("copying", done, total)
+                check_file(beside)
         segments.sync()
         identity = create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
         notes.copy_names(home, folder, identity)
@@ -152,10 +197,12 @@ def rebuild_store(
     plan: Plan,
     report: Tell,
     home: Folder,
+    finish: Callable[[Place, SegmentEntry], SegmentEntry],
 ) -> tuple[SegmentEntry, str | None]:
     """Write the store of these rows at path: whole and durable, or not there at all. What the catalog says of it.
 
     rows: what yields them, as fpstore.build takes a stream, given a folder for its own files, which goes at the end.
+    finish: writes what lies beside the segment, and says what the catalog is to say then.
     home: the folder of the store that they are from, for the names of documents; where those are damaged they stay
     behind, and what was wrong with them is told.
     """
@@ -173,8 +220,10 @@ def rebuild_store(
                 threads=1,
                 shuffle=None,
             )
-            _, entry = build.write(Place(segments, segment_name(1)), folder.reach, report)
-        identity = create_catalog(folder, settings, (entry,))
+            place = Place(segments, segment_name(1))
+            _, entry, max_id = build.write(place, folder.reach, report)
+            entry = finish(place, entry)
+        identity = create_catalog(folder, settings, (entry,), max_id=max_id)
         lost = None
         try:
             notes.copy_names(home, folder, identity)
@@ -190,7 +239,9 @@ def _expect_nothing(path: Path) -> None:
         raise FileExistsError(errno.EEXIST, "already there", str(path))
 
 
-def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], report: Tell, mode: int | None) -> None:
+def _replace(
+    path: Path, build: _NamedBuild, settings: Callable[[Plan], Settings], report: Tell, mode: int | None
+) -> None:
     with Catalog.open(path, writable=True) as catalog:
         state = catalog.state()
         if mode is not None:
@@ -200,7 +251,7 @@ def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], rep
         remove_unpublished(catalog, state)  # not the strays: where this fails, another catalog may be put back
         try:
             place = unpublished_place(catalog, state.next_segment, state.identity)
-            plan, entry = build.write(place, catalog.folder.reach, report, state.next_change)
+            plan, entry, max_id = build.write(place, catalog.folder.reach, report, state.next_change)
             catalog.publish(
                 settings=settings(plan),
                 segments=(entry,),
@@ -208,6 +259,7 @@ def _replace(path: Path, build: Build, settings: Callable[[Plan], Settings], rep
                 removed=(),
                 strays=name_segment(catalog, place, entry),
                 identity=new_identity(),
+                max_id=max_id,
             )
         except BaseException:
             if not catalog.has_changed:
@@ -225,7 +277,7 @@ def _change_mode(catalog: Catalog, mode: int) -> None:
     for folder in (catalog.folder, catalog.make_segments()):
         folder.set_mode(mode)
         for name in folder.names():
-            if name in (CATALOG_NAME, WRITER_LOCK_NAME) or is_segment_name(name):
+            if name in (CATALOG_NAME, WRITER_LOCK_NAME) or is_segment_name(segment_of(name)):
                 with suppress(CorruptStore):  # what is no file
                     fd = folder.open_file(name)
                     try:
@@ -308,8 +360,8 @@ def _sweep_folder(parent: Folder, name: str) -> None:
             shutil.rmtree(name, ignore_errors=True, dir_fd=parent.fd)
 
 
-def _copied(segment: Segment, at: Place) -> Iterator[int]:
-    """Write a segment's bytes to a new file, durably; yields how many, piece by piece."""
+def _copied(segment: Segment | NamesReader, at: Place) -> Iterator[int]:
+    """Write the bytes of a file to a new one, durably; yields how many, piece by piece."""
     fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with naming(at.path):
@@ -336,6 +388,7 @@ def _log(snapshot: Snapshot) -> Log:
     """What is pending as changes after all others, so that no removal masks it; all removals are older than the log."""
     first = snapshot.state.next_change
     keys, ids = snapshot.pending_rows()
-    records = tuple(changes.split(changes.ADDED, (keys,) if ids is None else (keys, ids), first))
+    names = None if snapshot.names is None or ids is None else snapshot.names.of(ids)
+    records = tuple(changes.split(changes.ADDED, (keys,) if ids is None else (keys, ids), first, names))
     state = dataclasses.replace(snapshot.state, first_change=first, next_change=first + len(records))
     return Log(state, records, tuple(snapshot.removals.records_before(first)))

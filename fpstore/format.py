@@ -139,14 +139,14 @@ class Header:
         return _HEADER.pack(HEADER_MAGIC, VERSION, self.kind)
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Header":
-        """The header in 64 bytes. Raises CorruptStore, or UnsupportedVersion."""
+    def unpack(cls, data: bytes, expected: int = KIND_SEGMENT) -> "Header":
+        """The header in 64 bytes of a file of this kind. Raises CorruptStore, or UnsupportedVersion."""
         where = "header"
         _expect(where, "length", len(data), HEADER_BYTES)
         magic, version, kind = _HEADER.unpack(data)
         _expect_magic(where, magic, HEADER_MAGIC)
         _expect_version(where, version)
-        _expect(where, "kind", kind, KIND_SEGMENT)
+        _expect(where, "kind", kind, expected)
         _expect_zeros(where, data, 16, 64)
         return cls(kind)
 

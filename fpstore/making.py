@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from fpstore.arrays import as_mode
 from fpstore.creation import build_store, create_store
+from fpstore.disk import folder_mode
 from fpstore.errors import PathLike, RecipeError
 from fpstore.living.state import ID_TYPES
-from fpstore.plans.choice import plan_asked
+from fpstore.plans.choice import PlanChoice, plan_asked
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, told
 from fpstore.store import Store
@@ -26,6 +27,7 @@ def build(
     fingerprints: object,
     *,
     ids: object = "row",
+    id_type: IdType = "uint64",
     max_distance: int = 3,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
@@ -67,6 +69,7 @@ def build(
         force=force,
         shuffle=shuffle,
         mode=as_mode(mode),
+        id_type=_expect_id_type(id_type),
     )
     return open(path)
 
@@ -74,6 +77,7 @@ def build(
 def create(
     path: PathLike,
     *,
+    exist_ok: bool = False,
     id_type: IdType | None = "uint64",
     max_distance: int = 3,
     plan: str | Plan = "balanced",
@@ -87,21 +91,56 @@ def create(
 
     id_type: "uint64", or None for fingerprints without ids. plan: as for build; size, balanced and speed are those of
     10^7 fingerprints, as nobody knows yet how many there will be. All else is as for build.
+    exist_ok: a store that is there is opened, and keeps its rows, where it has the id_type, max_distance and codec of
+    this call, the recipe and mode if any are given, and the plan if one is named or shuffled: what plans are chosen by,
+    such as "balanced", is asked of no store. Else ValueError, which names each with what was found and expected.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
-    if id_type is not None and id_type not in ID_TYPES:
-        raise ValueError(f"id_type: found {id_type!r:.40}, expected None or {', '.join(ID_TYPES)}")
-    create_store(
-        Path(path),
-        max_distance=max_distance,
-        id_type=id_type,
-        plan=plan_asked(plan, max_bytes),
-        codec=codec,
-        recipe=_recipe_record(recipe),
-        shuffle=shuffle,
-        mode=as_mode(mode),
-    )
-    return open(path, "w")
+    wanted = None if id_type is None else _expect_id_type(id_type, "None or ")
+    choice = PlanChoice(max_distance, plan_asked(plan, max_bytes)).shuffled(shuffle)
+    record, bits = _recipe_record(recipe), as_mode(mode)
+    try:
+        create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=bits)
+    except FileExistsError:
+        if not exist_ok:
+            raise
+    store = open(path, "w")
+    try:
+        _expect_made_so(store, choice, id_type, codec, record, bits)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _expect_made_so(
+    store: Store,
+    choice: PlanChoice,
+    id_type: str | None,
+    codec: str,
+    recipe: dict[str, Any] | None,
+    mode: int | None,
+) -> None:
+    """ValueError for a store with other settings than were given to create."""
+    settings = store._settings
+    asked: list[tuple[str, object, object]] = [
+        ("id_type", settings.id_type, id_type),
+        ("max_distance", settings.max_distance, choice.max_distance),
+        ("codec", settings.codec, codec),
+    ]
+    if isinstance(choice.plan, Plan) and store.plan.tables != choice.plan.tables:
+        asked.append(("plan", store.plan.name, f"{choice.plan.name} with the tables that were given"))
+    if recipe is not None and settings.recipe != recipe:
+        name = settings.recipe.get("name") if settings.recipe else None
+        asked.append(("recipe", name, f"{recipe['name']} with the fields that were given"))
+    if mode is not None:
+        found, wanted = (folder_mode(bits) & 0o777 for bits in (store._living.home.mode, mode))
+        asked.append(("mode", f"{found:#o}", f"{wanted:#o}"))
+    wrong = [
+        f"{name}: found {found!r:.80}, expected {wanted!r:.80}" for name, found, wanted in asked if found != wanted
+    ]
+    if wrong:
+        raise ValueError(f"{store.path}: {'; '.join(wrong)}")
 
 
 def open(path: PathLike, mode: Mode = "r", *, durability: Durability = "commit", signed: bool = False) -> Store:
@@ -120,6 +159,12 @@ def open(path: PathLike, mode: Mode = "r", *, durability: Durability = "commit",
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     return Store(Path(path), mode, durability, signed=signed)
+
+
+def _expect_id_type(id_type: object, more: str = "") -> str:
+    if not isinstance(id_type, str) or id_type not in ID_TYPES:
+        raise ValueError(f"id_type: found {id_type!r:.40}, expected {more}{', '.join(ID_TYPES)}")
+    return id_type
 
 
 def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:

@@ -8,16 +8,17 @@ job that is, and how many documents there were before. So what it stored is know
 import errno
 import json
 import os
+import shutil
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from fpstore.checks import expect_integer
-from fpstore.disk import NEW_SUFFIX, Folder, naming, read_whole, replace_whole, write_all
+from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
 from fpstore.types import Array, Ids, Keys
 
@@ -26,6 +27,9 @@ NAMES = "names"
 SETTINGS = "settings.json"
 INDEX = "index"
 NAME_BYTES, TEXT_BYTES = "names", "texts"
+# Of a store whose clusters have moving centers: the votes of their members, after the job that ended last; and after
+# one that is about to end, which count once its note is gone.
+VOTES, NEXT_VOTES = "votes", "votes.next"
 ENTRY = np.dtype([("id", "<u8"), ("fingerprint", "<u8"), ("name_end", "<u8"), ("text_end", "<u8")])
 
 JOBS = "jobs"
@@ -174,6 +178,35 @@ def cut_back(names: Folder, documents: int) -> None:
         os.close(fd)
 
 
+def put_next_votes(names: Folder, votes: BinaryIO) -> None:
+    """Lay down durably, as a whole, the votes that count once the note of their job is gone."""
+    fd = names.open_file(NEXT_VOTES + NEW_SUFFIX, os.O_RDWR | os.O_CREAT)
+    with os.fdopen(fd, "r+b") as file, naming(names.path / NEXT_VOTES):
+        file.truncate(0)
+        shutil.copyfileobj(votes, file, PIECE_BYTES)
+        file.flush()
+        os.fsync(fd)
+    names.rename(NEXT_VOTES + NEW_SUFFIX, NEXT_VOTES)
+    names.sync()
+
+
+def take_next_votes(names: Folder) -> None:
+    """Of a store without a note: the job of the next votes, if there are any, has ended, so they are those that count.
+
+    Durable when this returns.
+    """
+    with suppress(FileNotFoundError):
+        names.rename(NEXT_VOTES, VOTES)
+        names.sync()
+
+
+def drop_next_votes(names: Folder) -> None:
+    """Their job will never end; durable when this returns."""
+    if names.identity_of(NEXT_VOTES) is not None:
+        names.unlink(NEXT_VOTES, missing_ok=True)
+        names.sync()
+
+
 def open_names(folder: Folder, identity: str) -> Folder | None:
     """The folder of the names in a store's folder, None where there is none. JobError if they are another store's."""
     try:
@@ -203,14 +236,20 @@ def copy_names(source: Folder, target: Folder, identity: str) -> None:
         return
     with names, target.create(NAMES) as copied:
         index: bytes | None = None
-        while index is None or not (read_whole(names, INDEX, sys.maxsize) or b"").startswith(
-            index
-        ):  # cut back meanwhile
-            index = read_whole(names, INDEX, sys.maxsize) or b""
+        votes = _votes_in(names)
+        while (
+            index is None
+            or votes != _votes_in(names)
+            or not (read_whole(names, INDEX, sys.maxsize) or b"").startswith(index)  # cut back meanwhile
+        ):
+            index, votes = read_whole(names, INDEX, sys.maxsize) or b"", _votes_in(names)
             replace_whole(copied, INDEX, index)
+            for name in (VOTES, NEXT_VOTES):
+                copied.unlink(name, missing_ok=True)
             for name in names.names():  # these first grow, and then the index
                 if name not in (INDEX, SETTINGS) and not name.endswith(NEW_SUFFIX):
-                    _copy_file(names, copied, name)
+                    with suppress(*([FileNotFoundError] if name in (VOTES, NEXT_VOTES) else [])):  # it may be renamed
+                        _copy_file(names, copied, name)
         settings = read_whole(names, SETTINGS)
         if settings is not None:
             record = _record(settings, names.path / SETTINGS) | {"store": identity}
@@ -222,7 +261,7 @@ def forget(folder: Folder) -> None:
     """Remove the note and the names from the folder of a store whose content was replaced; nothing else in it."""
     remove_note(folder)
     with suppress(FileNotFoundError), folder.inside(NAMES) as names:
-        for name in (TEXT_BYTES, NAME_BYTES, INDEX, SETTINGS):  # last what says whose the others are
+        for name in (NEXT_VOTES, VOTES, TEXT_BYTES, NAME_BYTES, INDEX, SETTINGS):  # last what says whose the others are
             for made in (name + NEW_SUFFIX, name):
                 with suppress(IsADirectoryError, PermissionError):
                     names.unlink(made, missing_ok=True)
@@ -246,6 +285,11 @@ def parse_json(data: bytes | str) -> Any:
         return json.loads(data)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def _votes_in(names: Folder) -> tuple[FileIdentity | None, ...]:
+    """Which files of votes there are; each is replaced as a whole."""
+    return tuple(names.identity_of(name) for name in (VOTES, NEXT_VOTES))
 
 
 def _copy_file(source: Folder, target: Folder, name: str) -> None:

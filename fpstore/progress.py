@@ -28,6 +28,7 @@ UNITS = {
     "reading segments": "segments",
     "report": "keys",
     "sorting": "rows",
+    "spikes": "rows",
     "table": "keys",
     "verify checksums": "bytes",
     "verify ids": "ids",

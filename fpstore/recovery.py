@@ -22,13 +22,19 @@ from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS
 from fpstore.living.live import alive
 from fpstore.living.locks import no_writer
+from fpstore.living.naming import keep_names
 from fpstore.living.remains import Remains, read_remains
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings
+from fpstore.names.column import to_column
+from fpstore.names.merging import NameSorter, once
+from fpstore.names.reader import NamesReader
+from fpstore.names.salvage import salvaged_names
+from fpstore.names.writer import NamesWriter
 from fpstore.plans.families import of_tables
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.progress import OnProgress, Tell, told
-from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.entry import SegmentEntry, names_name, segment_name
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.salvage import Salvaged, salvage
@@ -36,6 +42,8 @@ from fpstore.segment.wreck import Wreck
 from fpstore.types import Array, Ids, Keys
 
 _NO_IDS = "found ids, expected none as in the store"
+# For sorting the names that are left.
+NAMES_MEMORY = 64 << 20
 NO_KEYS: Keys = np.empty(0, dtype=np.uint64)
 
 
@@ -144,10 +152,13 @@ class _Recovery:
         self._removals = _removals_of(self._remains)
         self._parts = self._find_parts()
         self._plan, self._settings = self._find_settings()
+        self._names: NamesReader | None = None
 
     def run(self, new: Path) -> Recovered:
         """Make the new store."""
-        entry, names = rebuild_store(new, self._rows, self._settings, self._plan, self._progress, self._folder)
+        entry, names = rebuild_store(
+            new, self._rows, self._settings, self._plan, self._progress, self._folder, self._finish
+        )
         if names is not None:
             self._losses.unknown.append(f"names of documents are lost: {names}")
         losses, remains = self._losses, self._remains
@@ -225,13 +236,28 @@ class _Recovery:
                 wreck.expect_certain()
                 plan = of_tables(TablePlan(table.prefix_mask, table.flips) for table in wreck.tables)
                 codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
-                return plan, Settings(plan.max_distance, plan.to_json(), codec, "uint64" if with_ids else None)
+                id_type = self._id_type_beside(part) if with_ids else None
+                return plan, Settings(plan.max_distance, plan.to_json(), codec, id_type)
         raise CorruptStore("neither the catalog nor any segment tells what the store was", path=self._folder.path)
+
+    def _id_type_beside(self, part: _Part) -> str:
+        """What the ids of a segment are, by what lies beside it: where all names are text they are taken for that."""
+        assert self._segments is not None
+        if self._segments.identity_of(names_name(part.name)) is None:
+            return "uint64"
+        try:
+            for chunk in salvaged_names(Place(self._segments, names_name(part.name)), []):
+                to_column(chunk.names, True)
+        except CorruptStore:
+            return "bytes"
+        return "string"
 
     # --- What it held ---
 
     def _rows(self, scratch: Path) -> Iterator[object]:
         """All rows that are left and live, as a build takes them."""
+        if self._settings.named:
+            self._gather_names(scratch)
         for index, part in enumerate(self._parts):
             self._progress("reading segments", index, len(self._parts))
             try:
@@ -274,10 +300,39 @@ class _Recovery:
             told = "the catalog does not name it, so it was left out; if it is of another moment of this store"
             self._losses.unknown.append(f"{SEGMENTS}/{name}: {told}, put the catalog of that moment back")
 
+    def _gather_names(self, scratch: Path) -> None:
+        """All names that are left, in a file of their own, which rows are looked up in."""
+        sorter = NameSorter(scratch, NAMES_MEMORY)
+        for part in self._parts:
+            if self._segments is not None:
+                for chunk in salvaged_names(Place(self._segments, names_name(part.name)), self._losses.damage):
+                    sorter.add(*chunk)
+        for change in self._remains.changes:
+            if change.names is not None and change.ids is not None:
+                sorter.add(change.names, change.ids)
+        path = scratch / names_name(segment_name(1))
+        with NamesWriter(path, scratch) as writer:
+            for chunk in once(sorter.chunks()):
+                writer.add(chunk)
+            writer.finish()
+        sorter.close()
+        self._names = NamesReader(path)
+
+    def _finish(self, at: Place, entry: SegmentEntry) -> SegmentEntry:
+        """Write the names of the rows that are there, where ids are names."""
+        if self._names is None:
+            return entry
+        with contextlib.closing(self._names):
+            return keep_names(at, entry, [self._names], all_of_them=False)
+
     def _alive(self, keys: Keys, ids: Ids | None, position: int) -> Iterator[object]:
         kept = alive(self._removals, keys, ids, position)
         if kept is not None:
             keys, ids = keys[kept], None if ids is None else ids[kept]
+        if self._names is not None and ids is not None:
+            named = self._names.ranks(ids) >= 0
+            self._losses.ids += int(np.count_nonzero(~named))
+            keys, ids = keys[named], ids[named]
         if len(keys):
             yield keys if ids is None else (keys, ids)
 
@@ -301,10 +356,8 @@ def _segments_but(segments: Folder, named: Container[str]) -> list[str]:
 def _removals_of(remains: Remains) -> Removals:
     removals = Removals.of(remains.removed)
     for change in remains.changes:
-        if change.kind == changes.FINGERPRINTS_REMOVED:
-            removals = removals.with_fingerprints(change.columns[0], change.number)
-        elif change.kind == changes.IDS_REMOVED:
-            removals = removals.with_ids(change.columns[0], change.number)
+        if change.kind != changes.ADDED:
+            removals = removals.with_change(change)
     return removals
 
 

@@ -10,19 +10,22 @@ from typing import get_args
 import numpy as np
 
 from fpstore._pairs import Join
-from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_rows, parse_memory
+from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_pairs, as_rows, parse_memory
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import PlanError, RecipeError, TooManyMatches
 from fpstore.living import changes
+from fpstore.living.named import named_lookup, named_matches, named_rows
 from fpstore.living.snapshot import Snapshot
+from fpstore.names.column import Names, as_named_rows, as_names
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.additions import Additions
-from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
+from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate, made
+from fpstore.query.nearest import first_few
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
 from fpstore.threads import slices, thread_count
-from fpstore.types import Array, Counted
+from fpstore.types import Array, Counted, Ids, Keys
 
 # Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
 # disk), enough to hide the call (1 % of the time of plan "speed").
@@ -108,7 +111,7 @@ class Store(_BaseStore):
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
         distance = self._distance(max_distance)
         with Reading(self) as snapshot:
-            return self._out(snapshot.search(query, distance))
+            return self._matches(snapshot, snapshot.search(query, distance))
 
     def probe_many(
         self, fingerprints: object, *, max_distance: int | None = None, threads: int | None = None
@@ -124,7 +127,8 @@ class Store(_BaseStore):
         with Reading(self) as snapshot:
             try:
                 if snapshot.is_large(len(queries)):
-                    return self._out(snapshot.stream(queries, distance, self._team(count).map, room))
+                    found = snapshot.stream(queries, distance, self._team(count).map, room)
+                    return self._matches(snapshot, found)
 
                 def search(own: slice) -> Matches:
                     self._expect_usable()
@@ -133,22 +137,33 @@ class Store(_BaseStore):
                 parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
             except TooManyMatches as error:  # which may be about some of the queries only
                 raise TooManyMatches.found(len(queries), error.rows, self.max_matches, at_least=True) from None
-        return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
+            found = parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
+            return self._matches(snapshot, found)
 
     def nearest_many(self, fingerprints: object, count: int = 1, *, max_distance: int | None = None) -> Matches:
         """Of what probe_many returns, the first `count` rows of each query: its nearest matches.
 
-        Takes memory for those only. ValueError for a count below 1.
+        Takes memory for those only; where ids are names and count is above 1, for what probe_many returns. ValueError
+        for a count below 1.
         """
         queries = as_keys(fingerprints, "fingerprints")
         distance = self._distance(max_distance)
         count = as_count(count, "count")
         with Reading(self) as snapshot:
             if count == 1:
-                return self._out(snapshot.nearest(queries, distance))
-            pieces = range(0, max(len(queries), 1), FIRST_QUERIES)
-            parts = [snapshot.first(queries[at : at + FIRST_QUERIES], distance, count, at) for at in pieces]
-            return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
+                return self._matches(snapshot, snapshot.nearest(queries, distance))
+            if snapshot.names is None:
+                pieces = range(0, max(len(queries), 1), FIRST_QUERIES)
+                parts = [snapshot.first(queries[at : at + FIRST_QUERIES], distance, count, at) for at in pieces]
+                return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
+        # Names are not in the order of what stands for them, so all are needed to know the first.
+        found = self.probe_many(fingerprints, max_distance=max_distance)
+        kept = first_few(found.query, count)
+        ids = None if found.id is None else found.id[kept]
+        return made(found.query[kept], found.fingerprint[kept], found.distance[kept], ids)
+
+    def _matches(self, snapshot: Snapshot, found: Matches) -> Matches:
+        return self._out(found if snapshot.names is None else named_matches(snapshot, found))
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
@@ -217,11 +232,31 @@ class Store(_BaseStore):
 
     def _rows(self, snapshot: Snapshot, most: int) -> Iterator[Rows]:
         with Reading(self, snapshot):
-            for keys, ids in snapshot.rows():
-                rows = self._out(Rows(keys, ids))
+            chunks = snapshot.rows()
+            tables = (Rows(*chunk) for chunk in chunks) if snapshot.names is None else named_rows(snapshot, chunks)
+            for table in tables:
+                rows = self._out(table)
                 for first in range(0, len(rows), most):
                     self._expect_usable()
                     yield rows[first : first + most]
+
+    def lookup(self, ids: object) -> Rows:
+        """All rows of these ids (uint64[n]), each once, by (id, fingerprint); ids that are not there have none.
+
+        There is no index of ids, which would take bytes: all ids of the segments that may hold one of these are read
+        and compared, some 2 ns each (0.2 s for 10^8 that are in memory), whether one is asked for or thousands; a row
+        that is found takes half a microsecond. So ask for many at once. Ids that rise with time are read only where
+        they lie. Beside the answer it takes bounded memory. TooManyMatches for more than 2^26 rows; ValueError in a
+        store without ids.
+        """
+        given = self._given_ids(ids)
+        if not self._settings.ids:
+            raise ValueError(f"{self.path}: the store has no ids, expected one with ids to look up")
+        with Reading(self) as snapshot:
+            if isinstance(given, Names):
+                return self._out(named_lookup(snapshot, given, self.max_matches, self._expect_usable))
+            asked = np.unique(given)
+            return self._out(Rows(*snapshot.lookup(asked, self.max_matches, self._expect_usable)))
 
     # --- Changing ---
 
@@ -231,7 +266,23 @@ class Store(_BaseStore):
         All of them are stored, or none. Found by the next probe of any process. Where a fingerprint has that id
         already nothing changes.
         """
-        self._expect_writer().add(*as_rows(fingerprints, ids, self._settings.ids, self.path))
+        self._expect_writer().add(*self._given(fingerprints, ids))
+
+    def _given(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | Names | None]:
+        settings = self._settings
+        if settings.named:
+            return as_named_rows(fingerprints, ids, settings.id_type == "string", self.path)
+        return as_rows(fingerprints, ids, settings.ids, self.path)
+
+    def _given_pairs(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | Names]:
+        settings = self._settings
+        if settings.named:
+            return as_named_rows(fingerprints, ids, settings.id_type == "string", self.path)
+        return as_pairs(fingerprints, ids)
+
+    def _given_ids(self, ids: object) -> Ids | Names:
+        settings = self._settings
+        return as_names(ids, settings.id_type == "string", "ids") if settings.named else as_keys(ids, "ids")
 
     def add_if_new(self, fingerprints: object, *, ids: object = None, max_distance: int | None = None) -> Additions:
         """Store those of fingerprints (uint64[n], up to 2^20) that are near none stored before, nor one among them.
@@ -239,13 +290,26 @@ class Store(_BaseStore):
         Near: within max_distance, the store's by default. Tells for each the nearest match, or that it was stored. One
         step: no other addition comes in between.
         """
-        rows = as_rows(fingerprints, ids, self._settings.ids, self.path)
+        rows = self._given(fingerprints, ids)
         return self._out(self._expect_writer().add_if_new(*rows, self._distance(max_distance)))
 
-    def remove(self, *, ids: object = None, fingerprints: object = None) -> None:
-        """Remove all that has one of ids (uint64[n]), all of fingerprints (uint64[n]), or, of both, each row.
+    def upsert(self, fingerprints: object, *, ids: object) -> None:
+        """Store fingerprints (uint64[n], up to 2^20), each with its id, in place of every row that has this id.
 
-        Durable when it returns. What is not there is no error. A fingerprint goes with its last id. All may come again.
+        One step, durable when it returns: what ends it leaves all the old rows or all the new ones. An id that is not
+        there is added. Of an id that comes twice the last row counts, as if each had come in a call of its own, so that
+        it does not matter how rows are cut into calls. ValueError in a store without ids.
+        """
+        writer = self._expect_writer()
+        if not self._settings.ids:
+            raise ValueError(f"{self.path}: the store has no ids, expected one with ids, whose rows can be replaced")
+        writer.upsert(*self._given_pairs(fingerprints, ids))
+
+    def remove(self, *, ids: object = None, fingerprints: object = None) -> None:
+        """Remove all rows of ids (uint64[n]), all of fingerprints (uint64[n]), or, given both, just these pairs.
+
+        Of both as many: fingerprints[i] loses ids[i], and keeps its other ids. Durable, all of it or nothing, when it
+        returns. What is not there is no error. A fingerprint goes with its last id. All may come again.
         """
         writer = self._expect_writer()
         if ids is None and fingerprints is None:
@@ -253,11 +317,11 @@ class Store(_BaseStore):
         if ids is None:
             writer.remove(changes.FINGERPRINTS_REMOVED, as_keys(fingerprints, "fingerprints"))
         elif not self._settings.ids:
-            raise ValueError(f"{self.path}: the store has no ids; remove fingerprints")
+            raise ValueError(f"{self.path}: the store has no ids, expected fingerprints alone")
         elif fingerprints is None:
-            writer.remove(changes.IDS_REMOVED, as_keys(ids, "ids"))
+            writer.remove(changes.IDS_REMOVED, self._given_ids(ids))
         else:
-            writer.remove_rows(*as_rows(fingerprints, ids, True, self.path))
+            writer.remove(changes.ROWS_REMOVED, *self._given_pairs(fingerprints, ids))
 
     def _distance(self, max_distance: int | None) -> int:
         if max_distance is None:

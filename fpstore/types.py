@@ -18,7 +18,7 @@ Buffer = bytes | bytearray | memoryview
 Mode = Literal["r", "w"]
 Durability = Literal["commit", "batch"]
 Codec = Literal["gap", "xor", "rice", "raw"]
-IdType = Literal["uint64"]
+IdType = Literal["uint64", "string", "bytes"]
 Counted = Literal["fingerprints", "rows"]
 
 

@@ -29,7 +29,7 @@ def lines_of(path: Path) -> list[str]:
 
 def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT) -> list[int]:
     """By recipe; of a document without tokens, the hash of it, which some recipes make themselves."""
-    keys, counts = recipe.measure_many(documents)
+    keys, counts, _ = recipe.measure_many(documents)
     if recipe.parts_empty:
         return list(map(int, keys))
     return [key if count else hash_of(text) for key, count, text in zip(keys.tolist(), counts, documents, strict=True)]

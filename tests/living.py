@@ -46,7 +46,7 @@ def rows_of(store: fpstore.Store) -> list[tuple[int, int | None]]:
 
 def expect_probes(store: fpstore.Store, rows: Sequence[tuple[int, int | None]], known: Sequence[int] = ()) -> None:
     """A probe finds these rows and no others, asked for all of them, for known fingerprints and for some near these."""
-    stored = sorted(set(rows), key=lambda row: (row[0], row[1] or 0))
+    stored = sorted(set(rows), key=lambda row: row[: 1 + (row[1] is not None)])
     assert len(stored) == len(rows)
     asked = np.array(sorted({key for key, _ in rows} | {*known}), dtype=np.uint64)
     asked = np.concatenate([asked, asked[::7] ^ np.uint64(1 << 40 | 1), asked[::11] ^ np.uint64(0xFF << 20)])

@@ -25,6 +25,8 @@ def tokens_of(recipe: Recipe, text: str) -> list[str]:
         return mixed(normalise(text, recipe.normalisation))
     if recipe.tokens == "letters":
         return list("".join(words(normalise(text, recipe.normalisation))))
+    if recipe.tokens == "chinese" and recipe.normalisation.startswith("nfkc"):
+        text = normalise(text, "nfkc")
     pieces = rjieba.cut(text) if recipe.tokens == "chinese" else [text]
     found = [word for piece in pieces for word in words(normalise(piece, recipe.normalisation))]
     if recipe.stop_words:

@@ -4,7 +4,8 @@ mypy compares the package with it, as `make lint` runs over tests, and tests/tes
 the kinds of the arguments. Where it does not say what comes back, that is to be decided.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fpstore
+import fpstore.text
 from fpstore import (
     Additions,
     Match,
@@ -21,14 +23,18 @@ from fpstore import (
     Pairs,
     Plan,
     Progress,
+    Report,
     Rows,
+    Sharing,
+    Spike,
+    Spikes,
     Stats,
     Store,
     TablePlan,
     Verified,
+    jobs,
 )
-from fpstore.segment.report import Report
-from fpstore.text import Recipe
+from fpstore.text import DEFAULT, Recipe, Shingle
 
 AnyPath = str | PathLike[str]
 Memory = str | int
@@ -37,7 +43,7 @@ Texts = Iterable[str | bytes]
 Codec = Literal["gap", "xor", "rice", "raw"]
 Durability = Literal["commit", "batch"]
 Mode = Literal["r", "w"]
-IdType = Literal["uint64"]
+IdType = Literal["uint64", "string", "bytes"]
 Column = npt.NDArray[Any]
 
 
@@ -48,6 +54,7 @@ class Build(Protocol):
         fingerprints: Values,
         *,
         ids: Values = "row",
+        id_type: IdType = "uint64",
         max_distance: int = 3,
         plan: str | Plan = "balanced",
         max_bytes: float | None = None,
@@ -67,6 +74,7 @@ class Create(Protocol):
         self,
         path: AnyPath,
         *,
+        exist_ok: bool = False,
         id_type: IdType | None = "uint64",
         max_distance: int = 3,
         plan: str | Plan = "balanced",
@@ -86,6 +94,201 @@ class Open(Protocol):
 
 class Recover(Protocol):
     def __call__(self, path: AnyPath, new: AnyPath, *, progress: OnProgress | None = None) -> fpstore.Recovered: ...
+
+
+Paths = jobs.Inputs | Iterable[AnyPath | Iterable[Mapping[str, Any]]]
+
+
+class Dedup(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        output: AnyPath,
+        *,
+        dropped: AnyPath | None = None,
+        keep: str = "first",
+        tag: bool = False,
+        store: AnyPath | None = None,
+        recipe: Recipe | None = None,
+        max_distance: int | None = None,
+        confirm: str | None = "default",
+        force: bool = False,
+        threads: int | None = None,
+        progress: OnProgress | None = None,
+    ) -> jobs.DedupSummary: ...
+
+
+class Cluster(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        output: AnyPath,
+        *,
+        store: AnyPath | None = None,
+        max_distance: int | None = None,
+        update_center: bool = False,
+        annotate: bool = False,
+        topics: AnyPath | None = None,
+        recipe: Recipe | None = None,
+        force: bool = False,
+        threads: int | None = None,
+        progress: OnProgress | None = None,
+    ) -> jobs.ClusterSummary: ...
+
+
+class Components(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        output: AnyPath,
+        *,
+        max_distance: int = 3,
+        annotate: bool = False,
+        topics: AnyPath | None = None,
+        recipe: Recipe = DEFAULT,
+        force: bool = False,
+        threads: int | None = None,
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> jobs.ClusterSummary: ...
+
+
+class DocumentPairs(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        output: AnyPath,
+        *,
+        max_distance: int = 3,
+        recipe: Recipe = DEFAULT,
+        force: bool = False,
+        threads: int | None = None,
+        memory: Memory = "1GiB",
+        progress: OnProgress | None = None,
+    ) -> jobs.PairsSummary: ...
+
+
+class ClusterStore(Protocol):
+    def __call__(
+        self,
+        store: AnyPath,
+        output: AnyPath,
+        *,
+        max_distance: int | None = None,
+        update_center: bool = False,
+        components: bool = False,
+        memory: Memory = "1GiB",
+        force: bool = False,
+        progress: OnProgress | None = None,
+    ) -> jobs.ClusterSummary: ...
+
+
+class AComparison(Protocol):
+    @property
+    def recipe(self) -> Recipe: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def second(self) -> int: ...
+    @property
+    def distance(self) -> int: ...
+    @property
+    def max_distance(self) -> int: ...
+    @property
+    def near(self) -> bool: ...
+    @property
+    def jaccard(self) -> float: ...
+    @property
+    def cosine(self) -> float: ...
+    @property
+    def first_tokens(self) -> int: ...
+    @property
+    def second_tokens(self) -> int: ...
+    @property
+    def first_count(self) -> int: ...
+    @property
+    def second_count(self) -> int: ...
+    @property
+    def common_count(self) -> int: ...
+    @property
+    def only_first_count(self) -> int: ...
+    @property
+    def only_second_count(self) -> int: ...
+    @property
+    def only_first(self) -> tuple[Shingle, ...]: ...
+    @property
+    def only_second(self) -> tuple[Shingle, ...]: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class Compare(Protocol):
+    def __call__(
+        self, a: str | bytes, b: str | bytes, recipe: Recipe = DEFAULT, *, max_distance: int = 3, shown: int = 20
+    ) -> AComparison: ...
+
+
+class SomeSpikes(Protocol):
+    @property
+    def fingerprint_count(self) -> int: ...
+    @property
+    def row_count(self) -> int: ...
+    @property
+    def shared_row_count(self) -> int: ...
+    @property
+    def largest(self) -> tuple[Spike, ...]: ...
+    @property
+    def sharing(self) -> tuple[Sharing, ...]: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class SomeStats(Protocol):
+    @property
+    def path(self) -> str: ...
+    @property
+    def identity(self) -> str: ...
+    @property
+    def max_distance(self) -> int: ...
+    @property
+    def bits(self) -> int: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def codec(self) -> str: ...
+    @property
+    def id_type(self) -> str | None: ...
+    @property
+    def recipe(self) -> dict[str, Any] | None: ...
+    @property
+    def fingerprint_count(self) -> int | None: ...
+    @property
+    def pending_count(self) -> int: ...
+    @property
+    def removal_count(self) -> int: ...
+    @property
+    def segment_count(self) -> int: ...
+    @property
+    def spikes(self) -> SomeSpikes | None: ...
+    @property
+    def has_writer(self) -> bool: ...
+    @property
+    def writer_pid(self) -> int | None: ...
+    @property
+    def written_at(self) -> datetime: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def segments_bytes(self) -> int: ...
+    @property
+    def catalog_bytes(self) -> int: ...
+    @property
+    def names_bytes(self) -> int: ...
+    @property
+    def jobs_bytes(self) -> int: ...
+    @property
+    def aside_bytes(self) -> int: ...
+    @property
+    def other_bytes(self) -> int: ...
+    def to_json(self) -> dict[str, Any]: ...
 
 
 class AStore(Protocol):
@@ -114,8 +317,9 @@ class AStore(Protocol):
     def compact(self, *, progress: OnProgress | None = None) -> None: ...
     def copy(self, path: AnyPath, *, progress: OnProgress | None = None, mode: int | None = None) -> None: ...
     def verify(self, *, progress: OnProgress | None = None) -> Verified: ...
-    def stats(self, *, largest_slots: int = 0) -> Stats: ...
+    def stats(self, *, largest_slots: int = 0, spikes: int = 0) -> Stats: ...
     def report(self, *, progress: OnProgress | None = None) -> Report: ...
+    def max_id(self) -> int | None: ...
     def fingerprint(self, text: str | bytes) -> int: ...
     def fingerprint_many(self, texts: Texts, *, threads: int | None = None) -> Column: ...
     def probe(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> Matches: ...
@@ -133,10 +337,12 @@ class AStore(Protocol):
     ) -> int: ...
     def count(self, of: Literal["fingerprints", "rows"] = "fingerprints") -> int: ...
     def rows(self, *, batch: int = 65_536) -> Iterator[Rows]: ...
+    def lookup(self, ids: Values) -> Rows: ...
     def add(self, fingerprints: Values, *, ids: Values = None) -> object: ...
     def add_if_new(self, fingerprints: Values, *, ids: Values = None, max_distance: int | None = None) -> Additions: ...
     def add_texts(self, texts: Texts, *, ids: Values = None) -> object: ...
     def add_texts_if_new(self, texts: Texts, *, ids: Values = None, max_distance: int | None = None) -> Additions: ...
+    def upsert(self, fingerprints: Values, *, ids: Values) -> None: ...
     def remove(self, *, ids: Values = None, fingerprints: Values = None) -> object: ...
 
 
@@ -216,7 +422,7 @@ class APlan(Protocol):
 
 
 class Record(Protocol):
-    """What stats and report return."""
+    """What report returns."""
 
     def to_json(self) -> dict[str, Any]: ...
 
@@ -248,6 +454,7 @@ class AProgress(NamedTuple):
 
 
 FUNCTIONS: dict[str, type[Any]] = {"build": Build, "create": Create, "open": Open, "recover": Recover}
+TEXT_FUNCTIONS: dict[str, type[Any]] = {"compare": Compare}
 CLASSES: dict[str, type[Any]] = {
     "Store": AStore,
     "Matches": SomeMatches,
@@ -276,7 +483,20 @@ RECORDS = {
     "Addition": ("stored", "match"),
 }
 
+JOBS = {
+    "dedup": Dedup,
+    "cluster": Cluster,
+    "components": Components,
+    "document_pairs": DocumentPairs,
+    "cluster_store": ClusterStore,
+}
+
 # What mypy compares.
+dedup: Dedup = jobs.dedup
+cluster: Cluster = jobs.cluster
+components: Components = jobs.components
+document_pairs: DocumentPairs = jobs.document_pairs
+cluster_store: ClusterStore = jobs.cluster_store
 build: Build = fpstore.build
 create: Create = fpstore.create
 open_: Open = fpstore.open
@@ -287,7 +507,9 @@ rows: Callable[[Rows], SomeRows] = lambda table: table  # noqa: E731
 pairs: Callable[[Pairs], SomePairs] = lambda table: table  # noqa: E731
 additions: Callable[[Additions], SomeAdditions] = lambda table: table  # noqa: E731
 plan: Callable[[Plan], APlan] = lambda plan: plan  # noqa: E731
-stats: Callable[[Stats], Record] = lambda record: record  # noqa: E731
+compare: Compare = fpstore.text.compare
+stats: Callable[[Stats], SomeStats] = lambda record: record  # noqa: E731
+spikes: Callable[[Spikes], SomeSpikes] = lambda record: record  # noqa: E731
 report: Callable[[Report], Record] = lambda record: record  # noqa: E731
 damaged: Callable[[fpstore.CorruptStore], Damaged] = lambda error: error  # noqa: E731
 of_a_version: Callable[[fpstore.UnsupportedVersion], OfAVersion] = lambda error: error  # noqa: E731

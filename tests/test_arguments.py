@@ -23,8 +23,27 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         TypeError,
         "recipe: found 5, a int, expected a Recipe$",
     ),
-    "one path for several": (lambda path: jobs.dedup(path, "k"), TypeError, "sources: found one str, expected a list"),
-    "no result": (lambda path: jobs.dedup([path], None), TypeError, "kept: found None, a NoneType, expected the path"),  # type: ignore[arg-type]
+    "one path for several": (lambda path: jobs.dedup(path, "k"), TypeError, "inputs: found one str, expected a list"),
+    "no result": (
+        lambda path: jobs.dedup([path], None),  # type: ignore[arg-type]
+        TypeError,
+        "output: found None, a NoneType, expected the path",
+    ),
+    "no result of clusters": (
+        lambda path: jobs.cluster([path], 3),  # type: ignore[arg-type]
+        TypeError,
+        "output: found 3, a int, expected the path",
+    ),
+    "a place of topics that is none": (
+        lambda path: jobs.components([path], "k", topics=b"t"),  # type: ignore[arg-type]
+        TypeError,
+        "topics: found b't', a bytes, expected the path",
+    ),
+    "a store that is none": (
+        lambda path: jobs.cluster_store(5, "k"),  # type: ignore[arg-type]
+        TypeError,
+        "store: found 5, a int, expected the path",
+    ),
     "a distance that is a text": (
         lambda path: jobs.dedup([path], "k", max_distance="3"),  # type: ignore[arg-type]
         TypeError,

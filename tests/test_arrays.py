@@ -233,6 +233,12 @@ def test_nulls_are_refused_with_their_number() -> None:
         as_keys(WithArrow(pyarrow.array([None, 1, None], pyarrow.uint64())), "fingerprints")
 
 
+def test_what_numpy_masks_is_a_null() -> None:
+    with pytest.raises(ValueError, match=r"^ids: found 1 nulls, expected integers of 64 bits$"):
+        as_keys(np.ma.array([1, 7], mask=[False, True]), "ids")
+    assert as_keys(np.ma.array([1, 7]), "ids").tolist() == [1, 7]
+
+
 def test_arrow_data_without_pyarrow_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     values = WithArrow(pyarrow.array([1], pyarrow.uint64()))
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -49,8 +49,33 @@ def test_every_other_pair_of_a_complete_list_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_found_without_labels_is_judged_by_the_texts(tmp_path: Path) -> None:
     write_set(tmp_path, "some", ["a\tb\t1\t\tx"])
-    (row,) = rows_of(tmp_path, "--judge", "some", title="not labelled")
+    (row,) = rows_of(tmp_path, "--judge", "some", title="all pairs within")
     assert (row["pairs"], row["judged"], row["Jaccard >= 0.8"], row["less"]) == (1, 1, 1, 0)
+
+
+@pytest.mark.slow
+def test_what_a_job_would_drop_is_judged_and_pairs_are_parted_by_length(tmp_path: Path) -> None:
+    write_set(tmp_path, "some", ["a\tb\t1\t\tx", "c\td\t0\t\tx"])
+    row, _ = rows_of(tmp_path, "--dropped", "some", "--accept", "--sets", "", title="what a job drops")
+    assert (row["documents"], row["dropped"], row["below 0.5"], row["confirmed"]) == (4, 1, 0, 1)
+    rows = rows_of(tmp_path, "--lengths", title="by length")
+    assert [row["pairs"] for row in rows] == [1, 0, 0, 0, 0, 0]
+    assert (rows[0]["words"], rows[0]["recall"]) == ("1 to 24", 1)
+
+
+@pytest.mark.slow
+def test_labels_of_people_are_named_and_messages_of_languages_measured(tmp_path: Path) -> None:
+    write_set(tmp_path, "some", ["a\tb\t1\t\thuman_likeness", "c\td\t0\t\thuman_likeness"])
+    assert rows_of(tmp_path, title="by people")
+    write_set(tmp_path, "some", ["a\tb\t1\t\tx", "c\td\t0\t\thuman_likeness"])
+    assert rows_of(tmp_path, title="by Jaccard")
+    folder = tmp_path / "package" / "locale" / "en" / "LC_MESSAGES"
+    folder.mkdir(parents=True)
+    lines = "".join(f'msgid "message number {number} of all"\nmsgstr ""\n' for number in range(300))
+    (folder / "some.po").write_text(lines)
+    (row,) = rows_of(tmp_path, "--messages", str(tmp_path / "package"), title="languages")
+    assert (row["language"], row["messages"], row["pairs"]) == ("en", 300, 44_850)
+    assert (row["unrelated within 10"], row["recall at 10"]) == (0, 0)
 
 
 def test_a_picture_is_drawn(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from catalogs import (
 
 from fpstore.disk import Folder
 from fpstore.errors import NotAStore
-from fpstore.living import catalog as catalogs_of_the_store
 from fpstore.living import environment
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.environment import Environment
@@ -63,7 +62,7 @@ def test_its_files_are_private_and_nothing_else_is_left(folder: Path) -> None:
 def test_the_same_settings_and_segments_give_the_same_bytes_but_for_the_identity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogs_of_the_store, "new_identity", lambda: "0f" * 16)
+    monkeypatch.setattr("fpstore.living.records.new_identity", lambda: "0f" * 16)
     for name in "ab":
         (tmp_path / name).mkdir()
         create_catalog(tmp_path / name, SETTINGS, (entry(1),))

@@ -15,7 +15,7 @@ from fpstore._view import MappedWords
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog, create_catalog
-from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
+from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, ROWS_REMOVED, Change, RemovedBefore
 from fpstore.living.records import Log
 from fpstore.living.state import DATABASE, Settings
 from fpstore.segment.entry import SegmentEntry
@@ -76,23 +76,25 @@ def test_the_stamp_differs_whenever_the_catalog_does(folder: Path) -> None:
 
 def test_publishing_cuts_the_log_and_keeps_removals(folder: Path) -> None:
     removed = [
-        RemovedBefore(IDS_REMOVED, words(6, 7), words(2, 2)),
-        RemovedBefore(FINGERPRINTS_REMOVED, words(9), words(3)),
+        RemovedBefore(IDS_REMOVED, (words(6, 7),), words(2, 2)),
+        RemovedBefore(FINGERPRINTS_REMOVED, (words(9),), words(3)),
+        RemovedBefore(ROWS_REMOVED, (words(5, 5), words(6, 7)), words(2, 3)),
     ]
     with Catalog.open(folder, writable=True) as catalog:
         catalog.append(
             [added(1, 5), Change(2, IDS_REMOVED, (words(6, 7),)), Change(3, IDS_REMOVED, (words(9),)), added(4, 8)]
         )
         state = catalog.publish(segments=(entry(1, 4),), first_change=4, removed=removed)
-        assert (state.first_change, state.next_change, state.removal_records, state.generation) == (4, 5, 2, 2)
+        assert (state.first_change, state.next_change, state.removal_records, state.generation) == (4, 5, 3, 2)
         catalog.append([added(5, 9)])
         log = catalog.read(generation=1, next_change=3)
         assert [change.number for change in log.changes] == [4, 5]
-        assert [(r.kind, r.values.tolist(), r.numbers.tolist()) for r in log.removed] == [
-            (3, [6, 7], [2, 2]),
-            (2, [9], [3]),
+        assert [(r.kind, [*map(list, r.columns)], r.numbers.tolist()) for r in log.removed] == [
+            (3, [[6, 7]], [2, 2]),
+            (2, [[9]], [3]),
+            (4, [[5, 5], [6, 7]], [2, 3]),
         ]
-        assert catalog.publish(segments=()).removal_records == 2
+        assert catalog.publish(segments=()).removal_records == 3
         assert catalog.publish(first_change=6, removed=()).removal_records == 0
         assert (catalog.read().changes, catalog.read().removed) == ((), ())
 
@@ -100,7 +102,7 @@ def test_publishing_cuts_the_log_and_keeps_removals(folder: Path) -> None:
 def test_a_catalog_may_begin_with_anothers_log(folder: Path, tmp_path: Path) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         catalog.append([added(1, 5), added(2, 6)])
-        catalog.publish(first_change=2, removed=[RemovedBefore(IDS_REMOVED, words(6), words(1))])
+        catalog.publish(first_change=2, removed=[RemovedBefore(IDS_REMOVED, (words(6),), words(1))])
         log = catalog.read()
     (tmp_path / "copy").mkdir()
     create_catalog(tmp_path / "copy", SETTINGS, (entry(1, 2),), log)
@@ -173,7 +175,7 @@ def test_a_record_that_is_damaged_missing_or_too_many_is_noticed(
 ) -> None:
     with Catalog.open(folder, writable=True) as catalog:
         catalog.append([added(1, 5), added(2, 6)])
-        state = catalog.publish(removed=[RemovedBefore(IDS_REMOVED, words(6), words(1))])
+        state = catalog.publish(removed=[RemovedBefore(IDS_REMOVED, (words(6),), words(1))])
 
         def damage(transaction: Any) -> None:
             place = catalog._environment.database(database, transaction)

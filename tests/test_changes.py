@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore.living import changes
-from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, Change, RemovedBefore
+from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, ROWS_REMOVED, Change, RemovedBefore
 from fpstore.types import Keys
 
 NUMBER = 7
@@ -34,6 +34,7 @@ def sealed(
         (FINGERPRINTS_REMOVED, (KEYS,), True),
         (FINGERPRINTS_REMOVED, (KEYS,), False),
         (IDS_REMOVED, (IDS,), True),
+        (ROWS_REMOVED, (KEYS, IDS), True),
     ],
 )
 def test_a_change_read_back_is_the_change_written(
@@ -43,7 +44,7 @@ def test_a_change_read_back_is_the_change_written(
     assert (change.number, change.kind, len(change.columns)) == (NUMBER, kind, len(columns))
     for found, written in zip(change.columns, columns, strict=True):
         np.testing.assert_array_equal(found, written)
-    ids = {ADDED: IDS if with_ids else None, FINGERPRINTS_REMOVED: None, IDS_REMOVED: IDS}[kind]
+    ids = {ADDED: IDS if with_ids else None, FINGERPRINTS_REMOVED: None, IDS_REMOVED: IDS, ROWS_REMOVED: IDS}[kind]
     np.testing.assert_array_equal(change.ids, ids)
 
 
@@ -77,7 +78,9 @@ def test_a_record_in_another_place_is_refused() -> None:
     ("kind", "columns", "words", "rest"),
     [
         (0, 1, 1, bytes(8)),
-        (4, 1, 1, bytes(8)),
+        (5, 1, 1, bytes(8)),
+        (ROWS_REMOVED, 1, 1, bytes(8)),
+        (ROWS_REMOVED, 3, 1, bytes(24)),
         (ADDED, 0, 1, b""),
         (ADDED, 3, 1, bytes(24)),
         (IDS_REMOVED, 2, 1, bytes(16)),
@@ -99,6 +102,7 @@ def test_a_record_that_contradicts_itself_is_refused(kind: int, columns: int, wo
         (ADDITION, False, "kind 1 has 2 columns, expected 1"),
         (Change(NUMBER, ADDED, (KEYS,)), True, "kind 1 has 1 columns, expected 2"),
         (Change(NUMBER, IDS_REMOVED, (IDS,)), False, "kind 3 has 1 columns, expected 1"),
+        (Change(NUMBER, ROWS_REMOVED, (KEYS, IDS)), False, "kind 4 has 2 columns, expected 2"),
     ],
 )
 def test_a_change_of_a_store_of_the_other_sort_is_refused(change: Change, with_ids: bool, found: str) -> None:
@@ -106,12 +110,22 @@ def test_a_change_of_a_store_of_the_other_sort_is_refused(change: Change, with_i
         changes.decode_change(changes.encode_change(change), NUMBER, with_ids)
 
 
-@pytest.mark.parametrize("kind", [FINGERPRINTS_REMOVED, IDS_REMOVED])
-def test_removals_read_back_are_those_written(kind: int) -> None:
-    removed = changes.decode_removed(changes.encode_removed(RemovedBefore(kind, KEYS, IDS), 3), 3)
-    assert removed.kind == kind
-    np.testing.assert_array_equal(removed.values, KEYS)
-    np.testing.assert_array_equal(removed.numbers, IDS)
+@pytest.mark.parametrize(
+    ("kind", "columns"), [(FINGERPRINTS_REMOVED, (KEYS,)), (IDS_REMOVED, (KEYS,)), (ROWS_REMOVED, (KEYS, IDS))]
+)
+def test_removals_read_back_are_those_written(kind: int, columns: tuple[Keys, ...]) -> None:
+    removed = changes.decode_removed(changes.encode_removed(RemovedBefore(kind, columns, KEYS[::-1]), 3), 3)
+    assert (removed.kind, len(removed.columns)) == (kind, len(columns))
+    for found, written in zip((*removed.columns, removed.numbers), (*columns, KEYS[::-1]), strict=True):
+        np.testing.assert_array_equal(found, written)
+
+
+def test_the_largest_id_is_that_of_what_is_added() -> None:
+    added = [Change(1, ADDED, (KEYS, IDS)), Change(2, ADDED, (KEYS[:1], IDS[:1]))]
+    removed = [Change(3, IDS_REMOVED, (KEYS,)), Change(4, ROWS_REMOVED, (IDS, KEYS)), Change(5, ADDED, (KEYS,))]
+    assert changes.largest_id([*added, *removed]) == 2**63
+    assert changes.largest_id(added[1:]) == 1
+    assert changes.largest_id([*removed, Change(6, ADDED, (KEYS[:0], IDS[:0]))]) is None
 
 
 def test_removals_that_are_none_are_refused() -> None:
@@ -120,6 +134,8 @@ def test_removals_that_are_none_are_refused() -> None:
         changes.decode_removed(sealed(ADDED, 2, 1, bytes(16), place), 3)
     with pytest.raises(ValueError, match="a record of kind 2, 1 columns of 1, 24 bytes"):
         changes.decode_removed(sealed(FINGERPRINTS_REMOVED, 1, 1, bytes(8), place), 3)
+    with pytest.raises(ValueError, match="a record of kind 4, 2 columns of 1, 32 bytes"):
+        changes.decode_removed(sealed(ROWS_REMOVED, 2, 1, bytes(16), place), 3)
 
 
 @given(st.integers(0, 20_000), st.sampled_from([1, 2]))

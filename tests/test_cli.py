@@ -132,7 +132,7 @@ def test_each_command_says_in_numbers_what_it_did(command: Command, tmp_path: Pa
     steps: dict[tuple[object, ...], str] = {
         ("build", store, tmp_path / "a.npy"): f"{store}: read 3 rows of 1 file; holds 3 fingerprints, ",
         ("create", tmp_path / "t.fpstore", "--id-type", "none"): f"{tmp_path / 't.fpstore'}: empty, without ids, plan ",
-        ("add", store, tmp_path / "a.npy", "--ids", "from:7"): f"{store}: wrote 3 rows; where one was there already, nothing changed\n",
+        ("add", store, tmp_path / "a.npy", "--ids", "from:7"): f"{store}: wrote 3 rows; where one was there already, ",
         ("remove", store, "--id", "7", "--id", "99"): f"{store}: removed 1 row, for 2 ids\n",
         ("compact", store): f"{store}: 1 segment, ",
         ("copy", store, tmp_path / "c.fpstore"): f"{tmp_path / 'c.fpstore'}: 5 rows, ",

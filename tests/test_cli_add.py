@@ -58,6 +58,19 @@ def table(tmp_path: Path) -> Path:
 # --- create ---
 
 
+def test_a_store_that_is_there_is_taken_where_it_is_what_was_asked_for(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "s.fpstore"
+    assert command("create", path, "--exist-ok").err == f"{path}: empty, with ids, plan flips-3:1,0,0\n"
+    with fpstore.open(path, "w") as opened:
+        opened.add([5], ids=[7])
+    assert command("create", path, "--exist-ok").err == f"{path}: there already, with ids, plan flips-3:1,0,0\n"
+    assert rows_of(path) == {(5, 7)}
+    outcome = command("create", path, "--exist-ok", "-k", "2", "--id-type", "none")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"{path}: id_type: found 'uint64', expected None; max_distance: found 3, expected 2" in outcome.err
+    assert command("create", path).status == 2
+
+
 def test_an_empty_store_has_what_was_asked_for(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "s.fpstore"
     arguments = ("--k", "2", "--plan", "flips-2:1,0", "--codec", "rice", "--id-type", "none", "--recipe", "text-1")
@@ -351,3 +364,37 @@ def test_an_interrupted_addition_keeps_the_batches_before(store: Path, bare: Pat
     with fpstore.open(bare, "w") as opened:
         opened.verify()
         opened.compact()
+
+
+# --- add --upsert ---
+
+
+def test_an_upsert_takes_the_place_of_all_that_has_its_id(
+    command: Command, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(add, "BATCH_ROWS", 2)
+    recrawled = tmp_path / "recrawled.csv"
+    recrawled.write_text("doc,hash\n10,0x5\n20,0x6\n20,0x7\n30,0x8\n20,0x9\n")
+    arguments = ("--fingerprint-column", "hash", "--id-column", "doc", "--upsert")
+    assert command("add", store, recrawled, *arguments) == Outcome(
+        0, "", f"{store}: wrote 5 rows, each in place of all that had its id\n"
+    )
+    expected = {(5, 10), (BASE, 11), (9, 20), (8, 30)}
+    assert rows_of(store) == expected
+    assert command("add", store, recrawled, *arguments).status == 0
+    assert rows_of(store) == expected
+    np.save(tmp_path / "new.npy", np.array([1, 2], dtype=np.uint64))
+    assert command("add", store, tmp_path / "new.npy", "--ids", "from:10", "--upsert").status == 0
+    assert rows_of(store) == {(1, 10), (2, 11), (9, 20), (8, 30)}
+    assert command("add", store, tmp_path / "new.npy", "--ids", "row", "--upsert").status == 0
+    assert rows_of(store) == {(1, 10), (2, 11), (9, 20), (8, 30), (1, 0), (2, 1)}
+
+
+def test_an_upsert_that_cannot_be_is_refused(command: Command, store: Path, bare: Path, table: Path) -> None:
+    for path, more, said in (
+        (store, ("--if-new",), "--upsert goes without --if-new: expected one of the two"),
+        (bare, ("--fingerprint-column", "hash"), "--upsert goes with a store that has ids: found one without"),
+    ):
+        outcome = command("add", path, table, "--upsert", *more)
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert said in outcome.err

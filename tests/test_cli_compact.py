@@ -95,7 +95,7 @@ def test_an_empty_store_can_be_compacted_and_looked_at(command: Command, tmp_pat
     assert command("compact", path) == Outcome(0, "", f"{path}: 0 segments, 0 B; {IDLE}\n")
     for name in ("verify", "stats", "report"):
         assert command(name, path).status == 0
-    assert ["segments", "none"] in [line.split() for line in command("stats", path).lines]
+    assert ["segments", "0"] in [line.split() for line in command("stats", path).lines]
     assert command("verify", path).out.startswith(
         f"{path}: sound; checked 0 fingerprints in 0 tables of 0 segments and 0 ids: 0 B"
     )
@@ -116,12 +116,13 @@ def test_verify_counts_what_it_checked_in_every_segment(command: Command, store:
 
 
 def test_stats_tell_what_is_pending_and_how_many_fingerprints_there_may_be(command: Command, store: Path) -> None:
-    fields = dict(line.split(None, 1) for line in command("stats", store).lines[:10])
-    assert fields["fingerprint_count"] == "at most 3,000"
-    assert fields["pending_count"] == "1,000"
-    assert fields["removal_count"] == "10"
+    fields = dict(line.split(None, 1) for line in command("stats", store).lines[1:8])
+    assert fields["fingerprints"] == "at most 3,000"
+    assert fields["pending"] == "1,000 rows in no segment yet"
+    assert fields["removals"] == "10"
+    assert fields["segments"] == "2"
     assert json.loads(command("stats", store, "--json").out)["fingerprint_count"] is None
-    assert "segments 1" in command("stats", store).lines
+    assert sum(line.startswith("  segment 0000") for line in command("stats", store).lines) == 2
 
 
 def test_a_plan_like_a_store_of_several_segments_is_for_all_of_them(command: Command, store: Path) -> None:
@@ -132,11 +133,11 @@ def test_a_plan_like_a_store_of_several_segments_is_for_all_of_them(command: Com
 @pytest.mark.slow
 def test_an_interrupted_compaction_says_so_and_leaves_the_store_sound(command: Command, store: Path) -> None:
     code = (
-        "import sys, time; from fpstore.living import writer; from fpstore.cli import main\n"
+        "import sys, time; from fpstore.living import renewal; from fpstore.cli import main\n"
         "def endless(*_, advance, **__):\n"
         "    print('merging', flush=True)\n"
         "    while True: advance(0); time.sleep(0.01)\n"
-        "writer.merge_segments = endless; sys.exit(main(['compact', sys.argv[1]]))"
+        "renewal.merge_segments = endless; sys.exit(main(['compact', sys.argv[1]]))"
     )
     with running(sys.executable, "-c", code, store) as process:
         assert process.stdout is not None

@@ -11,11 +11,13 @@ from outcome import Command
 
 import fpstore
 from fpstore.plans import planner
+from fpstore.text import PRESETS
+from fpstore.text.short import jaccard_at
 
 
 def test_the_table_has_a_line_for_each_choice_and_marks_those_picked(command: Command) -> None:
     outcome = command("plan", "--n", "8e9", "--k", "3")
-    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.status == 0
     heading, *rows = outcome.lines
     assert heading.split()[:2] == ["plan", "tables"]
     for aim in planner.AIMS:
@@ -23,6 +25,15 @@ def test_the_table_has_a_line_for_each_choice_and_marks_those_picked(command: Co
         assert picked == [planner.choose(8 * 10**9, 3, aim).name]
     for name in ("paper-4", "paper-10", "paper-16", "paper-20"):
         assert any(row.startswith(f"{name} ") for row in rows)
+
+
+@pytest.mark.parametrize(("k", "jaccard"), [(0, 1.0), (3, 0.90625), (6, 0.8125)])
+def test_what_k_means_for_texts_is_said(command: Command, k: int, jaccard: float) -> None:
+    asked = ("plan", "--n", "1000", "-k", str(k))
+    told = f"fpstore: of texts by recipe text-1, k = {k} is a Jaccard similarity of {jaccard:.2f} in the mean\n"
+    assert command(*asked).err == told
+    assert json.loads(command(*asked, "--json").out)["text_jaccard"] == jaccard
+    assert jaccard_at(PRESETS["simhash-1"], k) is None
 
 
 def test_json_gives_the_predictions_of_the_planner(command: Command) -> None:

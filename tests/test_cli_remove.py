@@ -100,6 +100,32 @@ def test_every_id_of_a_file_goes(
     assert rows_of(store) == {(5, 2), (2**64 - 1, 2**64 - 1)}
 
 
+@pytest.mark.parametrize(
+    ("content", "arguments"),
+    [
+        (None, ["5", "ff", "ffffffffffffffff", "--id", "1", "--id", "9", "--id", "-1", "--pairs"]),
+        ("doc,hash\n1,0x5\n9,0xff\n-1,0xffffffffffffffff\n", ["--fingerprint-column", "hash", "--id-column", "doc"]),
+        ("id,fingerprint\n1,0x5\n9,0xff\n-1,0xffffffffffffffff\n", []),
+        ("id,fingerprint\n9,0xff\n-1,0xffffffffffffffff\n", ["5", "--id", "1"]),
+    ],
+)
+def test_pairs_go_and_other_ids_stay(
+    command: Command,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: str | None,
+    arguments: list[str],
+) -> None:
+    monkeypatch.setattr(remove, "BATCH_VALUES", 2)
+    if content is not None:
+        (tmp_path / "gone.csv").write_text(content)
+        arguments = ["--pairs", "--input", str(tmp_path / "gone.csv"), *arguments]
+    outcome = command("remove", store, *arguments)
+    assert outcome == Outcome(0, "", f"{store}: removed 2 rows, for 3 pairs\n")
+    assert rows_of(store) == {(5, 2), (255, 3)}
+
+
 def test_an_id_of_16_digits_is_decimal(command: Command, tmp_path: Path) -> None:
     number = 1234567890123456
     fpstore.build(tmp_path / "s.fpstore", np.array([5, 6], dtype=np.uint64), ids=[number, int(str(number), 16)]).close()
@@ -145,8 +171,14 @@ def test_skip_bad_passes_over_what_is_no_id(command: Command, store: Path, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "expected FINGERPRINTs or --input, or --id or --id-input, and not both"),
-        (["5", "--id", "5"], "expected FINGERPRINTs or --input, or --id or --id-input, and not both"),
+        ([], "expected FINGERPRINTs or --input, or --id or --id-input; or --pairs, to remove of each"),
+        (["5", "--id", "5"], "expected FINGERPRINTs or --input, or --id or --id-input; or --pairs, to remove of each"),
+        (["5", "--pairs"], "--pairs: expected as many FINGERPRINTs as --id, or --input, and no --id-input"),
+        (["--pairs"], "--pairs: expected as many FINGERPRINTs as --id, or --input"),
+        (["5", "--id", "5", "--id", "6", "--pairs"], "--pairs: expected as many FINGERPRINTs as --id"),
+        (["5", "--id", "5", "--id-input", "gone.csv", "--pairs"], "--pairs: expected as many FINGERPRINTs as --id"),
+        (["5", "--id", "5", "--pairs", "--id-column", "x"], "--id-column goes with --id-input, or with --input and"),
+        (["--input", "gone.csv", "--id-column", "x"], "--id-column goes with --id-input, or with --input and --pairs"),
         (["x"], "fingerprint: found 'x'"),
         (["12345678901234567"], "expected 1 to 16 hexadecimal digits (64 bits); or --decimal"),
         (["--decimal", "ff"], "fingerprint: found 'ff', expected a decimal number of 64 bits"),
@@ -185,9 +217,10 @@ def test_a_command_line_that_cannot_be_removes_nothing(
 
 
 def test_ids_of_a_store_without_ids_are_refused(command: Command, bare: Path) -> None:
-    outcome = command("remove", bare, "--id", "5")
-    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
-    assert "the store has no ids, expected fingerprints" in outcome.err
+    for arguments in (["--id", "5"], ["5", "--id", "5", "--pairs"], ["--input", "none.csv", "--pairs"]):
+        outcome = command("remove", bare, *arguments)
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert "the store has no ids, expected fingerprints" in outcome.err
     assert len(rows_of(bare)) == 2
 
 

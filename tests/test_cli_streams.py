@@ -37,10 +37,20 @@ def test_a_command_that_needs_no_stream_does_its_work(tmp_path: Path, source: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [("recipe",), ("--help",), ("cluster", "in.jsonl"), ("plan", "--n", "1e6")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("recipe",),
+        ("--help",),
+        ("compare", "--text", "a b", "--text", "c"),
+        ("cluster", "in.jsonl"),
+        ("plan", "--n", "1e6"),
+    ],
+)
 def test_results_that_cannot_be_written_are_one_line(source: Path, arguments: tuple[str, ...]) -> None:
     typed = [str(source) if each == "in.jsonl" else each for each in arguments]
-    assert run_with_closed((1,), *typed) == (1, "", f"fpstore: standard output: {CLOSED}\n")
+    status, out, err = run_with_closed((1,), *typed)
+    assert (status, out, err.splitlines()[-1:]) == (1, "", [f"fpstore: standard output: {CLOSED}"])
     assert run_with_closed((1, 2), *typed) == (1, "", "")
 
 
@@ -61,6 +71,28 @@ os._exit(0 if fd > 2 else 1)
     closing = "import os, sys; [os.close(fd) for fd in (0, 1, 2)]; os.execv(sys.executable, sys.argv[1:])"
     done = subprocess.run([sys.executable, "-c", closing, sys.executable, "-c", code], timeout=120)
     assert done.returncode == 0
+
+
+LOOKS = [
+    ("stats",),
+    ("stats", "--spikes", "3", "--json"),
+    ("inspect",),
+    ("inspect", "1", "0", "0", "--all"),
+    ("report",),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("look", LOOKS, ids=" ".join)
+def test_a_look_at_a_store_whose_output_is_closed_or_left_ends_quietly(tmp_path: Path, look: tuple[str, ...]) -> None:
+    fpstore.build(tmp_path / "s", np.arange(200_000, dtype=np.uint64), plan="paper-4").close()
+    name, *rest = look
+    assert run_with_closed((1,), name, tmp_path / "s", *rest) == (1, "", f"fpstore: standard output: {CLOSED}\n")
+    typed = " ".join(map(str, [sys.executable, "-m", "fpstore", name, tmp_path / "s", *rest]))
+    # Whoever reads has left before a byte is written.
+    piped = ["bash", "-c", f"{{ sleep 1; {typed}; echo $? >&2; }} | true"]
+    done = subprocess.run(piped, capture_output=True, timeout=120, text=True)
+    assert (done.stdout, done.stderr) == ("", "141\n")
 
 
 # --- Outputs that cannot take all of it ---

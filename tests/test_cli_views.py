@@ -92,17 +92,84 @@ def test_a_folder_that_is_no_store_is_named(command: Command, tmp_path: Path, na
         assert str(path) in outcome.err
 
 
+def fields_of(lines: list[str]) -> dict[str, str]:
+    """What stands behind each name."""
+    return {line[2:16].strip(): line[16:] for line in lines if line.startswith("  ") and line[15:16] == " "}
+
+
 def test_stats_has_the_settings_and_the_counts(command: Command, store: Path) -> None:
-    lines = dict(line.split(None, 1) for line in command("stats", store).lines if len(line.split(None, 1)) == 2)
-    assert lines["plan"] == "paper-4"
-    assert lines["codec"] == "gap"
-    assert lines["fingerprint_count"] == "5,000"
-
-
-def test_stats_as_json_is_what_the_library_says(command: Command, store: Path) -> None:
+    outcome = command("stats", store)
+    fields = fields_of(outcome.lines)
+    size = sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
     with fpstore.open(store) as opened:
-        expected = {"format": "fpstore.stats/1", **json.loads(json.dumps(opened.stats(largest_slots=3).to_json()))}
-        assert json.loads(command("stats", store, "--json").out) == expected
+        expected = {
+            "fingerprints": "5,000",
+            "pending": "0 rows",
+            "removals": "0",
+            "segments": "1",
+            "in segments": f"{segment_file(store).stat().st_size / 1000:.1f} kB",
+            "in catalog": "262.1 kB",
+            "ids": "uint64",
+            "distance": "up to 3 of 64 bits",
+            "plan": "paper-4, 4 tables",
+            "codec": "gap",
+            "recipe": "none",
+            "identity": opened.identity,
+            "writer": "none",
+        }
+        written = opened.stats().written_at
+    assert {name: fields[name] for name in expected} == expected
+    assert fields["size"].endswith(f" ({size:,} bytes)")
+    assert fields["last write"] == written.strftime("%Y-%m-%d %H:%M:%S UTC")
+    assert abs(written.timestamp() - (store / "catalog.mdb").stat().st_mtime) < 0.001
+
+
+def test_stats_of_a_store_that_is_written_to_name_the_writer(command: Command, store: Path) -> None:
+    with fpstore.open(store, "w") as writer:
+        writer.add([1, 2], ids=[COUNT, COUNT + 1])
+        writer.remove(ids=[7])
+        fields = fields_of(command("stats", store).lines)
+        assert fields["writer"] == f"process {os.getpid()}"
+        assert fields["pending"] == "2 rows in no segment yet"
+        assert (fields["fingerprints"], fields["removals"]) == (f"at most {COUNT + 2:,}", "1")
+        (store / "writer.lock").write_text("")
+        assert fields_of(command("stats", store).lines)["writer"] == "one that gave no number"
+    assert fields_of(command("stats", store).lines)["writer"] == "none"
+
+
+def test_stats_as_json_is_what_the_library_says(command: Command, store: Path, tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "empty.fpstore", id_type=None, recipe="zh").close()
+    outcome = command("stats", store, tmp_path / "empty.fpstore", "--json", "--spikes", "2")
+    assert (outcome.status, len(outcome.lines)) == (0, 2)
+    for line, path in zip(outcome.lines, (store, tmp_path / "empty.fpstore"), strict=True):
+        with fpstore.open(path) as opened:
+            expected = json.loads(json.dumps(opened.stats(largest_slots=3, spikes=2).to_json()))
+        assert json.loads(line) == {"format": "fpstore.stats/1", **expected}
+
+
+def test_stats_of_several_stores_go_on_where_one_is_none(command: Command, store: Path, tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "empty.fpstore", recipe="zh").close()
+    (tmp_path / "folder").mkdir()
+    outcome = command("stats", tmp_path / "none", store, tmp_path / "folder", tmp_path / "empty.fpstore")
+    assert (outcome.status, outcome.err.count("\n")) == (3, 2)
+    paths = [line for line in outcome.lines if line and not line.startswith(" ")]
+    assert paths == [str(store), str(tmp_path / "empty.fpstore")]
+    assert fields_of(outcome.lines)["recipe"] == "zh (shingles of 2 chinese, presence, xxh3)"
+    assert command("stats", tmp_path / "none", store).status == 1
+
+
+def test_stats_name_the_spikes_where_they_are_asked_for(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", [5] * 9 + [6, 7, 7]).close()
+    fpstore.build(tmp_path / "t", [5] * 9, ids=None).close()
+    lines = command("stats", tmp_path / "s", "--spikes", "1").lines
+    assert "    0000000000000005  9 rows" in lines
+    assert not any("0000000000000007" in line for line in lines)
+    assert not any("rows of one" in line for line in command("stats", tmp_path / "s").lines)
+    assert any("none: without ids" in line for line in command("stats", tmp_path / "t", "--spikes", "1").lines)
+    assert "  0000000000000007  2 rows" in command("report", tmp_path / "s").lines
+    assert "rows of one" not in command("report", tmp_path / "t").out
+    record = json.loads(command("report", tmp_path / "s", "--json").out)
+    assert (record["format"], record["spikes"]["shared_row_count"]) == ("fpstore.report/1", 11)
 
 
 def test_a_number_has_one_name_in_stats_report_and_verify(command: Command, tmp_path: Path) -> None:
@@ -159,7 +226,8 @@ def test_fingerprint_prints_hex_and_name_in_the_order_of_the_rows(command: Comma
         (folder / name).write_text(text)
     outcome = command("fingerprint", folder, "--format", "text")
     assert outcome.lines == [f"{fingerprint(texts[name]):016x}\t{folder / name}" for name in sorted(texts)]
-    assert outcome.lines[2].startswith("0" * 16)
+    assert not outcome.lines[2].startswith("0" * 16)
+    assert command("fingerprint", folder / "c", "--format", "text", "--recipe", "web-en").out.startswith("0" * 16)
 
 
 def test_fingerprint_of_json_lines_names_the_line(command: Command, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 import check_crash
 import crash_child
-from crash_model import Broken, Passage, fixed_operations, judge, random_operations
+from crash_model import ID_TYPES, Broken, Passage, fixed_operations, judge, random_operations
 from crash_replay import Disk, Event, Naming, Write, by_chance, digest, losses, write_tree
 
 SECONDS = 600
@@ -35,25 +35,31 @@ def problems(findings: list[dict[str, object]]) -> str:
 # --- Nothing is lost ---
 
 
+BOTH = pytest.mark.parametrize("id_type", ID_TYPES)
+
+
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_when_writers_are_killed() -> None:
-    counts, _ = run_check("--kill", 25)
+@BOTH
+def test_nothing_acknowledged_is_lost_when_writers_are_killed(id_type: str) -> None:
+    counts, _ = run_check("--kill", 25, "--id-type", id_type)
     assert counts["kill: rounds"] == 25
     assert counts["kill: operations acknowledged"] > 25
     assert counts["kill: in the middle of an operation"] > 5
 
 
 @pytest.mark.slow
-def test_a_fault_at_any_call_is_an_error_and_changes_nothing_else() -> None:
-    counts, _ = run_check("--faults", "--short")
+@BOTH
+def test_a_fault_at_any_call_is_an_error_and_changes_nothing_else(id_type: str) -> None:
+    counts, _ = run_check("--faults", "--short", "--id-type", id_type)
     tried = sum(counts[f"faults: {action}"] for action in ("fail", "late", "short", "kill-before", "kill-after"))
     assert tried == counts["faults: calls of the script"] > 100
     assert counts["faults: errors raised"] > 50
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_in_a_power_cut_at_any_call() -> None:
-    counts, _ = run_check("--power", 1, "--short")
+@BOTH
+def test_nothing_acknowledged_is_lost_in_a_power_cut_at_any_call(id_type: str) -> None:
+    counts, _ = run_check("--power", 1, "--short", "--id-type", id_type)
     # At least: nothing is lost, all, the names, the contents, two kinds of pieces, one change, that change alone.
     assert counts["power: states"] > 8 * counts["power: calls recorded"] > 800
     assert counts["power: different stores looked at"] > 100

@@ -24,6 +24,7 @@ from fpstore.living.state import RECORD_VERSION, decode, encode
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
+from fpstore.serve import limits
 from fpstore.text import cleaning, idf, model
 
 DESIGN = "docs/design.md"
@@ -212,6 +213,9 @@ NUMBERS = (
     (DESIGN, "nests deeper than {} elements", cleaning.MAX_DEPTH),
     (DESIGN, "in at most 2^{} places", idf.MAX_SHINGLES.bit_length() - 1),
     (DESIGN, "weights in units of 2^-{}", model.UNIT.bit_length() - 1),
+    (DESIGN, "a small body or answer ({} KiB)", limits.SMALL_BYTES >> 10),
+    (DESIGN, "take one of {} places", limits.LARGE_AT_ONCE),
+    (DESIGN, "at most {} KiB of a request's head", limits.HEAD_BYTES >> 10),
     ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
     ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
     ("README.md", "up to {:,} rows as a rule", SIZES.flush_rows),
@@ -273,8 +277,10 @@ def test_the_catalogs_record_in_the_format_page_reads_back() -> None:
 def test_a_store_has_the_files_of_the_format_page(tmp_path: Path) -> None:
     page = (ROOT / FORMAT).read_text()
     tree = page.partition("web.fpstore/\n")[2].partition("```")[0]
-    with fpstore.build(tmp_path / "web.fpstore", [1, 2, 3]), fpstore.open(tmp_path / "web.fpstore", "w") as store:
-        store.add([4], ids=[4])
+    path = tmp_path / "web.fpstore"
+    fpstore.build(path, [1, 2, 3], ids=["a", "b", "c"], id_type="string").close()
+    with fpstore.open(path, "w") as store:
+        store.add([4], ids=["d"])
         found = {path.name for path in (tmp_path / "web.fpstore").rglob("*") if path.is_file()}
     assert found == set(re.findall(r"^ +([\w.-]+[^/\s])(?:\s|$)", tree, re.M))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fpstore.inputs import BadInput, compressed, documents, read, read_ids
-from fpstore.jobs import Sources, dedup
+from fpstore.jobs import Inputs, dedup
 
 HEX = "deadbeefdeadbeef"
 ROW = f"1,{HEX},text\n"
@@ -146,11 +146,11 @@ def test_a_header_goes_with_csv_and_tsv_only(tmp_path: Path, header: bool) -> No
         with pytest.raises(ValueError, match=rf"found it with format {name}, expected csv or tsv"):
             read([tmp_path / f"a.{name}"], header=header)
     (tmp_path / "a.csv").write_text("0,x y\n")
-    given = Sources([tmp_path / "a.jsonl", tmp_path / "a.csv"], text_column=1, header=header)
+    given = Inputs([tmp_path / "a.jsonl", tmp_path / "a.csv"], text_column=1, header=header)
     with pytest.raises(ValueError, match="expected the name of a field"):
         dedup(given, tmp_path / "k.jsonl")
     (tmp_path / "b.txt").write_text("a text")
-    given = Sources([tmp_path / "b.txt", tmp_path / "a.csv"], text_column=1, header=header)
+    given = Inputs([tmp_path / "b.txt", tmp_path / "a.csv"], text_column=1, header=header)
     assert dedup(given, tmp_path / "k.jsonl").documents == (1 if header else 2)
 
 

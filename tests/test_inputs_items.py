@@ -1,9 +1,13 @@
 """The format json: an array of objects, objects on lines, one object; and what is none of these."""
 
 import json
+import os
+import re
+import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +73,48 @@ def test_a_bad_first_line_costs_no_other(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"a\.json, line 2: found '\{\"text\":' \(.*\), expected a JSON object"):
         list(documents([path]))
     assert list(documents([path], skip_bad=True)) == [(f"{path}:3", "two"), (f"{path}:4", "three")]
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("suffix", ["jsonl", "json"])
+def test_fingerprints_that_reading_finds_in_place_of_texts_are_refused_and_never_passed_over(
+    tmp_path: Path, suffix: str, skip_bad: bool
+) -> None:
+    lines = '{"hash": 1}\n{"hash": 2}\n'
+    stream = tmp_path / "stream"
+    os.mkfifo(stream)
+    writer = threading.Thread(target=stream.write_text, args=(lines,))
+    writer.start()
+    told = "line 1: found fields hash, expected one named text, or fingerprint_column (--fingerprint-column) or text_"
+    with pytest.raises(BadInput, match=re.escape(told)):
+        list(read([stream], format=suffix, skip_bad=skip_bad))
+    writer.join()
+    broken = tmp_path / f"a.{suffix}"
+    broken.write_text(
+        "{\n" * skip_bad + lines if suffix == "jsonl" else f"[{'5,' * skip_bad}{lines.replace('}', '},', 1)}]"
+    )
+    if skip_bad:
+        with pytest.raises(BadInput, match="2: found fields hash, expected one named text, or fingerprint_column"):
+            list(read([broken], skip_bad=True))
+    whole = read([broken], fingerprint_column="hash", skip_bad=skip_bad)
+    assert np.concatenate([batch.fingerprints for batch in whole]).tolist() == [1, 2]
+
+
+def test_one_text_that_is_missing_behind_others_is_one_bad_item(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n{"hash": 2}\n{"text": "three"}\n')
+    found = read([path], skip_bad=True)
+    assert sum(len(batch.fingerprints) for batch in found) == 2
+    assert found.skipped == {"bad line": 1}
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_two_fields_called_id_are_refused_in_json_as_in_csv(tmp_path: Path, suffix: str, skip_bad: bool) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_text('{"ID": 1, "id": 2, "hash": 3}\n' if suffix == "jsonl" else "ID,id,hash\n1,2,0x3\n")
+    with pytest.raises(BadInput, match=r"line 1: found columns ID, id, hash; expected one called id, or id_column"):
+        list(read([path], skip_bad=skip_bad))
 
 
 @pytest.mark.parametrize(

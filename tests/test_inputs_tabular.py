@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
@@ -197,9 +198,31 @@ def test_bad_cells_are_named_by_line_or_counted_once_for_each_row(table: Callabl
     assert rows(path, fingerprint_column="hash", skip_bad=True) == ([VALUES[0], VALUES[1], VALUES[2]], [0, 3, 4], 2)
 
 
-def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(f"\n{HEX[0]}\n\n\r\n{HEX[1]}\n")
+def test_blank_lines_in_front_of_the_first_row_are_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"\n\r\n{HEX[0]}\n{HEX[1]}\n")
     assert rows(tmp_path / "a.csv") == (VALUES[:2], [0, 1], 0)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_blank_line_in_a_table_of_one_column_is_a_row_without_a_value(tmp_path: Path, suffix: str) -> None:
+    """pyarrow, polars and DuckDB write a null so; left out, it gave every row behind it the number of another."""
+    path = tmp_path / f"a.{suffix}"
+    path.write_text(f"hash\n{HEX[0]}\n\n\r\n{HEX[1]}\n\nwrong\n{HEX[2]}\n\n\n")
+    with pytest.raises(BadInput, match=rf"a\.{suffix}, line 3: found '', expected"):
+        rows(path)
+    found = read([path], skip_bad=True)
+    batches = [(batch.fingerprints.tolist(), batch.ids.tolist()) for batch in found if batch.ids is not None]
+    assert batches == [(VALUES[:3], [0, 3, 6])]
+    assert found.skipped == {"bad line": 4, "line without a value": 2}
+    assert found.seen.rows == 7
+    texts = documents([path], text_column="hash")
+    assert [text for _, text in texts] == [HEX[0], "", "", HEX[1], "", "wrong", HEX[2]]
+
+
+def test_a_null_is_a_row_whoever_writes_the_column(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    pacsv.write_csv(pa.table({"hash": pa.array([5, None, 7], pa.uint64())}), path)
+    assert rows(path, skip_bad=True) == ([5, 7], [0, 2], 1)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:

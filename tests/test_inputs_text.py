@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from fpstore.inputs import BadInput, documents, read
 from fpstore.inputs import text as inputs_text
-from fpstore.inputs.text import _json_loader, _load_json
+from fpstore.inputs.text import _load_json, json_loader
 from fpstore.text import fingerprint
 
 
@@ -148,7 +148,7 @@ def outcome(load: Callable[..., Any], line: bytes) -> str:
 
 @given(st.binary(max_size=30) | st.text(alphabet='{}[]",:\\u0d8 1e9.-+truefalsn\t\x01é', max_size=30).map(str.encode))
 def test_json_is_read_alike_with_and_without_msgspec(line: bytes) -> None:
-    assert outcome(_json_loader(), line) == outcome(_load_json, line)
+    assert outcome(json_loader(), line) == outcome(_load_json, line)
 
 
 def test_json_is_read_alike_with_and_without_msgspec_after_small_changes() -> None:
@@ -158,7 +158,7 @@ def test_json_is_read_alike_with_and_without_msgspec_after_small_changes() -> No
         line = bytearray(whole)
         for _ in range(source.randrange(1, 3)):
             line[source.randrange(len(line))] = source.choice(whole + b"\x00\x1f\xff\t")
-        assert outcome(_json_loader(), bytes(line)) == outcome(_load_json, bytes(line)), bytes(line)
+        assert outcome(json_loader(), bytes(line)) == outcome(_load_json, bytes(line)), bytes(line)
 
 
 def test_a_file_is_one_document(tmp_path: Path) -> None:

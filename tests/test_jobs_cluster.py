@@ -1,7 +1,6 @@
 """`fpstore.jobs.cluster`: which documents are in one cluster."""
 
 from contextlib import closing
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -13,13 +12,10 @@ from jobs_model import Clusters, corpora, fingerprints, leader_follower, lines_o
 
 import fpstore
 from fpstore.disk import Folder
-from fpstore.jobs import centers, cluster, leaders
+from fpstore.jobs import centers, cluster, grouping, leaders
 from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.leaders import Leaders
-
-# fpstore.jobs.cluster is the function.
-cluster_job = import_module("fpstore.jobs.cluster")
 
 TempFactory = pytest.TempPathFactory
 
@@ -117,14 +113,14 @@ def test_there_is_room_for_votes_of_any_number_of_clusters(tmp_path: Path) -> No
 def test_leaders_are_made_again_from_members_in_pieces(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, update_center: bool, at_once: int
 ) -> None:
-    monkeypatch.setattr(cluster_job, "_MEMBERS_AT_ONCE", at_once)
+    monkeypatch.setattr(grouping, "_MEMBERS_AT_ONCE", at_once)
     keys = np.array([0b111 << 6 * number for number in (0, 1, 0, 2, 1, 0, 3, 2)], dtype=np.uint64)
     clusters = np.array([0, 1, 0, 2, 1, 0, 3, 2], dtype=np.uint64)
     with closing(AppendFile(Folder.open(tmp_path), "members", 0)) as members:
         members.write(np.column_stack([keys, clusters]).astype("<u8").tobytes())
         fpstore.create(tmp_path / "s").close()
         with fpstore.open(tmp_path / "s", "w") as store:
-            restored = cluster_job._restored(
+            restored = grouping._restored(
                 store, members, Votes(Folder.open(tmp_path), "votes") if update_center else None, 3
             )
             assert restored.next_id == 4

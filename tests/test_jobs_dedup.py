@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobs_model import Verdicts, corpora, cosine, fingerprints, first_come, jaccard, lines_of, write_jsonl
 
 import fpstore
-from fpstore.jobs import JobError, Sources, corpus, dedup, kept, leaders, runs
+from fpstore.jobs import Inputs, JobError, corpus, dedup, kept, leaders, runs
 from fpstore.text import DEFAULT, PRESETS, Recipe
 
 TempFactory = pytest.TempPathFactory
@@ -216,7 +216,7 @@ def test_half_of_a_surrogate_pair_passes(tmp_path: Path) -> None:
 def test_bad_lines_are_counted(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{\n{"text": 1}\n{"text": "b b"}\n')
     for keep in ("first", "longest"):
-        found = dedup(Sources([tmp_path / "in.jsonl"], skip_bad=True), tmp_path / keep, keep=keep)
+        found = dedup(Inputs([tmp_path / "in.jsonl"], skip_bad=True), tmp_path / keep, keep=keep)
         assert (found.documents, found.skipped) == (2, {"bad line": 2})
 
 
@@ -314,11 +314,11 @@ def test_confirm_is_a_measure_and_a_number(tmp_path: Path, confirm: str) -> None
 def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a"])
     (tmp_path / "docs").mkdir()
-    with pytest.raises(ValueError, match="first or longest"):
+    with pytest.raises(ValueError, match="first, longest, max:FIELD or min:FIELD"):
         dedup([source], tmp_path / "kept", keep="last")
     for name in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
         with pytest.raises(ValueError, match="reads the inputs twice"):
-            dedup(Sources([name], format="jsonl"), tmp_path / "kept", keep="longest")
+            dedup(Inputs([name], format="jsonl"), tmp_path / "kept", keep="longest")
     for dropped in ("kept", "kept.job", "kept.job/part", "docs/../kept", "other/kept"):
         (tmp_path / "other").symlink_to(tmp_path) if dropped.startswith("other") else None
         with pytest.raises(ValueError, match="another place that the job writes to"):

@@ -13,7 +13,7 @@ from jobs_model import interrupt, lines_of, write_jsonl
 from outcome import Command
 
 from fpstore.inputs import BadInput
-from fpstore.jobs import JobError, Sources, cluster, components, corpus, dedup, document_pairs, runs
+from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, runs
 from fpstore.jobs.journal import Job
 
 TEXTS = [f"{word} {word}x {word}y" for word in "abcdefghijkl"] + ["a ax ay"]
@@ -50,15 +50,15 @@ def with_bad_line(path: Path, at: int = 10) -> list[str]:
 def test_a_job_goes_on_behind_a_bad_line_once_bad_lines_are_passed_over(tmp_path: Path, name: str) -> None:
     work, source, out = JOBS[name], tmp_path / "in.jsonl", tmp_path / "out"
     with_bad_line(source)
-    expected = work(Sources([source], skip_bad=True), tmp_path / "whole")
+    expected = work(Inputs([source], skip_bad=True), tmp_path / "whole")
     with pytest.raises(BadInput, match="line 11"):
         work([source], out)
     done = json.loads((tmp_path / "out.job" / "journal.json").read_bytes())["state"]["place"][1]
     assert done == 9  # of ten documents before the line, three batches
-    found = work(Sources([source], skip_bad=True), out)
+    found = work(Inputs([source], skip_bad=True), out)
     assert (found.documents, found.results, found.skipped) == (12, expected.results, {"bad line": 1})
     assert out.read_bytes() == (tmp_path / "whole").read_bytes()
-    assert found.run_bytes < expected.run_bytes or name == "longest"
+    assert found.text_bytes < expected.text_bytes or name == "longest"
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -90,7 +90,7 @@ def test_a_job_does_not_go_on_where_what_it_read_has_changed(tmp_path: Path, nam
     source.write_text("\n".join(lines) + "\n")
     before = (tmp_path / "out.job" / "journal.json").read_bytes()
     with pytest.raises(JobError, match=r"in\.jsonl: has changed before the place where the interrupted job goes on"):
-        work(Sources([source], skip_bad=True), out)
+        work(Inputs([source], skip_bad=True), out)
     assert (tmp_path / "out.job" / "journal.json").read_bytes() == before
 
 
@@ -129,7 +129,7 @@ def test_another_column_of_parquet_is_part_of_what_was_read(monkeypatch: pytest.
     source = tmp_path / "in.parquet"
     numbers = list(range(len(TEXTS)))
     pq.write_table(pa.table({"n": numbers, "text": TEXTS}), source)
-    given = Sources([source], text_column="text")
+    given = Inputs([source], text_column="text")
     interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out.parquet"), 2)
     pq.write_table(pa.table({"n": [*numbers[:-1], 99], "text": TEXTS}), source)
     interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out.parquet"), 1)  # the last row was not read
@@ -141,7 +141,7 @@ def test_another_column_of_parquet_is_part_of_what_was_read(monkeypatch: pytest.
 def test_what_was_to_be_passed_over_once_is_so_to_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / "out"
     with_bad_line(source, at=1)
-    interrupt(monkeypatch, lambda: dedup(Sources([source], skip_bad=True), out), 2)
+    interrupt(monkeypatch, lambda: dedup(Inputs([source], skip_bad=True), out), 2)
     found = dedup([source], out)
     assert (found.documents, found.skipped) == (12, {"bad line": 1})
 
@@ -209,7 +209,7 @@ def test_what_the_columns_are_is_part_of_what_was_read(
 ) -> None:
     source, out = tmp_path / name, tmp_path / "out.jsonl"
     source.write_bytes(before)
-    given = Sources([source], text_column="text")
+    given = Inputs([source], text_column="text")
     interrupt(monkeypatch, lambda: dedup(given, out, keep=keep), 2)
     source.write_bytes(after)
     with pytest.raises(JobError, match="has changed before the place"):
@@ -224,15 +224,15 @@ def test_what_the_columns_are_stays_between_the_two_readings_of_the_longest(
     """Where size and time of the file tell nothing, only the digest of each document does."""
     source, out = tmp_path / "in.csv", tmp_path / "out.jsonl"
     source.write_bytes(csv_of("text,other"))
-    given, look = Sources([source], text_column="text"), corpus._look(str(source))
+    given, look = Inputs([source], text_column="text"), corpus._look(str(source))
     monkeypatch.setattr(corpus, "_look", lambda path: look)
-    decide = runs.LongestRun._decide_in
+    decide = runs.RankedRun._decide_in
 
-    def edit_then_decide(run: runs.LongestRun, *arguments: Any) -> None:
+    def edit_then_decide(run: runs.RankedRun, *arguments: Any) -> None:
         source.write_bytes(csv_of("text,xther"))
         decide(run, *arguments)
 
-    monkeypatch.setattr(runs.LongestRun, "_decide_in", edit_then_decide)
+    monkeypatch.setattr(runs.RankedRun, "_decide_in", edit_then_decide)
     with pytest.raises(JobError, match=r"inputs have changed since they were measured: .*:2 is another document"):
         dedup(given, out, keep="longest")
 
@@ -271,7 +271,7 @@ def test_two_columns_of_one_name_are_both_part_of_what_was_read(
         )
 
     write(numbers)
-    given = Sources([source], text_column="text")
+    given = Inputs([source], text_column="text")
     interrupt(monkeypatch, lambda: dedup(given, out), 2)
     write([7, *numbers[1:]])
     with pytest.raises(JobError, match="has changed before the place"):

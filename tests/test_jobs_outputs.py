@@ -18,7 +18,7 @@ from jobs_model import interrupt, lines_of, write_jsonl
 from outcome import Command
 
 from fpstore.inputs import BadInput
-from fpstore.jobs import Sources, cluster, components, corpus, dedup, document_pairs, packing, runs
+from fpstore.jobs import Inputs, cluster, components, corpus, dedup, document_pairs, packing, runs
 
 SUFFIXES = ("jsonl", "ndjson", "json", "csv", "tsv", "parquet")
 TEXTS = ["a b c", "d, e\nf", "a b c", "", 'g "h"']
@@ -76,7 +76,7 @@ def test_parquet_stays_the_same_parquet(
 ) -> None:
     monkeypatch.setattr(packing, "GROUP_ROWS", group_rows)
     pq.write_table(table, tmp_path / "in.parquet")
-    dedup(Sources([tmp_path / "in.parquet"], text_column="text"), tmp_path / "kept.parquet")
+    dedup(Inputs([tmp_path / "in.parquet"], text_column="text"), tmp_path / "kept.parquet")
     found = pq.read_table(tmp_path / "kept.parquet")
     assert found.schema.equals(table.schema)
     assert found.schema.metadata[b"made by"] == b"somebody"
@@ -85,7 +85,7 @@ def test_parquet_stays_the_same_parquet(
 
 def test_parquet_without_rows_keeps_its_schema(tmp_path: Path, table: pa.Table) -> None:
     pq.write_table(table.slice(0, 0), tmp_path / "in.parquet")
-    assert dedup(Sources([tmp_path / "in.parquet"], text_column="text"), tmp_path / "kept.parquet").documents == 0
+    assert dedup(Inputs([tmp_path / "in.parquet"], text_column="text"), tmp_path / "kept.parquet").documents == 0
     found = pq.read_table(tmp_path / "kept.parquet")
     assert (found.schema.equals(table.schema), found.num_rows) == (True, 0)
 
@@ -93,7 +93,7 @@ def test_parquet_without_rows_keeps_its_schema(tmp_path: Path, table: pa.Table) 
 def test_parquet_becomes_objects_with_all_its_columns(tmp_path: Path, table: pa.Table) -> None:
     numbers = pa.array([1.5, float("nan"), 2.0, float("inf"), None])
     pq.write_table(table.drop_columns(["bytes"]).append_column("number", numbers), tmp_path / "in.parquet")
-    given = Sources([tmp_path / "in.parquet"], text_column="text")
+    given = Inputs([tmp_path / "in.parquet"], text_column="text")
     dedup(given, tmp_path / "kept.jsonl")
     first = {"id": 0, "text": "a b c", "date": "2020-01-01", "price": "1.50", "list": [1], "inner": {"a": "x"}}
     found = rows_of(tmp_path / "kept.jsonl")
@@ -119,20 +119,31 @@ def test_parquet_becomes_objects_with_all_its_columns(tmp_path: Path, table: pa.
 def test_csv_stays_byte_for_byte(tmp_path: Path, suffix: str) -> None:
     header, rows = "id, text ,\u00e9\r\n", ['1,"a b c",x\r\n', '2,"d, e\nf", y\n', '1,"a b c",x\n', '3,"g ""h""",z']
     (tmp_path / "in.csv").write_bytes(b"\xef\xbb\xbf" + (header + "".join(rows)).encode())
-    dedup(Sources([tmp_path / "in.csv"], text_column="text"), tmp_path / f"kept.{suffix}")
+    dedup(Inputs([tmp_path / "in.csv"], text_column="text"), tmp_path / f"kept.{suffix}")
     assert unpacked(tmp_path / f"kept.{suffix}") == (header + rows[0] + rows[1] + rows[3] + "\n").encode()
 
 
 def test_tsv_stays_byte_for_byte(tmp_path: Path) -> None:
     lines = ["id\ttext\n", '1\ta "b\n', "2\tc d\n", '3\ta "b\n']
     (tmp_path / "in.tsv").write_text("".join(lines))
-    dedup(Sources([tmp_path / "in.tsv"], text_column="text"), tmp_path / "kept.tsv")
+    dedup(Inputs([tmp_path / "in.tsv"], text_column="text"), tmp_path / "kept.tsv")
     assert (tmp_path / "kept.tsv").read_text() == "".join(lines[:3])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_blank_line_of_a_single_column_is_a_document_without_text_in_each_result(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"in.{suffix}").write_text("text\none two\n\nthree four\n")
+    for result in (suffix, "jsonl", "parquet"):
+        dedup(Inputs([tmp_path / f"in.{suffix}"], text_column="text"), tmp_path / f"kept.{result}")
+    assert (tmp_path / f"kept.{suffix}").read_text() == "text\none two\n\nthree four\n"
+    texts = ["one two", "", "three four"]
+    assert [json.loads(line)["text"] for line in (tmp_path / "kept.jsonl").read_text().splitlines()] == texts
+    assert pq.read_table(tmp_path / "kept.parquet")["text"].to_pylist() == texts
 
 
 def test_a_table_without_a_header_stays_without_one_and_its_fields_have_numbers(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("7,a b c,\n8,d e f,more\n")
-    given = Sources([tmp_path / "in.csv"], text_column=1, header=False)
+    given = Inputs([tmp_path / "in.csv"], text_column=1, header=False)
     dedup(given, tmp_path / "kept.csv")
     assert (tmp_path / "kept.csv").read_bytes() == (tmp_path / "in.csv").read_bytes()
     dedup(given, tmp_path / "kept.jsonl")
@@ -142,7 +153,7 @@ def test_a_table_without_a_header_stays_without_one_and_its_fields_have_numbers(
 
 def test_csv_becomes_objects_and_parquet_of_texts(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text('id,text,n\n1,"a, b",x\n2,"c\nd",y\n3,"a, b",z\n4,short,\n')
-    given = Sources([tmp_path / "in.csv"], text_column="text")
+    given = Inputs([tmp_path / "in.csv"], text_column="text")
     kept = [("1", "a, b", "x"), ("2", "c\nd", "y"), ("4", "short", "")]
     rows = [dict(zip(("id", "text", "n"), row, strict=True)) for row in kept]
     dedup(given, tmp_path / "kept.jsonl")
@@ -188,7 +199,7 @@ def test_files_have_a_name_and_a_text(tmp_path: Path, suffix: str) -> None:
 def test_inputs_of_several_kinds_become_objects_each_with_its_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,a b c\n")
     (tmp_path / "b.jsonl").write_text('{"text":"d e f" }\n')
-    dedup(Sources([tmp_path / "a.csv", tmp_path / "b.jsonl"], text_column="text"), tmp_path / "kept.json.gz")
+    dedup(Inputs([tmp_path / "a.csv", tmp_path / "b.jsonl"], text_column="text"), tmp_path / "kept.json.gz")
     assert unpacked(tmp_path / "kept.json.gz") == b'{"id": "1", "text": "a b c"}\n{"text":"d e f" }\n'
 
 
@@ -197,7 +208,7 @@ def test_inputs_of_several_kinds_become_objects_each_with_its_columns(tmp_path: 
 def test_texts_of_every_kind_of_arrow_are_kept(tmp_path: Path, kind: Any, suffix: str) -> None:
     table = pa.table({"text": pa.array(["a b c", "a b c", "d e f"], kind), "n": [1, 2, 3]})
     pq.write_table(table, tmp_path / "in.parquet")
-    dedup(Sources([tmp_path / "in.parquet"], text_column="text"), tmp_path / f"kept.{suffix}")
+    dedup(Inputs([tmp_path / "in.parquet"], text_column="text"), tmp_path / f"kept.{suffix}")
     assert [row["text"] for row in rows_of(tmp_path / f"kept.{suffix}")] == ["a b c", "d e f"]
     if suffix == "parquet":
         assert pq.read_table(tmp_path / "kept.parquet").schema.equals(table.schema)
@@ -206,7 +217,7 @@ def test_texts_of_every_kind_of_arrow_are_kept(tmp_path: Path, kind: Any, suffix
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
 def test_no_documents_are_a_result_without_rows(tmp_path: Path, suffix: str) -> None:
     (tmp_path / "in.csv").write_text("id,text\n")
-    dedup(Sources([tmp_path / "in.csv"], text_column="text"), tmp_path / f"kept.{suffix}")
+    dedup(Inputs([tmp_path / "in.csv"], text_column="text"), tmp_path / f"kept.{suffix}")
     assert rows_of(tmp_path / f"kept.{suffix}") == []
     if suffix == "csv":
         assert (tmp_path / "kept.csv").read_text() == "id,text\n"
@@ -229,7 +240,7 @@ def test_a_folder_without_files_is_a_result_without_rows(tmp_path: Path, suffix:
 def test_tables_from_standard_input_keep_their_header(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for suffix in ("csv", "parquet"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"id,text\n1,a b c\n2,a b c\n")))
-        dedup(Sources(["-"], format="csv", text_column="text"), tmp_path / f"kept.{suffix}")
+        dedup(Inputs(["-"], format="csv", text_column="text"), tmp_path / f"kept.{suffix}")
         assert rows_of(tmp_path / f"kept.{suffix}") == [{"id": "1", "text": "a b c"}]
 
 
@@ -301,7 +312,7 @@ def refused_inputs(folder: Path) -> dict[str, list[Path]]:
 )
 def test_what_a_result_cannot_hold_is_refused(tmp_path: Path, names: str, result: str, message: str) -> None:
     inputs = refused_inputs(tmp_path)
-    given = Sources([path for name in names.split() for path in inputs[name]], text_column="text")
+    given = Inputs([path for name in names.split() for path in inputs[name]], text_column="text")
     with pytest.raises(ValueError, match=message):
         dedup(given, tmp_path / result)
     assert not (tmp_path / result).exists()
@@ -310,7 +321,7 @@ def test_what_a_result_cannot_hold_is_refused(tmp_path: Path, names: str, result
 def test_columns_that_only_reading_tells_are_compared_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,a\n")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"text,other\nb,2\n")))
-    given = Sources([tmp_path / "a.csv", "-"], format="csv", text_column="text")
+    given = Inputs([tmp_path / "a.csv", "-"], format="csv", text_column="text")
     with pytest.raises(ValueError, match=r"found text, other in standard input:2, expected the columns of .*a\.csv"):
         dedup(given, tmp_path / "kept.csv")
 
@@ -387,8 +398,8 @@ def test_other_columns_are_never_decoded_by_guess(tmp_path: Path, name: str, suf
     source.write_bytes(NO_UTF8.replace(b",", b"\t") if name == "in.tsv" else NO_UTF8)
     told = rf"{name}:3: found byte 0xe9 in a row that is no UTF-8, expected text; or -o NAME\.{name[3:]}"
     with pytest.raises(BadInput, match=told):
-        dedup(Sources([source], text_column="text"), kept, keep=keep)
-    found = dedup(Sources([source], text_column="text", skip_bad=True), kept, keep=keep)
+        dedup(Inputs([source], text_column="text"), kept, keep=keep)
+    found = dedup(Inputs([source], text_column="text", skip_bad=True), kept, keep=keep)
     assert (found.documents, found.results, found.skipped) == (2, 2, {"bad row": 1})
     assert rows_of(kept) == [{"text": "a b", "note": "fine"}, {"text": "e f", "note": "fine"}]
 
@@ -399,7 +410,7 @@ def test_rows_that_were_passed_over_are_counted_once_whatever_was_interrupted(
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 1)
     source, kept = tmp_path / "in.csv", tmp_path / "kept.jsonl"
     source.write_bytes(NO_UTF8)
-    given = Sources([source], text_column="text", skip_bad=True)
+    given = Inputs([source], text_column="text", skip_bad=True)
     interrupt(monkeypatch, lambda: dedup(given, kept), 2)
     found = dedup(given, kept)
     assert (found.documents, found.skipped) == (2, {"bad row": 1})
@@ -407,7 +418,7 @@ def test_rows_that_were_passed_over_are_counted_once_whatever_was_interrupted(
 
 def test_bytes_that_are_no_text_stay_in_the_format_they_came_in(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(NO_UTF8)
-    dedup(Sources([tmp_path / "in.csv"], text_column="text"), tmp_path / "kept.csv")
+    dedup(Inputs([tmp_path / "in.csv"], text_column="text"), tmp_path / "kept.csv")
     assert (tmp_path / "kept.csv").read_bytes() == NO_UTF8
 
 
@@ -416,8 +427,8 @@ def test_a_cell_more_takes_the_place_of_no_column(tmp_path: Path, suffix: str) -
     source, kept = tmp_path / "in.csv", tmp_path / f"kept.{suffix}"
     source.write_bytes(b"2,text\n1,a,9\n3,b\n")
     with pytest.raises(BadInput, match="line 2: found 3 cells"):
-        dedup(Sources([source], text_column="text"), kept)
-    assert dedup(Sources([source], text_column="text", skip_bad=True), kept, force=True).documents == 1
+        dedup(Inputs([source], text_column="text"), kept)
+    assert dedup(Inputs([source], text_column="text", skip_bad=True), kept, force=True).documents == 1
 
 
 # --- Other results ---
@@ -487,7 +498,7 @@ def test_an_interrupted_job_writes_the_same_bytes(
             csv.writer(out).writerows([["id", "text"], *enumerate(TEXTS)])
     else:
         pq.write_table(pa.table({"id": range(5), "text": TEXTS}), source)
-    given = Sources([source], text_column="text")
+    given = Inputs([source], text_column="text")
 
     def work(name: str) -> Any:
         return dedup(given, tmp_path / f"{name}.{suffix}", dropped=tmp_path / f"{name}-dropped.{suffix}")
@@ -566,7 +577,7 @@ def test_a_folder_of_texts_beside_a_table_whose_column_is_named(tmp_path: Path) 
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("one text of its own")
     (tmp_path / "t.csv").write_text("id,body\n1,another text\n2,one text of its own\n")
-    sources = Sources([tmp_path / "texts", tmp_path / "t.csv"], text_column="body")
+    sources = Inputs([tmp_path / "texts", tmp_path / "t.csv"], text_column="body")
     found = dedup(sources, tmp_path / "k.jsonl", max_distance=0)
     assert (found.documents, found.results) == (3, 2)
     assert [row.get("id", row.get("name")) for row in rows_of(tmp_path / "k.jsonl")] == [

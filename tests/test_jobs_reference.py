@@ -50,8 +50,13 @@ def test_the_reference_takes_the_nearest_then_the_least_fingerprint_then_the_fir
     )
     documents = [plain.Document("new", "any text")]
     monkeypatch.setattr(plain, "fingerprint", lambda recipe, text: 0)
-    (found,) = plain.dedup(documents, 3, recipe, seen, longest=False, alike=None)
+    (found,) = plain.dedup(documents, 3, recipe, seen, order=[0], alike=None)
     assert found == plain.Dropped("least", 1)
+
+
+def test_the_reference_orders_by_values_and_puts_those_without_one_last() -> None:
+    assert plain.ordered([2, None, 3, 2, None, 1], largest=True) == [2, 0, 3, 5, 1, 4]
+    assert plain.ordered(["b", None, "a", "b"], largest=False) == [2, 0, 3, 1]
 
 
 def test_the_reference_measures_by_shingles() -> None:

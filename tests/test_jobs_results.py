@@ -227,7 +227,8 @@ def test_a_result_is_a_file_or_nothing(
         monkeypatch.setattr(os, "lstat", device_at(place))
     else:
         place.symlink_to(target)
-    results: dict[str, Any] = {"kept": tmp_path / "kept", "dropped": tmp_path / "dropped"} | {role: place}
+    results: dict[str, Any] = {"output": tmp_path / "kept", "dropped": tmp_path / "dropped"}
+    results["output" if role == "kept" else role] = place
     before = place.stat(follow_symlinks=False)
     said = {"folder": "Is a directory"}.get(kind, rf"{place}: found a .*{kind.split()[-1]}, expected a regular file or")
     with pytest.raises((ValueError, IsADirectoryError), match=said):
@@ -385,7 +386,7 @@ def test_a_job_that_was_done_says_so_and_does_nothing(tmp_path: Path, source: Pa
         before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.glob("[0-9]*")}
         again = work()
         assert (first.was_done, again.was_done) == (False, True), name
-        assert (again.documents, again.results, again.run_bytes) == (first.documents, first.results, 0)
+        assert (again.documents, again.results, again.text_bytes) == (first.documents, first.results, 0)
         assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.glob("[0-9]*")} == before
 
 
@@ -505,9 +506,9 @@ def test_a_document_edited_between_two_readings_is_noticed(
     source = tmp_path / "in.jsonl"
     lines = [{"text": f"text number {number}", "field": 1} for number in range(8)]
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    next_pass = runs.LongestRun._next_pass
+    next_pass = runs.RankedRun._next_pass
 
-    def edit(run: runs.LongestRun, name: str) -> None:
+    def edit(run: runs.RankedRun, name: str) -> None:
         next_pass(run, name)
         if change == "name":  # a line that is skipped, so that all names after it differ
             source.write_text("\n" + source.read_text())
@@ -518,7 +519,7 @@ def test_a_document_edited_between_two_readings_is_noticed(
     number = 5 if change != "name" else 3
     told = rf"inputs have changed since they were measured: {source}:{number} is another document; --force begins again"
     with monkeypatch.context() as patch:
-        patch.setattr(runs.LongestRun, "_next_pass", edit)
+        patch.setattr(runs.RankedRun, "_next_pass", edit)
         with pytest.raises(JobError, match=told):
             dedup([source], tmp_path / "kept", keep="longest")
     assert not (tmp_path / "kept").exists()

@@ -19,7 +19,7 @@ from jobs_model import fingerprints, interrupt, lines_of, write_jsonl
 
 import fpstore
 from fpstore.disk import Folder
-from fpstore.jobs import JobError, Sources, cluster, components, corpus, dedup, document_pairs, runs
+from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, runs
 from fpstore.jobs.confirm import Confirm
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
@@ -101,7 +101,7 @@ def test_finished_input_is_not_worked_on_again(monkeypatch: pytest.MonkeyPatch, 
         summary = dedup([source, second], tmp_path / "out")
     assert opened[1:] == [[str(second)]]  # the first call only looks at what there is
     assert summary.documents == 22
-    assert summary.run_bytes == len("x")
+    assert summary.text_bytes == len("x")
 
 
 def test_a_job_goes_on_only_with_the_same_arguments(
@@ -140,11 +140,12 @@ def test_an_input_of_the_same_size_and_another_time_has_changed(
     folder.mkdir()
     source = write_jsonl(folder / "in.jsonl", ["a b", "c d", "e f"])
     second = write_jsonl(tmp_path / "second.jsonl", DOCUMENTS)
-    given = Sources([folder if in_folder else source, second], format="jsonl" if not in_folder else "auto")
+    changed = folder if in_folder else source
+    given = Inputs([changed, second], format="jsonl" if not in_folder else "auto")
     interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out"), 2)
     source.write_text(source.read_text().replace("c d", "c x"))
     os.utime(source, ns=(0, 0))
-    with pytest.raises(JobError, match=f"{given.paths[0]}: has changed before the place"):
+    with pytest.raises(JobError, match=f"{changed}: has changed before the place"):
         dedup(given, tmp_path / "out")
 
 
@@ -156,7 +157,7 @@ def test_bad_lines_of_all_inputs_are_counted_also_after_an_interruption(
         path = write_jsonl(tmp_path / f"{name}.jsonl", [f"{name} {number}" for number in range(4)])
         path.write_text("no JSON\n" * bad + path.read_text())
         sources.append(path)
-    given = Sources(sources, skip_bad=True)
+    given = Inputs(sources, skip_bad=True)
     assert dedup(given, tmp_path / "whole").skipped == {"bad line": 3}
     interrupt(monkeypatch, lambda: dedup(given, tmp_path / "out"), 2)
     assert dedup(given, tmp_path / "out").skipped == {"bad line": 3}
@@ -246,15 +247,15 @@ def test_a_pipe_is_not_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 @pytest.mark.slow
 def test_what_was_read_from_standard_input_cannot_be_read_again(tmp_path: Path, source: Path) -> None:
     code = (
-        "import os, signal; from fpstore.jobs import corpus, dedup, Sources, journal\n"
+        "import os, signal; from fpstore.jobs import corpus, dedup, Inputs, journal\n"
         "corpus.BATCH_DOCUMENTS = 3\n"
         "journal.Job.commit_last = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"dedup(Sources(['-'], format='jsonl'), {str(tmp_path / 'out')!r})"
+        f"dedup(Inputs(['-'], format='jsonl'), {str(tmp_path / 'out')!r})"
     )
     with source.open("rb") as lines:
         assert subprocess.run([sys.executable, "-c", code], stdin=lines, check=False).returncode == -signal.SIGKILL
     with pytest.raises(JobError, match="standard input, which cannot be read again"):
-        dedup(Sources(["-"], format="jsonl"), tmp_path / "out")
+        dedup(Inputs(["-"], format="jsonl"), tmp_path / "out")
 
 
 def test_force_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
@@ -376,13 +377,13 @@ def test_a_text_that_is_lost_is_no_refusal(tmp_path: Path) -> None:
 def test_inputs_that_change_between_two_readings_are_noticed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, documents: list[str]
 ) -> None:
-    next_pass = runs.LongestRun._next_pass
+    next_pass = runs.RankedRun._next_pass
 
-    def change(run: runs.LongestRun, name: str) -> None:
+    def change(run: runs.RankedRun, name: str) -> None:
         next_pass(run, name)
         write_jsonl(source, documents)
 
-    monkeypatch.setattr(runs.LongestRun, "_next_pass", change)
+    monkeypatch.setattr(runs.RankedRun, "_next_pass", change)
     with pytest.raises(JobError, match="inputs have changed since they were measured"):
         dedup([source], tmp_path / "out", keep="longest")
 
@@ -470,7 +471,7 @@ class Disk:
 
 
 # What is made anew when a job goes on, what LMDB keeps itself, and locks.
-NOT_KEPT = {"store", "votes"}
+NOT_KEPT = {"store", "votes", "sizes"}
 
 
 @pytest.mark.parametrize("name", ["first", "longest", "store", "cluster", "centers", "components", "pairs"])

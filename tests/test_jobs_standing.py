@@ -601,25 +601,9 @@ def test_rows_are_removed_one_by_one(tmp_path: Path) -> None:
         store.remove(fingerprints=[1, 2, 7, 3], ids=[2, 1, 7, 4])
         expected = {(1, 1), (2, 2), (3, 3), (1, 9), (4, 9)}
         assert {(m.fingerprint, m.id) for key in (1, 2, 3, 4, 7) for m in store.probe(key, max_distance=0)} == expected
-        generation = store._living.snapshot.state.next_change
-        store.remove(fingerprints=[1], ids=[2])
-        assert store._living.snapshot.state.next_change == generation  # nothing is written where nothing goes
         with pytest.raises(ValueError, match="1 ids for 2 fingerprints"):
             store.remove(fingerprints=[1, 2], ids=[2])
     assert rows_of(tmp_path / "s") == expected
-    with fpstore.create(tmp_path / "bare", id_type=None) as bare:
-        with pytest.raises(ValueError, match="the store has no ids"):
-            bare.remove(fingerprints=[1], ids=[1])
-        with pytest.raises(ValueError, match="found rows without ids, expected an id for each fingerprint"):
-            bare._living.remove_rows(np.array([1], dtype=np.uint64), None)  # type: ignore[union-attr]
-
-
-def test_rows_are_removed_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("fpstore.living.writer.MAX_ROWS_REMOVED", 2)
-    with fpstore.create(tmp_path / "s") as store:
-        store.add([1] * 5 + [2], ids=list(range(6)))
-        store.remove(fingerprints=[1] * 4, ids=[0, 1, 2, 4])
-    assert rows_of(tmp_path / "s") == {(1, 3), (2, 5)}
 
 
 def test_the_asker_of_a_note_is_that_very_job(tmp_path: Path) -> None:

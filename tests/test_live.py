@@ -3,7 +3,7 @@
 Each way of asking is held to that: what a probe finds, all rows, and a merge.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -29,25 +29,33 @@ PLAN = plans.flips(2, (1, 1), 3)
 SCATTERED = plans.flips((0x5555555555555555, 0xAAAAAAAAAAAAAAAA), (2, 0), 3)  # table 0 is no identity
 KEYS, IDS = [10, 20, 20, 30], [1, 2, 3, 2]
 POSITION = 7
+LAST = (1 << 64) - 1
 
 
 def u64(values: object) -> Keys:
     return np.array(values, dtype=np.uint64)
 
 
-def removed(fingerprints: list[int], ids: list[int], position: int) -> Removals:
-    return Removals.none().with_fingerprints(u64(fingerprints), position).with_ids(u64(ids), position)
+def removed(fingerprints: list[int], ids: list[int], position: int, rows: Sequence[tuple[int, int]] = ()) -> Removals:
+    removals = Removals.none().with_fingerprints(u64(fingerprints), position).with_ids(u64(ids), position)
+    return removals.with_rows(u64([key for key, _ in rows]), u64([id for _, id in rows]), position)
 
 
-# Removals of a fingerprint and of an id, from before the segment was made, at its position, and after.
+# Removals of a fingerprint, of an id and of rows, from before the segment was made, at its position, and after.
+ALL = [(10, 1), (20, 2), (20, 3), (30, 2)]
 CASES = [
-    ([20], [], POSITION - 1, [(10, 1), (20, 2), (20, 3), (30, 2)]),
-    ([20], [], POSITION, [(10, 1), (30, 2)]),
-    ([20], [], POSITION + 1, [(10, 1), (30, 2)]),
-    ([], [2], POSITION - 1, [(10, 1), (20, 2), (20, 3), (30, 2)]),
-    ([], [2], POSITION, [(10, 1), (20, 3)]),
-    ([], [2], POSITION + 1, [(10, 1), (20, 3)]),
-    ([10], [3], POSITION, [(20, 2), (30, 2)]),
+    (removed([20], [], POSITION - 1), ALL),
+    (removed([20], [], POSITION), [(10, 1), (30, 2)]),
+    (removed([20], [], POSITION + 1), [(10, 1), (30, 2)]),
+    (removed([], [2], POSITION - 1), ALL),
+    (removed([], [2], POSITION), [(10, 1), (20, 3)]),
+    (removed([], [2], POSITION + 1), [(10, 1), (20, 3)]),
+    (removed([10], [3], POSITION), [(20, 2), (30, 2)]),
+    (removed([], [], POSITION - 1, [(20, 2)]), ALL),
+    (removed([], [], POSITION, [(20, 2)]), [(10, 1), (20, 3), (30, 2)]),
+    (removed([], [], POSITION + 1, [(20, 2)]), [(10, 1), (20, 3), (30, 2)]),
+    (removed([], [], POSITION, [(20, 2), (20, 3), (10, 2)]), [(10, 1), (30, 2)]),
+    (removed([30], [3], POSITION, [(20, 2)]), [(10, 1)]),
 ]
 
 
@@ -57,11 +65,9 @@ def segment(request: pytest.FixtureRequest) -> Iterator[Segment]:
         yield made
 
 
-@pytest.mark.parametrize(("fingerprints", "ids", "position", "left"), CASES)
-def test_what_is_found_is_what_lives(
-    segment: Segment, fingerprints: list[int], ids: list[int], position: int, left: list[tuple[int, int]]
-) -> None:
-    live = Live(segment, POSITION, removed(fingerprints, ids, position))
+@pytest.mark.parametrize(("gone", "left"), CASES)
+def test_what_is_found_is_what_lives(segment: Segment, gone: Removals, left: list[tuple[int, int]]) -> None:
+    live = Live(segment, POSITION, gone)
     query, found, distance, found_ids = live.search(u64([10, 20, 30]), 0)
     assert found_ids is not None
     assert list(zip(found.tolist(), found_ids.tolist(), strict=True)) == left
@@ -69,31 +75,41 @@ def test_what_is_found_is_what_lives(
     assert not distance.any()
     for key in KEYS:
         assert live.has_any(u64([key]), 0) == (key in {key for key, _ in left})
+    query, found, _, least = live.nearest(u64([10, 20, 30]), 0)
+    first = {key: min(id for other, id in left if other == key) for key, _ in left}
+    assert least is not None
+    assert dict(zip(found.tolist(), least.tolist(), strict=True)) == first
 
 
-@pytest.mark.parametrize(("fingerprints", "ids", "position", "left"), CASES)
-def test_all_rows_are_what_lives(
-    segment: Segment, fingerprints: list[int], ids: list[int], position: int, left: list[tuple[int, int]]
-) -> None:
-    live = Live(segment, POSITION, removed(fingerprints, ids, position))
+@pytest.mark.parametrize(("gone", "left"), CASES)
+def test_all_rows_are_what_lives(segment: Segment, gone: Removals, left: list[tuple[int, int]]) -> None:
+    live = Live(segment, POSITION, gone)
     assert [row for _, *row in rows_in([live])] == [[id] for _, id in sorted_as(segment, left)]
     assert len(rows_in([live])) == len(left)
 
 
-@pytest.mark.parametrize(("fingerprints", "ids", "position", "left"), CASES)
+@pytest.mark.parametrize(("gone", "left"), CASES)
+@pytest.mark.parametrize("asked", [[], [1], [2], [3], [2, 3], [0, 1, 2, 3, 1 << 40], [4, LAST]])
+def test_what_is_looked_up_by_id_is_what_lives(
+    segment: Segment, gone: Removals, left: list[tuple[int, int]], asked: list[int]
+) -> None:
+    found = [
+        row
+        for keys, ids in Live(segment, POSITION, gone).lookup(u64(asked))
+        for row in zip(keys.tolist(), ids.tolist(), strict=True)
+    ]
+    assert found == sorted_as(segment, [row for row in left if row[1] in asked])
+
+
+@pytest.mark.parametrize(("gone", "left"), CASES)
 def test_what_is_merged_is_what_lives(
-    segment: Segment,
-    tmp_path: Path,
-    fingerprints: list[int],
-    ids: list[int],
-    position: int,
-    left: list[tuple[int, int]],
+    segment: Segment, tmp_path: Path, gone: Removals, left: list[tuple[int, int]]
 ) -> None:
     plan = PLAN if segment.tables[0].prefix_mask == PLAN.tables[0].prefix_mask else SCATTERED
-    live, path = Live(segment, POSITION, removed(fingerprints, ids, position)), tmp_path / "00000001.fpseg"
+    live, path = Live(segment, POSITION, gone), tmp_path / "00000001.fpseg"
     entry = merge_segments(path, [live], "gap", plan, True)
     assert entry is not None
-    assert entry.position == max(position + 1, POSITION)
+    assert entry.position == max(gone.last_position + 1, POSITION)
     with closing(Segment(path)) as merged:
         assert rows_in([Live(merged, 1, Removals.none())]) == rows_in([live])
     assert entry.id_count == len(left)
@@ -128,6 +144,8 @@ def test_rows_have_positions_of_their_own() -> None:
     assert listed(kept) == [False, False, True, True]
     assert alive(removed([1], [9], 3), u64([1, 1, 1, 2]), u64([9, 9, 9, 8]), positions) is None
     assert alive(Removals.none(), u64([1]), None, 1) is None
+    kept = alive(removed([], [], 5, [(1, 9)]), u64([1, 1, 1, 1]), u64([9, 9, 9, 8]), positions)
+    assert listed(kept) == [False, False, True, True]
 
 
 @pytest.fixture
@@ -137,12 +155,15 @@ def empty(tmp_path: Path) -> Snapshot:
         return open_snapshot(catalog)
 
 
-@pytest.mark.parametrize(("kind", "value"), [(changes.FINGERPRINTS_REMOVED, 20), (changes.IDS_REMOVED, 2)])
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [(changes.FINGERPRINTS_REMOVED, [20]), (changes.IDS_REMOVED, [2]), (changes.ROWS_REMOVED, [20, 2])],
+)
 @pytest.mark.parametrize(("history", "left"), [("-+", [10, 20]), ("+-", [10]), ("+-+", [10, 20]), ("+-+-", [10])])
 def test_pending_rows_are_masked_by_later_removals_only(
-    empty: Snapshot, kind: int, value: int, history: str, left: list[int]
+    empty: Snapshot, kind: int, values: list[int], history: str, left: list[int]
 ) -> None:
-    added, gone = (changes.ADDED, (u64([10, 20]), u64([1, 2]))), (kind, (u64([value]),))
+    added, gone = (changes.ADDED, (u64([10, 20]), u64([1, 2]))), (kind, tuple(u64([value]) for value in values))
     records = [Change(number, *(added if what == "+" else gone)) for number, what in enumerate(history, start=1)]
     snapshot = empty.extended(records, empty.state)
     assert snapshot.search(u64([10, 20]), 0).fingerprint.tolist() == left
@@ -150,6 +171,7 @@ def test_pending_rows_are_masked_by_later_removals_only(
     assert sorted(set(snapshot.pending_rows()[0].tolist())) == left
     assert snapshot.contains(u64([20]), 0) == (20 in left)
     assert snapshot.key_count == len(left)
+    assert snapshot.lookup(u64([1, 2, 3]), 9, lambda: None)[0].tolist() == left
 
 
 def test_a_snapshots_segments_are_under_its_removals(empty: Snapshot) -> None:

@@ -15,7 +15,7 @@ from living import MORE, SOME, ids_from, keys_of, rows_of, run_python, store_of_
 
 import fpstore
 from fpstore import StoreClosed, StoreLocked
-from fpstore.living import writer as writers
+from fpstore.living import renewal
 from fpstore.living.catalog import Catalog
 from fpstore.living.writer import Writer
 from fpstore.store import Store
@@ -98,7 +98,7 @@ def test_ids_for_a_store_without_ids_are_refused(bare: Path) -> None:
         for add in (store.add, store.add_if_new):
             with pytest.raises(ValueError, match=f"^{bare}: the store has no ids, expected none to be given$"):
                 add([1], ids=[1])
-        with pytest.raises(ValueError, match=f"^{bare}: the store has no ids; remove fingerprints$"):
+        with pytest.raises(ValueError, match=f"^{bare}: the store has no ids, expected fingerprints alone$"):
             store.remove(ids=[1])
         assert store.count() == 0
 
@@ -331,13 +331,13 @@ def test_what_is_pending_is_flushed_when_there_is_enough(bare: Path, monkeypatch
 
 
 def test_additions_wait_for_a_flush_when_too_much_is_pending(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin, flushed = threading.Event(), writers.write_rows
+    begin, flushed = threading.Event(), renewal.write_rows
 
     def slow(*arguments: object) -> Any:
         assert begin.wait(60)
         return flushed(*arguments)
 
-    monkeypatch.setattr(writers, "write_rows", slow)
+    monkeypatch.setattr(renewal, "write_rows", slow)
     with writer_of(bare, flush_rows=10, max_pending_rows=20) as store:
         for key in SOME[:20].tolist():
             store.add([key])
@@ -356,13 +356,13 @@ def test_additions_wait_for_a_flush_when_too_much_is_pending(bare: Path, monkeyp
 
 
 def test_a_flush_takes_in_what_came_while_another_was_under_way(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin, flushed = threading.Event(), writers.write_rows
+    begin, flushed = threading.Event(), renewal.write_rows
 
     def slow(*arguments: object) -> Any:
         assert begin.wait(60)
         return flushed(*arguments)
 
-    monkeypatch.setattr(writers, "write_rows", slow)
+    monkeypatch.setattr(renewal, "write_rows", slow)
     with writer_of(bare, flush_rows=10) as store:
         for key in SOME[:15].tolist():
             store.add([key])
@@ -400,13 +400,13 @@ def test_a_removal_outlives_the_flush_that_it_is_the_last_change_of(folder: Path
 def test_a_row_that_goes_and_comes_again_while_a_flush_is_under_way_stays(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin, flushed = threading.Event(), writers.write_rows
+    begin, flushed = threading.Event(), renewal.write_rows
 
     def slow(*arguments: object) -> Any:
         assert begin.wait(60)
         return flushed(*arguments)
 
-    monkeypatch.setattr(writers, "write_rows", slow)
+    monkeypatch.setattr(renewal, "write_rows", slow)
     with writer_of(folder, flush_rows=10, growth=0) as store:
         for row in range(10):
             store.add(MORE[row : row + 1], ids=[300 + row])
@@ -484,14 +484,14 @@ def test_compacting_says_how_far_it_is(folder: Path) -> None:
 
 
 def test_closing_ends_a_merge_where_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go_on, merged = threading.Event(), threading.Event(), writers.merge_segments
+    begun, go_on, merged = threading.Event(), threading.Event(), renewal.merge_segments
 
     def slow(*arguments: object, **options: Any) -> Any:
         begun.set()
         assert go_on.wait(60)
         return merged(*arguments, **options)
 
-    monkeypatch.setattr(writers, "merge_segments", slow)
+    monkeypatch.setattr(renewal, "merge_segments", slow)
     store = fpstore.open(folder, "w")
     store.add(MORE, ids=ids_from(0, 300))
     store._flush()

@@ -14,7 +14,7 @@ from helpers import fingerprint_array
 from living import MORE, SOME, ids_from, keys_of, no_space, rows_of, store_of_some, store_without_ids, writer_of
 
 import fpstore
-from fpstore.living import writer as writers
+from fpstore.living import renewal
 from fpstore.living.catalog import Catalog
 from fpstore.living.snapshot import Snapshot
 from fpstore.types import Durability
@@ -36,7 +36,7 @@ def test_a_flush_that_fails_is_raised_at_the_next_call_and_the_store_goes_on(
 ) -> None:
     with writer_of(bare, flush_rows=200) as store:
         with monkeypatch.context() as failing:
-            failing.setattr(writers, "write_rows", no_space)
+            failing.setattr(renewal, "write_rows", no_space)
             store.add(SOME[:100])
             store.add(SOME[100:200])
             store._living._flush_job.wait()
@@ -55,7 +55,7 @@ def test_a_merge_that_fails_leaves_the_segments_as_they_were(folder: Path, monke
     with fpstore.open(folder, "w") as store:
         store.add(MORE, ids=ids_from(0, 300))
         with monkeypatch.context() as failing:
-            failing.setattr(writers, "merge_segments", no_space)
+            failing.setattr(renewal, "merge_segments", no_space)
             with pytest.raises(OSError, match="No space left"):
                 store.compact()
             assert len(store._segments) == 2
@@ -67,7 +67,7 @@ def test_a_merge_that_fails_leaves_the_segments_as_they_were(folder: Path, monke
 def test_an_addition_that_cannot_become_a_segment_is_not_there(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with writer_of(bare, flush_rows=100) as store:
         with monkeypatch.context() as failing:
-            failing.setattr(writers, "write_rows", no_space)
+            failing.setattr(renewal, "write_rows", no_space)
             with pytest.raises(OSError, match="No space left"):
                 store.add(SOME)
         assert keys_of(store) == []
@@ -249,7 +249,7 @@ def test_a_flush_that_fails_while_it_is_waited_for_is_raised(bare: Path, monkeyp
         no_space()
 
     with writer_of(bare, flush_rows=200) as store:
-        monkeypatch.setattr(writers, "write_rows", fail)
+        monkeypatch.setattr(renewal, "write_rows", fail)
         for first in (0, 100):
             store.add(SOME[first : first + 100])
         threading.Timer(0.1, begin.set).start()

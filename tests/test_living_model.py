@@ -5,6 +5,7 @@
 import os
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,29 @@ fingerprints = st.builds(
 )
 rows = st.lists(st.tuples(fingerprints, st.integers(0, 12)), max_size=30)
 PLANS = ["paper-4", "flips-3:1,0,0", "flips-2:1,1"]
+# What the numbers of the operations stand for, by the type of the ids: names that begin with one another, in another
+# order than their numbers, with whatever bytes there are.
+TEXTS = [
+    "b",
+    "",
+    "a\0",
+    "http://example.org/" + 40 * "é",
+    "a",
+    "ab",
+    "\n",
+    "aa",
+    "日本",
+    "A",
+    "z" * 3000,
+    "\x7f",
+    "a\0b",
+]
+ID_OF: dict[Any, Any] = {
+    None: lambda number: None,
+    "uint64": lambda number: number,
+    "string": lambda number: TEXTS[number],
+    "bytes": lambda number: TEXTS[number].encode()[::-1],
+}
 
 
 def array(values: Any) -> np.ndarray:
@@ -43,11 +67,12 @@ class LivingStore(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="fpstore-model-"))
         self.model: set[tuple[int, int | None]] = set()
+        self.max_id: int | None = None
         self.writer: Any = None
         self.reader: Any = None
 
     @initialize(
-        ids=st.booleans(),
+        ids=st.sampled_from([*ID_OF]),
         plan=st.sampled_from(PLANS),
         built=rows,
         codec=st.sampled_from(["gap", "xor", "rice", "raw"]),
@@ -55,16 +80,18 @@ class LivingStore(RuleBasedStateMachine):
     )
     def begin(self, ids: Any, plan: Any, built: Any, codec: Any, flush_rows: Any) -> None:
         self.ids = ids
+        built = self.named(built)
         self.sizes = LivingSizes(flush_rows=flush_rows)
         if built:
             keys = array(key for key, _ in built)
             fpstore.build(
-                self.path, keys, ids=array(i for _, i in built) if ids else None, plan=plan, codec=codec
+                self.path, keys, ids=self.ids_of(built), id_type=ids or "uint64", plan=plan, codec=codec
             ).close()
-            self.model = self.rows_of(built)
+            self.model = set(built)
+            self.seen(built)
             self.writer = self.opened()
         else:
-            fpstore.create(self.path, id_type="uint64" if ids else None, plan=plan, codec=codec).close()
+            fpstore.create(self.path, id_type=ids, plan=plan, codec=codec).close()
             self.writer = self.opened()
         self.reader = fpstore.open(self.path)
 
@@ -75,32 +102,51 @@ class LivingStore(RuleBasedStateMachine):
     def path(self) -> Path:
         return self.folder / "model.fpstore"
 
-    def rows_of(self, given: Any) -> Any:
-        return {(key, number if self.ids else None) for key, number in given}
+    def named(self, given: Any) -> Any:
+        """Rows with ids of the store's type in place of the numbers."""
+        return [(key, ID_OF[self.ids](number)) for key, number in given]
+
+    def ids_of(self, given: Any) -> Any:
+        return [one for _, one in given] if self.ids else None
+
+    def expect_max_id(self, store: Any) -> None:
+        if self.ids in (None, "uint64"):
+            assert store.max_id() == self.max_id
+        else:
+            with pytest.raises(ValueError, match="found ids that are names"):
+                store.max_id()
+
+    def seen(self, stored: Any) -> None:
+        """These rows were stored: the largest id of all that ever were."""
+        if self.ids == "uint64":
+            self.max_id = max(
+                [number for _, number in stored] + [self.max_id] * (self.max_id is not None), default=None
+            )
 
     def columns(self, given: Any) -> Any:
-        ids = array(number for _, number in given) if self.ids else None
-        return {"fingerprints": array(key for key, _ in given), "ids": ids}
+        return {"fingerprints": array(key for key, _ in given), "ids": self.ids_of(given)}
 
     @rule(given=rows)
     def add(self, given: Any) -> None:
+        given = self.named(given)
         self.writer.add(**self.columns(given))
-        self.model |= self.rows_of(given)
+        self.model |= set(given)
+        self.seen(given)
 
     @rule(given=rows, k=st.integers(0, 3))
     def add_if_new(self, given: Any, k: Any) -> None:
         if len(given) > self.sizes.flush_rows:
             given = given[: self.sizes.flush_rows]
+        given = self.named(given)
         found = [addition.match for addition in self.writer.add_if_new(**self.columns(given), max_distance=k)]
-        for (key, number), match in zip(given, found, strict=True):
-            row = (key, number if self.ids else None)
+        for row, match in zip(given, found, strict=True):
+            key = row[0]
             near = [((key ^ other).bit_count(), other, other_id) for other, other_id in self.model]
-            best = min(
-                (one for one in near if one[0] <= k), default=None, key=lambda one: (one[0], one[1], one[2] or 0)
-            )
+            best = min((one for one in near if one[0] <= k), default=None, key=lambda one: one if self.ids else one[:2])
             if best is None:
                 assert match is None
                 self.model.add(row)
+                self.seen([row])
             else:
                 assert match is not None, (row, best)
                 assert (match.distance, match.fingerprint, match.id) == best
@@ -108,13 +154,40 @@ class LivingStore(RuleBasedStateMachine):
     @rule(numbers=st.lists(st.integers(0, 12), max_size=3))
     def remove_ids(self, numbers: Any) -> None:
         if self.ids:
-            self.writer.remove(ids=array(numbers))
-            self.model = {row for row in self.model if row[1] not in numbers}
+            gone = [ID_OF[self.ids](number) for number in numbers]
+            self.writer.remove(ids=gone)
+            self.model = {row for row in self.model if row[1] not in gone}
 
     @rule(keys=st.lists(fingerprints, max_size=5))
     def remove_fingerprints(self, keys: Any) -> None:
         self.writer.remove(fingerprints=array(keys))
         self.model = {row for row in self.model if row[0] not in keys}
+
+    @rule(given=rows, numbers=st.lists(st.integers(0, 12), max_size=5))
+    def remove_rows(self, given: Any, numbers: Any) -> None:
+        if self.ids:
+            there = sorted(self.model)
+            given = self.named(given[:5]) + [there[7 * number % len(there)] for number in numbers if there]
+            self.writer.remove(**self.columns(given))
+            self.model -= set(given)
+
+    @rule(given=rows)
+    def upsert(self, given: Any) -> None:
+        if self.ids:
+            given = self.named(given[: self.sizes.flush_rows])
+            self.writer.upsert(**self.columns(given))
+            for row in given:
+                self.model = {other for other in self.model if other[1] != row[1]} | {row}
+            self.seen(given)
+
+    @rule(numbers=st.lists(st.integers(0, 12), max_size=6), by_writer=st.booleans())
+    def lookup(self, numbers: Any, by_writer: Any) -> None:
+        store = self.synced(by_writer)
+        if self.ids:
+            asked = [ID_OF[self.ids](number) for number in numbers]
+            expected = sorted(((one, key) for key, one in self.model if one in asked))
+            assert [(row.id, row.fingerprint) for row in store.lookup(asked)] == expected
+        self.expect_max_id(store)
 
     @rule()
     def flush(self) -> None:
@@ -187,6 +260,17 @@ class LivingStore(RuleBasedStateMachine):
         assert set(found) == self.model
         assert store.count() == len({key for key, _ in self.model})
 
+    @rule(by_writer=st.booleans(), named=st.integers(1, 4))
+    def spikes(self, by_writer: Any, named: Any) -> None:
+        found = self.synced(by_writer).stats(spikes=named).spikes
+        if not self.ids:
+            assert found is None
+            return
+        counts = Counter(key for key, _ in self.model)
+        assert (found.fingerprint_count, found.row_count) == (len(counts), len(self.model))
+        shared = sorted((-count, key) for key, count in counts.items() if count > 1)
+        assert [(-each.row_count, each.fingerprint) for each in found.largest] == shared[:named]
+
     @invariant()
     def a_probe_and_all_rows_tell_the_same(self) -> None:
         if self.writer is not None:
@@ -197,6 +281,7 @@ class LivingStore(RuleBasedStateMachine):
         self.writer.copy(self.folder / "copy.fpstore")
         with fpstore.open(self.folder / "copy.fpstore") as copied:
             copied.verify()
+            self.expect_max_id(copied)
             assert {
                 row
                 for keys, ids in ((rows.fingerprint, rows.id) for rows in copied.rows())

@@ -10,7 +10,7 @@ from catalogs import in_a_fork
 from fpstore.disk import CATALOG_NAME, Folder
 from fpstore.errors import CorruptStore, StoreChanged, StoreLocked
 from fpstore.living import locks
-from fpstore.living.locks import WRITER_LOCK_NAME, lock_writer
+from fpstore.living.locks import WRITER_LOCK_NAME, AWriter, find_writer, lock_writer
 
 
 @pytest.fixture
@@ -232,3 +232,42 @@ def test_the_bytes_that_are_locked_are_those_of_the_format_page(folder: Folder) 
         locks.leave(fd, transaction)
     assert locked("READ") == locked("WRITE") == set()
     os.close(fd)
+
+
+# --- Who writes just now ---
+
+
+def test_the_writer_of_the_moment_is_found_by_its_own_process_and_by_others(folder: Folder) -> None:
+    assert find_writer(folder) is None
+    writer, number = lock_writer(folder), os.getpid()
+    assert find_writer(folder) == AWriter(number)
+
+    def in_child() -> None:
+        assert find_writer(folder) == AWriter(number)
+
+    in_a_fork(in_child)
+    assert find_writer(folder) == AWriter(number)
+    writer.release()
+    assert find_writer(folder) is None
+
+
+def test_a_number_that_a_dead_writer_left_is_no_writer(folder: Folder) -> None:
+    (folder.path / WRITER_LOCK_NAME).write_text("4711\n")
+    assert find_writer(folder) is None
+
+
+def test_a_writer_whose_number_is_gone_is_one_all_the_same(folder: Folder) -> None:
+    writer = lock_writer(folder)
+    folder.unlink(WRITER_LOCK_NAME)
+    assert find_writer(folder) == AWriter(None)
+    (folder.path / WRITER_LOCK_NAME).symlink_to("/etc/passwd")
+    assert find_writer(folder) == AWriter(None)
+    folder.unlink(WRITER_LOCK_NAME)
+    writer.release()
+
+
+def test_one_who_only_keeps_writers_out_is_no_writer(folder: Folder, tmp_path: Path) -> None:
+    with locks.no_writer(folder):
+        assert find_writer(folder) is None
+    folder.unlink(CATALOG_NAME)
+    assert find_writer(folder) is None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore._merge import mark_at_least, merge_keys, merge_pairs
+from fpstore._merge import mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
 
 LAST = (1 << 64) - 1
 ITEMS = st.one_of(st.integers(0, LAST), st.sampled_from([0, 1, 2, 1 << 63, LAST - 1, LAST]), st.integers(0, 40))
@@ -90,3 +90,33 @@ def test_marks_of_other_lengths_are_refused() -> None:
     for arguments in ((one, two, one, one, mark), (one, one, one, two, mark), (one, one, two, two, mark)):
         with pytest.raises(ValueError, match="asked for"):
             mark_at_least(*arguments)
+
+
+@given(
+    st.dictionaries(st.tuples(st.one_of(ITEMS, st.integers(0, 2)), ITEMS), st.integers(0, 5), max_size=60),
+    st.lists(st.tuples(st.tuples(ITEMS, ITEMS), st.integers(0, 5))),
+)
+def test_marks_of_pairs_are_set_where_the_number_is_large_enough(
+    held: dict[tuple[int, int], int], asked: list[tuple[tuple[int, int], int]]
+) -> None:
+    asked += [(pair, number + 1) for pair, number in held.items()] + list(held.items())
+    asked += [((key, (id + 1) % (1 << 64)), number) for (key, id), number in held.items()]
+    marks = np.arange(len(asked), dtype=np.uint8) % 3 // 2
+    expected = [bool(mark) or held.get(pair, -1) >= least for mark, (pair, least) in zip(marks, asked, strict=True)]
+    mark_pairs_at_least(
+        *columns(set(held)),
+        u64([held[pair] for pair in sorted(held)]),
+        u64([key for (key, _), _ in asked]),
+        u64([id for (_, id), _ in asked]),
+        u64([least for _, least in asked]),
+        marks,
+    )
+    assert marks.tolist() == expected
+
+
+@pytest.mark.parametrize("longer", range(7))
+def test_marks_of_pairs_of_other_lengths_are_refused(longer: int) -> None:
+    arguments: list[np.ndarray] = [u64([1])] * 6 + [np.zeros(1, np.uint8)]
+    arguments[longer] = np.concatenate([arguments[longer]] * 2)
+    with pytest.raises(ValueError, match="keys, . ids, . numbers" if longer < 3 else "asked for, with"):
+        mark_pairs_at_least(*arguments)

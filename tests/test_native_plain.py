@@ -16,7 +16,7 @@ import kernels
 
 OWN = Path(__file__).parent / "native"
 # What of the kernels the twins are for, and what that needs.
-PARTS = {"platform", "crc32c", "permute", "view", "decode", "encode", "match", "search", "pairs"}
+PARTS = {"platform", "crc32c", "permute", "view", "decode", "encode", "match", "search", "pairs", "names", "ids"}
 ROUNDS = 400
 SETS = {"": "2", "FPSTORE_NARROW": "1", "FPSTORE_PORTABLE": "0"}
 

@@ -200,7 +200,7 @@ def test_ids_are_read_in_pieces_until_one_lives() -> None:
         return np.concatenate([ids[first : first + count] for first, count in zip(firsts, counts, strict=True)])
 
     with small_rounds(ids=64):
-        found, least = least_live(u64([0, 500, 0]), u64([500, 500, 0]), values, lambda some: some > 700)
+        found, least = least_live(u64([0, 500, 0]), u64([500, 500, 0]), values, lambda some, _: some > 700)
     assert (found.tolist(), least.tolist()) == ([False, True, False], [0, 701, 0])
     assert max(read) == 64
 

@@ -179,3 +179,17 @@ def test_a_limit_on_file_sizes_below_the_catalogs_is_named(live: Path) -> None:
     found = subprocess.run([sys.executable, "-c", limited, os.fspath(live)], capture_output=True, text=True, timeout=60)
     assert f"OSError: [Errno 27] File too large: '{live / 'catalog.mdb'}'" in found.stderr
     assert count(live) == 300
+
+
+def test_a_restored_store_has_the_largest_id_of_its_moment(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s").close()
+    with fpstore.open(tmp_path / "s", "w") as store:
+        store.add([1], ids=[7])
+    shutil.copytree(tmp_path / "s", tmp_path / "backup")
+    with fpstore.open(tmp_path / "s", "w") as store:
+        store.add([2], ids=[9])
+        assert store.max_id() == 9
+    (tmp_path / "s").rename(tmp_path / "aside")
+    (tmp_path / "backup").rename(tmp_path / "s")
+    with fpstore.open(tmp_path / "s") as store:
+        assert store.max_id() == 7

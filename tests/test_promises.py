@@ -130,4 +130,6 @@ def test_what_pending_rows_take_is_what_the_readme_says() -> None:
     assert 71 < float(done.stdout) < 80  # 72 bytes a row, in pages, and what is the same for any number of rows
     removed = Removals.of(()).with_ids(SOME, 5).with_fingerprints(SOME[:100], 6)
     blocks = removed.records_before(7)
-    assert sum(block.values.nbytes + block.numbers.nbytes for block in blocks) == 16 * (len(SOME) + 100)
+    assert sum(block.columns[0].nbytes + block.numbers.nbytes for block in blocks) == 16 * (len(SOME) + 100)
+    pairs = Removals.of(()).with_rows(SOME, SOME, 5)._rows.runs
+    assert sum(column.nbytes for run in pairs for column in run) == 24 * len(SOME)

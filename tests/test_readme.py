@@ -71,6 +71,15 @@ def run(folder: Path, lines: list[str]) -> None:
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
+def until_asked(command: str) -> str:
+    """A command; a service is asked something, and ended."""
+    if not command.startswith("fpstore serve "):
+        return command
+    socket = f"{command.removeprefix('fpstore serve ')}.sock"
+    asked = f"curl --silent --fail --unix-socket {socket} http://localhost/healthz"
+    return f"{command} & until {asked}; do sleep 0.1; done; kill $!; wait $!"
+
+
 def lines_of(number: int, section: str = COMMANDS) -> list[str]:
     """The commands of one of the blocks of a section, without those of NOT_RUN."""
     lines = code_blocks("README.md", section)[number].splitlines()
@@ -100,7 +109,7 @@ def test_each_command_of_the_table_does_what_was_wanted(folder: Path) -> None:
     commands = [line.split("|")[-2].strip() for line in table.splitlines()[2:]]
     assert commands.pop() == "[From Python](#from-python)"
     assert all(command.startswith("`fpstore ") for command in commands)
-    run(folder, [command.strip("`") for command in commands])
+    run(folder, [until_asked(command.strip("`")) for command in commands])
     kept = {json.loads(line)["id"] for line in (folder / "kept.jsonl").read_text().splitlines()}
     clusters = [line.split("\t") for line in (folder / "clusters.tsv").read_text().splitlines()]
     pairs = (folder / "pairs.tsv").read_text().splitlines()
@@ -135,7 +144,7 @@ def test_tab_completes_a_subcommand(folder: Path) -> None:
 @pytest.mark.slow
 def test_the_examples_in_python_do_what_they_say(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    run(folder, ["fpstore build docs.fpstore documents/ --format text --recipe characters-3"])
+    run(folder, ["fpstore build docs.fpstore documents/ --format text --recipe multilingual"])
     names: dict[str, Any] = {"ids": np.arange(20_001, dtype=np.uint64)}
     for code in code_blocks("README.md", PYTHON):
         exec(compile(code, "README.md", "exec"), names)
@@ -150,7 +159,7 @@ def test_the_examples_in_python_do_what_they_say(folder: Path, monkeypatch: pyte
 @pytest.mark.slow
 def test_the_commands_for_fingerprints_do_what_they_say(folder: Path) -> None:
     lines = lines_of(0)
-    (addition,) = [line for line in lines if line.startswith("fpstore add ")]
+    addition = next(line for line in lines if line.startswith("fpstore add "))
     run(folder, lines[: lines.index(addition) + 1])
     added = [line.split(",") for line in (folder / "new.csv").read_text().splitlines()[1:]]
     with fpstore.open(folder / "web.fpstore") as store:

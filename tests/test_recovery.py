@@ -85,7 +85,12 @@ def test_a_sound_store_is_recovered_whole(small: Path) -> None:
         store.add(some(70, 6), ids=np.arange(70))
         store.remove(ids=[1, 2, 3])
         store.remove(fingerprints=some(70, 6)[:9])
+        store.upsert(some(20, 7), ids=np.arange(60, 80))
+        store.remove(fingerprints=some(3000)[100:120], ids=np.arange(100, 120))  # in a segment
+        store.remove(fingerprints=some(70, 6)[20:25], ids=np.arange(20, 25))  # in the log
     truth = rows_of(small)
+    assert (int(some(3000)[110]), 110) not in truth
+    assert (int(some(3000)[120]), 120) in truth
     found, rows = recovered(small, truth)
     assert rows == truth
     assert (found.complete, found.damage, found.partial, found.without_ids) == (True, (), (), ())

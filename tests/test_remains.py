@@ -8,7 +8,7 @@ from catalogs import PAGE, SETTINGS, entry
 
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog, create_catalog
-from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, Change, RemovedBefore
+from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, ROWS_REMOVED, Change, RemovedBefore
 from fpstore.living.remains import Remains, read_remains
 
 
@@ -22,12 +22,12 @@ def folder(tmp_path: Path) -> Path:
     create_catalog(tmp_path, SETTINGS, (entry(1),))
     with Catalog.open(tmp_path, writable=True) as catalog:
         catalog.append([Change(1, ADDED, (numbers(5), numbers(5)))])
-        removed = [RemovedBefore(FINGERPRINTS_REMOVED, numbers(n), numbers(n)) for n in (4000, 3)]
+        removed = [RemovedBefore(FINGERPRINTS_REMOVED, (numbers(n),), numbers(n)) for n in (4000, 3)]
         catalog.publish(segments=(entry(1), entry(2)), first_change=2, removed=removed)
         for number in range(2, 9):
             columns = numbers(3000 if number % 2 else 7, number), numbers(3000 if number % 2 else 7)
             catalog.append([Change(number, ADDED, columns)])
-        catalog.append([Change(9, FINGERPRINTS_REMOVED, (numbers(10),))])
+        catalog.append([Change(9, ROWS_REMOVED, (numbers(10), numbers(10)))])
     return tmp_path
 
 
@@ -46,7 +46,9 @@ def test_a_sound_catalog_is_read_as_lmdb_reads_it(folder: Path) -> None:
     assert [change.number for change in remains.changes] == list(range(2, 10))
     assert columns_of(remains) == [[column.tolist() for column in change.columns] for change in log.changes]
     assert log.removed is not None
-    assert [block.values.tolist() for block in remains.removed] == [block.values.tolist() for block in log.removed]
+    assert [block.columns[0].tolist() for block in remains.removed] == [
+        block.columns[0].tolist() for block in log.removed
+    ]
 
 
 def test_what_a_damaged_page_spares_is_read(folder: Path) -> None:
@@ -92,12 +94,12 @@ def test_a_state_of_a_commit_that_failed_is_none(folder: Path) -> None:
 
 def test_removals_of_which_it_is_not_sure_which_are_the_last_are_lost(folder: Path) -> None:
     data = bytearray((folder / "catalog.mdb").read_bytes())
-    found = changes.encode_removed(RemovedBefore(FINGERPRINTS_REMOVED, numbers(3), numbers(3)), 1)
+    found = changes.encode_removed(RemovedBefore(FINGERPRINTS_REMOVED, (numbers(3),), numbers(3)), 1)
     at = data.index(found)
     page = at // PAGE * PAGE
     assert read_remains(bytes(data)).removals_lost == 0
     # A copy of the page with other content for the same index, which no tree leads to; and the page itself unreached.
-    other = changes.encode_removed(RemovedBefore(FINGERPRINTS_REMOVED, numbers(3, 50), numbers(3)), 1)
+    other = changes.encode_removed(RemovedBefore(FINGERPRINTS_REMOVED, (numbers(3, 50),), numbers(3)), 1)
     free = next(p for p in range(len(data) - PAGE, 0, -PAGE) if not any(data[p : p + PAGE]))
     copied = bytearray(data[page : page + PAGE])
     copied[at - page : at - page + len(other)] = other

@@ -262,7 +262,7 @@ def test_the_json_keeps_its_keys_and_survives_json() -> None:
         "ratio_to_raw",
         "ratio_to_bound",
     ]
-    assert list(as_json) == [*totals, "segments"]
+    assert list(as_json) == [*totals, "spikes", "segments"]
     assert list(as_json["bytes"]) == ["payload", "directory", "fences", "ids", "rest", "total"]
     (segment,) = as_json["segments"]
     assert list(segment) == ["segment", *totals, "tables", "warnings"]

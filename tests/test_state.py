@@ -63,9 +63,10 @@ entries = st.builds(
     st.lists(entries, max_size=5, unique_by=lambda entry: entry.name),
     st.integers(1, 2**63 - 1),
     st.integers(1, 2**63 - 1),
+    st.none() | st.integers(0, 2**64 - 1),
 )
 def test_a_state_read_back_is_the_state_written(
-    settings: Settings, segments: list[SegmentEntry], generation: int, transaction: int
+    settings: Settings, segments: list[SegmentEntry], generation: int, transaction: int, max_id: int | None
 ) -> None:
     half = len(segments) // 2
     state = State(
@@ -74,6 +75,7 @@ def test_a_state_read_back_is_the_state_written(
         generation,
         10**8,
         strays=tuple(segments[:half]),
+        max_id=max_id,
         identity=IDENTITY,
         origin=ORIGIN,
     )
@@ -82,11 +84,11 @@ def test_a_state_read_back_is_the_state_written(
 
 def test_the_record_is_canonical_json_under_a_checksum_of_its_place() -> None:
     text = (
-        b'{"first_change":1,"generation":1,"identity":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f","moving":false,"next_change":1,"next_segment":8,'
+        b'{"first_change":1,"generation":1,"identity":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f","max_id":null,"moving":false,"next_change":1,"next_segment":8,'
         b'"origin":"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0","removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
-        b'"name":"00000007.fpseg","position":1}],"settings":{"bits":64,"codec":"gap","id_type":"uint64",'
-        b'"max_distance":3,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":4}'
+        b'"name":"00000007.fpseg","names_bytes":0,"names_crc":0,"position":1}],"settings":{"bits":64,"codec":"gap","id_type":"uint64",'
+        b'"max_distance":3,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":6}'
     )
     assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
 
@@ -108,9 +110,9 @@ def test_a_record_of_another_transaction_is_refused() -> None:
         decode(encode(STATE, 5), 6)
 
 
-@pytest.mark.parametrize(("version", "age"), [(3, "an older"), (5, "a newer"), (2**32 - 1, "a newer")])
+@pytest.mark.parametrize(("version", "age"), [(5, "an older"), (7, "a newer"), (2**32 - 1, "a newer")])
 def test_a_record_of_another_version_is_refused_as_such(version: int, age: str) -> None:
-    message = f"^the version of the state: found {version}, expected 4; made by {age} fpstore$"
+    message = f"^the version of the state: found {version}, expected 6; made by {age} fpstore$"
     with pytest.raises(UnsupportedVersion, match=message):
         decode(changed(version=version), 5)
 
@@ -155,15 +157,18 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
         ({"next_segment": 10**8 + 1}, "next_segment: found 100000001, expected an integer from 8"),
         (
             {"next_segment": ...},
-            "State: found the fields .*, expected first_change, generation, identity, moving, next",
+            "State: found the fields .*, expected first_change, generation, identity, max_id, moving, next",
         ),
         ({"moving": 0}, "moving: found 0, expected true or false"),
-        ({"more": 1}, "State: found the fields .*, expected first_change, generation, identity, moving, next"),
+        ({"more": 1}, "State: found the fields .*, expected first_change, generation, identity, max_id, moving, next"),
         ({"next_change": 0}, "next_change: found 0, expected an integer from 1 to"),
         ({"first_change": 0}, "first_change: found 0, expected 1"),
         ({"first_change": 2}, "first_change: found 2, expected 1"),
         ({"first_change": 6, "next_change": 5}, "first_change: found 6, expected an integer from 1 to 5"),
         ({"removal_records": -1}, "removal_records: found -1, expected an integer from 0"),
+        ({"max_id": -1}, "max_id: found -1, expected an integer from 0 to 18446744073709551615"),
+        ({"max_id": 2**64}, "max_id: found 18446744073709551616, expected an integer from 0"),
+        ({"max_id": 1.0}, "max_id: found 1.0, expected an integer from 0"),
         (
             {"segments": [ENTRY_FIELDS | {"position": 2}]},
             "the latest position of a segment: found 2, expected 1",
@@ -229,6 +234,8 @@ def test_a_state_after_changes_differs_in_nothing_else() -> None:
     before = dataclasses.replace(STATE, first_change=2, next_change=5)
     assert before.after(3) == dataclasses.replace(before, next_change=8)
     assert before.after(0) == before
+    assert before.after(3, 0) == dataclasses.replace(before, next_change=8, max_id=0)
+    assert before.after(1, 9).after(1, 7).after(1).after(1, 9).max_id == 9
     with pytest.raises(Error, match="the store is full: found changes up to number 9223372036854775807"):
         before.after(2**63 - 5)
     moving = dataclasses.replace(before, moving=True)

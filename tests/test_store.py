@@ -7,10 +7,13 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,7 @@ from fpstore import PlanError, StoreClosed
 from fpstore import store as stores
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
+from fpstore.living.stats import moment_of
 from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan
 from fpstore.query.matches import Matches
@@ -305,12 +309,31 @@ def test_stats_account_for_every_byte(folder: Path) -> None:
     assert (stats.plan, Plan.from_json(record["plan"])) == (plans.paper("paper-4"), plans.paper("paper-4"))
     settings = {"max_distance": 3, "bits": 64, "plan": stats.plan.to_json(), "codec": "gap"}
     settings |= {"id_type": "uint64", "recipe": None}
-    counts = {"fingerprint_count": COUNT, "pending_count": 0, "removal_count": 0}
-    assert record == {"path": str(folder)} | counts | settings
+    counts = {"fingerprint_count": COUNT, "pending_count": 0, "removal_count": 0, "segment_count": 1}
+    own = {"path": str(folder), "identity": record["identity"]}
+    own |= {"spikes": None, "has_writer": False, "writer_pid": None}
+    folder_bytes = {"segments": segment["total_bytes"], "catalog": (folder / "catalog.mdb").stat().st_size}
+    folder_bytes |= {"names": 0, "jobs": 0, "aside": 0, "other": 0}
+    sizes = {f"{kind}_bytes": size for kind, size in folder_bytes.items()}
+    sizes["total_bytes"] = sum(folder_bytes.values())
+    assert datetime.fromisoformat(record.pop("written_at")) == stats.written_at.replace(
+        microsecond=stats.written_at.microsecond // 1000 * 1000
+    )
+    assert record == own | counts | settings | sizes
     assert segment["total_bytes"] == segment_path(folder).stat().st_size
     parts = ("payload", "directory", "fences", "ids", "rest")
     assert sum(segment[f"{part}_bytes"] for part in parts) == segment["total_bytes"]
     assert [table["prefix_bits"] for table in segment["tables"]] == [16] * 4
+
+
+def test_a_time_that_no_calendar_has_is_the_last_or_the_first() -> None:
+    assert [moment_of(seconds).year for seconds in (0, -1e300, 1e300, 1e12, -62_135_596_800)] == [
+        1970,
+        1,
+        9999,
+        9999,
+        1,
+    ]
 
 
 def test_stats_name_the_fullest_slots_on_request(tmp_path: Path) -> None:
@@ -330,7 +353,7 @@ def test_a_report_covers_the_segment(folder: Path) -> None:
         report = store.report(progress=lambda progress: phases.add(progress.phase))
     assert isinstance(report, Report)
     assert report.to_json()["bytes"]["total"] == segment_path(folder).stat().st_size
-    assert phases == {"report"}
+    assert phases == {"report", "spikes"}
 
 
 def test_verify_says_how_far_it_is(folder: Path) -> None:
@@ -406,6 +429,18 @@ def test_a_store_that_nobody_closes_is_a_resource_warning(folder: Path) -> None:
         stores_left.clear()
     # Warnings are errors here: one that was closed gives none.
     fpstore.open(folder).close()
+
+
+def test_a_store_that_outlives_the_modules_ends_without_a_word(folder: Path) -> None:
+    """At the end of the interpreter their names are None; a store that a package holds is ended after that."""
+    program = f"""
+import fpstore, fpstore.base, fpstore.living.catalog
+store = fpstore.open({str(folder)!r})
+fpstore.base.forks = fpstore.living.catalog.forks = None
+del store
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=60)
+    assert ended.stderr == b""
 
 
 def test_a_store_that_does_not_open_warns_of_nothing(tmp_path: Path) -> None:

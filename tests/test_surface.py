@@ -1,5 +1,6 @@
 """What the names of the public surface promise: texts by the store's recipe, counts, keywords, states."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from functools import partial
@@ -10,13 +11,14 @@ import pytest
 import surface
 
 import fpstore
-from fpstore import RecipeError, making, types
+import fpstore.text
+from fpstore import RecipeError, Spikes, jobs, making, types
 from fpstore import format as layout
 from fpstore.living.catalog import create_catalog
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import ID_TYPES, Settings
 from fpstore.plans import families as plans
-from fpstore.text import PRESETS
+from fpstore.text import PRESETS, Comparison
 
 
 @pytest.fixture
@@ -132,6 +134,30 @@ def parameters(of: Any) -> list[tuple[str, Any, Any]]:
 def test_a_function_takes_what_the_surface_says(name: str) -> None:
     assert parameters(getattr(fpstore, name)) == parameters(surface.FUNCTIONS[name].__call__)
     assert name in fpstore.__all__
+
+
+@pytest.mark.parametrize("name", surface.JOBS)
+def test_a_job_takes_what_the_surface_says(name: str) -> None:
+    assert parameters(getattr(jobs, name)) == parameters(surface.JOBS[name].__call__)
+    assert name in jobs.__all__
+
+
+@pytest.mark.parametrize("name", surface.TEXT_FUNCTIONS)
+def test_a_function_of_texts_takes_what_the_surface_says(name: str) -> None:
+    assert parameters(getattr(fpstore.text, name)) == parameters(surface.TEXT_FUNCTIONS[name].__call__)
+    assert name in fpstore.text.__all__
+
+
+@pytest.mark.parametrize(
+    ("record", "asked"),
+    [(fpstore.Stats, surface.SomeStats), (Spikes, surface.SomeSpikes), (Comparison, surface.AComparison)],
+)
+def test_a_record_has_the_fields_that_the_surface_says(record: Any, asked: Any) -> None:
+    named = {name for name, each in vars(asked).items() if isinstance(each, property)}
+    found = {each.name for each in dataclasses.fields(record)} | {
+        name for name, each in vars(record).items() if isinstance(each, property)
+    }
+    assert found - {"segments"} == named
 
 
 @pytest.mark.parametrize("name", surface.CLASSES)

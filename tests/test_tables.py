@@ -128,6 +128,17 @@ def test_the_arrays_that_a_table_is_made_of_stay_as_their_owner_has_them() -> No
 
 
 @every_kind
+def test_one_array_of_all_columns_is_refused_as_it_would_round(kind: str) -> None:
+    """numpy makes float64 of rows that hold int64 beside uint64."""
+    for count in (0, 3):
+        for asks in (np.asarray, np.array):
+            with pytest.raises(
+                TypeError, match=r"^\w+: found one array asked for, expected a column, such as \.\w+, or to"
+            ):
+                asks(KINDS[kind](count))
+
+
+@every_kind
 def test_columns_cannot_be_changed(kind: str) -> None:
     table = KINDS[kind](3)
     for name, column in columns_of(table).items():

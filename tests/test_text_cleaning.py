@@ -17,6 +17,25 @@ def test_main_leaves_boilerplate_out_and_all_keeps_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("main_words", "other_words", "has_all"),
+    [
+        (20, 10, True),  # 100 characters of main text
+        (49, 10, True),
+        (50, 10, False),
+        (50, 199, False),
+        (50, 201, True),  # under a fifth of what is visible
+        (300, 1199, False),
+        (300, 1201, True),
+    ],
+)
+def test_all_is_taken_where_little_is_main(main_words: int, other_words: int, has_all: bool) -> None:
+    page = f"<nav>{'menus ' * other_words}</nav><article><p>{'words ' * main_words}</p></article>"
+    found = Recipe("some", html="main-or-all").text_of(page).split()
+    assert found.count("words") == main_words
+    assert found.count("menus") == (other_words if has_all else 0)
+
+
+@pytest.mark.parametrize(
     ("html", "charset", "text"),
     [
         ("<p>café".encode(), None, "<p>café"),

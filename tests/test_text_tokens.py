@@ -21,16 +21,16 @@ NEED = {
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Packages are looked for anew."""
-    for cached in (packages.need_series, tokens._stop_words, tokens._chinese):
+    for cached in (packages.need_series, tokens._stop_words, tokens._jieba):
         cached.cache_clear()
     yield monkeypatch
-    for cached in (packages.need_series, tokens._stop_words, tokens._chinese):
+    for cached in (packages.need_series, tokens._stop_words, tokens._jieba):
         cached.cache_clear()
 
 
 def test_chinese_is_cut_into_words_and_what_is_between_them_dropped() -> None:
     recipe = Recipe("zh", tokens="chinese", shingle=1, weights="presence")
-    fingerprints, counts = recipe.measure_many(["我来到北京清华大学，T恤 C++ 3.14！"])
+    fingerprints, counts, _ = recipe.measure_many(["我来到北京清华大学，T恤 C++ 3.14！"])
     # rjieba's words are 我 来到 北京 清华大学 T恤 C++ 3.14; of the last two the runs of letters and digits stay.
     assert counts.tolist() == [8]
     words = Recipe("words", shingle=1, weights="presence")

@@ -64,6 +64,16 @@ def test_bench_codec_gives_rates_and_bits_of_every_codec_on_both_sets() -> None:
 
 
 @pytest.mark.slow
+def test_bench_serve_times_lines_and_requests() -> None:
+    found = result_of("bench_serve")
+    (lines,) = (table["rows"] for table in found["tables"] if "a line of a coprocess" in table["title"])
+    assert [row["what"] for row in lines] == ["probe a line", "add a line", "a synced write"]
+    (requests,) = (table["rows"] for table in found["tables"] if "requests over 16 connections" in table["title"])
+    assert all(row["times"] > 0 and row["p50 ms"] <= row["p99 ms"] <= row["most ms"] for row in lines + requests)
+    assert [bar["at_most"] for bar in found["bars"]] == [1.0, 1.0]
+
+
+@pytest.mark.slow
 def test_bench_probe_gives_every_plan_on_both_sets_and_the_planner_beside_them() -> None:
     found = result_of("bench_probe", "--queries", 200)
     for kind in ("uniform", "clustered"):
@@ -152,6 +162,8 @@ def test_bench_ingest_adds_probes_and_merges() -> None:
     assert single["calls"] == 10
     (probed,) = rows_of(found, "probe from Python")
     assert probed["pending"] == 2_000
+    assert [row["rows"] for row in rows_of(found, "search of a count")] == [1, 100_000]
+    assert [row["ids asked for"] for row in rows_of(found, "lookup")] == [1, 1_000, 20_000]
     (merged,) = rows_of(found, "merge of")
     assert merged["keys read"] == 10_000
     assert len(found["bars"]) == 5

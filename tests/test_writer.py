@@ -11,7 +11,7 @@ from living import MORE, SOME, ids_from, keys_of, rows_of, store_of_some, store_
 import fpstore
 from fpstore import threads as threading_of_ours
 from fpstore.building.rows import write_rows
-from fpstore.living import changes, writer
+from fpstore.living import changes, renewal
 from fpstore.living.catalog import Catalog
 from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
@@ -57,7 +57,7 @@ def held_flush(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, thread
         assert go_on.wait(60)
         return real(*arguments)
 
-    monkeypatch.setattr(writer, "write_rows", slow)
+    monkeypatch.setattr(renewal, "write_rows", slow)
     return begun, go_on
 
 

@@ -1,12 +1,14 @@
 """Measures changing a store: additions, test-and-add, probing beside what is pending, and merging.
 
     python tools/bench_ingest.py [--n 1e7] [--rows 1e6] [--tested 2e5] [--singles 300] [--merge-n 5e7]
-                                 [--parts add,tested,single,pending,merge] [--rounds 3] [--small] [--json]
+                                 [--parts add,tested,single,pending,rows,merge] [--rounds 3] [--small] [--json]
 
 One thread on a store of uniform keys with ids, plan balanced. Additions wait for the disk, so they are given by the
 clock; a bare commit of LMDB, synced, of one value of as many bytes, in turns with them, says what of it is the disk's.
 Probes are single calls from Python, with --rows keys pending and with the same keys compacted, in turns. A merge is of
-two segments without ids; its rate is keys read, of both, in one table. What was stored is checked against brute force.
+two segments without ids; its rate is keys read, of both, in one table. Rows are looked up by id; additions are made
+with and without the exact search that counting new rows would take, in turns. What was stored is checked against brute
+force.
 """
 
 import os
@@ -48,13 +50,17 @@ from fpstore.living.merge import merge_segments
 from fpstore.living.removals import Removals
 from fpstore.segment.reader import Segment
 
-PARTS = ("add", "tested", "single", "pending", "merge")
+PARTS = ("add", "tested", "single", "pending", "rows", "merge")
 BATCH = 1_000
 SEED = 20070511
 CHECKED_KEYS = 20
 PROBES = 2_000
 TURN_CALLS = 100
 MERGE_SEEDS = (6, 7)
+
+# Rows of an addition beside which a count is measured, and how many such additions.
+COUNTED = ((1, 1000), (100_000, 6))
+LOOKED_UP = (1, 1000, 100_000)
 
 ADDED_A_SECOND = 200_000
 TESTED_A_SECOND = 50_000
@@ -194,6 +200,40 @@ def bench_pending(path: Path, stored: Keys, new: Keys, results: Results) -> None
     results.bar("probe p50, pending over compacted", row["ratio"], at_most=PENDING_OVER_COMPACTED)
 
 
+def bench_rows(path: Path, arguments: Namespace, results: Results) -> None:
+    rng = np.random.default_rng(SEED + 2)
+    with fpstore.open(path, "w") as store:
+        rows = []
+        for count, turns in COUNTED:
+            seconds: list[list[float]] = [[], []]
+            for turn in range(turns if count < arguments.n else 2):
+                keys = uniform(count, rng)
+                ids = np.arange(count, dtype=np.uint64) + np.uint64((1 << 41) + turn * count)
+                began = time.perf_counter()
+                if turn % 2:
+                    store.probe_many(keys, max_distance=0, threads=1)
+                store.add(keys, ids=ids)
+                seconds[turn % 2].append(time.perf_counter() - began)
+            own, counted = (1e6 * median(each) for each in seconds)
+            rows.append(
+                {"rows": count, "add us": own, "with a search us": counted, "more %": 100 * (counted / own - 1)}
+            )
+        results.table("add, with and without the exact search of a count, in turns", rows)
+        store.compact()
+        stored = store.count("rows")
+        rows = []
+        for count in LOOKED_UP:
+            asked = rng.choice(arguments.n, min(count, arguments.n), replace=False).astype(np.uint64)
+            timings = [timed(partial(store.lookup, asked)) for _ in range(arguments.rounds + 1)][1:]
+            found = {row.id for row in store.lookup(asked)}
+            results.expect(found == {*asked.tolist()}, f"{count} ids: not those that were asked for")
+            cpu = min(timing.cpu for timing in timings)
+            rows.append(
+                {"ids asked for": len(asked), "ids stored": stored, "CPU ms": 1e3 * cpu, "ns each": 1e9 * cpu / stored}
+            )
+        results.table("lookup", rows)
+
+
 def bench_merge(base: fpstore.Store, folder: Path, arguments: Namespace, results: Results) -> None:
     settings, plan = replace(base._settings, id_type=None), base.plan
     inputs = []
@@ -254,6 +294,8 @@ def main() -> int:
             bench_add(path, new, bare, arguments, results)
         if "pending" in arguments.parts:
             bench_pending(path, stored, new, results)
+        if "rows" in arguments.parts:
+            bench_rows(path, arguments, results)
         if "merge" in arguments.parts:
             with fpstore.open(path) as store:
                 bench_merge(store, folder, arguments, results)

@@ -88,7 +88,7 @@ def child(task: dict[str, Any]) -> dict[str, Any]:
     return {
         "documents": summary.documents,
         "kept": summary.results,
-        "MB": summary.run_bytes / 1e6,
+        "MB": summary.text_bytes / 1e6,
         "cpu": cpu,
         "rss": resident_bytes("VmHWM") / 1e6,
     }

@@ -1,165 +1,201 @@
-"""Measures recipes on labelled pairs of documents: precision, recall and F1 for every k, and the distances.
+"""Measures recipes on labelled pairs of documents: precision, recall and F1 for every k, and what jobs would drop.
 
-    python tools/bench_quality.py FOLDER [--sets a,b] [--recipes web-en,FILE.json,...] [--k 3]
-                                  [--judge a,b] [--histograms] [--png FILE] [--json]
+    python tools/bench_quality.py FOLDER [--sets a,b] [--recipes text-1,FILE.json,...] [--k 3] [--rivals] [--lengths]
+                                  [--judge a,b] [--dropped a,b] [--messages FOLDER] [--accept] [--histograms]
+                                  [--png FILE] [--json]
 
 FOLDER holds sets: NAME.jsonl.zst, a JSON object a line with `id` and `text` or `html`, and NAME.pairs.tsv.zst, a header
 and lines of id, id, label (1 near-duplicates, 0 not, -1 in between), score, relation. A pair is found where the
 fingerprints are within k. Pairs of label -1 are counted by themselves and are in no figure of precision or recall.
+The relation says whose the label is: that of people, or of whoever made the copy, or by the exact Jaccard similarity.
 A set without a pair of label 0 has a complete list: there every pair of its documents that is not listed is of
 label 0, and all pairs are looked for in a store. Precision depends on how many hard pairs were labelled, so it
-compares recipes on one set, not sets. --judge takes sets without labels: all pairs of their documents within k are
-found, and a sample of 1,500 is judged by the exact Jaccard similarity of their shingles of three words.
+compares recipes on one set, not sets.
+
+--rivals adds MinHash of 128 values of 32 bits, by datasketch, of the shingles of text-1; what the package `simhash`
+makes are the fingerprints of recipe pypi-simhash. --lengths parts the pairs by the words of the shorter document.
+--judge takes sets, labelled or not: all pairs of their documents within k are found and judged by the exact Jaccard
+similarity of shingles of three words, or of five letters where a text is Chinese or the like. --dropped does so with
+what a job drops that keeps the first of its like, by all that is visible of pages. --messages is a folder of a package
+with translated messages, such as Django's: unrelated texts and changed ones in each of its languages. --accept prints
+the figures that the default is held to, against web-en.
 """
 
-import io
 import json
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zstandard
-from benchlib import Results, distinct, parse_list, scratch_folder
+from benchlib import Results, parse_list
 from numpy.typing import NDArray
+from quality import (
+    LABELS,
+    SEED,
+    Judge,
+    Labelled,
+    MinHashes,
+    dropped,
+    fingerprints,
+    found_among_all,
+    groups_of,
+    holds_pages,
+    messages,
+    pairs_within,
+    random_texts,
+    read_set,
+    texts_of,
+)
 
-import fpstore
-from fpstore.text import PRESETS, Recipe
+from fpstore.text import DEFAULT, PRESETS, Recipe
 
 DISTANCES = range(11)
-LABELS = {1: "near-duplicates", 0: "others", -1: "in between"}
-WINDOW_LOG = 27
-BATCH_BYTES = 8 << 20
-SEED = 20070512
-JUDGED_PAIRS = 1500
-JUDGE = Recipe("judge", shingle=3)
+SHORT_TABLE = (3, 6, 10)
+THRESHOLDS = (0.9, 0.8, 0.7, 0.5)
+JUDGED_PAIRS = 20_000
+BOUNDS = (0.8, 0.5, 0.3, 0.0)
+LENGTHS = (1, 25, 50, 100, 250, 1000, 1 << 32)
+LEAST_MESSAGES = 300
+OLD = "web-en"
+# What the default is held to: see docs/choosing-a-recipe.md.
+MORE_RECALL, LESS_RECALL, LESS_PRECISION, WRONG_DROPS = 0.05, 0.01, 0.005, 0.001
+VISIBLE = 500
+CHANGED_FOUND = 0.5
+
+Histograms = dict[int, NDArray[np.int64]]
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """A set: documents by id, and pairs as columns: first and second index into the ids, and label."""
-
-    name: str
-    path: Path
-    ids: list[str]
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    label: NDArray[np.int64]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every pair that is not listed is known to be of label 0."""
-        return not (self.label == 0).any()
-
-
-def lines(path: Path) -> Iterator[str]:
-    with (
-        path.open("rb") as file,
-        zstandard.ZstdDecompressor(max_window_size=1 << WINDOW_LOG).stream_reader(file) as data,
-    ):
-        yield from io.TextIOWrapper(data, encoding="utf-8")
-
-
-def read_set(folder: Path, name: str) -> Labelled:
-    rows = [line.rstrip("\n").split("\t") for line in lines(folder / f"{name}.pairs.tsv.zst")][1:]
-    path = folder / f"{name}.jsonl.zst"
-    label = np.array([int(row[2]) for row in rows], dtype=np.int64)
-    if (label == 0).any():
-        ids = sorted({identity for row in rows for identity in row[:2]})
-    else:
-        ids = sorted(json.loads(line)["id"] for line in lines(path))
-    index = {identity: number for number, identity in enumerate(ids)}
-    first, second = (np.array([index[row[side]] for row in rows], dtype=np.int64) for side in (0, 1))
-    return Labelled(name, path, ids, first, second, label)
-
-
-def fingerprints(labelled: Labelled, recipe: Recipe) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """The fingerprints of the documents that the pairs name, and their numbers of tokens."""
-    index = {identity: number for number, identity in enumerate(labelled.ids)}
-    prints = np.zeros(len(index), dtype=np.uint64)
-    tokens = np.zeros(len(index), dtype=np.uint32)
-    waiting: list[tuple[int, str]] = []
-
-    def take() -> None:
-        places = [place for place, _ in waiting]
-        prints[places], tokens[places] = recipe.measure_many([text for _, text in waiting])
-        waiting.clear()
-
-    size = 0
-    for line in lines(labelled.path):
-        document = json.loads(line)
-        place = index.get(document["id"])
-        if place is None:
-            continue
-        text = recipe.text_of(document["html"]) if "html" in document else document["text"]
-        waiting.append((place, text))
-        size += len(text)
-        if size > BATCH_BYTES:
-            take()
-            size = 0
-    if waiting:
-        take()
-    return prints, tokens
-
-
-def found_among_all(prints: NDArray[np.uint64], labelled: Labelled, arguments: Namespace) -> dict[int, int]:
-    """For each distance, how many pairs of all documents of the set have it."""
-    counts = dict.fromkeys(DISTANCES, 0)
-    values, sizes = np.unique(prints, return_counts=True)
-    counts[0] = int((sizes * (sizes - 1) // 2).sum())
-    size = dict(zip(values.tolist(), sizes.tolist(), strict=True))
-    with (
-        scratch_folder(arguments) as folder,
-        fpstore.build(
-            folder / "s.fpstore", distinct(prints), ids=None, max_distance=DISTANCES[-1], plan="size"
-        ) as store,
-    ):
-        for chunk in store.pairs():
-            columns = (chunk.first.tolist(), chunk.second.tolist(), chunk.distance.tolist())
-            for one, other, distance in zip(*columns, strict=True):
-                counts[distance] += size[one] * size[other]
-    return counts
+def measures(right: int, wrong: int, total: int) -> dict[str, float]:
+    return {
+        "precision": right / (right + wrong) if right + wrong else float("nan"),
+        "recall": right / total if total else float("nan"),
+        "F1": 2 * right / max(1, right + wrong + total),
+    }
 
 
 def judge(
     labelled: Labelled, recipe: Recipe, arguments: Namespace
-) -> tuple[list[dict[str, Any]], dict[int, NDArray[np.int64]]]:
-    """A row for every k, and how many pairs of each label have each distance."""
+) -> tuple[list[dict[str, Any]], Histograms, NDArray[np.uint8], NDArray[np.uint32]]:
+    """A row for every k, how many pairs of each label have each distance, all distances, and all numbers of tokens."""
     prints, tokens = fingerprints(labelled, recipe)
     apart = np.bitwise_count(prints[labelled.first] ^ prints[labelled.second])
     histograms = {label: np.bincount(apart[labelled.label == label], minlength=65) for label in LABELS}
-    among_all = found_among_all(prints, labelled, arguments) if labelled.is_complete else None
+    among_all = found_among_all(prints, DISTANCES[-1], arguments) if labelled.is_complete else None
     total = int(histograms[1].sum())
     rows = []
     for k in DISTANCES:
-        right = int(histograms[1][: k + 1].sum())
-        wrong = int(histograms[0][: k + 1].sum())
+        right, wrong, grey = (int(histograms[label][: k + 1].sum()) for label in LABELS)
         if among_all is not None:
-            grey = int(histograms[-1][: k + 1].sum())
             wrong = sum(among_all[distance] for distance in range(k + 1)) - right - grey
-        precision = right / (right + wrong) if right + wrong else float("nan")
-        recall = right / total
-        f1 = 2 * right / (right + wrong + total)
-        rows.append(
-            {
-                "recipe": recipe.name,
-                "k": k,
-                "precision": precision,
-                "recall": recall,
-                "F1": f1,
-                "right": right,
-                "wrong": wrong,
-                "in between": int(histograms[-1][: k + 1].sum()),
-                "median tokens": float(np.median(tokens)),
-            }
+        counted = {"right": right, "wrong": wrong, "in between": grey, "median tokens": float(np.median(tokens))}
+        rows.append({"recipe": recipe.name, "k": k} | measures(right, wrong, total) | counted)
+    return rows, histograms, apart, tokens
+
+
+def rival_rows(labelled: Labelled) -> list[dict[str, Any]]:
+    """Of MinHash by datasketch, for its thresholds."""
+    made = MinHashes(labelled, DEFAULT)
+    alike = made.alike(labelled.first, labelled.second)
+    rows = []
+    for threshold in THRESHOLDS:
+        right, wrong, grey = (int((alike[labelled.label == label] >= threshold).sum()) for label in LABELS)
+        if labelled.is_complete:
+            wrong = made.count_all(threshold) - right - grey
+        total = int((labelled.label == 1).sum())
+        counted = {"right": right, "wrong": wrong, "in between": grey, "median tokens": ""}
+        rows.append({"recipe": "MinHash 128", "k": f">= {threshold}"} | measures(right, wrong, total) | counted)
+    return rows
+
+
+def by_length(found: dict[str, list[tuple[Labelled, Any, Any]]], k: int) -> list[dict[str, Any]]:
+    """Of all pairs that Jaccard labelled, parted by the tokens of the shorter document."""
+    rows = []
+    for name, sets in found.items():
+        apart = np.concatenate([distances for _, distances, _ in sets])
+        label = np.concatenate([labelled.label for labelled, _, _ in sets])
+        shorter = np.concatenate(
+            [np.minimum(tokens[labelled.first], tokens[labelled.second]) for labelled, _, tokens in sets]
         )
-    return rows, histograms
+        for least, end in pairwise(LENGTHS):
+            here = (shorter >= least) & (shorter < end)
+            right, wrong = (int((apart[here & (label == each)] <= k).sum()) for each in (1, 0))
+            total = int((here & (label == 1)).sum())
+            words = f"{least} to {end - 1}" if end < LENGTHS[-1] else f"{least} and more"
+            row = {"recipe": name, "words": words, "k": k, "pairs": total}
+            rows.append(row | measures(right, wrong, total) | {"wrong": wrong})
+    return rows
 
 
-def picture(path: Path, found: dict[tuple[str, str], dict[int, NDArray[np.int64]]]) -> None:
+def shares(alike: NDArray[np.float64]) -> dict[str, float]:
+    """How many of the judged are how alike, as parts of them."""
+    found, above = {}, np.inf
+    for bound in BOUNDS:
+        part = float(((alike >= bound) & (alike < above)).mean()) if len(alike) else float("nan")
+        found[f"Jaccard >= {bound}" if bound else "less"] = part
+        above = bound
+    return found
+
+
+def judged(path: Path, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
+    """How alike the documents are that a recipe finds within k of each other among all of a set."""
+    texts = [text for _, text in texts_of(path, recipe)]
+    prints = recipe.fingerprint_many(texts)
+    groups = groups_of(prints)
+    pairs = [(one, other) for group in groups.values() for i, one in enumerate(group) for other in group[:i]]
+    for first, second, _ in pairs_within(prints, arguments.k, arguments):
+        pairs += [(one, other) for one in groups[first] for other in groups[second]]
+    chosen = np.random.default_rng(SEED).permutation(len(pairs))[:JUDGED_PAIRS].tolist()
+    judging = Judge(texts)
+    alike = np.array([judging.jaccard(*pairs[i]) for i in chosen])
+    row = {"recipe": recipe.name, "k": arguments.k, "pairs": len(pairs), "judged": len(chosen)}
+    return row | shares(alike)
+
+
+def drop_rows(path: Path, recipe: Recipe, ks: tuple[int, ...], arguments: Namespace) -> list[dict[str, Any]]:
+    """What a job drops for every k, how alike it is to what is kept for it; of pages by all that is visible."""
+    texts = [text for _, text in texts_of(path, recipe)]
+    prints = recipe.fingerprint_many(texts)
+    with_pages = holds_pages(path)
+    visible = [text for _, text in texts_of(path, Recipe("visible", html="all"))] if with_pages else texts
+    judging, compared, own = Judge(visible), Judge(texts), Judge(texts, recipe)
+    rows = []
+    for k in ks:
+        found = dropped(prints, k, arguments)
+        alike = np.array([judging.jaccard(*pair) for pair in found])
+        confirmed = np.array([own.jaccard(*pair) >= 0.8 for pair in found], dtype=bool)
+        wrong = [pair for pair, likeness in zip(found, alike.tolist(), strict=True) if likeness < 0.5]
+        long = [pair for pair in wrong if len("".join(visible[pair[0]].split())) >= VISIBLE]
+        other = sum(compared.jaccard(*pair) < 0.5 for pair in long) if with_pages else len(long)
+        row = {"recipe": recipe.name, "k": k, "documents": len(texts), "dropped": len(found)}
+        row |= {"below 0.5": len(wrong), "share": len(wrong) / max(1, len(found))}
+        row |= {f"of {VISIBLE} characters": len(long), "other main text too": other}
+        row |= {"confirmed": int(confirmed.sum()), "of them below 0.5": int((confirmed & (alike < 0.5)).sum())}
+        rows.append(row)
+        if arguments.show:
+            for one, other in wrong[: arguments.show]:
+                print(f"    {k} {visible[one][:150]!r}\n      {visible[other][:150]!r}", file=sys.stderr)
+    return rows
+
+
+def language_rows(of_language: dict[str, list[str]], recipe: Recipe) -> list[dict[str, Any]]:
+    """Of each language how many pairs of unrelated texts are near each other, and how many changed texts are found."""
+    rows = []
+    for language, texts in of_language.items():
+        if len(texts) < LEAST_MESSAGES:
+            continue
+        some, changed = random_texts(texts)
+        prints, others = recipe.fingerprint_many(some), recipe.fingerprint_many(changed)
+        apart = np.bitwise_count(prints[:, None] ^ prints[None, :])[np.triu_indices(len(some), 1)]
+        moved = np.bitwise_count(prints ^ others)
+        row: dict[str, Any] = {"recipe": recipe.name, "language": language, "messages": len(texts), "pairs": len(apart)}
+        row |= {f"unrelated within {k}": int((apart <= k).sum()) for k in SHORT_TABLE}
+        rows.append(row | {f"recall at {k}": float((moved <= k).mean()) for k in SHORT_TABLE})
+    return rows
+
+
+def picture(path: Path, found: dict[tuple[str, str], Histograms]) -> None:
     """Draw the distances of every set (rows) by every recipe (columns)."""
     from matplotlib.figure import Figure
 
@@ -183,37 +219,19 @@ def picture(path: Path, found: dict[tuple[str, str], dict[int, NDArray[np.int64]
     figure.savefig(path, dpi=110)
 
 
-def judged(path: Path, recipe: Recipe, arguments: Namespace) -> dict[str, Any]:
-    """How alike the documents are that a recipe finds within k of each other among all of a set."""
-    texts = [json.loads(line)["text"] for line in lines(path)]
-    prints = recipe.fingerprint_many(texts)
-    order = np.argsort(prints, kind="stable")
-    starts = np.searchsorted(prints[order], np.unique(prints))
-    groups = dict(zip(prints[order[starts]].tolist(), np.split(order, starts[1:]), strict=True))
-    pairs = [(one, other) for group in groups.values() for i, one in enumerate(group) for other in group[:i]]
-    with (
-        scratch_folder(arguments) as folder,
-        fpstore.build(folder / "s.fpstore", distinct(prints), ids=None, max_distance=arguments.k, plan="size") as store,
-    ):
-        for chunk in store.pairs():
-            for first, second in zip(chunk.first.tolist(), chunk.second.tolist(), strict=True):
-                pairs += [(one, other) for one in groups[first] for other in groups[second]]
-    chosen = np.random.default_rng(SEED).permutation(len(pairs))[:JUDGED_PAIRS].tolist()
-    alike = np.array([jaccard(texts[pairs[i][0]], texts[pairs[i][1]]) for i in chosen])
-    bounds = (0.8, 0.5, 0.3, 0.0)
-    shares: dict[str, Any] = {"recipe": recipe.name, "pairs": len(pairs), "judged": len(chosen)}
-    above = np.inf
-    for bound in bounds:
-        shares[f"Jaccard >= {bound}" if bound else "less"] = float(((alike >= bound) & (alike < above)).mean())
-        above = bound
-    return shares
-
-
-def jaccard(one: str, other: str) -> float:
-    """The exact similarity of two texts as sets of shingles; two without any are equal."""
-    first, second = JUDGE.features(one).hashes, JUDGE.features(other).hashes
-    both = len(np.intersect1d(first, second, assume_unique=True))
-    return both / max(1, len(first) + len(second) - both) if len(first) or len(second) else 1.0
+def accept_pairs(results: Results, rows_of: dict[tuple[str, str], list[dict[str, Any]]], names: list[str]) -> None:
+    """The default against web-en at the same k, on every set."""
+    gains = []
+    for name in names:
+        new, old = rows_of[name, DEFAULT.name], rows_of[name, OLD]
+        known = [k for k in DISTANCES if new[k]["right"] + new[k]["wrong"] and old[k]["right"] + old[k]["wrong"]]
+        for what, least in (("precision", -LESS_PRECISION), ("recall", -LESS_RECALL)):
+            for k in (3, 6):
+                if what == "recall" or k in known:
+                    change = new[k][what] - old[k][what]
+                    results.bar(f"{name}: {what} of {DEFAULT.name} less that of {OLD}, k = {k}", change, at_least=least)
+        gains.append(new[3]["recall"] - old[3]["recall"])
+    results.bar("mean of the recall gained at k = 3", float(np.mean(gains)), at_least=MORE_RECALL)
 
 
 def recipe_of(text: str) -> Recipe:
@@ -223,35 +241,29 @@ def recipe_of(text: str) -> Recipe:
     return Recipe.from_json(json.loads(Path(text).read_text()))
 
 
-def main() -> int:
-    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--sets", type=parse_list, help="default: all that have pairs")
-    parser.add_argument("--recipes", type=parse_list, default=list(PRESETS), help="presets and files; default: presets")
-    parser.add_argument("--k", type=int, default=3, help="the distance of the short table; default 3")
-    parser.add_argument("--png", type=Path, help="where a picture of the distances goes")
-    parser.add_argument("--judge", type=parse_list, default=[], help="sets without labels, or with")
-    parser.add_argument("--histograms", action="store_true", help="print the distances of each label")
-    parser.add_argument("--dir", type=Path, help="where stores go, which are removed afterwards; default: temporary")
-    parser.add_argument("--json", action="store_true")
-    parser.set_defaults(small=False, n=0)
-    arguments = parser.parse_args()
-    results = Results("bench_quality", arguments)
-    suffix = ".pairs.tsv.zst"
-    names = arguments.sets or sorted(path.name.removesuffix(suffix) for path in arguments.folder.glob(f"*{suffix}"))
-    recipes = [recipe_of(text) for text in arguments.recipes]
-    found: dict[tuple[str, str], dict[int, NDArray[np.int64]]] = {}
+def measure_labelled(arguments: Namespace, results: Results, names: list[str], recipes: list[Recipe]) -> None:
+    found: dict[tuple[str, str], Histograms] = {}
+    rows_of: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    pooled: dict[str, list[tuple[Labelled, Any, Any]]] = {recipe.name: [] for recipe in recipes}
     for name in names:
         labelled = read_set(arguments.folder, name)
         counts = {text: int((labelled.label == label).sum()) for label, text in LABELS.items()}
         counted = ", ".join(f"{count:,} {text}" for text, count in counts.items())
         short, whole = [], []
+        words = None
         for recipe in recipes:
-            rows, found[name, recipe.name] = judge(labelled, recipe, arguments)
+            rows, found[name, recipe.name], apart, tokens = judge(labelled, recipe, arguments)
+            rows_of[name, recipe.name] = rows
+            words = tokens if words is None else words
+            if labelled.source == "Jaccard":
+                pooled[recipe.name].append((labelled, apart, words))
             best = max(rows, key=lambda row: row["F1"])
             short += [rows[arguments.k], best | {"recipe": "  its best F1"}]
             whole += rows
-        results.table(f"{name}: {len(labelled.ids):,} documents, {counted}; k = {arguments.k} and the best", short)
+        if arguments.rivals:
+            short += rival_rows(labelled)
+        title = f"{name}: {len(labelled.ids):,} documents, {counted} by {labelled.source}"
+        results.table(f"{title}; k = {arguments.k} and the best", short)
         if arguments.json:
             results.table(f"{name}: every k", whole)
         if arguments.histograms:
@@ -262,11 +274,75 @@ def main() -> int:
                 for label, histogram in found[name, recipe.name].items()
             ]
             results.table(f"{name}: pairs at each distance", rows)
-    for name in arguments.judge:
-        rows = [judged(arguments.folder / f"{name}.jsonl.zst", recipe, arguments) for recipe in recipes]
-        results.table(f"{name}, not labelled: pairs within {arguments.k} among all its documents", rows)
+    if arguments.lengths and any(pooled.values()):
+        for k in (3, 6):
+            results.table(f"by length: all sets of Jaccard labels, k = {k}", by_length(pooled, k))
+    if arguments.accept and names:
+        accept_pairs(results, rows_of, names)
     if arguments.png:
         picture(arguments.png, found)
+
+
+def measure_drops(arguments: Namespace, results: Results, recipes: list[Recipe]) -> None:
+    for name in arguments.dropped:
+        path = arguments.folder / f"{name}.jsonl.zst"
+        rows = [row for recipe in recipes for row in drop_rows(path, recipe, (3, 6), arguments)]
+        results.table(f"{name}: what a job drops that keeps the first of its like", rows)
+        for row in rows if arguments.accept else ():
+            if row["recipe"] == DEFAULT.name:
+                what = f"{name}: of what {DEFAULT.name} drops at k = {row['k']} below a Jaccard of 0.5"
+                results.bar(what, row["share"], at_most=WRONG_DROPS)
+                if name.startswith("html_"):
+                    results.bar(f"{what}, of {VISIBLE} visible characters", row[f"of {VISIBLE} characters"], at_most=0)
+                    results.bar(f"{what}, of these with another main text", row["other main text too"], at_most=0)
+
+
+def measure_languages(arguments: Namespace, results: Results, recipes: list[Recipe]) -> None:
+    of_language = messages(arguments.messages)
+    rows = [row for recipe in recipes for row in language_rows(of_language, recipe)]
+    if not rows:
+        results.say(f"\n{arguments.messages}: no language has {LEAST_MESSAGES} messages")
+        return
+    results.table("languages: texts of 24 messages, and the same with one of them another", rows)
+    ours = [row for row in rows if row["recipe"] == DEFAULT.name]
+    if arguments.accept and ours:
+        found = [row["language"] for row in ours if row["recall at 3"] >= CHANGED_FOUND]
+        near = sum(row["unrelated within 3"] for row in ours)
+        results.bar(f"unrelated pairs within 3, in all of {len(ours)} languages", near, at_most=0)
+        results.bar(f"languages with a recall of {CHANGED_FOUND} at 3 for one changed message", len(found), at_least=12)
+
+
+def main() -> int:
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sets", type=parse_list, help="default: all that have pairs")
+    parser.add_argument("--recipes", type=parse_list, default=list(PRESETS), help="presets and files; default: presets")
+    parser.add_argument("--k", type=int, default=3, help="the distance of the short table; default 3")
+    parser.add_argument("--png", type=Path, help="where a picture of the distances goes")
+    parser.add_argument("--rivals", action="store_true", help="MinHash by datasketch, where it is installed")
+    parser.add_argument("--lengths", action="store_true", help="by the words of the shorter document")
+    parser.add_argument("--judge", type=parse_list, default=[], help="sets without labels, or with")
+    parser.add_argument("--dropped", type=parse_list, default=[], help="sets without labels, or with")
+    parser.add_argument("--show", type=int, default=0, help="so many that are dropped wrongly, of each set and k")
+    parser.add_argument("--messages", type=Path, help="a package with translated messages, unpacked")
+    parser.add_argument("--accept", action="store_true", help="the bars of the default; --recipes has it and web-en")
+    parser.add_argument("--histograms", action="store_true", help="print the distances of each label")
+    parser.add_argument("--dir", type=Path, help="where stores go, which are removed afterwards; default: temporary")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(small=False, n=0)
+    arguments = parser.parse_args()
+    results = Results("bench_quality", arguments)
+    suffix = ".pairs.tsv.zst"
+    every = sorted(path.name.removesuffix(suffix) for path in arguments.folder.glob(f"*{suffix}"))
+    names = every if arguments.sets is None else [name for name in arguments.sets if name]
+    recipes = [recipe_of(text) for text in arguments.recipes]
+    measure_labelled(arguments, results, names, recipes)
+    for name in arguments.judge:
+        rows = [judged(arguments.folder / f"{name}.jsonl.zst", recipe, arguments) for recipe in recipes]
+        results.table(f"{name}: all pairs within {arguments.k} among all its documents", rows)
+    measure_drops(arguments, results, recipes)
+    if arguments.messages:
+        measure_languages(arguments, results, recipes)
     return results.finish()
 
 

@@ -1,11 +1,12 @@
 """Measures the way from text to fingerprint, in MB of UTF-8 per second of a processor, beside other packages.
 
-    python tools/bench_text.py [FILE|FOLDER]... [--n 1e8] [--rounds 5] [--small] [--json]
+    python tools/bench_text.py [FILE|FOLDER]... [--chinese FILE|FOLDER] [--n 1e8] [--rounds 5] [--small] [--json]
 
 The documents are those of the inputs, in any format that fpstore reads as text; without one, the modules and notes of
-Python's standard library. They are taken as they are, again and again up to --n bytes. The bars are for words and
-shingles of four. A sample of the fingerprints is compared with the plainest Python. The packages simhash, which gets a
-sixteenth of the text, and gaoya, which puts what it computes into an index, are measured where they are installed.
+Python's standard library. They are taken as they are, again and again up to --n bytes. The bars are for words,
+shingles of four, and the recipes that are 1-bit MinHash, of which text-1 has one for the texts of --chinese too. A
+sample of the fingerprints is compared with the plainest Python. The packages simhash, which gets a sixteenth of the
+text, and gaoya, which puts what it computes into an index, are measured where they are installed.
 """
 
 # mypy: disable-error-code="arg-type"
@@ -16,6 +17,7 @@ import sysconfig
 import unicodedata
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,6 +26,7 @@ import numpy as np
 from benchlib import Results, Timing, best_wall, interleaved, median_cpu, new_parser, parse_arguments
 
 from fpstore import inputs
+from fpstore.text import PRESETS
 from fpstore.text._simhash import measure, xxh3
 
 REAL_BYTES = 10**8  # what the bars speak of
@@ -34,6 +37,9 @@ SLOW_SHARE = 16
 MIN_WORDS = 188  # twice what gaoya does
 MIN_SHINGLES = 200  # three times
 MIN_OF_TWO_THREADS = 1.8
+RECIPES = ("text-1", "multilingual", "words-4", "simhash-1", "web-en")
+MIN_OF_RECIPES = {"text-1": 550, "multilingual": 250}
+MIN_CHINESE = {"text-1": 300}
 
 Measured = tuple[str, Callable[[], Any], int]  # what, the call, how many bytes it reads
 
@@ -160,14 +166,39 @@ def bench(shingle: int, documents: list[bytes], arguments: Namespace, results: R
     results.bar(f"{name}, two threads", best_wall(timings[0]) / best_wall(timings[1]), at_least=MIN_OF_TWO_THREADS)
 
 
+def bench_recipes(what: str, documents: list[bytes], least: dict[str, int], rounds: int, results: Results) -> None:
+    """The presets that the core makes alone, in turns."""
+    size = sum(map(len, documents))
+    calls = [partial(PRESETS[name].fingerprint_many, documents) for name in RECIPES]
+    timings = interleaved(calls, rounds)
+    rows = [
+        {
+            "": name,
+            "MB/s of a processor": rate(own, size),
+            "best MB/s of the clock": size / best_wall(own) / 1e6,
+            "text-1 / this": median(its.cpu / first.cpu for its, first in zip(own, timings[0], strict=True)),
+        }
+        for name, own in zip(RECIPES, timings, strict=True)
+    ]
+    results.table(f"recipes, {what}: {len(documents):,} documents of {size / 1e6:,.1f} MB", rows)
+    for name, at_least in least.items():
+        found = rate(timings[RECIPES.index(name)], size)
+        results.bar(f"recipe {name}, {what}, one thread", found, at_least=at_least, unit="MB/s")
+
+
 def main() -> int:
     parser = new_parser(__doc__, rounds=5, counted="bytes of text", real=REAL_BYTES, small=SMALL_BYTES)
     parser.add_argument("paths", nargs="*", metavar="FILE|FOLDER", help="default: Python's standard library")
+    parser.add_argument("--chinese", metavar="FILE|FOLDER", help="texts without spaces, for the recipes")
     arguments = parse_arguments(parser, real=REAL_BYTES, small=SMALL_BYTES)
     results = Results("bench_text", arguments, only_keys=REAL_BYTES)
     documents = load(arguments.paths, arguments.n)
     for shingle in (1, 4):
         bench(shingle, documents, arguments, results)
+    bench_recipes("these texts", documents, MIN_OF_RECIPES, arguments.rounds, results)
+    if arguments.chinese:
+        chinese = load([arguments.chinese], arguments.n)
+        bench_recipes("Chinese", chinese, MIN_CHINESE, arguments.rounds, results)
     return results.finish()
 
 

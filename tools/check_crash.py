@@ -36,7 +36,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import crash_child
-from crash_model import Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
+from crash_model import ID_TYPES, Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
 from crash_replay import Tree, cuts, digest, losses, read_trace, write_tree
 
 TOOLS = Path(__file__).parent
@@ -72,7 +72,8 @@ def build_shim(folder: Path) -> Path:
 class Children:
     """Runs requests in children of crash_child under the library, one after the other, in a folder of their own."""
 
-    def __init__(self, home: Path, shim: Path, plant: str | None) -> None:
+    def __init__(self, home: Path, shim: Path, plant: str | None, id_type: str = "uint64") -> None:
+        self._id_type = id_type
         self.home = home
         self.folder = home / "stores"
         self.trace = home / "trace"
@@ -135,6 +136,7 @@ class Children:
             "reopen": False,
             "settled": False,
             "plant": self._plant,
+            "id_type": self._id_type,
             "kill": None,
         }
         assert self._process.stdin is not None
@@ -294,6 +296,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which random numbers")
     parser.add_argument("--json", action="store_true", help="the counts and findings as JSON")
     parser.add_argument("--plant", choices=sorted(crash_child.PLANTS), help="make this mistake first")
+    parser.add_argument("--id-type", choices=ID_TYPES, default="uint64", help="what the ids of the stores are")
     options = parser.parse_args(arguments)
     if not (options.kill or options.faults or options.power):
         parser.error("expected --kill, --faults or --power")
@@ -301,7 +304,7 @@ def main(arguments: list[str] | None = None) -> int:
     findings = Findings(first_only=options.plant is not None)
     with tempfile.TemporaryDirectory(prefix="fpstore-crash-") as name:
         home = Path(name).resolve()
-        with Children(home, build_shim(home), options.plant) as children, contextlib.suppress(Enough):
+        with Children(home, build_shim(home), options.plant, options.id_type) as children, contextlib.suppress(Enough):
             check_kills(children, options.kill, options.seed, findings)
             if options.faults:
                 check_faults(children, options.short, options.call, findings)

@@ -2,11 +2,12 @@
 
     python tools/check_documents.py [--rounds 1000] [--seed 0]
 
-A round makes a corpus in one format, or in two, and has the real command work on it: dedup that keeps the first or the
-longest, with --confirm or without, twice into one store or into none; cluster by leaders, centers or components; pairs.
-The results are written in a form that is drawn too, read with other packages than ours, and compared with what
-tools/documents_reference.py decides: every kept document with all its columns, every reason, every cluster, every
-number that the command says. Prints how many decisions were compared, and each difference. Exit status 1 for any.
+A round makes a corpus in one format, or in two, and has the real command work on it: dedup that keeps the first, the
+longest, or by a field, with --confirm or without, with --tag or without, twice into one store or into none; cluster by
+leaders, centers or components; pairs. The results are written in a form that is drawn too, read with other packages
+than ours, and compared with what tools/documents_reference.py decides: every kept document with all its columns, every
+reason, every cluster, every number that the command says. Prints how many decisions were compared, and each difference.
+Exit status 1 for any.
 """
 
 import argparse
@@ -16,174 +17,35 @@ import gzip
 import io
 import json
 import random
-import re
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import documents_reference as plain
-import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
+from documents_corpora import WHOLE, Input, cell_of, make_input
 from documents_reference import Document, Dropped, Seen
 
 from fpstore.cli import main as fpstore
 from fpstore.jobs import corpus as corpora
 from fpstore.jobs import packing, runs
+from fpstore.jobs.topics import MOST_CLUSTERS
 from fpstore.text import PRESETS, Recipe
 
-WORDS = ("a", "b", "c", "dd", "eee", "fox", "dog", "gnu", "\u00e9t\u00e9", "!", "?!")
-WHOLE = ("text", "html", "wet")
 FORMATS = ("jsonl", "csv", "tsv", "parquet", *WHOLE)
-MOST_DOCUMENTS = 25
 MOST_SHOWN = 20
 MEMORY = Path("/dev/shm")
 RECIPES = (Recipe("words-1", shingle=1), PRESETS["words-4"], PRESETS["multilingual"])
 
 
-@dataclass
-class Input:
-    """What lies in a file or folder. rows: of each document all its columns; lines: those it was read from."""
-
-    path: Path
-    format: str
-    documents: list[Document] = field(default_factory=list)
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    lines: list[bytes] = field(default_factory=list)
-    header: bytes = b""
-    schema: Any = None
-    bad: int = 0
-
-
 class Differs(Exception):
     """A command did, or said, something else than the reference."""
-
-
-# --- Corpora ---
-
-
-def text_of(rng: random.Random, texts: list[str], joints: tuple[str, ...]) -> str:
-    """A text; often an earlier one, or near one."""
-    if texts and rng.random() < 0.5:
-        words = rng.choice(texts).split()
-        if words and rng.random() < 0.7:
-            words[rng.randrange(len(words))] = rng.choice(WORDS)
-        return rng.choice(joints).join(words)
-    return rng.choice(joints).join(rng.choices(WORDS, k=rng.randrange(8)))
-
-
-def make_input(rng: random.Random, path: Path, format: str, texts: list[str], recipe: Recipe) -> Input:
-    """A corpus of that format at path, which gets a suffix."""
-    joints: tuple[str, ...] = (" ",) if format in ("tsv", "html") else (" ", ", ", "\n", '" ', "  ")
-    new = [text_of(rng, texts, joints) for _ in range(rng.randrange(MOST_DOCUMENTS))]
-    if format in ("html", "wet"):  # a page without a text is no document
-        new = [text for text in new if text]
-    texts += new
-    if format in WHOLE:
-        return _make_whole(path, format, new, recipe)
-    made = {"jsonl": _make_jsonl, "csv": _make_delimited, "tsv": _make_delimited, "parquet": _make_parquet}
-    return made[format](rng, path, format, new)
-
-
-def _make_jsonl(rng: random.Random, path: Path, format: str, texts: list[str]) -> Input:
-    packing = rng.choice(("", ".gz", ".zst"))
-    made = Input(path.with_suffix(f".jsonl{packing}"), format)
-    lines = []
-    for index, text in enumerate(texts):
-        while rng.random() < 0.1:
-            lines.append(rng.choice((b"\n", b"{\n", b"[]\n", b'{"id": 1}\n', b"\xff\n")))
-            made.bad += lines[-1] != b"\n"
-        row = {"id": index, "text": text} | ({"tags": rng.choices(range(9), k=2)} if rng.random() < 0.5 else {})
-        line = json.dumps(row, ensure_ascii=rng.random() < 0.5, separators=rng.choice(((",", ":"), (", ", " : "))))
-        made.rows.append(row)
-        made.lines.append(line.encode() + b"\n")
-        lines.append(made.lines[-1])
-        made.documents.append(Document(f"{made.path}:{len(lines)}", text))
-    data = b"".join(lines)
-    if packing == ".gz":
-        data = gzip.compress(data)
-    made.path.write_bytes(zstandard.compress(data) if packing == ".zst" else data)
-    return made
-
-
-def _make_delimited(rng: random.Random, path: Path, format: str, texts: list[str]) -> Input:
-    made = Input(path.with_suffix(f".{format}"), format)
-    end = rng.choice(("\n", "\r\n"))
-    made.header = (("id,text,note" if format == "csv" else "id\ttext\tnote") + end).encode()
-    number, written = 2, list[bytes]()
-    for index, text in enumerate(texts):
-        row = {"id": str(index), "text": text, "note": rng.choice(('x"', "y, z", ""))}
-        # A record over several lines that lacks cells is taken for one with a quotation mark too many.
-        is_bad = "\n" not in text and rng.random() < 0.2
-        if is_bad and rng.random() < 0.5:
-            row["more"] = rng.choice(("", "x"))
-        elif is_bad:
-            del row["note"]
-        if format == "tsv":
-            line = "\t".join(row.values()) + end
-        else:
-            cells = [
-                '"' + cell.replace('"', '""') + '"' if rng.random() < 0.3 or re.search('[",\n]', cell) else cell
-                for cell in row.values()
-            ]
-            line = ",".join(cells) + end
-        if is_bad:
-            made.bad += 1
-            written.append(line.encode())
-            number += 1
-            continue
-        made.documents.append(Document(f"{made.path}:{number}", text))
-        made.rows.append(row)
-        made.lines.append(line.encode())
-        written.append(made.lines[-1])
-        number += line.count("\n")
-    made.path.write_bytes(made.header + b"".join(written))
-    return made
-
-
-def _make_parquet(rng: random.Random, path: Path, format: str, texts: list[str]) -> Input:
-    made = Input(path.with_suffix(".parquet"), format)
-    made.schema = pa.schema(
-        [("id", pa.uint64()), ("text", pa.string()), ("tags", pa.list_(pa.int16())), ("day", pa.date32())]
-    )
-    made.rows = [
-        {
-            "id": rng.getrandbits(64),
-            "text": text,
-            "tags": rng.choice((None, [], [1, 2])),
-            "day": rng.choice((None, date(2020, 1, 1) + timedelta(rng.randrange(99)))),
-        }
-        for text in texts
-    ]
-    made.documents = [Document(f"{made.path}:{index}", text) for index, text in enumerate(texts)]
-    pq.write_table(pa.Table.from_pylist(made.rows, made.schema), made.path, row_group_size=rng.choice((3, 100)))
-    return made
-
-
-def _make_whole(path: Path, format: str, texts: list[str], recipe: Recipe) -> Input:
-    if format == "wet":
-        made = Input(path.with_suffix(".wet"), format)
-        head = "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://x/{}\r\nContent-Length: {}\r\n\r\n"
-        records = [(head.format(i, len(text.encode())) + text + "\r\n\r\n").encode() for i, text in enumerate(texts)]
-        made.path.write_bytes(b"".join(records))
-        made.documents = [Document(f"{made.path}:{i + 1}:http://x/{i}", text) for i, text in enumerate(texts)]
-    else:
-        made = Input(path, format)
-        path.mkdir()
-        for index, text in enumerate(texts):
-            file = path / f"{index:03}.{'html' if format == 'html' else 'txt'}"
-            page = f"<html><body><p>{text}</p></body></html>"
-            file.write_bytes((page if format == "html" else text).encode())
-            # How HTML becomes text is a recipe's, and not what is compared here.
-            made.documents.append(Document(str(file), recipe.text_of(page.encode()) if format == "html" else text))
-    made.rows = [{"name": document.name, "text": document.text} for document in made.documents]
-    return made
 
 
 # --- Results ---
@@ -235,17 +97,19 @@ def expect_kept(path: Path, inputs: list[Input], kept: list[list[int]]) -> None:
     if inputs[0].format == "jsonl":
         names = list(dict.fromkeys(name for record in records for name in record))
     else:
-        names = _columns(inputs[0])
+        names = inputs[0].columns
     table = list(csv.reader(io.StringIO(data.decode(), newline="")))
     equal(
-        "kept cells", table, [names] * bool(names) + [[_cell(record.get(name)) for name in names] for record in records]
+        "kept cells",
+        table,
+        [names] * bool(names) + [[cell_of(record.get(name)) for name in names] for record in records],
     )
 
 
 def _expect_parquet(path: Path, first: Input, _: list[int], inputs: list[Input], kept: list[list[int]]) -> None:
     table = pq.read_table(path)
     records = [source.rows[index] for source, own in zip(inputs, kept, strict=True) for index in own]
-    names = _columns(first) or list(dict.fromkeys(name for record in records for name in record))
+    names = first.columns or list(dict.fromkeys(name for record in records for name in record))
     equal("columns", table.column_names, names)
     equal("kept rows", table.to_pylist(), [{name: record.get(name) for name in names} for record in records])
     if first.format == "parquet":
@@ -254,20 +118,36 @@ def _expect_parquet(path: Path, first: Input, _: list[int], inputs: list[Input],
         equal("types", {str(kind) for kind in table.schema.types}, {"string"})
 
 
-def _columns(source: Input) -> list[str]:
-    if source.format == "jsonl":
-        return []
-    if source.format in WHOLE:
-        return ["name", "text"]
-    return source.schema.names if source.format == "parquet" else ["id", "text", "note"]
+def expect_added(path: Path, inputs: list[Input], added: list[dict[str, Any]]) -> None:
+    """All documents are in the result with all their columns, and behind these the fields that were added."""
+    rows = [row for source in inputs for row in source.rows]
+    kind = next((suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")), ".jsonl")
+    names = inputs[0].columns or list(dict.fromkeys(name for row in rows for name in row))
+    names = [*names, *(added[0] if added else ())]
+    if kind == ".parquet":
+        expected = [{name: (row | more).get(name) for name in names} for row, more in zip(rows, added, strict=True)]
+        equal("tagged rows", pq.read_table(path).to_pylist(), expected)
+        return
+    told = [_in_json(row) | more for row, more in zip(rows, added, strict=True)]
+    text = unpacked(path).decode()
+    if kind == ".jsonl":
+        found = [json.loads(line) for line in text.splitlines()]
+        equal("tagged documents", [list(row.items()) for row in found], [list(row.items()) for row in told])
+        for line, own in zip(text.splitlines(), (line for source in inputs for line in source.lines), strict=False):
+            if inputs[0].format == "jsonl" and len(inputs) == 1:
+                equal("the beginning of a line", line.startswith(own.decode().rstrip()[:-1].rstrip()), True)
+        return
+    table = (
+        [line.split("\t") for line in text.splitlines()]
+        if kind == ".tsv"
+        else list(csv.reader(io.StringIO(text, newline="")))
+    )
+    if told:
+        equal("tagged cells", table, [names, *([cell_of(row.get(name)) for name in names] for row in told)])
 
 
 def _in_json(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value.isoformat() if isinstance(value, date) else value for name, value in row.items()}
-
-
-def _cell(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
 def equal(what: str, found: object, expected: object) -> None:
@@ -289,6 +169,7 @@ class Round:
         self.texts: list[str] = []
         self.decisions = 0
         self.drawn: Counter[str] = Counter()
+        self.by_id = False
         (folder / "recipe.json").write_text(json.dumps(dict(self.recipe.to_json())))
 
     def inputs(self, name: str) -> list[Input]:
@@ -326,7 +207,7 @@ class Round:
             status = fpstore([str(each) for each in arguments])
         if status:
             raise Differs(f"status {status}: {said.getvalue()}")
-        return said.getvalue().splitlines()[-1]
+        return next(line for line in said.getvalue().splitlines() if ", passed over " in line)
 
     def options(self, inputs: list[Input]) -> list[object]:
         named = {source.format for source in inputs} - set(WHOLE)
@@ -334,6 +215,7 @@ class Round:
         options += ["--text-column", "text"] if named else []
         formats = {source.format for source in inputs}
         options += ["--format", "html"] if formats == {"html"} else []
+        options += ["--id-column", "id"] if self.by_id else []
         return [source.path for source in inputs] + options
 
     def all_of_it(self) -> None:
@@ -342,7 +224,7 @@ class Round:
 
     def check_dedup(self) -> None:
         into_store = self.rng.random() < 0.4
-        longest = self.rng.random() < 0.4
+        tags = self.rng.random() < 0.4
         confirm = self.rng.choice((None, None, "jaccard", "cosine"))
         least = self.rng.choice((0.2, 0.5, 0.8))
 
@@ -353,20 +235,21 @@ class Round:
         seen = Seen()
         for turn in range(1 + into_store):
             inputs = self.inputs(f"d{turn}")
-            documents = [document for source in inputs for document in source.documents]
+            documents = self.documents(inputs)
+            keep, order = self.order(inputs, documents)
             kept = self.folder / f"kept{turn}{self.suffix(inputs)}"
             dropped = self.folder / f"dropped{turn}{self.suffix()}"
             self._draw(
-                inputs, kept, "longest" if longest else "first", str(confirm), "store" if into_store else "alone"
+                inputs, kept, keep, str(confirm), "store" if into_store else "alone", "tag" if tags else "no tag"
             )
             arguments: list[object] = ["dedup", *self.options(inputs), "-o", kept, "--dropped", dropped]
-            arguments += ["--keep", "longest"] if longest else []
+            arguments += ["--keep", keep] + ["--tag"] * tags + ["--summary", self.folder / "summary.json"]
             arguments += ["--confirm", f"{confirm}>={least}" if confirm else "none"]
             arguments += ["--store", self.folder / "s.fpstore"] if into_store else []
             said = self.run(*arguments)
             refused_before = seen.refused
             verdicts = plain.dedup(
-                documents, self.distance, self.recipe, seen, longest=longest, alike=alike if confirm else None
+                documents, self.distance, self.recipe, seen, order=order, alike=alike if confirm else None
             )
             self.decisions += len(verdicts)
             by_input: list[list[int]] = []
@@ -375,7 +258,10 @@ class Round:
                 own = verdicts[start : start + len(source.documents)]
                 by_input.append([index for index, verdict in enumerate(own) if verdict is None])
                 start += len(own)
-            expect_kept(kept, inputs, by_input)
+            if tags:
+                expect_added(kept, inputs, [_tags(verdict, bool(confirm)) for verdict in verdicts])
+            else:
+                expect_kept(kept, inputs, by_input)
             columns = ("name", "kept", "distance") + (("measure",) if confirm else ())
             told = [
                 _told(document.name, verdict) for document, verdict in zip(documents, verdicts, strict=True) if verdict
@@ -385,22 +271,83 @@ class Round:
             counts += f"dropped {len(told)}" + f", refused matches {seen.refused - refused_before}" * bool(confirm)
             counts += f", passed over {sum(source.bad for source in inputs)}"
             equal("what is said", said.splitlines()[-1].partition(" (")[0], f"{kept}: {counts}")
+            self.expect_summary(inputs, {"documents": len(documents), "dropped": len(told)})
+
+    def documents(self, inputs: list[Input]) -> list[Document]:
+        """All of them, called what the job is to call them."""
+        self.by_id = self.rng.random() < 0.3 and not {source.format for source in inputs} & set(WHOLE)
+        rows = [row for source in inputs for row in source.rows]
+        found = [document for source in inputs for document in source.documents]
+        if not self.by_id:
+            return found
+        return [Document(str(row["id"]), document.text) for row, document in zip(rows, found, strict=True)]
+
+    def order(self, inputs: list[Input], documents: list[Document]) -> tuple[str, list[int]]:
+        """What --keep is to say, and the order in which documents are decided then."""
+        ways = ["first", "first", "longest"]
+        if not {source.format for source in inputs} & set(WHOLE):
+            ways += ["max:score", "min:score", "max:day", "min:day"]
+        keep = self.rng.choice(ways)
+        by, _, name = keep.partition(":")
+        if by == "first":
+            return keep, list(range(len(documents)))
+        values: list[Any] = [len(document.text) for document in documents]
+        if name:
+            found = [row.get(name) for source in inputs for row in source.rows]
+            values = [float(value) if name == "score" and value not in (None, "") else value for value in found]
+            values = [value.isoformat() if isinstance(value, date) else value or None for value in values]
+        return keep, plain.ordered(values, largest=by != "min")
+
+    def expect_summary(self, inputs: list[Input], counts: dict[str, int]) -> None:
+        record = json.loads((self.folder / "summary.json").read_text())
+        equal("the summary's format", record["format"], "fpstore.summary/1")
+        equal("the summary", {name: record[name] for name in counts}, counts)
+        equal("what was passed over", sum(record["skipped"].values()), sum(source.bad for source in inputs))
+
+    def expect_sizes(self, clusters: list[int]) -> None:
+        record = json.loads((self.folder / "summary.json").read_text())
+        found = {(row["least"], row["most"]): (row["clusters"], row["documents"]) for row in record["sizes"]}
+        sizes = Counter(clusters)
+        expected: dict[tuple[int, int], tuple[int, int]] = {}
+        for size in sizes.values():
+            most = 1 << (size - 1).bit_length()
+            count, documents = expected.get((most // 2 + 1 if most > 1 else 1, most), (0, 0))
+            expected[most // 2 + 1 if most > 1 else 1, most] = (count + 1, documents + size)
+        equal("sizes", found, expected)
+        largest = sorted((-size, cluster) for cluster, size in sizes.items() if size > 1)[:10]
+        told = [(-row["documents"], row["cluster"]) for row in record["largest"]]
+        equal("the largest clusters", told, largest)
 
     def check_clusters(self) -> None:
         inputs = self.inputs("c")
-        documents = [document for source in inputs for document in source.documents]
+        documents = self.documents(inputs)
         keys = [plain.fingerprint(self.recipe, document.text) for document in documents]
         for method, decide in (
             ("", plain.leaders),
             ("--update-center", plain.centers),
             ("--components", plain.components),
         ):
-            out = self.folder / f"clusters{method}{self.suffix()}"
-            self._draw(inputs, out, f"cluster {method}")
-            self.run("cluster", *self.options(inputs), "-o", out, *[method] * bool(method))
+            annotates = self.rng.random() < 0.4
+            out = self.folder / f"clusters{method}{self.suffix(inputs if annotates else None)}"
+            topics = self.folder / f"topics{method}{self.suffix()}"
+            self._draw(inputs, out, f"cluster {method}", "annotate" if annotates else "no annotate")
+            options: list[object] = ["-o", out, *[method] * bool(method), *["--annotate"] * annotates]
+            options += ["--topics", topics, "--summary", self.folder / "summary.json"]
+            self.run("cluster", *self.options(inputs), *options)
             expected = decide(keys, self.distance)
-            told = [(str(cluster), d.name, str(apart)) for d, (cluster, apart) in zip(documents, expected, strict=True)]
-            equal(f"cluster {method}", rows_in(out, ("cluster", "name", "distance")), told)
+            if annotates:
+                added = [{"cluster": cluster, "cluster_distance": apart} for cluster, apart in expected]
+                expect_added(out, inputs, added)
+            else:
+                rows = zip(documents, expected, strict=True)
+                told = [(str(cluster), document.name, str(apart)) for document, (cluster, apart) in rows]
+                equal(f"cluster {method}", rows_in(out, ("cluster", "name", "distance")), told)
+            clusters = [cluster for cluster, _ in expected]
+            found_topics = plain.topics(clusters, [document.text for document in documents], MOST_CLUSTERS)
+            told_topics = [tuple(map(str, row)) for row in found_topics]
+            equal("topics", rows_in(topics, ("cluster", "size", "words")), told_topics)
+            self.expect_summary(inputs, {"documents": len(documents), "clusters": len(set(clusters))})
+            self.expect_sizes(clusters)
             self.decisions += len(keys)
         out = self.folder / f"pairs{self.suffix()}"
         self._draw(inputs, out, "pairs")
@@ -413,6 +360,15 @@ class Round:
     def _draw(self, inputs: list[Input], result: Path, *others: str) -> None:
         self.drawn.update({source.format for source in inputs})
         self.drawn.update(["".join(result.suffixes) or "no suffix", *others])
+
+
+def _tags(verdict: Dropped | None, measured: bool) -> dict[str, Any]:
+    """The fields that --tag adds."""
+    if verdict is None:
+        tags: dict[str, Any] = {"kept": True, "duplicate_of": None, "distance": None}
+        return tags | ({"measure": None} if measured else {})
+    tags = {"kept": False, "duplicate_of": verdict.kept, "distance": verdict.distance}
+    return tags | ({"measure": round(verdict.measure, 4)} if verdict.measure is not None else {})
 
 
 def _told(name: str, verdict: Dropped) -> tuple[str, ...]:

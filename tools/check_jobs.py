@@ -45,7 +45,7 @@ def first(folder: Path) -> jobs.Summary:
 
 
 def first_into_store(folder: Path) -> jobs.Summary:
-    sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
+    sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
     return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore", confirm=None)
 
 
@@ -69,6 +69,12 @@ def longest(folder: Path) -> jobs.Summary:
     return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", **options)
 
 
+def ranked(folder: Path) -> jobs.Summary:
+    """In the order of a field, all documents written with what became of them."""
+    options: dict[str, Any] = {"keep": "max:text", "tag": True, "dropped": folder / "dropped"}
+    return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept.csv", **options)
+
+
 def again_into_store(folder: Path) -> jobs.Summary:
     """Another corpus, against a store that has one; set up by `before`."""
     return jobs.dedup(
@@ -88,9 +94,40 @@ def centers(folder: Path) -> jobs.Summary:
     return jobs.cluster([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", max_distance=8, update_center=True)
 
 
+def labelled(folder: Path) -> jobs.Summary:
+    """Documents with their clusters, and the words of these."""
+    sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
+    options: dict[str, Any] = {"max_distance": 8, "annotate": True, "topics": folder / "topics.csv"}
+    return jobs.cluster(sources, folder / "kept.jsonl.gz", **options)
+
+
+def labelled_components(folder: Path) -> jobs.Summary:
+    options: dict[str, Any] = {"max_distance": 8, "annotate": True, "topics": folder / "topics"}
+    return jobs.components([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept.csv", **options)
+
+
+def leaders_into_store(folder: Path) -> jobs.Summary:
+    """Tomorrow's documents join yesterday's clusters; set up by `yesterday`."""
+    return jobs.cluster([folder / "b.jsonl"], folder / "kept", store=folder / "s.fpstore")
+
+
+def yesterday(folder: Path) -> None:
+    jobs.cluster([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fpstore", max_distance=8)
+
+
+def centers_into_store(folder: Path) -> jobs.Summary:
+    """The same with centers that move; set up by `yesterday_centers`."""
+    return jobs.cluster([folder / "b.jsonl"], folder / "kept", store=folder / "s.fpstore", update_center=True)
+
+
+def yesterday_centers(folder: Path) -> None:
+    options: dict[str, Any] = {"store": folder / "s.fpstore", "max_distance": 8, "update_center": True}
+    jobs.cluster([folder / "a.jsonl"], folder / "earlier", **options)
+
+
 def packed(folder: Path) -> jobs.Summary:
     """Results that are made of their parts in the end."""
-    sources = jobs.Sources([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
+    sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
     return jobs.dedup(sources, folder / "kept.parquet", dropped=folder / "dropped.csv.gz", confirm=None)
 
 
@@ -104,10 +141,15 @@ SCENARIOS: dict[str, tuple[Work, Callable[[Path], None] | None]] = {
     "dedup --store, a second corpus": (again_into_store, before),
     "dedup --confirm": (confirmed, None),
     "dedup --keep longest": (longest, None),
+    "dedup --keep max:text --tag": (ranked, None),
     "dedup to Parquet and .gz": (packed, None),
     "cluster": (leaders, None),
     "cluster --update-center": (centers, None),
     "cluster --components": (components, None),
+    "cluster --annotate --topics": (labelled, None),
+    "cluster --components --annotate --topics": (labelled_components, None),
+    "cluster --store, a second day": (leaders_into_store, yesterday),
+    "cluster --store --update-center, a second day": (centers_into_store, yesterday_centers),
 }
 
 
@@ -187,9 +229,12 @@ def outcome(folder: Path, others: Set[tuple[int, int]] = frozenset()) -> dict[st
         found["rows"] = [key for document, key in sorted((document, key) for key, document in rows - others)]
         found["rows of others that are gone"] = others - rows
         names = folder / "s.fpstore" / notes.NAMES
-        found |= {name: (names / name).read_bytes() for name in ("names", "texts") if (names / name).exists()}
+        found |= {
+            name: (names / name).read_bytes() for name in ("names", "texts", notes.VOTES) if (names / name).exists()
+        }
         entries = np.frombuffer((names / notes.INDEX).read_bytes(), dtype=notes.ENTRY)
         found["index"] = [entries[column].tolist() for column in ("fingerprint", "name_end", "text_end")]
+        found["votes to come"] = (names / notes.NEXT_VOTES).exists()
         found["note"] = (folder / "s.fpstore" / notes.JOBS / notes.NOTE).exists()
     return found
 
@@ -227,8 +272,8 @@ def check(work: Work, prepared: Path, expected: dict[str, object], kill_at: int,
     others: set[tuple[int, int]] = set()
     status = run(work, folder, kill_at)[0]
     while os.WIFSIGNALED(status):
-        # --confirm refuses a store with documents whose texts it lacks.
-        if work is not confirmed and (row := add_another(folder, rng)):
+        # --confirm refuses a store with documents whose texts it lacks, and the numbers of clusters are their ids.
+        if work not in (confirmed, leaders_into_store, centers_into_store) and (row := add_another(folder, rng)):
             others.add(row)
         kills.append(rng.randrange(1, 400))
         status = run(work, folder, kills[-1])[0]

@@ -29,7 +29,7 @@ from mutants.record import Mutant
 
 ROOT = Path(__file__).parent.parent
 # What a copy has of the tree beside the files at its top: all that tests read, and the objects of the compiled core.
-COPIED = ("fpstore", "tests", "tools", "docs", ".ci", "build/native")
+COPIED = ("fpstore", "tests", "tools", "docs", "examples", ".ci", "build/native")
 IGNORED = shutil.ignore_patterns("__pycache__", ".hypothesis", ".pytest_cache")
 SECONDS = 600
 # Without the tests that would only tell that a place of the list has changed.
@@ -150,7 +150,11 @@ class Copy:
         caught_by, note = failed_tests(output), ""
         if passed := [test for test in tests if test in mutant.tests and test.partition("[")[0] not in caught_by]:
             note = f"{', '.join(passed)}: no failure, the tests ended with status {status}: {output[-500:]}"
-        if mutant.at_import and status > 1 and KNOWN_ANSWER in self._python("-c", "import fpstore._native").stderr:
+        if (
+            mutant.at_import
+            and status > 1
+            and KNOWN_ANSWER in self._python("-c", "import fpstore._native, fpstore.text").stderr
+        ):
             caught_by, note = ("the known answer at import",), ""
         return Outcome(mutant, caught_by, note, time.monotonic() - started)
 

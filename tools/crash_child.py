@@ -22,7 +22,7 @@ from typing import Any
 
 import lmdb
 import numpy as np
-from crash_model import Broken, inspect
+from crash_model import Broken, ids_of, inspect, numbers_of
 
 import fpstore
 from fpstore import creation
@@ -215,7 +215,7 @@ class Doer:
         return [
             list(row)
             for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
-            for row in zip(keys.tolist(), ids.tolist(), strict=True)
+            for row in zip(keys.tolist(), numbers_of(store, ids), strict=True)
         ]
 
     def writer(self, name: str) -> fpstore.Store:
@@ -227,16 +227,17 @@ class Doer:
         name, kind = operation["store"], operation["kind"]
         path = self.folder / name
         keys = np.array(operation.get("keys", ()), dtype=np.uint64)
-        ids = np.array(operation.get("ids", ()), dtype=np.uint64)
+        id_type = self.request["id_type"]
+        ids = ids_of(id_type, operation.get("ids", ()))
         stored = None
         if kind == "create":
             if not path.exists():  # an error may have come after the store was there
-                fpstore.create(path, plan=PLAN).close()
+                fpstore.create(path, id_type=id_type, plan=PLAN).close()
                 self.stores[name] = fpstore.Store(path, "w", sizes=SIZES)
         elif kind == "build":
             if name in self.stores:
                 self.stores.pop(name).close()
-            fpstore.build(path, keys, ids=ids, plan=PLAN, force=True).close()
+            fpstore.build(path, keys, ids=ids, id_type=id_type, plan=PLAN, force=True).close()
         elif kind == "copy":
             if not path.exists():
                 self.writer(operation["source"]).copy(path)
@@ -247,8 +248,13 @@ class Doer:
             self.writer(name).add(keys, ids=ids)
         elif kind == "add_if_new":
             stored = self.writer(name).add_if_new(keys, ids=ids).stored.tolist()
+        elif kind == "upsert":
+            self.writer(name).upsert(keys, ids=ids)
+        elif kind == "remove_rows":
+            self.writer(name).remove(fingerprints=keys, ids=ids)
         elif kind == "remove":
-            self.writer(name).remove(**{operation["what"]: keys})
+            what = operation["what"]
+            self.writer(name).remove(**{what: ids_of(id_type, keys.tolist()) if what == "ids" else keys})
         else:
             getattr(self.writer(name), "_flush" if kind == "flush" else kind)()
         if self.request["settled"]:

@@ -6,6 +6,7 @@ A state is the rows of each store, None for a store that is not there. It knows 
 # mypy: disable-error-code="union-attr"
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,24 @@ Operation = dict[str, Any]
 K = 3
 FILES = {"catalog.mdb", "writer.lock", "segments"}
 # After these nothing waits to be durable, with durability "batch" too; nor after an addition of many rows.
-DURABLE = {"create", "build", "copy", "close", "remove", "flush", "compact", "sync"}
+DURABLE = {"create", "build", "copy", "close", "remove", "remove_rows", "upsert", "flush", "compact", "sync"}
+
+
+# What the ids of stores are, of which the operations and states have the numbers.
+ID_TYPES = ("uint64", "string")
+
+
+def ids_of(id_type: str, numbers: Sequence[int]) -> Any:
+    """The ids of these numbers, as a store with such ids takes them: some names begin with others."""
+    if id_type == "uint64":
+        return np.array(numbers, dtype=np.uint64)
+    return ["" if number == 0 else "name" * (number % 7) + str(number) for number in numbers]
+
+
+def numbers_of(store: fpstore.Store, ids: Any) -> list[int]:
+    """Which numbers stand for ids of a store."""
+    found = ids.tolist()
+    return found if store.id_type == "uint64" else [int(name.rpartition("e")[2] or 0) for name in found]
 
 
 class Broken(Exception):
@@ -43,20 +61,31 @@ def random_rows(rng: np.random.Generator, most: int) -> dict[str, list[int]]:
 def random_operations(seed: int, count: int, store: str) -> list[Operation]:
     """Operations on one store, which may be there already."""
     rng = np.random.default_rng(seed)
-    kinds = ["add"] * 8 + ["add_if_new"] * 6 + ["remove"] * 4 + ["flush", "flush", "compact", "sync", "close"]
+    kinds = ["add"] * 8 + ["add_if_new"] * 6 + ["remove"] * 4 + ["remove_rows"] * 2 + ["upsert"] * 4
+    kinds += ["flush", "flush", "compact", "sync", "close"]
     operations = [{"kind": "create", "store": store}]
     for kind in rng.choice(kinds, count).tolist():
         operation: Operation = {"kind": kind, "store": store}
         if kind == "add":
             operation |= random_rows(rng, 60)
-        elif kind == "add_if_new":
+        elif kind in ("add_if_new", "upsert"):
             operation |= random_rows(rng, 30)
+        elif kind == "remove_rows":
+            operation |= some_of(rng, operations)
         elif kind == "remove":
             rows = random_rows(rng, 6)
             what = "ids" if rng.integers(2) else "fingerprints"
             operation |= {"what": what, "keys": rows["ids" if what == "ids" else "keys"]}
         operations.append(operation)
     return operations
+
+
+def some_of(rng: np.random.Generator, operations: list[Operation]) -> dict[str, list[int]]:
+    """Some of the rows that operations gave, most of which are there, and one that nobody gave."""
+    given = [row for each in operations for row in zip(each.get("keys", ()), each.get("ids", ()), strict=False)]
+    chosen = [given[index] for index in rng.integers(0, len(given), 6)] if given else []
+    rows = [*chosen, (3, 3)]
+    return {"keys": [key for key, _ in rows], "ids": [number for _, number in rows]}
 
 
 def fixed_operations(short: bool) -> list[Operation]:
@@ -67,10 +96,12 @@ def fixed_operations(short: bool) -> list[Operation]:
         return {"kind": kind, "store": store, **(random_rows(rng, most) if most else {}), **more}
 
     some = [one("create"), one("add", 20), one("add_if_new", 20), one("remove", what="ids", keys=[3, 5, 7])]
+    some += [one("upsert", 15), one("remove_rows") | some_of(rng, some)]
     some += [one("flush"), one("add", 20), one("compact"), one("copy", store="b", source="a")]
     if short:
         return [*some, one("build", 30), one("build", 10, store="c")]
     some += [one("add", 30), one("add", 45), one("add_if_new", 30), one("flush"), one("add", 100)]
+    some += [one("upsert", 40), one("remove_rows") | some_of(rng, some), one("upsert", 10)]
     some += [one("remove", what="fingerprints", keys=random_rows(rng, 20)["keys"]), one("add", 30), one("add", 30)]
     some += [one("compact"), one("remove", what="ids", keys=list(range(50))), one("compact"), one("close")]
     some += [one("add", 5), one("build", 60), one("add", 10), one("build", 40, store="c"), one("add", 5, store="b")]
@@ -93,6 +124,14 @@ def after(state: State, operation: Operation) -> State:
     if kind == "add_if_new":
         chosen = [row for row, new in zip(given, newness(rows, operation["keys"]), strict=True) if new]
         return {**state, name: rows | frozenset(chosen)}
+    if kind == "upsert":
+        last = {number: key for key, number in given}
+        return {
+            **state,
+            name: frozenset(row for row in rows if row[1] not in last) | {*zip(last.values(), last, strict=True)},
+        }
+    if kind == "remove_rows":
+        return {**state, name: rows - {*given}}
     if kind == "remove":
         gone, column = set(operation["keys"]), int(operation["what"] == "ids")
         return {**state, name: frozenset(row for row in rows if row[column] not in gone)}
@@ -181,17 +220,18 @@ def inspect_store(path: Path) -> frozenset[Row] | None:
     with fpstore.open(path, "w") as store:
         store.verify()
         rows = rows_of(store)
-        left = {one.name for one in (path / "segments").iterdir()} ^ {one.path.name for one in store._segments}
+        named = [part.names.path.name for part in store._latest.parts if part.names is not None]
+        left = {one.name for one in (path / "segments").iterdir()} ^ {*named, *(s.path.name for s in store._segments)}
         left |= {one.name for one in path.iterdir()} - FILES
         if left:
             raise Broken(f"{path.name}: what is no part of the store, or is missing: {sorted(left)}")
         keys = sorted({key for key, _ in rows})
         found = store.probe_many(np.array(keys, dtype=np.uint64), max_distance=0)
-        if {(match.fingerprint, match.id) for match in found} != rows:
+        if {*zip(found.fingerprint.tolist(), numbers_of(store, found.id), strict=True)} != rows:
             raise Broken(f"{path.name}: probes find other rows than reading all")
         # It can be written to, in the log and in a segment.
         mark = (next(key for key in range(len(rows) + 1) if key not in keys), 99)
-        store.add([mark[0]], ids=[mark[1]])
+        store.add([mark[0]], ids=ids_of(store.id_type or "", [mark[1]]))
         store._flush()
         if rows_of(store) != rows | {mark}:
             raise Broken(f"{path.name}: an addition after the crash is not as it should be")
@@ -206,7 +246,7 @@ def rows_of(store: fpstore.Store) -> frozenset[Row]:
     found = [
         row
         for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
-        for row in zip(keys.tolist(), ids.tolist(), strict=True)
+        for row in zip(keys.tolist(), numbers_of(store, ids), strict=True)
     ]
     if len(found) != len(set(found)):
         raise Broken(f"{store.path.name}: a row is there twice")

@@ -5,10 +5,12 @@ Nothing of fpstore's search is used, and fingerprints are those of tests/plain_r
 
 import hashlib
 import math
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -64,10 +66,15 @@ def measure(name: str, recipe: Recipe, one: str, other: str) -> float:
 
 
 def dedup(
-    documents: Sequence[Document], distance: int, recipe: Recipe, seen: Seen, *, longest: bool, alike: Alike | None
+    documents: Sequence[Document],
+    distance: int,
+    recipe: Recipe,
+    seen: Seen,
+    *,
+    order: Sequence[int],
+    alike: Alike | None,
 ) -> list[Dropped | None]:
-    """Of each document why it is dropped, None where it is kept; seen grows by what is kept."""
-    order = sorted(range(len(documents)), key=lambda i: -len(documents[i].text) if longest else 0)
+    """Of each document why it is dropped, None where it is kept; seen grows by what is kept. order: of deciding."""
     verdicts: list[Dropped | None] = [None] * len(documents)
     for index in order:
         document = documents[index]
@@ -83,6 +90,23 @@ def dedup(
         else:
             seen.kept.append((own, document))
     return verdicts
+
+
+def ordered(values: Sequence[Any], *, largest: bool) -> list[int]:
+    """The numbers of documents by their values, the first of equal ones first; those without a value come last."""
+    order: list[int] = []
+    for number, value in enumerate(values):
+        if value is None:
+            order.append(number)
+            continue
+        place = 0
+        while place < len(order):
+            other = values[order[place]]
+            if other is None or (value > other if largest else value < other):
+                break
+            place += 1
+        order.insert(place, number)
+    return order
 
 
 def leaders(keys: Sequence[int], distance: int) -> list[tuple[int, int]]:
@@ -138,6 +162,22 @@ def components(keys: Sequence[int], distance: int) -> list[tuple[int, int]]:
                 group = [low if each == high else each for each in group]
     numbers = {first: number for number, first in enumerate(sorted(set(group)))}
     return [(numbers[first], (keys[index] ^ keys[first]).bit_count()) for index, first in enumerate(group)]
+
+
+def topics(clusters: Sequence[int], texts: Sequence[str], most: int) -> list[tuple[int, int, str]]:
+    """Number, size and words of the largest clusters of two documents or more, by tf-idf of their documents."""
+    words = [set(re.findall(r"[^\W_]{1,40}", text.lower())) for text in texts]
+    found = []
+    for cluster in sorted(set(clusters), key=lambda each: (-clusters.count(each), each))[:most]:
+        own = [each for each, label in zip(words, clusters, strict=True) if label == cluster]
+        scores = {}
+        for word in set().union(*own):
+            having = sum(word in each for each in words)
+            scores[word] = round(sum(word in each for each in own) / len(own) * math.log(len(words) / having), 9)
+        best = sorted((-score, word) for word, score in scores.items() if score > 0)
+        if len(own) > 1:
+            found.append((cluster, len(own), " ".join(word for _, word in best[:10])))
+    return found
 
 
 def pairs(documents: Sequence[Document], keys: Sequence[int], distance: int) -> list[tuple[str, str, int]]:

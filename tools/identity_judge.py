@@ -45,6 +45,9 @@ HOLDERS = {
 # What is right to say of a store, where there is something to say.
 NAMED = {"Error", "FileNotFoundError", "FileExistsError", "NotADirectoryError", "IsADirectoryError", "PermissionError"}
 
+# What changes nothing but the log.
+APPENDING = ("add", "add_if_new", "upsert", "remove", "remove pairs")
+
 
 class Case(NamedTuple):
     """damage; who has the store open meanwhile; what that one does then; what one does who comes then."""
@@ -308,7 +311,7 @@ class Play:
         right = self.writer_is_right if mode == "w" else self.reader_is_right
         model = self.models.get(self.held_at) if self.held_at else None
         if answer["ok"]:
-            appends = mode == "w" and what in ("add", "add_if_new", "remove") and self.same_catalog
+            appends = mode == "w" and what in APPENDING and self.same_catalog
             must_refuse = not right and not appends and (what in CHANGES or not (self.in_place or self.may_follow))
             if mode == "w" and what not in CHANGES:
                 pass  # a writer knows what it has acknowledged, and looks before it writes
@@ -359,10 +362,11 @@ class Play:
         model = self.models.get(at)
         if model is None:
             return
-        gone = set(REMOVED.tolist()) if what == "open and remove" else set(LATE.tolist()) if what == "remove" else set()
+        removals = {"open and remove": REMOVED, "remove": LATE, "remove pairs": LATE}
+        gone = set(removals[what].tolist()) if what in removals else set()
         if what in ("open and add",):
             model |= frozenset(NEW)
-        elif what in ("add", "add_if_new"):
+        elif what in ("add", "add_if_new", "upsert"):
             model |= frozenset(HELD)
         elif what == "build --force":
             model = frozenset(BUILT)

@@ -31,7 +31,8 @@ NOTICE_SECONDS = 0.12
 EARLY, HELD, NEW, BUILT = (some_rows(seed, 4) for seed in (21, 22, 23, 24))
 DOCUMENTS = documents(0, 3)
 REMOVED = given(some_rows(2, 30)[:3])["ids"]
-LATE = given(some_rows(2, 30)[3:5])["ids"]
+LATE_ROWS = given(some_rows(2, 30)[3:5])
+LATE = LATE_ROWS["ids"]
 
 Answer = dict[str, Any]
 
@@ -63,7 +64,9 @@ READS: dict[str, Callable[[fpstore.Store, World], Any]] = {
 CHANGES: dict[str, Callable[[fpstore.Store, World], Any]] = {
     "add": lambda store, world: store.add(**given(HELD)),
     "add_if_new": lambda store, world: _test_and_add(store),
+    "upsert": lambda store, world: store.upsert(**given(HELD)),
     "remove": lambda store, world: store.remove(ids=LATE),
+    "remove pairs": lambda store, world: store.remove(**LATE_ROWS),
     "flush": lambda store, world: store._flush(),
     "compact": lambda store, world: store.compact(),
 }

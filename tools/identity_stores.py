@@ -128,7 +128,8 @@ def make_template(folder: Path) -> dict[str, Rows]:
             store.add(**given(part))
             store._flush()
         store.add(**given(rows[2][:10]))
-        store.remove(ids=given(rows[0][:5])["ids"])
+        store.remove(ids=given(rows[0][:3])["ids"])
+        store.remove(**given(rows[0][3:5]))
     kept = _keep(path, 100)
     models["older"] = frozenset(rows[0][5:] + rows[1] + rows[2][:10]) | kept
     shutil.copytree(path, folder / "older")
@@ -137,7 +138,7 @@ def make_template(folder: Path) -> dict[str, Rows]:
         store._flush()
         store.add(**given(rows[3]))
         store._flush()
-        store.add(**given(rows[4][:10]))
+        store.upsert(**given(rows[4][:10]))
     kept |= _keep(path, 110)
     models["live"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4][:10]) | kept
     shutil.copytree(path, folder / "newer")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from fpstore.arrays import parse_memory
 from fpstore.building.options import BuildOptions
@@ -29,6 +30,14 @@ OTHER_MEMORY = 48 << 20
 # For sorting the rows of a flush, or of an addition that makes a segment of its own.
 ROWS_MEMORY = 1 << 30
 MIN_SORTER_MEMORY = 8 << 20
+
+
+class Written(NamedTuple):
+    """A segment that was written: its plan, what the catalog is to say of it, and its largest id, if it has any."""
+
+    plan: Plan
+    entry: SegmentEntry
+    max_id: int | None
 
 
 class Build:
@@ -56,8 +65,12 @@ class Build:
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
         self._options = replace(options, choice=choice.shuffled(shuffle, count))
 
-    def write(self, at: Path | Place, scratch: Path, progress: Tell, position: int = 1) -> tuple[Plan, SegmentEntry]:
-        """Write the segment there, with spill files in scratch; its plan, and what the catalog is to say of it."""
+    def read_from(self, source: Source) -> None:
+        """Take rows from this in place of what was given."""
+        self._source = source
+
+    def write(self, at: Path | Place, scratch: Path, progress: Tell, position: int = 1) -> Written:
+        """Write the segment there, with spill files in scratch."""
         return write_segment(at, scratch, self._source, self._options, progress, position)
 
 
@@ -74,18 +87,18 @@ def write_rows(
     options = BuildOptions(PlanChoice(plan.max_distance, plan), codec, ids is not None, ROWS_MEMORY)
     report = progress or (lambda phase, done, total: None)
     with placed(at) as place:
-        return write_segment(place, place.folder.reach, array_source(keys, ids), options, report, position)[1]
+        return write_segment(place, place.folder.reach, array_source(keys, ids), options, report, position).entry
 
 
 def write_stream(at: Path | Place, scratch: Path, rows: Source, plan: Plan, codec: str, with_ids: bool) -> SegmentEntry:
     """Write a segment of a stream of rows there; scratch: a folder for spill files."""
     options = BuildOptions(PlanChoice(plan.max_distance, plan), codec, with_ids, ROWS_MEMORY)
-    return write_segment(at, scratch, rows, options, lambda phase, done, total: None)[1]
+    return write_segment(at, scratch, rows, options, lambda phase, done, total: None).entry
 
 
 def write_segment(
     at: Path | Place, scratch: Path, source: Source, options: BuildOptions, report: Tell, position: int = 1
-) -> tuple[Plan, SegmentEntry]:
+) -> Written:
     """Write a segment of the source's rows there; scratch: a folder for spill files."""
     memory = options.memory_bytes - OTHER_MEMORY
     found = _sorted_source(source, options, scratch, memory, report)
@@ -102,6 +115,7 @@ def write_segment(
                 with_ranks = index == 0 and pairs is not None
                 advance = _advance(report, phase, keys0.count)
                 writer.add_table(table, next(tables), with_ranks=with_ranks, advance=advance)
+        most = None
         if pairs is not None:
             report("ids", 0, None)
             least, most = _id_range(pairs)
@@ -109,7 +123,7 @@ def write_segment(
             writer.add_ids(pairs.count, least, most, *sources)
         entry = writer.finish(position)
     found.close()
-    return plan, entry
+    return Written(plan, entry, most if entry.id_count else None)
 
 
 def _sorted_source(

@@ -24,20 +24,24 @@ SUBCOMMANDS = (
     "add",
     "remove",
     "probe",
+    "lookup",
     "pairs",
     "document-pairs",
     "dedup",
     "cluster",
     "fingerprint",
+    "compare",
     "recipe",
     "learn-idf",
     "compact",
     "copy",
     "recover",
     "export",
+    "serve",
     "plan",
     "report",
     "stats",
+    "inspect",
     "verify",
 )
 
@@ -48,6 +52,7 @@ Examples:
   fpstore add web.fpstore today.csv --id-column doc_id --if-new
   fpstore build docs.fpstore documents/ --format text
   fpstore probe docs.fpstore --text "$(cat draft.txt)"
+  fpstore compare draft.txt published.html
   fpstore dedup crawl.jsonl.zst -o kept.jsonl --dropped dropped.tsv
   fpstore plan --n 8e9 -k 3
 

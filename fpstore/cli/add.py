@@ -14,12 +14,14 @@ from fpstore.cli.columns import (
     id_options,
     signed_option,
     written,
+    written_ids,
 )
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
-from fpstore.cli.subcommand import subcommand
+from fpstore.cli.subcommand import WITH_IDS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, reading_options, tell_short
+from fpstore.cli.unbuffered import answer_input, unbuffered_option
 from fpstore.cli.values import (
     FILE_PATH,
     counted,
@@ -38,8 +40,10 @@ EPILOG = """\b
 Examples:
   fpstore add web.fpstore today.csv --fingerprint-column simhash --id-column doc_id
   fpstore add docs.fpstore today.jsonl.zst --if-new > duplicates.tsv   (ids: the field id)
+  fpstore add web.fpstore recrawled.csv --upsert          (in place of what has its ids)
   fpstore add web.fpstore more.npy --ids from:1000000     (numbered 1000000, 1000001, ...)
   fpstore add bare.fpstore today.npy                      (a store without ids)
+  coproc fpstore add web.fpstore - --if-new --unbuffered  (a line asked, a line of JSON answered)
 """
 
 # Rows of one addition: it is stored as a whole, durably, before the next is read.
@@ -66,11 +70,13 @@ JSON_NO_ID = "null"
 @click.option(
     "--if-new", is_flag=True, help="Add only what is near nothing that came before, and print what the others are near."
 )
+@click.option("--upsert", is_flag=True, help="Put each row in the place of all that has its id.")
 @distance_option("With --if-new: the distance up to which a fingerprint is near.  [default: the store's]")
 @click.option("--json", "as_json", is_flag=True, help="With --if-new: print a JSON object a line.")
 @header_option
 @signed_option
 @skip_bad_option
+@unbuffered_option
 def command(
     store: str,
     inputs: tuple[str, ...],
@@ -85,11 +91,13 @@ def command(
     threads: int,
     idf_path: str | None,
     if_new: bool,
+    upsert: bool,
     max_distance: int | None,
     as_json: bool,
     header: bool,
     signed: bool,
     skip_bad: bool,
+    unbuffered: bool,
 ) -> None:
     """Add to STORE every fingerprint or text of every INPUT, one after the other.
 
@@ -99,10 +107,28 @@ def command(
 
     With --if-new each row that is not stored is a line of id, fingerprint, and the nearest match: its fingerprint,
     distance and id, separated by tabs. The id in a store without ids is "-" (in JSON, null).
+
+    With --upsert an id that is there already loses its rows to the new one, in the same step. Of an id that comes twice
+    the last row counts.
+
+    With --if-new --unbuffered another program asks, for as long as it likes: each line of the one INPUT is tested,
+    added where it is new, durably, and answered at once by one line of JSON; a bad line by one with an error.
     """
     import fpstore
 
     with fpstore.open(store, "w") as opened:
+        if not opened._settings.ids:
+            refuse_unused(WITH_IDS)
+        if unbuffered:
+            if len(inputs) != 1:
+                raise click.UsageError(f"--unbuffered: found {len(inputs)} INPUTs, expected one, such as -")
+            from fpstore.serve.lines import adding
+
+            source = _ids(opened, id_column, ids, upsert)
+            first_id = source["first_id"] if source["ids"] == "row" else None
+            answer_input(opened, inputs[0], idf_path, adding(opened, max_distance, first_id))
+            opened.wait()
+            return
         reader = read_for(
             opened,
             list(inputs),
@@ -111,7 +137,7 @@ def command(
             fingerprint_column=fingerprint_column,
             fingerprint_format=fingerprint_format,
             id_column=id_column,
-            **_ids(opened, id_column, ids),
+            **_ids(opened, id_column, ids, upsert),
             text_column=text_column,
             header=input_header,
             html=html,
@@ -125,21 +151,24 @@ def command(
         try:
             with closing(reader), progress_bar(results_follow=not if_new) as bar:
                 for batch in reader:
-                    added += _add_new(opened, batch, max_distance, as_json, signed) if if_new else _add(opened, batch)
+                    if if_new:
+                        added += _add_new(opened, batch, max_distance, as_json, signed)
+                    else:
+                        added += _add(opened, batch, upsert)
                     done += len(batch.fingerprints)
                     if bar is not None:
                         bar(Progress("reading", done, None, "rows"))
         except BaseException:
             if done:
-                _tell(store, if_new, added, done)
+                _tell(store, if_new, upsert, added, done)
             raise
         tell_skipped(reader.skipped, reader.notes)
         tell_short(reader.lengths)
-        _tell(store, if_new, added, done)
+        _tell(store, if_new, upsert, added, done)
         opened.wait()
 
 
-def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None) -> dict[str, Any]:
+def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None, upsert: bool) -> dict[str, Any]:
     """Where read is to take ids from: what was asked for, else the column of a store with ids."""
     if not store._settings.ids:
         if id_column is not None or asked not in (None, IdSource(None)):
@@ -148,7 +177,11 @@ def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None) ->
     asked = IdSource("column") if asked is None else asked
     if asked.ids is None:
         raise click.UsageError(f"{store.path}: the store has ids, expected --ids column or from:N")
-    if asked == IdSource("row") and id_column is None and store.stats().fingerprint_count != 0:
+    if store._settings.named:
+        if asked.ids != "column":
+            raise click.UsageError(f"{store.path}: the ids of the store are names, expected --ids column")
+        return {"ids": "column", "id_type": store.id_type}
+    if asked == IdSource("row") and id_column is None and not upsert and store.stats().fingerprint_count != 0:
         raise click.UsageError(
             f"{store.path}: found rows in it, and --ids row or from:0, whose numbers they may have; expected --ids"
             " column, or from:N with an N above every id that is there"
@@ -156,9 +189,9 @@ def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None) ->
     return {"ids": asked.ids, "first_id": asked.first}
 
 
-def _add(store: "Store", batch: "Batch") -> int:
+def _add(store: "Store", batch: "Batch", upsert: bool) -> int:
     """Store a batch; how many rows it has."""
-    store.add(batch.fingerprints, ids=batch.ids)
+    (store.upsert if upsert else store.add)(batch.fingerprints, ids=batch.ids)
     return len(batch.fingerprints)
 
 
@@ -167,9 +200,9 @@ def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: 
     found = store.add_if_new(batch.fingerprints, ids=batch.ids, max_distance=max_distance)
     known = ~found.stored
     count = int(known.sum())
-    line, no_id, an_id = (JSON_LINE, JSON_NO_ID, '"{}"') if as_json else (LINE, NO_ID, "{}")
+    line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
     ids, match_ids = (
-        [no_id] * count if column is None else map(an_id.format, written(column[known], signed, False))
+        [no_id] * count if column is None else written_ids(column[known], signed, as_json)
         for column in (batch.ids, found.match_id)
     )
     fingerprints, match_fingerprints = (
@@ -180,10 +213,10 @@ def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: 
     return len(known) - count
 
 
-def _tell(store: str, if_new: bool, added: int, done: int) -> None:
+def _tell(store: str, if_new: bool, upsert: bool, added: int, done: int) -> None:
     """Say what was done; whether a row was there already is known where each was probed."""
     if if_new:
         say(f"{store}: added {added} of {counted(done, 'row')}")
     else:
-        known = "; where one was there already, nothing changed" if done else ""
-        say(f"{store}: wrote {counted(done, 'row')}{known}")
+        known = ", each in place of all that had its id" if upsert else "; where one was there already, nothing changed"
+        say(f"{store}: wrote {counted(done, 'row')}{known if done else ''}")

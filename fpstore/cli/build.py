@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore import Progress
-from fpstore.cli.columns import IdSource, fingerprint_options, id_options
+from fpstore.cli.columns import IdSource, fingerprint_options, id_options, id_type_option
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import OF_TEXTS, refuse_unused, subcommand
@@ -31,7 +31,7 @@ from fpstore.cli.values import (
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Reader
-    from fpstore.types import Codec, Ids, Keys
+    from fpstore.types import Codec, Ids, IdType, Keys
 
 EPILOG = """\b
 Examples:
@@ -70,6 +70,7 @@ Examples:
 @click.option("--force", is_flag=True, help="Replace a store that is there; it stays until the new one is complete.")
 @mode_option
 @skip_bad_option
+@id_type_option
 def command(
     store: str,
     inputs: tuple[str, ...],
@@ -93,6 +94,7 @@ def command(
     force: bool,
     mode: int | None,
     skip_bad: bool,
+    id_type: "IdType",
 ) -> None:
     """Build STORE from every INPUT, one after the other.
 
@@ -106,7 +108,9 @@ def command(
 
     recipe = recipe_asked(recipe_name, idf_path)
     told = recipe_name is not None or idf_path is not None
-    asked = IdSource("auto") if ids is None else ids
+    asked = IdSource("auto" if id_type == "uint64" else "column") if ids is None else ids
+    if id_type != "uint64" and asked.ids != "column":
+        raise click.UsageError(f"--id-type {id_type}: found ids that are numbers or none, expected --ids column")
     bytes_read = 0
 
     def count_bytes(count: int) -> None:
@@ -122,6 +126,7 @@ def command(
             id_column=id_column,
             ids=asked.ids,
             first_id=asked.first,
+            id_type=id_type,
             text_column=text_column,
             header=input_header,
             html=html,
@@ -148,6 +153,7 @@ def command(
                 store,
                 (batch.fingerprints for batch in reader) if asked.ids is None else _with_ids(reader),
                 ids=None if asked.ids is None else "row",
+                id_type=id_type,
                 max_distance=max_distance,
                 plan=plan,
                 max_bytes=max_bytes,

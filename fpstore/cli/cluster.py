@@ -1,49 +1,92 @@
-"""`fpstore cluster`: the number of the cluster that each document is in."""
+"""`fpstore cluster`: the number of the cluster that each document is in, or each fingerprint of a store."""
+
+from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
+from fpstore.cli.corpora import (
+    corpus_options,
+    expect_lasting_output,
+    expect_summary,
+    output_file,
+    output_option,
+    recipe_of_job,
+    tell,
+    write_summary,
+)
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.subcommand import subcommand
-from fpstore.cli.texts import recipe_asked
-from fpstore.cli.values import FILE_PATH, distance_option
+from fpstore.cli.subcommand import OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
+from fpstore.cli.values import DEFAULT_K, FILE_PATH, counted, distance_option
+
+if TYPE_CHECKING:
+    from fpstore.jobs import ClusterSummary
 
 EPILOG = """\b
 Examples:
   fpstore cluster crawl.jsonl.zst -o clusters.tsv
   fpstore cluster documents/ --format text --recipe code | sort -n | cut -f 1,2
   fpstore cluster crawl.jsonl.zst -o components.tsv --components -k 2
+  fpstore cluster pages.parquet -o labelled.parquet --text-column body --annotate --topics topics.tsv
+  fpstore cluster web.fpstore -o clusters.parquet --components
+  fpstore cluster monday.jsonl -o monday.tsv --store clusters.fpstore
+  fpstore cluster tuesday.jsonl -o tuesday.tsv --store clusters.fpstore    (joins Monday's clusters, or begins new ones)
 """
 
 
 @subcommand("cluster", short_help="Group near-duplicate documents.", epilog=EPILOG)
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
+@click.argument("inputs", metavar="INPUT... | STORE", nargs=-1, required=True, type=FILE_PATH)
 @output_option
-@distance_option("The largest Hamming distance between near-duplicates.", default=3)
+@distance_option("The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]")
 @click.option(
     "--update-center",
     is_flag=True,
     help="Compare with the bits that most members of a cluster have, in place of its first document.",
 )
 @click.option("--components", is_flag=True, help="Connect all that are near each other, also by way of others.")
+@click.option(
+    "--annotate",
+    is_flag=True,
+    help="Write the documents themselves, with all their columns and two more: cluster and cluster_distance.",
+)
+@click.option(
+    "--topics",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Write to FILE, for each of the 100 largest clusters, its size and the words that tell it from the rest.",
+)
+@click.option(
+    "--store",
+    metavar="STORE",
+    type=FILE_PATH,
+    help="Go on with the clusters of earlier jobs, which are in STORE; it is made where there is none.",
+)
 @corpus_options
 def command(
     inputs: tuple[str, ...],
     output: str | None,
-    max_distance: int,
+    max_distance: int | None,
     update_center: bool,
     components: bool,
+    annotate: bool,
+    topics: str | None,
+    store: str | None,
     format: str,
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
     threads: int,
+    id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
     skip_bad: bool,
+    summary_path: str | None,
     force: bool,
 ) -> None:
     """Print a line for each document of every INPUT, in their order: number of its cluster, name, distance.
+
+    Of a STORE a line for each row, in the order of the ids: number of its cluster, id, fingerprint, distance. The
+    store stays as it is; of the options of texts none goes with it.
 
     A document joins the cluster of the nearest leader within distance k, of several at one distance that with the
     least fingerprint, then the oldest, or becomes the leader of the next. The distance is that to the leader. So
@@ -57,6 +100,17 @@ def command(
     The distance is that to the first document of the cluster, and can be more than k. This holds 40 bytes for each
     document, and finds the pairs in files.
 
+    With --store the documents join the clusters of earlier jobs with STORE, as if all documents came in one job: the
+    numbers go on. STORE has a row for each cluster: the fingerprint of its first document, with the number as its id,
+    and the document's name. With --update-center STORE also keeps the bit counts of each cluster, 264 bytes; all jobs
+    with one STORE are with --update-center, or all without. Until the job is done nobody else may write to STORE.
+
+    With --annotate FILE has the documents in place of these lines, as dedup writes kept ones: JSON lines, CSV and TSV
+    stand as they were before the new fields. At the end the number of clusters of each size is said.
+
+    --topics has cluster, size, words: the words with the largest tf-idf of its documents, at most ten. A word is a run
+    of letters and digits. At most 200,000 words are counted, 2,000 of each cluster; of more the rarest are forgotten.
+
     FILE has these columns by name in .csv (with a header), .jsonl and .parquet. With -o, what is interrupted goes on
     when the same command is given again; until it is done, all of it is in the folder FILE.job. When it is done
     .FILE.done remains: the same command again does nothing.
@@ -65,22 +119,81 @@ def command(
 
     if update_center and components:
         raise click.UsageError("--update-center and --components: expected one of the two")
-    recipe = recipe_asked(recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header)
-    with output_file(output) as path, progress_bar() as bar:
-        if components:
-            summary = jobs.components(
-                sources, path, max_distance=max_distance, recipe=recipe, force=force, threads=threads, progress=bar
-            )
-        else:
-            summary = jobs.cluster(
-                sources,
+    of_store = _store_among(inputs)
+    if of_store is not None:
+        refuse_unused(OF_TEXTS)
+        expect_summary(summary_path, output)
+        with output_file(output) as path, progress_bar() as bar:
+            summary = jobs.cluster_store(
+                of_store,
                 path,
                 max_distance=max_distance,
                 update_center=update_center,
+                components=components,
+                force=force,
+                progress=bar,
+            )
+        write_summary(summary_path, summary)
+        tell(output, summary, f"clusters {summary.results}", "row")
+        _tell_sizes(summary, "row")
+        return
+    if store is not None and components:
+        raise click.UsageError("--store and --components: found both, expected one: a new document joins components")
+    expect_lasting_output(output, store)
+    recipe = recipe_of_job(store, recipe_name, idf_path)
+    if topics == STANDARD_OUTPUT:
+        raise click.UsageError("--topics -: found standard output, expected a file")
+    expect_summary(summary_path, output, topics)
+    sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
+    with output_file(output) as path, progress_bar() as bar:
+        if components:
+            summary = jobs.components(
+                sources,
+                path,
+                max_distance=DEFAULT_K if max_distance is None else max_distance,
+                annotate=annotate,
+                topics=topics,
                 recipe=recipe,
                 force=force,
                 threads=threads,
                 progress=bar,
             )
-    tell(output, summary, f"clusters {summary.results}")
+        else:
+            summary = jobs.cluster(
+                sources,
+                path,
+                store=store,
+                max_distance=max_distance,
+                update_center=update_center,
+                annotate=annotate,
+                topics=topics,
+                recipe=recipe,
+                force=force,
+                threads=threads,
+                progress=bar,
+            )
+    new = f", new {summary.new}" if store is not None else ""
+    write_summary(summary_path, summary)
+    tell(output, summary, f"clusters {summary.results}{new}")
+    _tell_sizes(summary)
+
+
+def _store_among(inputs: tuple[str, ...]) -> str | None:
+    """The one input that is a store, None where none is. UsageError for a store beside others."""
+    from fpstore.jobs.stored import is_store
+
+    stores = [each for each in inputs if is_store(each)]
+    if stores and len(inputs) > 1:
+        raise click.UsageError(f"{stores[0]}: found a store among {len(inputs)} inputs, expected it alone")
+    return stores[0] if stores else None
+
+
+def _tell_sizes(summary: "ClusterSummary", noun: str = "document") -> None:
+    """Say on standard error how many clusters of which size there are, and which are the largest."""
+    sizes = summary.detail.get("sizes", [])
+    for row in sizes:
+        bounds = f"{row['least']}-{row['most']} {noun}s" if row["least"] < row["most"] else counted(row["most"], noun)
+        say(f"fpstore: {counted(row['clusters'], 'cluster')} of {bounds}")
+    largest = [f"{row['cluster']} ({row['documents']})" for row in summary.detail.get("largest", [])]
+    if largest:
+        say(f"fpstore: the largest clusters ({noun}s): {', '.join(largest)}")

@@ -1,11 +1,17 @@
 """The options that say what the columns of inputs hold, and how fingerprints are written, in inputs and in results."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from fpstore.cli.values import column
+from fpstore.cli.values import column, id_number
+
+if TYPE_CHECKING:
+    from fpstore import Store
+    from fpstore.types import Array
 
 MAX_ID = 2**64 - 1
 MAX_DIGITS = len(str(MAX_ID))
@@ -80,6 +86,14 @@ input_header_option = click.option(
 decimal_option = click.option(
     "--decimal", is_flag=True, help="FINGERPRINTs are decimal, from -2**63 to 2**64 - 1; put -- before those below 0."
 )
+id_type_option = click.option(
+    "--id-type",
+    type=click.Choice(("uint64", "string", "bytes")),
+    default="uint64",
+    show_default=True,
+    help="What the ids of a column are: numbers, text, such as URLs, or bytes.",
+)
+
 signed_option = click.option(
     "--signed", is_flag=True, help="Write fingerprints and ids as signed decimal numbers, the same 64 bits."
 )
@@ -108,6 +122,36 @@ def _hint(value: str, decimal: bool, text_option: str) -> str:
     if len(digits) > HEX_DIGITS and set(digits) <= set("0123456789abcdef"):
         return f"; it has {4 * len(digits)} bits, and the store's fingerprints have {4 * HEX_DIGITS}"
     return f"; or {text_option} for a text" if text_option else ""
+
+
+def typed_ids(store: "Store", ids: Sequence[str]) -> "Array":
+    """Ids of the command line, as those of the store are. UsageError for what is no number, where they are that."""
+    import numpy as np
+
+    if not store._settings.named:
+        return np.array([id_number(each) for each in ids], dtype=np.uint64)
+    names = np.empty(len(ids), dtype=object)
+    names[:] = [each if store.id_type == "string" else os.fsencode(each) for each in ids]
+    return names
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def written_ids(ids: Any, signed: bool, as_json: bool) -> list[str]:
+    """Ids as lines have them, or, with their quotes, as JSON has them; ids: uint64[n], or names.
+
+    In a line of a name a tab, a line break and a backslash are \\t, \\n, \\r and \\\\. Bytes that are no UTF-8 are, in
+    JSON, halves of surrogate pairs, as Python's surrogateescape has them, and \\xNN in lines.
+    """
+    if ids.dtype.kind in "ui":
+        numbers = written(ids, signed, False)
+        return [f'"{number}"' for number in numbers] if as_json else numbers
+    names = [name if isinstance(name, str) else name.decode("utf-8", _UNREADABLE[as_json]) for name in ids.tolist()]
+    return [json.dumps(name) for name in names] if as_json else [name.translate(_ESCAPES) for name in names]
+
+
+_UNREADABLE = {True: "surrogateescape", False: "backslashreplace"}
 
 
 def written(values: Any, signed: bool, is_fingerprint: bool) -> list[str]:

@@ -1,5 +1,8 @@
 """The options of the subcommands that work through a corpus and go on after an interruption, and what they say."""
 
+import errno
+import json
+import os
 import shutil
 import sys
 import tempfile
@@ -11,13 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fpstore.cli.failures import say
+from fpstore.cli.files import new_file
+from fpstore.cli.rows import recipe_of
 from fpstore.cli.streams import expect_output
 from fpstore.cli.subcommand import STANDARD_OUTPUT
-from fpstore.cli.texts import idf_option, reading_options, recipe_option
-from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
+from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option
+from fpstore.cli.values import FILE_PATH, column, counted, format_option, skip_bad_option, tell_skipped
 
 if TYPE_CHECKING:
     from fpstore.jobs import Summary
+    from fpstore.text import Recipe
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -27,9 +33,23 @@ def corpus_options(command: _Command) -> _Command:
     options = (
         format_option,
         reading_options,
+        click.option(
+            "--id-column",
+            metavar="COLUMN",
+            type=column,
+            help="The column or JSON field that names the documents in results.  [default: the place of each, as in "
+            "crawl.jsonl:7]",
+        ),
         recipe_option,
         idf_option,
         skip_bad_option,
+        click.option(
+            "--summary",
+            "summary_path",
+            metavar="FILE",
+            type=FILE_PATH,
+            help="Write to FILE what was done, as a JSON object: counts, bytes, seconds. A summary there is replaced.",
+        ),
         click.option("--force", is_flag=True, help="Replace what is there, and begin an interrupted job again."),
     )
     for option in reversed(options):
@@ -47,6 +67,26 @@ output_option = click.option(
     help=f"Write to FILE, and go on there after an interruption. Its suffix says how: {FORMS}; none is .tsv.  "
     "[default: standard output, which - is too]",
 )
+SUMMARY_FORMAT = "fpstore.summary/1"
+_MOST_SUMMARY_BYTES = 1 << 20
+
+
+def expect_lasting_output(output: str | None, store: str | None) -> None:
+    """UsageError where a job that adds to a store would have to go on in what is gone when it ends."""
+    if output in (None, STANDARD_OUTPUT) and store is not None:
+        what = "-o -" if output else "standard output"
+        told = f"{what} and --store: found both, expected a file (-o): what adds to a store has to go on there"
+        raise click.UsageError(told)
+
+
+def recipe_of_job(store: str | None, name: str | None, idf_path: str | None) -> "Recipe":
+    """That of a store which is there, unless another is asked for."""
+    import fpstore
+
+    if store is None or name is not None or not Path(store).exists():
+        return recipe_asked(name, idf_path)
+    with fpstore.open(store) as opened:
+        return recipe_of(opened, idf_path)
 
 
 @contextmanager
@@ -66,6 +106,37 @@ def output_file(output: str | None) -> Iterator[Path]:
             shutil.copyfileobj(lines, sys.stdout.buffer)
 
 
+def expect_summary(path: str | None, output: str | None, *others: str | None) -> None:
+    """Refuse a place for the summary that holds something else, or is another result: before the work begins."""
+    if path is None:
+        return
+    places = [Path(each).absolute() for each in (output, *others) if each not in (None, STANDARD_OUTPUT)]
+    if Path(path).absolute() in places:
+        raise click.UsageError(f"--summary {path}: found another result of that name, expected a file of its own")
+    if not Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the file would lie in a folder that is not there", path)
+    if os.path.lexists(path) and not _is_summary(Path(path)):
+        raise click.UsageError(f"--summary {path}: found something else than a summary, expected one or nothing")
+
+
+def _is_summary(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            record = json.loads(file.read(_MOST_SUMMARY_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and record.get("format") == SUMMARY_FORMAT
+
+
+def write_summary(path: str | None, summary: "Summary") -> None:
+    """Write the summary of a job to a file, as a whole."""
+    if path is None:
+        return
+    record = {"format": SUMMARY_FORMAT, **summary.to_json()}
+    with new_file(Path(path), force=True) as file:
+        file.write(json.dumps(record, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+
+
 @contextmanager
 def _telling_what_stays(result: Path) -> Iterator[None]:
     """Where a job ends before its end, say what it leaves, if it leaves anything."""
@@ -80,13 +151,13 @@ def _telling_what_stays(result: Path) -> Iterator[None]:
         raise
 
 
-def tell(output: str | None, summary: "Summary", results: str) -> None:
-    """Say on standard error what a job has done; results: what became of its documents."""
+def tell(output: str | None, summary: "Summary", results: str, noun: str = "document") -> None:
+    """Say on standard error what a job has done; results: what became of its documents, or rows."""
     tell_skipped(summary.skipped, summary.notes)
     if summary.warning is not None:
         say(f"fpstore: warning: {summary.warning}")
-    rate = f" ({summary.rate / 1e6:.1f} MB/s)" if summary.run_bytes else ""
+    rate = f" ({summary.rate / 1e6:.1f} MB/s)" if summary.read_bytes else ""
     rate = " (an earlier run had done it; nothing was changed)" if summary.was_done else rate
     what = "fpstore" if output in (None, STANDARD_OUTPUT) else output
     passed_over = sum(summary.skipped.values())
-    say(f"{what}: {counted(summary.documents, 'document')}, {results}, passed over {passed_over}{rate}")
+    say(f"{what}: {counted(summary.documents, noun)}, {results}, passed over {passed_over}{rate}")

@@ -1,6 +1,6 @@
 """`fpstore create`: an empty store, to add to."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -18,11 +18,12 @@ from fpstore.cli.values import (
 )
 
 if TYPE_CHECKING:
-    from fpstore.types import Codec
+    from fpstore.types import Codec, IdType
 
 EPILOG = """\b
 Examples:
   fpstore create web.fpstore
+  fpstore create urls.fpstore --id-type string            (ids are names)
   fpstore create bare.fpstore --id-type none -k 2
   fpstore create docs.fpstore --recipe text-1             (for texts)
 """
@@ -37,14 +38,19 @@ Examples:
 @shuffle_option
 @click.option(
     "--id-type",
-    type=click.Choice(("uint64", "none")),
+    type=click.Choice(("uint64", "string", "bytes", "none")),
     default="uint64",
     show_default=True,
-    help="What the ids of fingerprints are; none: they have none.",
+    help="What the ids of fingerprints are: numbers, text, such as URLs, or bytes; none: they have none.",
 )
 @recipe_option
 @idf_option
 @mode_option
+@click.option(
+    "--exist-ok",
+    is_flag=True,
+    help="Take a store that is there, if it is what this command would make; it keeps its rows.",
+)
 def command(
     store: str,
     max_distance: int,
@@ -56,6 +62,7 @@ def command(
     recipe_name: str | None,
     idf_path: str | None,
     mode: int | None,
+    exist_ok: bool,
 ) -> None:
     """Make STORE, with nothing in it yet.
 
@@ -68,13 +75,15 @@ def command(
     with fpstore.create(
         store,
         max_distance=max_distance,
-        id_type="uint64" if id_type == "uint64" else None,
+        id_type=None if id_type == "none" else cast("IdType", id_type),
         plan=plan,
         max_bytes=max_bytes,
         codec=codec,
         recipe=recipe,
         shuffle=shuffle,
         mode=mode,
+        exist_ok=exist_ok,
     ) as made:
-        ids = "with ids" if id_type == "uint64" else "without ids"
-        say(f"{store}: empty, {ids}, plan {made.plan.name}")
+        ids = {"uint64": "with ids", "none": "without ids"}.get(id_type, "with names as ids")
+        state = "empty" if made.stats().fingerprint_count == 0 else "there already"
+        say(f"{store}: {state}, {ids}, plan {made.plan.name}")

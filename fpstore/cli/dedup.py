@@ -1,26 +1,29 @@
 """`fpstore dedup`: one document of each group of near-duplicates."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import click
 
-from fpstore.cli.corpora import FORMS, corpus_options, output_file, tell
+from fpstore.cli.corpora import (
+    FORMS,
+    corpus_options,
+    expect_lasting_output,
+    expect_summary,
+    output_file,
+    recipe_of_job,
+    tell,
+    write_summary,
+)
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.rows import recipe_of
 from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
-from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, counted, distance_option
-
-if TYPE_CHECKING:
-    from fpstore.text import Recipe
 
 EPILOG = """\b
 Examples:
   fpstore dedup crawl.jsonl.zst -o kept.jsonl --dropped dropped.tsv
   fpstore dedup crawl.warc.gz -o kept.jsonl --recipe text-1 --confirm "jaccard>=0.8"
   fpstore dedup documents/ --format text -o kept.jsonl --keep longest
+  fpstore dedup pages.parquet -o newest.parquet --text-column body --id-column url --keep max:fetched
+  fpstore dedup pages.jsonl -o tagged.jsonl --tag --summary what-was-done.json
   fpstore dedup monday.jsonl -o monday-new.jsonl --store seen.fpstore
   fpstore dedup tuesday.jsonl -o tuesday-new.jsonl --store seen.fpstore      (new on Tuesday, not on Monday)
 """
@@ -45,10 +48,16 @@ Examples:
 )
 @click.option(
     "--keep",
-    type=click.Choice(("first", "longest")),
+    metavar="WHICH",
     default="first",
     show_default=True,
-    help="Which one of a group. longest reads the inputs twice, and holds 50 bytes for each document.",
+    help="Which one of a group: first, longest, max:FIELD or min:FIELD, the largest or smallest value of a column or "
+    "field. All but first read the inputs twice, and hold 75 bytes for each document.",
+)
+@click.option(
+    "--tag",
+    is_flag=True,
+    help="Write all documents to KEPT, each with kept, duplicate_of and distance, in place of the kept ones.",
 )
 @distance_option("The largest Hamming distance between near-duplicates.  [default: 6, or that of STORE]")
 @click.option(
@@ -70,6 +79,7 @@ def command(
     kept: str,
     dropped: str | None,
     keep: str,
+    tag: bool,
     max_distance: int | None,
     confirm: str,
     store: str | None,
@@ -78,20 +88,26 @@ def command(
     input_header: bool | None,
     html: bool,
     threads: int,
+    id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
     skip_bad: bool,
+    summary_path: str | None,
     force: bool,
 ) -> None:
     """Write to KEPT the documents of every INPUT that are near none kept before them.
 
-    A document is dropped if its fingerprint is within distance k of that of a kept one; with --keep longest, as if
-    the longest came first. KEPT has every kept document with all its columns, in the order of the input: JSON lines
-    stand as they were read, and so do CSV in CSV and TSV in TSV; Parquet in Parquet has the same schema. Otherwise the
-    columns are those of KEPT, or the fields of its objects; files and pages have "name" and "text". Inputs whose
-    columns differ need JSON lines. --dropped has a line for each of the others: its name, the name of the nearest kept
-    document, the distance, and with --confirm how alike they are. A name is the path of the file, path:line, or
-    path:record:URI. A document without a single token is a duplicate of equal ones only.
+    A document is dropped if its fingerprint is within distance k of that of a kept one; with --keep longest, as if the
+    longest came first, and with max:FIELD the one with the largest value. Values are all numbers, or all texts, which
+    compare by their characters: dates as 2024-05-31 are in order. Documents without a value come last, and of equal
+    values the first comes first. KEPT has every kept document with all its columns, in the order of the input: JSON
+    lines stand as they were read, and so do CSV in CSV and TSV in TSV; Parquet in Parquet has the same schema.
+    Otherwise the columns are those of KEPT, or the fields of its objects; files and pages have "name" and "text".
+    Inputs whose columns differ need JSON lines. --dropped has a line for each of the others: its name, the name of the
+    nearest kept document, the distance, and with --confirm how alike they are. A name is the path of the file,
+    path:line, or path:record:URI, or what --id-column has. With --tag every document is written to KEPT, with more
+    columns: kept (true or false), duplicate_of and distance, and with --confirm measure; of a kept one these are null.
+    A document without a single token is a duplicate of equal ones only.
 
     What is interrupted, by Ctrl-C, kill -9 or a power cut, goes on when the same command is given again, and the
     results are the same as without an interruption. Until then all of it is in the folder KEPT.job (and FILE.job).
@@ -104,19 +120,21 @@ def command(
     whole. Until the job is done nobody else may write to STORE.
     """
     from fpstore import jobs
+    from fpstore.jobs.leaders import MOST_LOOKED_AT
 
     if dropped == STANDARD_OUTPUT:
         raise click.UsageError("--dropped -: found standard output, expected a file; only KEPT can be standard output")
-    if kept == STANDARD_OUTPUT and store is not None:
-        raise click.UsageError("-o - and --store: found both, expected a file: what adds to a store has to go on there")
-    recipe = _recipe(store, recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header)
+    expect_lasting_output(kept, store)
+    recipe = recipe_of_job(store, recipe_name, idf_path)
+    expect_summary(summary_path, kept, dropped)
+    sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     with output_file(kept) as path, progress_bar() as bar:
         summary = jobs.dedup(
             sources,
             path,
             dropped=dropped,
             keep=keep,
+            tag=tag,
             store=store,
             recipe=recipe,
             max_distance=max_distance,
@@ -126,20 +144,13 @@ def command(
             progress=bar,
         )
     if summary.cut_short:
-        near = f"{counted(summary.cut_short, 'document')} near more than {jobs.MOST_LOOKED_AT} kept ones"
-        told = f"only the nearest {jobs.MOST_LOOKED_AT} were looked at, none of them alike, so they were kept"
+        near = f"{counted(summary.cut_short, 'document')} near more than {MOST_LOOKED_AT} kept ones"
+        told = f"only the nearest {MOST_LOOKED_AT} were looked at, none of them alike, so they were kept"
         say(f"fpstore: warning: --confirm: {near}: {told}")
     if confirm == "default" and summary.confirm is None:
         say(f"fpstore: {store} lacks the texts of documents, so that what is near one was dropped without --confirm")
     refused = f", refused matches {summary.refused}" if summary.confirm else ""
+    write_summary(summary_path, summary)
+    if summary.without_value:
+        say(f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last")
     tell(kept, summary, f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}")
-
-
-def _recipe(store: str | None, name: str | None, idf_path: str | None) -> "Recipe":
-    """That of a store which is there, unless another is asked for."""
-    import fpstore
-
-    if store is None or name is not None or not Path(store).exists():
-        return recipe_asked(name, idf_path)
-    with fpstore.open(store) as opened:
-        return recipe_of(opened, idf_path)

@@ -2,7 +2,14 @@
 
 import click
 
-from fpstore.cli.corpora import corpus_options, output_file, output_option, tell
+from fpstore.cli.corpora import (
+    corpus_options,
+    expect_summary,
+    output_file,
+    output_option,
+    tell,
+    write_summary,
+)
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import recipe_asked
@@ -31,9 +38,11 @@ def command(
     input_header: bool | None,
     html: bool,
     threads: int,
+    id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
     skip_bad: bool,
+    summary_path: str | None,
     force: bool,
 ) -> None:
     """Print every pair of near-duplicates among the documents of every INPUT: their names, and the distance.
@@ -44,7 +53,8 @@ def command(
     from fpstore import jobs
 
     recipe = recipe_asked(recipe_name, idf_path)
-    sources = jobs.Sources(inputs, format, text_column, html, skip_bad, input_header)
+    expect_summary(summary_path, output)
+    sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     with output_file(output) as path, progress_bar() as bar:
         summary = jobs.document_pairs(
             sources,
@@ -56,4 +66,5 @@ def command(
             memory=memory,
             progress=bar,
         )
+    write_summary(summary_path, summary)
     tell(output, summary, f"pairs {summary.results}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from fpstore import OnProgress, Progress
-from fpstore.cli.columns import signed_option, written
+from fpstore.cli.columns import signed_option, written, written_ids
 from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
@@ -74,7 +74,9 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
         if not opened._settings.ids:
             refuse_unused(WITH_IDS)
         write = WRITERS[format]
-        rows = _Rows(opened, with_ids, signed)
+        if with_ids and opened._settings.named:
+            _expect_names(opened.id_type, format)
+        rows = _Rows(opened, with_ids, signed, format == "jsonl")
         if output == STANDARD_OUTPUT:
             with progress_bar(results_follow=False) as bar:
                 write(sys.stdout.buffer, rows.batches(bar), rows)
@@ -94,11 +96,19 @@ def _format_of(output: str) -> str:
     return suffix[1:]
 
 
+def _expect_names(id_type: str | None, format: str) -> None:
+    """UsageError for a format that does not hold names of this type, any of them."""
+    if format == "hex" or (id_type == "bytes" and format != "parquet"):
+        expected = "parquet" if id_type == "bytes" else "csv, jsonl or parquet"
+        raise click.UsageError(f"format {format} holds no ids that are {id_type}: expected {expected}, or --no-ids")
+
+
 class _Rows:
     """All rows of a store, or each fingerprint once, as they are written; done: how many were."""
 
-    def __init__(self, store: "Store", with_ids: bool, signed: bool) -> None:
-        self.with_ids, self.signed = with_ids, signed
+    def __init__(self, store: "Store", with_ids: bool, signed: bool, as_json: bool) -> None:
+        self.with_ids, self.signed, self._as_json = with_ids, signed, as_json
+        self.id_type = store.id_type
         self.done = 0
         self._store = store
 
@@ -120,7 +130,7 @@ class _Rows:
     def cells(self, keys: "Keys", ids: "Ids | None") -> list[list[str]]:
         """The columns as text."""
         cells = [written(keys, self.signed, True)]
-        return cells if ids is None else [*cells, written(ids, self.signed, False)]
+        return cells if ids is None else [*cells, written_ids(ids, self.signed, self._as_json)]
 
     def telling_cells(self, keys: "Keys", ids: "Ids | None") -> list[list[str]]:
         """As cells; the first value of a file tells that it is hexadecimal."""
@@ -163,11 +173,20 @@ def _write_csv(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
     file.write(b"fingerprint,id\n" if rows.with_ids else b"fingerprint\n")
     line = "{},{}\n" if rows.with_ids else "{}\n"
     for keys, ids in batches:
-        file.write("".join(map(line.format, *rows.telling_cells(keys, ids))).encode("ascii"))
+        cells = rows.telling_cells(keys, None)
+        if ids is not None:
+            cells.append(written(ids, rows.signed, False) if rows.id_type == "uint64" else _quoted(ids.tolist()))
+        file.write("".join(map(line.format, *cells)).encode())
+
+
+def _quoted(names: list[str]) -> list[str]:
+    """Names as CSV has them: in quotation marks where they have some, or a comma, or a line break, or are empty."""
+    doubled = (name.replace('"', '""') for name in names)
+    return [f'"{name}"' if not name or set(name) & {*'",\r\n'} else name for name in doubled]
 
 
 def _write_jsonl(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
-    line = '{{"fingerprint": "{}", "id": "{}"}}\n' if rows.with_ids else '{{"fingerprint": "{}"}}\n'
+    line = '{{"fingerprint": "{}", "id": {}}}\n' if rows.with_ids else '{{"fingerprint": "{}"}}\n'
     for keys, ids in batches:
         file.write("".join(map(line.format, *rows.telling_cells(keys, ids))).encode("ascii"))
 
@@ -178,12 +197,19 @@ def _write_parquet(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
     arrow = need("pyarrow", "arrow", "writing Parquet")
     parquet = need("pyarrow.parquet", "arrow", "writing Parquet")
     names = ["fingerprint", "id"] if rows.with_ids else ["fingerprint"]
-    schema = arrow.schema([(name, arrow.int64() if rows.signed else arrow.uint64()) for name in names])
+    number = arrow.int64() if rows.signed else arrow.uint64()
+    types = {"string": arrow.string(), "bytes": arrow.binary()}
+    schema = arrow.schema([(name, types.get(rows.id_type or "", number) if name == "id" else number) for name in names])
     dtype = "int64" if rows.signed else "uint64"
     with parquet.ParquetWriter(file, schema) as writer:
         for keys, ids in batches:
             columns = [keys] if ids is None else [keys, ids]
-            arrays = [arrow.array(column.view(dtype)) for column in columns]
+            arrays = [
+                arrow.array(column.view(dtype))
+                if column.dtype.kind in "ui"
+                else arrow.array(column.tolist(), field.type)
+                for column, field in zip(columns, schema, strict=True)
+            ]
             writer.write_batch(arrow.record_batch(arrays, schema=schema))
 
 

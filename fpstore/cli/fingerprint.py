@@ -66,7 +66,8 @@ def command(
 
     The name is the path of the file, path:line, or path:record:URI; control characters and backslashes in it are
     escaped by a backslash. The lines come in the order in which build
-    numbers rows. A text without words has the fingerprint 0000000000000000, unless the recipe sets ties.
+    numbers rows. A text without words has the hash of its bytes as its fingerprint, or by a simhash of another recipe
+    than simhash-1 0000000000000000, unless that sets ties.
 
     With --features the lines of JSON hold tokens instead of texts, with weights or without; they are hashed as they
     stand. A weight below 0 counts for the other side.
@@ -102,9 +103,9 @@ def command(
     )
     with closing(named_texts), progress_bar(results_follow=False) as bar:
         for names, texts in _batches(named_texts):
-            fingerprints, counts = recipe.measure_many(texts, threads)
-            lengths.see(counts)
-            sys.stdout.write("".join(map("{:016x}\t{}\n".format, fingerprints.tolist(), map(field, names))))
+            measured = recipe.measure_many(texts, threads)
+            lengths.see(texts, measured)
+            sys.stdout.write("".join(map("{:016x}\t{}\n".format, measured.fingerprints.tolist(), map(field, names))))
             if bar is not None:
                 bar(Progress("reading", bytes_read, named_texts.total_bytes, "bytes"))
     tell_skipped(named_texts.skipped, named_texts.notes)

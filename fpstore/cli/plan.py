@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore.cli.failures import say
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, decimal_size, distance_option, json_option, key_count, print_document
 
@@ -48,6 +49,7 @@ def command(n: int | None, max_distance: int | None, like: str | None, as_json: 
     The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints; skewed ones
     take less, and --like says how much. The other numbers are for one query: prefixes looked for, blocks decoded for
     them, stored keys that share such a prefix, and the time on one thread with everything in memory, by a model.
+    What K means for texts by the default recipe is said below.
     """
     from fpstore.plans import planner
 
@@ -71,10 +73,22 @@ def command(n: int | None, max_distance: int | None, like: str | None, as_json: 
         for prediction in sorted(predictions.values(), key=lambda each: each.file_bytes)
     ]
     if as_json:
-        record = {"n": n, "max_distance": max_distance, "choices": [_json_choice(*choice) for choice in choices]}
-        print_document("plan", record)
+        record = {"n": n, "max_distance": max_distance, "text_jaccard": _jaccard_of_texts(max_distance)}
+        print_document("plan", record | {"choices": [_json_choice(*choice) for choice in choices]})
     else:
         _print_table([HEADINGS, *(_row(*choice) for choice in choices)])
+        told = f"k = {max_distance} is a Jaccard similarity of {_jaccard_of_texts(max_distance):.2f} in the mean"
+        say(f"fpstore: of texts by recipe text-1, {told}")
+
+
+def _jaccard_of_texts(max_distance: int) -> float:
+    """The similarity at which fingerprints of the default recipe are so far apart in the mean."""
+    from fpstore.text import DEFAULT
+    from fpstore.text.short import jaccard_at
+
+    found = jaccard_at(DEFAULT, max_distance)
+    assert found is not None  # the default is 1-bit MinHash
+    return found
 
 
 def _measured(path: str) -> tuple[int, int, float]:

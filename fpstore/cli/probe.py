@@ -15,12 +15,14 @@ from fpstore.cli.columns import (
     signed_option,
     typed_fingerprints,
     written,
+    written_ids,
 )
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, reading_options, tell_short
+from fpstore.cli.unbuffered import answer_input, unbuffered_option
 from fpstore.cli.values import (
     distance_option,
     format_option,
@@ -42,6 +44,7 @@ Examples:
   fpstore probe web.fpstore --input new.csv --fingerprint-column simhash -k 2 > matches.tsv
   cut -f 1 hashes.tsv | fpstore probe web.fpstore --input - --format hex
   fpstore probe docs.fpstore --text "four words or more of it" --json
+  coproc fpstore probe web.fpstore --input - --unbuffered    (a line asked, a line of JSON answered)
 """
 
 # Fewer than build reads at a time: a query can have many matches, and all of a batch are held.
@@ -74,6 +77,7 @@ JSON_NO_ID = "null"
 @decimal_option
 @header_option
 @signed_option
+@unbuffered_option
 def command(
     store: str,
     fingerprints: tuple[str, ...],
@@ -93,12 +97,16 @@ def command(
     decimal: bool,
     header: bool,
     signed: bool,
+    unbuffered: bool,
 ) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
     A FINGERPRINT is 1 to 16 hexadecimal digits, with 0x before them or without; with --decimal a decimal number. Each
     match is a line of query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with
     several ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
+
+    With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
+    line of JSON with a list of matches, a bad line by one with an error.
     """
     import numpy as np
 
@@ -106,6 +114,12 @@ def command(
 
     if not fingerprints and text is None and input_path is None:
         raise click.UsageError("nothing to probe: expected a FINGERPRINT, --text or --input")
+    if unbuffered and input_path is not None:
+        from fpstore.serve.lines import probing
+
+        with fpstore.open(store) as opened:
+            answer_input(opened, input_path, idf_path, probing(opened, max_distance))
+        return
     print_matches = _Printer(max_distance, as_json, signed)
     with fpstore.open(store) as opened:
         typed = typed_fingerprints(fingerprints, decimal, text_option="--text")
@@ -145,15 +159,17 @@ def command(
 def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> int:
     """That of --text, by the recipe of the store."""
     from fpstore.inputs.errors import WITH_TAGS
-    from fpstore.text.cleaning import has_tags
+    from fpstore.text.cleaning import has_tags, stand_in
 
     if html:
-        text = recipe.text_of(text)
+        visible = recipe.text_of(text)
+        text = visible if visible.strip() else stand_in(text)
     elif has_tags(text):
         tell_skipped({}, {WITH_TAGS: 1})
-    (fingerprint,), (tokens,) = recipe.measure_many([text])
+    (fingerprint,), (tokens,), _ = recipe.measure_many([text])
     if not tokens:
-        say(f"fpstore: warning: --text has no token for recipe {recipe.name}: no two such texts can be told apart")
+        what = "it is near its equals only" if recipe.parts_empty else "no two such texts can be told apart"
+        say(f"fpstore: warning: --text has no token for recipe {recipe.name}: {what}")
     return int(fingerprint)
 
 
@@ -178,14 +194,15 @@ class _Printer:
 
     def __init__(self, max_distance: int | None, as_json: bool, signed: bool) -> None:
         self._max_distance, self._signed = max_distance, signed
-        self._line, self._no_id, self._an_id = (JSON_LINE, JSON_NO_ID, '"{}"') if as_json else (LINE, NO_ID, "{}")
+        self._as_json = as_json
+        self._line, self._no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
         self.queries = 0
 
     def __call__(self, store: "Store", queries: "Keys") -> None:
         matches = store.probe_many(queries, max_distance=self._max_distance)
         ids: Iterable[str] = [self._no_id] * len(matches)
         if matches.id is not None:
-            ids = map(self._an_id.format, written(matches.id, self._signed, False))
+            ids = written_ids(matches.id, self._signed, self._as_json)
         columns = (
             (matches.query + self.queries).tolist(),
             written(queries[matches.query], self._signed, True),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 SHOWN_AFTER_SECONDS = 1.0
+SHORT = {"bytes": "B"}  # so that a bar says MB/s
 
 
 class _Bars:
@@ -31,8 +32,15 @@ class _Bars:
             self.close()
             self._phase = phase
             delay = max(0.0, self._shown_from - monotonic())
+            shown = SHORT.get(unit, f" {unit}")
             bar = self._bar = self._new_bar(
-                desc=phase, total=total, delay=delay, leave=False, unit=f" {unit}", unit_scale=True, file=sys.stderr
+                desc=phase,
+                total=total,
+                delay=delay,
+                leave=False,
+                unit=shown,
+                unit_scale=True,
+                file=sys.stderr,
             )
         bar.update(done - bar.n)
 

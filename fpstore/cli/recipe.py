@@ -23,6 +23,7 @@ def command(name: str | None) -> None:
     docs/choosing-a-recipe.md.
     """
     from fpstore.text import PRESETS
+    from fpstore.text.presets import FOR_STORED
     from fpstore.text.recipe import Recipe
 
     if name is None:
@@ -32,7 +33,10 @@ def command(name: str | None) -> None:
                 step: value for step, value in preset.to_json().items() if value != plain.get(step) and step != "name"
             }
             steps = " ".join(f"{step}={value}" for step, value in own.items())
-            click.echo(f"{preset.name}\t{steps}".rstrip())
+            told = (
+                "\tfor stored fingerprints: one repeated shingle can decide alone" if preset.name in FOR_STORED else ""
+            )
+            click.echo(f"{preset.name}\t{steps}".rstrip() + told)
         return
     if name not in PRESETS:
         raise click.UsageError(f"recipe: found {name!r}, expected one of {', '.join(PRESETS)}")

@@ -1,4 +1,4 @@
-"""`fpstore remove`: fingerprints, or all that has certain ids, out of a store."""
+"""`fpstore remove`: fingerprints, all that has certain ids, or single pairs of both, out of a store."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fpstore import Progress
-from fpstore.cli.columns import decimal_option, fingerprint_options, typed_fingerprints
+from fpstore.cli.columns import decimal_option, fingerprint_options, typed_fingerprints, typed_ids
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
@@ -17,7 +17,6 @@ from fpstore.cli.values import (
     column,
     counted,
     format_option,
-    id_number,
     skip_bad_option,
     store_argument,
     tell_skipped,
@@ -25,8 +24,7 @@ from fpstore.cli.values import (
 
 if TYPE_CHECKING:
     from fpstore import Store
-    from fpstore.inputs import Reader
-    from fpstore.types import Keys
+    from fpstore.inputs import Batch, Reader
 
 EPILOG = """\b
 Examples:
@@ -34,6 +32,8 @@ Examples:
   fpstore remove web.fpstore --id 17 --id 18
   fpstore remove web.fpstore --input gone.csv --fingerprint-column simhash
   fpstore remove web.fpstore --id-input gone.csv --id-column doc_id
+  fpstore remove web.fpstore 9f3a5c0012ab44de --id 17 --pairs      (keeps its other ids)
+  fpstore remove web.fpstore --input wrong.csv --pairs
   cut -f 1 gone.tsv | fpstore remove web.fpstore --id-input - --format csv
 """
 
@@ -45,13 +45,20 @@ BATCH_VALUES = 1 << 16
 @store_argument
 @click.argument("values", metavar="[FINGERPRINT]...", nargs=-1)
 @click.option("--id", "ids", metavar="ID", multiple=True, help="Remove all that has this id; may be given again.")
+@click.option(
+    "--pairs",
+    is_flag=True,
+    help="Remove just the pairs: of each FINGERPRINT the --id at its place, or of each row of --input its fingerprint"
+    " and its id.",
+)
 @click.option("--input", "input_path", metavar="FILE", help="Remove every fingerprint of FILE; - is standard input.")
 @click.option("--id-input", "id_path", metavar="FILE", help="Remove all that has an id of FILE; - is standard input.")
 @click.option(
     "--id-column",
     metavar="COLUMN",
     type=column,
-    help="With --id-input: the column or JSON field of the ids.  [default: the one called id, or the only one]",
+    help="With --id-input or --pairs: the column or JSON field of the ids.  [default: the one called id, or, with"
+    " --id-input, the only one]",
 )
 @format_option
 @fingerprint_options
@@ -63,6 +70,7 @@ def command(
     store: str,
     values: tuple[str, ...],
     ids: tuple[str, ...],
+    pairs: bool,
     input_path: str | None,
     id_path: str | None,
     id_column: str | int | None,
@@ -77,7 +85,7 @@ def command(
     skip_bad: bool,
     decimal: bool,
 ) -> None:
-    """Remove from STORE every FINGERPRINT with all its ids, or all that has an ID.
+    """Remove from STORE every FINGERPRINT with all its ids, or all that has an ID, or just the --pairs of both.
 
     A fingerprint is written as for probe, an id as a decimal number. What is not there is no error, and a fingerprint
     goes with its last id. How many rows were there is counted first: by a probe of each fingerprint, of ids by reading
@@ -86,15 +94,20 @@ def command(
     import numpy as np
 
     import fpstore
-    from fpstore.inputs import read_ids
+    from fpstore.inputs import Batch, read_ids
 
     by_id = bool(ids) or id_path is not None
     by_fingerprint = bool(values) or input_path is not None
-    if by_id == by_fingerprint:
-        raise click.UsageError("expected FINGERPRINTs or --input, or --id or --id-input, and not both")
-    typed = np.array([id_number(each) for each in ids] or typed_fingerprints(values, decimal), dtype=np.uint64)
+    if pairs:
+        if len(values) != len(ids) or id_path is not None or not by_fingerprint:
+            raise click.UsageError("--pairs: expected as many FINGERPRINTs as --id, or --input, and no --id-input")
+    elif by_id == by_fingerprint:
+        raise click.UsageError(
+            "expected FINGERPRINTs or --input, or --id or --id-input; or --pairs, to remove of each fingerprint one id"
+        )
     with fpstore.open(store, "w") as opened:
-        if by_id and not opened._settings.ids:
+        typed = [np.array(typed_fingerprints(values, decimal), dtype=np.uint64), typed_ids(opened, ids)]
+        if (by_id or pairs) and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
         if id_path is not None:
@@ -102,6 +115,7 @@ def command(
                 [id_path],
                 format=format,
                 id_column=id_column,
+                id_type=opened.id_type or "uint64",
                 header=input_header,
                 skip_bad=skip_bad,
                 batch=BATCH_VALUES,
@@ -112,7 +126,9 @@ def command(
                 [input_path],
                 idf_path,
                 format=format,
-                ids=None,
+                ids="column" if pairs else None,
+                id_type=opened.id_type or "uint64",
+                id_column=id_column,
                 fingerprint_column=fingerprint_column,
                 fingerprint_format=fingerprint_format,
                 text_column=text_column,
@@ -122,26 +138,27 @@ def command(
                 skip_bad=skip_bad,
                 batch=BATCH_VALUES,
             )
-        with _batches(typed, reader) as batches:
-            done, removed = (_remove_ids if by_id else _remove_fingerprints)(opened, batches)
+        way = _remove_pairs if pairs else _remove_ids if by_id else _remove_fingerprints
+        with _batches(Batch(*(typed if pairs else (typed[by_id], None))), reader) as batches:
+            done, removed = way(opened, batches)
         if reader is not None:
             tell_skipped(reader.skipped, reader.notes)
-        noun = "id" if by_id else "fingerprint"
+        noun = "pair" if pairs else "id" if by_id else "fingerprint"
         say(f"{store}: removed {counted(removed, 'row')}, for {counted(done, noun)}")
         opened.wait()
 
 
 @contextmanager
-def _batches(typed: "Keys", reader: "Reader | None") -> "Iterator[Iterator[Keys]]":
-    """The values that were typed, and those of the input, with a bar that counts them."""
+def _batches(typed: "Batch", reader: "Reader | None") -> "Iterator[Iterator[Batch]]":
+    """What was typed, and that of the input, with a bar that counts it."""
     with progress_bar() as bar:
 
-        def batches() -> "Iterator[Keys]":
-            if len(typed):
+        def batches() -> "Iterator[Batch]":
+            done = len(typed.fingerprints)
+            if done:
                 yield typed
-            done = len(typed)
             for batch in reader or ():
-                yield batch.fingerprints
+                yield batch
                 done += len(batch.fingerprints)
                 if bar is not None:
                     bar(Progress("reading", done, None, "rows"))
@@ -153,28 +170,46 @@ def _batches(typed: "Keys", reader: "Reader | None") -> "Iterator[Iterator[Keys]
                 yield batches()
 
 
-def _remove_fingerprints(store: "Store", batches: "Iterator[Keys]") -> tuple[int, int]:
+def _remove_fingerprints(store: "Store", batches: "Iterator[Batch]") -> tuple[int, int]:
     """Remove them; how many were asked for, and how many rows there were."""
     import numpy as np
 
     done = removed = 0
     for batch in batches:
-        removed += len(store.probe_many(np.unique(batch), max_distance=0))
-        store.remove(fingerprints=batch)
-        done += len(batch)
+        removed += len(store.probe_many(np.unique(batch.fingerprints), max_distance=0))
+        store.remove(fingerprints=batch.fingerprints)
+        done += len(batch.fingerprints)
     return done, removed
 
 
-def _remove_ids(store: "Store", batches: "Iterator[Keys]") -> tuple[int, int]:
+def _remove_pairs(store: "Store", batches: "Iterator[Batch]") -> tuple[int, int]:
+    """As _remove_fingerprints, of each the one id."""
+    import numpy as np
+
+    done = removed = 0
+    for batch in batches:
+        assert batch.ids is not None
+        there = store.probe_many(np.unique(batch.fingerprints), max_distance=0)
+        assert there.id is not None
+        asked = set(zip(batch.fingerprints.tolist(), batch.ids.tolist(), strict=True))
+        possible = np.isin(there.id, batch.ids)
+        rows = zip(there.fingerprint[possible].tolist(), there.id[possible].tolist(), strict=True)
+        removed += sum(row in asked for row in rows)
+        store.remove(fingerprints=batch.fingerprints, ids=batch.ids)
+        done += len(batch.fingerprints)
+    return done, removed
+
+
+def _remove_ids(store: "Store", batches: "Iterator[Batch]") -> tuple[int, int]:
     """As _remove_fingerprints; all ids are held, 8 bytes each."""
     import numpy as np
 
-    every = list(batches)
+    every = [batch.fingerprints for batch in batches]
     ids = np.unique(np.concatenate(every)) if every else np.empty(0, dtype=np.uint64)
-    removed = 0
+    removed, wanted = 0, set(ids.tolist()) if store._settings.named else set()
     for rows in store.rows():
         if rows.id is not None:
-            removed += int(np.isin(rows.id, ids).sum())
+            removed += sum(id in wanted for id in rows.id.tolist()) if wanted else int(np.isin(rows.id, ids).sum())
     for start in range(0, len(ids), BATCH_VALUES):
         store.remove(ids=ids[start : start + BATCH_VALUES])
     return sum(map(len, every)), removed

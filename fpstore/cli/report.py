@@ -1,4 +1,4 @@
-"""`fpstore report`: where the bytes of a store go, and what other codecs would have cost."""
+"""`fpstore report`: where the bytes of a store go, what other codecs would have cost, and its spikes."""
 
 import click
 
@@ -19,6 +19,8 @@ def command(store: str, as_json: bool) -> None:
 
     For each table and for the store: keys, bytes, bits per key, and the ratio to raw 64-bit keys and to the entropy
     bound. Then Huffman code lengths, the histogram behind them, and what each codec would have cost on this data.
+    Last, in a store with ids, the fingerprints that the most rows have, such as those of empty and error pages, and how
+    many rows share one.
     """
     import fpstore
 

@@ -1,65 +1,145 @@
-"""`fpstore stats`: what a store holds and how, without reading all of it."""
+"""`fpstore stats`: what stores hold and how, without reading all of them."""
 
-from typing import Any
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fpstore.cli.failures import say
+from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import json_option, print_document, store_argument
+from fpstore.cli.values import FILE_PATH, decimal_size, json_option
 
+if TYPE_CHECKING:
+    from fpstore import Stats
+
+FORMAT = "fpstore.stats/1"
 LARGEST_SLOTS = 3
 
+EPILOG = """\b
+Examples:
+  fpstore stats web.fpstore
+  fpstore stats web.fpstore --spikes 20               (which fingerprints the most documents share)
+  fpstore stats stores/*.fpstore --json | jq '[.path, .total_bytes, .writer_pid]'
+"""
 
-@subcommand("stats", short_help="Print what a store holds.", epilog="\b\nExample:\n  fpstore stats web.fpstore\n")
-@store_argument
+
+@subcommand("stats", short_help="Print what stores hold.", epilog=EPILOG)
+@click.argument("stores", metavar="STORE...", type=FILE_PATH, nargs=-1, required=True)
+@click.option(
+    "--spikes",
+    metavar="N",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Name the N fingerprints that the most rows have, such as those of empty and error pages, and count the rows"
+    " that share one. This reads all rows.",
+)
 @json_option
-def command(store: str, as_json: bool) -> None:
-    """Print what STORE holds, its settings and its segments, without reading all of it.
+def command(stores: tuple[str, ...], spikes: int, as_json: bool) -> None:
+    """Print what each STORE holds, how, and in how many bytes, without reading all of it.
 
-    The largest slots of a table show how skewed the fingerprints are: a probe that meets one decodes all of it.
-    Pending is what was added and is in no segment yet. How many distinct fingerprints there are is known once all are
-    in one segment (see fpstore compact).
+    Pending is what was added and is in no segment yet; removals mask what is in segments until these are merged. How
+    many distinct fingerprints there are is known once all are in one segment (see fpstore compact). The largest slots
+    of a table show how skewed the fingerprints are: a probe that meets one decodes all of it. The writer is who has
+    the store open for writing just now, by the process number of its own container.
+
+    With --json: an object a line for each store.
     """
+    statuses = [_tell(store, spikes, as_json, index) for index, store in enumerate(stores)]
+    if any(statuses):
+        raise click.exceptions.Exit(AT_FAULT_STORE if AT_FAULT_STORE in statuses else max(statuses))
+
+
+def _tell(store: str, spikes: int, as_json: bool, index: int) -> int:
+    """Print those of one; the exit status that it asks for."""
     import fpstore
 
-    with fpstore.open(store) as opened:
-        stats = opened.stats(largest_slots=LARGEST_SLOTS).to_json()
+    try:
+        with fpstore.open(store) as opened:
+            stats = opened.stats(largest_slots=LARGEST_SLOTS, spikes=spikes)
+    except (fpstore.Error, OSError) as error:
+        failure = failure_of(error)
+        click.echo(f"fpstore: {one_line(failure.message)}", err=True)
+        return failure.status
     if as_json:
-        print_document("stats", stats)
-        return
-    stats["plan"] = stats["plan"]["name"]
-    if stats["fingerprint_count"] is None:
-        most = stats["pending_count"] + sum(segment["fingerprint_count"] for segment in stats["segments"])
-        stats["fingerprint_count"] = f"at most {most:,}"
-    _print_fields(stats, "")
+        click.echo(json.dumps({"format": FORMAT, **stats.to_json()}))
+        return DONE
+    if index:
+        click.echo()
+    for line in [stats.path, *_store_lines(stats), *_spike_lines(stats, spikes), *_segment_lines(stats)]:
+        say(line, err=False)
+    return DONE
 
 
-def _print_fields(record: dict[str, Any], indent: str) -> None:
-    """A line for each field; a record inside the record, or a list of them, indented below its name."""
-    width = max(map(len, record), default=0)
-    for name, value in record.items():
-        if name == "largest_slots":
-            click.echo(f"{indent}{name}")
-            for slot in value:
-                click.echo(f"{indent}  {slot['key_count']:,} with x & {slot['mask']} == {slot['value']}")
-            continue
-        inner = value if isinstance(value, list | tuple) and value and isinstance(value[0], dict) else None
-        if isinstance(value, dict):
-            inner = [value]
-        if inner is None:
-            say(f"{indent}{name.ljust(width)}  {_shown(value)}", err=False)
-            continue
-        for index, each in enumerate(inner):
-            click.echo(f"{indent}{name}" if isinstance(value, dict) else f"{indent}{name} {index}")
-            _print_fields(each, indent + "  ")
+def _store_lines(stats: "Stats") -> Iterator[str]:
+    kinds = ("segments", "catalog", "names", "jobs", "aside", "other")
+    sizes = {kind: getattr(stats, f"{kind}_bytes") for kind in kinds}
+    fields = {
+        "fingerprints": f"{stats.fingerprint_count:,}" if stats.fingerprint_count is not None else _at_most(stats),
+        "pending": _counted(stats.pending_count, "row") + " in no segment yet" * bool(stats.pending_count),
+        "removals": f"{stats.removal_count:,}",
+        "segments": f"{stats.segment_count:,}",
+        "ids": stats.id_type or "none",
+        "distance": f"up to {stats.max_distance} of {stats.bits} bits",
+        "plan": f"{stats.plan.name}, {_counted(len(stats.plan.tables), 'table')}",
+        "codec": stats.codec,
+        "recipe": _recipe(stats.recipe),
+        "identity": stats.identity,
+        "last write": stats.written_at.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "writer": _writer(stats),
+        "size": f"{decimal_size(stats.total_bytes)} ({stats.total_bytes:,} bytes)",
+        **{f"  in {kind}": decimal_size(size) for kind, size in sizes.items() if size or kind in kinds[:2]},
+    }
+    for name, value in fields.items():
+        yield f"  {name:<14}{value}"
 
 
-def _shown(value: object) -> str:
-    if value is None:
+def _spike_lines(stats: "Stats", asked: int) -> Iterator[str]:
+    if stats.spikes is not None:
+        yield from (f"  {line}" for line in stats.spikes.to_text())
+    elif asked:
+        yield "  spikes        none: without ids a fingerprint is stored once, whoever has it"
+
+
+def _segment_lines(stats: "Stats") -> Iterator[str]:
+    for segment in stats.segments:
+        each = "" if segment.bits_per_fingerprint is None else f", {segment.bits_per_fingerprint:.1f} bits each"
+        yield f"  segment {segment.name}: {_counted(segment.fingerprint_count, 'fingerprint')}{each}"
+        ids = f"    {_counted(segment.id_count, 'id')} of {segment.id_bits} bits, " if stats.id_type else "    "
+        yield f"{ids}{decimal_size(segment.total_bytes)} (ids {decimal_size(segment.ids_bytes)})"
+        for table in segment.tables:
+            yield f"    table {table['table']}: {_table(table)}"
+            for slot in table.get("largest_slots", ()):
+                yield f"      {slot['key_count']:,} with x & {slot['mask']} == {slot['value']}"
+        yield from (f"    warning: {warning}" for warning in segment.warnings)
+
+
+def _table(table: dict[str, Any]) -> str:
+    flips = f" and {_counted(table['flips'], 'flip')}" if table["flips"] else ""
+    return f"{table['prefix_bits']} bits{flips}, 2^{table['slot_bits']} slots, {decimal_size(table['total_bytes'])}"
+
+
+def _at_most(stats: "Stats") -> str:
+    most = stats.pending_count + sum(segment.fingerprint_count for segment in stats.segments)
+    return f"at most {most:,}"
+
+
+def _writer(stats: "Stats") -> str:
+    if not stats.has_writer:
         return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_shown, value)) or "none"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return "one that gave no number" if stats.writer_pid is None else f"process {stats.writer_pid}"
+
+
+def _recipe(recipe: dict[str, Any] | None) -> str:
+    if recipe is None:
+        return "none"
+    # It may be a stranger's, and say anything.
+    name, shingle, tokens, weights, hash = (
+        f"{recipe.get(step)!s:.40}" for step in ("name", "shingle", "tokens", "weights", "hash")
+    )
+    return f"{name} (shingles of {shingle} {tokens}, {weights}, {hash})"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -33,6 +33,14 @@ def _missing(*names: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda given: not found(given)
 
 
+def _with_number(name: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda given: given[name] is not None  # 0 is one, too
+
+
+def _without_number(name: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda given: given[name] is None
+
+
 def _to_a_file(name: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda given: given[name] not in (None, STANDARD_OUTPUT)
 
@@ -44,19 +52,30 @@ SIGNED_FORMAT = Fact("goes with npy, csv and parquet: found another format", Non
 
 _LINES = Fact("goes without --json: its fields have names, and its fingerprints are hexadecimal", _missing("as_json"))
 _IF_NEW = Fact("goes with --if-new", _given("if_new"))
+_NOT_IF_NEW = Fact("goes without --if-new: expected one of the two", _missing("if_new"))
 _INPUT = Fact("goes with --input", _given("input_path"))
 _TEXT_OR_INPUT = Fact("goes with --text or --input", _given("text", "input_path"))
-_ID_INPUT = Fact("goes with --id-input", _given("id_path"))
+_IDS_OF_INPUT = Fact(
+    "goes with --id-input, or with --input and --pairs",
+    lambda given: bool(given["id_path"] or (given["pairs"] and given["input_path"])),
+)
 _ANY_INPUT = Fact("goes with --input or --id-input", _given("input_path", "id_path"))
 _PROBED = Fact("goes with a FINGERPRINT; of --input, --fingerprint-format says it", _given("fingerprints"))
 _REMOVED = _PROBED._replace(holds=_given("values"))
 _NOT_COUNTED = Fact("goes without --count", _missing("count_only"))
 _TEXTS = Fact("goes with texts: found --features too, expected one of the two", _missing("features"))
 _FEATURES = Fact("goes with --features: of texts, the recipe says it", _given("features"))
+_COMPARED = Fact("goes with a FILE", _given("files"))
+_NOT_ALL = Fact("goes without --all", _missing("shows_all"))
 _RECIPE = Fact("goes with --recipe", _given("recipe_name"))
 _NO_MAX_BYTES = Fact("goes without --max-bytes, which stands in its place", _missing("max_bytes"))
 _FILE = Fact("goes with a file: found standard output", _to_a_file("output"))
 _KEPT_FILE = _FILE._replace(holds=_to_a_file("kept"))
+
+_FILES = Fact("goes without --unbuffered, whose lines are fingerprints or JSON", _missing("unbuffered"))
+_ASKED = Fact("goes without a FINGERPRINT or --text", _missing("fingerprints", "text"))
+_PORT = Fact("goes with --port", _with_number("port"))
+_NO_PORT = Fact("goes without --port", _without_number("port"))
 
 # Of each option, what it needs. Those that texts, or columns, need of an input are refused by fpstore.inputs.
 _READ: dict[str, tuple[Fact, ...]] = {"format": (), "text_column": (), "input_header": (), "html": (), "skip_bad": ()}
@@ -71,28 +90,54 @@ _PLAN: dict[str, tuple[Fact, ...]] = {
     "shuffle": (),
     "mode": (),
 }
-_CORPUS: dict[str, tuple[Fact, ...]] = {**_READ, **_RECIPES, "threads": (), "max_distance": ()}
+_CORPUS: dict[str, tuple[Fact, ...]] = {
+    **_READ,
+    **_RECIPES,
+    "threads": (),
+    "max_distance": (),
+    "id_column": (),
+    "summary_path": (),
+}
+
+
+def _of_files(options: Mapping[str, tuple[Fact, ...]]) -> dict[str, tuple[Fact, ...]]:
+    return {name: (_FILES, *facts) for name, facts in options.items()}
+
 
 USES: dict[str, dict[str, tuple[Fact, ...]]] = {
-    "build": {**_READ, **_COLUMNS, **_IDS, **_RECIPES, **_PLAN, "threads": (OF_TEXTS,), "memory": (), "force": ()},
-    "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,)},
-    "add": {
+    "build": {
         **_READ,
         **_COLUMNS,
         **_IDS,
+        **_RECIPES,
+        **_PLAN,
+        "id_type": (),
         "threads": (OF_TEXTS,),
+        "memory": (),
+        "force": (),
+    },
+    "create": {**_PLAN, "id_type": (), "recipe_name": (), "idf_path": (_RECIPE,), "exist_ok": ()},
+    "add": {
+        **_of_files(_READ),
+        **_of_files(_COLUMNS),
+        "id_column": (_FILES,),
+        "ids": (),
+        "threads": (_FILES, OF_TEXTS),
         "idf_path": (ANY_TEXT,),
         "if_new": (),
+        "upsert": (_NOT_IF_NEW, WITH_IDS),
         "max_distance": (_IF_NEW,),
         "as_json": (_IF_NEW,),
-        "header": (_IF_NEW, _LINES),
-        "signed": (_IF_NEW, _LINES),
+        "header": (_IF_NEW, _FILES, _LINES),
+        "signed": (_IF_NEW, _FILES, _LINES),
+        "unbuffered": (_IF_NEW,),
     },
     "remove": {
         "ids": (),
         "input_path": (),
         "id_path": (),
-        "id_column": (_ID_INPUT,),
+        "pairs": (),
+        "id_column": (_IDS_OF_INPUT,),
         "format": (_ANY_INPUT,),
         "input_header": (_ANY_INPUT,),
         "skip_bad": (_ANY_INPUT,),
@@ -106,19 +151,30 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
     },
     "probe": {
         "input_path": (),
-        "format": (_INPUT,),
-        "input_header": (_INPUT,),
-        "fingerprint_column": (_INPUT,),
-        "fingerprint_format": (_INPUT,),
-        "text_column": (_INPUT,),
-        "html": (_TEXT_OR_INPUT,),
-        "threads": (_INPUT, OF_TEXTS),
+        "format": (_INPUT, _FILES),
+        "input_header": (_INPUT, _FILES),
+        "fingerprint_column": (_INPUT, _FILES),
+        "fingerprint_format": (_INPUT, _FILES),
+        "text_column": (_INPUT, _FILES),
+        "html": (_TEXT_OR_INPUT, _FILES),
+        "threads": (_INPUT, _FILES, OF_TEXTS),
         "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
-        "skip_bad": (_INPUT,),
+        "skip_bad": (_INPUT, _FILES),
         "text": (),
         "max_distance": (),
         "as_json": (),
         "decimal": (_PROBED,),
+        "header": (_FILES, _LINES),
+        "signed": (_FILES, _LINES),
+        "unbuffered": (_INPUT, _ASKED),
+    },
+    "lookup": {
+        "input_path": (),
+        "id_column": (_INPUT,),
+        "format": (_INPUT,),
+        "input_header": (_INPUT,),
+        "skip_bad": (_INPUT,),
+        "as_json": (),
         "header": (_LINES,),
         "signed": (_LINES,),
     },
@@ -131,8 +187,28 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "signed": (_NOT_COUNTED, _LINES),
     },
     "document-pairs": {**_CORPUS, "memory": (), "output": (), "force": (_FILE,)},
-    "dedup": {**_CORPUS, "kept": (), "dropped": (), "keep": (), "confirm": (), "store": (), "force": (_KEPT_FILE,)},
-    "cluster": {**_CORPUS, "output": (), "update_center": (), "components": (), "force": (_FILE,)},
+    "dedup": {
+        **_CORPUS,
+        "kept": (),
+        "dropped": (),
+        "keep": (),
+        "tag": (),
+        "confirm": (),
+        "store": (),
+        "force": (_KEPT_FILE,),
+    },
+    "cluster": {
+        **dict.fromkeys(_CORPUS, (OF_TEXTS,)),
+        "max_distance": (),
+        "summary_path": (),
+        "output": (),
+        "update_center": (),
+        "components": (),
+        "annotate": (OF_TEXTS,),
+        "topics": (OF_TEXTS,),
+        "store": (OF_TEXTS,),
+        "force": (_FILE,),
+    },
     "fingerprint": {
         "format": (),
         "skip_bad": (),
@@ -147,15 +223,41 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "seed": (_FEATURES,),
         "tie": (_FEATURES,),
     },
+    "compare": {
+        "texts": (),
+        "format": (_COMPARED,),
+        "text_column": (_COMPARED,),
+        "input_header": (_COMPARED,),
+        "html": (),
+        **_RECIPES,
+        "max_distance": (),
+        "shown": (),
+        "as_json": (),
+    },
     "recipe": {},
     "learn-idf": {**_READ, "output": (), "force": (), "recipe_name": ()},
     "compact": {},
     "copy": {"mode": ()},
     "recover": {},
     "export": {"format": (), "no_ids": (WITH_IDS,), "signed": (SIGNED_FORMAT,), "force": (_FILE,)},
+    "serve": {
+        "socket_path": (_NO_PORT,),
+        "port": (),
+        "host": (_PORT,),
+        "token_file": (),
+        "read_only": (),
+        "threads": (),
+        "idf_path": (),
+        "max_body": (),
+        "max_queries": (),
+        "max_matches": (),
+        "max_connections": (),
+        "timeout": (),
+    },
     "plan": {"n": (), "max_distance": (), "like": (), "as_json": ()},
     "report": {"as_json": ()},
-    "stats": {"as_json": ()},
+    "stats": {"spikes": (), "as_json": ()},
+    "inspect": {"most": (_NOT_ALL,), "shows_all": (), "as_json": ()},
     "verify": {"as_json": ()},
 }
 

@@ -16,6 +16,8 @@ CODECS = ("gap", "xor", "rice", "raw")
 RECIPES = ("text-1", "words-4", "multilingual", "zh", "code", "exact", "simhash-1", "web-en", "pypi-simhash")
 HASHES = ("xxh3", "xxh64", "md5", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3")
 
+DEFAULT_K = 3
+
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 # Whether it is there and may be read is for who opens it: then the machine is at fault, not the command line.

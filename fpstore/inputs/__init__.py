@@ -2,6 +2,8 @@
 
 from fpstore.inputs.cells import parse_fingerprint
 from fpstore.inputs.errors import BadInput
+from fpstore.inputs.fields import Field, cells_of
+from fpstore.inputs.given import GivenDocuments, plain
 from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, has_columns, has_header, read, read_ids
 from fpstore.inputs.records import DOCUMENTS, Batch, Layout, Row
 from fpstore.inputs.sources import FORMATS, format_of
@@ -13,14 +15,18 @@ __all__ = [
     "BadInput",
     "Batch",
     "Documents",
+    "Field",
+    "GivenDocuments",
     "Layout",
     "Reader",
     "Row",
+    "cells_of",
     "documents",
     "format_of",
     "has_columns",
     "has_header",
     "parse_fingerprint",
+    "plain",
     "read",
     "read_ids",
 ]

@@ -47,6 +47,10 @@ EXPECTED_SAME = {
 EXPECTED_ONE_WAY = f"{ASK_WAY} to say which is meant, as the column begins with hexadecimal and decimal values"
 EXPECTED_BYTES = f"{VALUE_BYTES} bytes (64 bits)"
 EXPECTED_WIDE_ENOUGH = "integers of 64 bits where some are below 0"
+# What ids are: numbers, or names.
+ID_TYPES = ("uint64", "string", "bytes")
+MAX_NAME_BYTES = 1 << 16
+EXPECTED_NAME = f"text of at most {MAX_NAME_BYTES} bytes, or a whole number"
 EXPECTED_ID = "a decimal number from -2**63 to 2**64 - 1"
 
 # The named group that matches says which of the two a value can be.
@@ -211,6 +215,27 @@ def parse_ids(column: Column) -> Parsed:
             bad[index] = EXPECTED_WIDE_ENOUGH if isinstance(value, np.integer) else EXPECTED_ID
         else:
             values[index] = number
+    return values, bad
+
+
+def parse_names(column: Column, text: bool) -> tuple[npt.NDArray[Any], dict[int, str]]:
+    """As parse_ids, ids that are names: strings, or bytes; whole numbers are the digits that write them."""
+    values = np.empty(len(column), dtype=object)
+    bad: dict[int, str] = {}
+    for index, value in enumerate(column.tolist() if isinstance(column, np.ndarray) else column):
+        number = None if isinstance(value, str | bytes | bool) else _integer(value)
+        name = value if number is None else str(value)
+        if isinstance(name, str) and not text:
+            name = name.encode("utf-8", "surrogateescape")
+        right = isinstance(name, str if text else bytes)
+        try:
+            size = len(name.encode() if isinstance(name, str) else name) if right else 0
+        except UnicodeEncodeError:
+            right, size = False, 0
+        if not right or size > MAX_NAME_BYTES:
+            bad[index] = EXPECTED_NAME
+            name = "" if text else b""
+        values[index] = name
     return values, bad
 
 

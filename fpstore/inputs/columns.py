@@ -125,7 +125,7 @@ def id_field(names: Sequence[str], where: str, asked: Asked, decided: Decided) -
     if asked.id is not None:
         return str(asked.id)
     fields = _called(names, (ID_NAME,))
-    if not with_ids(asked, decided, len(fields) == 1, where):
+    if not with_ids(asked, decided, bool(fields), where):
         return None
     return names[_one_called_id(names, fields, where)]
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from fpstore.inputs import remote
 from fpstore.inputs.decoding import MARK_BYTES, marked
 from fpstore.inputs.errors import BadInput, cut
 from fpstore.text import need
@@ -131,8 +132,11 @@ def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True, is_t
     """
     name = display_name(path)
     with contextlib.ExitStack() as stack:
+        elsewhere = remote.is_remote(path)
         if path == STANDARD_INPUT:
             file: BinaryIO = sys.stdin.buffer
+        elif elsewhere:
+            file = stack.enter_context(remote.opened(path))
         else:
             file = stack.enter_context(open(path, "rb", buffering=0))
         raw = _Raw(file, on_bytes)
@@ -146,6 +150,8 @@ def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True, is_t
         size = None
         if kind is not None:
             bare = _Unpacked(name, _UNPACK[kind](raw))
+        elif elsewhere:
+            size = remote.size(path)
         elif path != STANDARD_INPUT:
             status = os.fstat(file.fileno())
             size = status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -30,13 +30,18 @@ class _EndlessError(Exception):
 
 
 def rows_of(lines: Lines, delimiter: str, quoting: Any) -> Iterator[Row]:
-    """The records of lines, blank ones left out, and what is none."""
+    """The records of lines, and what is none.
+
+    Blank lines are left out, but where the records have one cell: there they are how pyarrow, polars and DuckDB write
+    one without a value. Of those behind the last record nobody can tell, and they come without cells.
+    """
     # The limit is the whole process's, and is raised here but never lowered; the default is 128 KiB, less than many
     # texts.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     feed = _Feed(lines)
     held = feed.held
     width = 0
+    blank = _Blank()
     while True:
         table = csv.reader(feed.texts(), delimiter=delimiter, quoting=quoting, strict=True)
         try:
@@ -50,15 +55,41 @@ def rows_of(lines: Lines, delimiter: str, quoting: Any) -> Iterator[Row]:
                     text = "".join(text for _, text, _ in held)
                 held.clear()
                 if cells:
+                    if blank.count:
+                        yield from blank.taken([""])
                     width = width or len(cells)
                     yield place, cells, text, size
+                elif width == 1:
+                    blank.see(place, text, size)
+            yield from blank.taken([])
             return
         except LongLine as error:
+            yield from blank.taken([""])
             yield 0, error, "", 0
         except (csv.Error, _EndlessError) as error:
             place = held[0][0]
             feed.go_back()
+            yield from blank.taken([""])
             yield place, f"a broken record ({error})", "", 0
+
+
+class _Blank:
+    """Blank lines, one behind the other: the number of the last, and how it is written, stand for all."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last: _Line = (0, "", 0)
+
+    def see(self, place: int, text: str, size: int) -> None:
+        self.count += 1
+        self._last = place, text, size
+
+    def taken(self, cells: list[str]) -> Iterator[Row]:
+        """Each of them as a record of these cells; then there are none."""
+        place, text, size = self._last
+        first, self.count = place - self.count + 1, 0
+        for each in range(first, place + 1):
+            yield each, cells, text, size
 
 
 class _Feed:

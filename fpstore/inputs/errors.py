@@ -17,6 +17,9 @@ BAD_ROW = "bad row"
 # Noted of a text that nobody called HTML.
 WITH_TAGS = "text with tags of HTML, which stay without --html"
 
+# Noted of a page of which nothing is visible.
+WITHOUT_TEXT = "page without text, near none but those of the same bytes"
+
 # In a reason the noun stands first: `record of another kind`, `file not in UTF-8`.
 _NOUN = re.compile(r"^.*?(?= (?:of|with|without|in|not|over) |$)")
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
+from fpstore.inputs.cells import ASK_WAY, ID_TYPES, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
 from fpstore.inputs.errors import BadInput, Faults, about
+from fpstore.inputs.fields import Names, check_name_column, named
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
     DOCUMENTS,
@@ -36,6 +37,7 @@ from fpstore.inputs.text import DEFAULT_FIELD, fields_of, read_html, read_json, 
 from fpstore.inputs.warc import read_warc
 from fpstore.text import DEFAULT, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
+from fpstore.types import IdType
 
 DEFAULT_BATCH = 1 << 18
 
@@ -136,6 +138,7 @@ def read(
     id_column: str | int | None = None,
     ids: str | None = "auto",
     first_id: int = 0,
+    id_type: IdType = "uint64",
     header: bool | None = None,
     fingerprint_format: str = "auto",
     html: bool = False,
@@ -156,7 +159,8 @@ def read(
     (DEFAULT where None). Where none is named, fingerprints are in the one column called `fingerprint`, `simhash`,
     `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
-    ones included; None leaves them out; "auto" is "column" where there is one, else "row".
+    ones included; None leaves them out; "auto" is "column" where there is one, else "row". id_type: what the ids of a
+    column are; names, "string" or "bytes", come as arrays of objects, and there are no others then.
     header: whether the first row of CSV and TSV names the columns; None where the row tells it, and one that can be
     meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
@@ -175,13 +179,15 @@ def read(
         asked=Asked(fingerprint_column, text_column, id_column, ids, header=header),
         fingerprint_format=fingerprint_format,
         first_id=first_id,
+        id_type=id_type,
         recipe=recipe,
         rows=batch,
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
         html=html,
         threads=threads,
-        on_lengths=lengths.see,
+        on_measured=lengths.see,
+        takes_fingerprints=True,
     )
     resolved, request = _resolve(sources, format, request)
     _expect_one_kind(resolved, request)
@@ -193,6 +199,7 @@ def read_ids(
     *,
     format: str = "auto",
     id_column: str | int | None = None,
+    id_type: IdType = "uint64",
     header: bool | None = None,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
@@ -205,6 +212,7 @@ def read_ids(
     """
     request = Request(
         asked=Asked(id=id_column, of_ids=True, header=header),
+        id_type=id_type,
         recipe=DEFAULT,
         rows=batch,
         faults=Faults(skip_bad),
@@ -219,6 +227,7 @@ def documents(
     *,
     format: str = "auto",
     text_column: str | int | None = None,
+    id_column: str | int | None = None,
     header: bool | None = None,
     html: bool = False,
     recipe: Recipe | None = None,
@@ -229,7 +238,9 @@ def documents(
     """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
 
     A file's name is its path, that of a line or row is path:number, that of an archive's record path:number:URI.
-    all_columns: read all that tables have of a document, for Documents.with_rows.
+    id_column: the column that has the names instead, texts or whole numbers; a document without one is a bad row, and
+    whole files beside tables keep theirs. all_columns: read all that tables have of a document, for
+    Documents.with_rows.
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
@@ -239,9 +250,12 @@ def documents(
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
         html=html,
-        all_columns=all_columns,
+        all_columns=all_columns or id_column is not None,
+        name_column=id_column,
     )
     resolved, request = _resolve(sources, format, request, of_documents=True)
+    if id_column is not None:
+        check_name_column(id_column, header, _kinds(resolved))
     for kind in _kinds(resolved):
         if not _holds_texts(kind, request):
             which = f", and {ASK_TEXT} to name their column" if kind.format in _TABLES else ""
@@ -276,6 +290,12 @@ def _resolve(
         raise ValueError(f"fingerprint_format: found {request.fingerprint_format!r}, expected {', '.join(WAYS)}")
     if request.first_id and request.asked.ids != "row":
         raise ValueError(f"first_id: found {request.first_id} with ids {request.asked.ids!r}, expected ids 'row'")
+    if request.id_type not in ID_TYPES:
+        raise ValueError(f"id_type: found {request.id_type!r:.40}, expected one of {', '.join(ID_TYPES)}")
+    if request.id_type != "uint64" and request.asked.ids == "row":
+        raise ValueError(
+            f"ids: found 'row' with id_type {request.id_type!r}, expected 'column': names have to be given"
+        )
     if not 0 <= request.first_id <= MAX_VALUE:
         raise ValueError(f"first_id: found {request.first_id}, expected 0 to 2**64 - 1")
     resolved = inputs_of(sources, format)
@@ -295,7 +315,8 @@ def _resolve(
 def _with_field_of_fingerprints(kinds: list[Source], request: Request) -> Request:
     """The request, for JSON objects of which the first has no text but a fingerprint by its name.
 
-    BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said.
+    BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said, and
+    reading refuses it where they have fingerprints instead.
     """
     of_fields = [kind for kind in kinds if kind.format in _OF_FIELDS and not is_stream(kind.path)]
     for kind in of_fields:
@@ -329,6 +350,8 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
         raise ValueError(f"{name}: found format {format}, expected one that can hold nothing but ids, or a table")
     if format in _PIECE_READERS and asked.id is not None and not asked.of_ids:
         raise ValueError(f"{name}: found id_column {asked.id!r}, expected none for format {format}")
+    if request.id_type != "uint64" and (format == "hex" or (asked.of_ids and format in ("npy", "u64"))):
+        raise ValueError(f"{name}: found ids that are names, which format {format} does not hold; expected a table")
     if format in ("npy", "u64", *_OF_DOCUMENTS) and (asked.id is not None or asked.ids == "column"):
         raise ValueError(f"{name}: found ids of a column, expected ids (--ids) row, none or from:N for format {format}")
     if request.fingerprint_format != "auto" and (_holds_texts(source, request) or format in ("npy", "u64")):
@@ -397,13 +420,10 @@ def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Re
 
 def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, Row]]:
     base = 0
+    names = None if request.name_column is None else Names(request.name_column)
     for format, paths in _runs(inputs, request):
         with about(_source_of(format, paths)):
-            for records in _records(format, paths, request):
-                request.seen.rows = base + records.end
-                texts, kept = records.texts(request)
-                for text, index in zip(texts, kept, strict=True):
-                    yield records.name(index), text, records.row(index)
+            yield from named(_records(format, paths, request), request, names, base)
         base = request.seen.rows
 
 
@@ -438,6 +458,10 @@ def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
                 request.seen.rows = base + piece.end
                 if len(piece.fingerprints):
                     ids = piece.ids
+                    if ids is None and request.id_type != "uint64" and request.asked.ids is not None:
+                        raise BadInput(
+                            "found no ids, expected a column of names (--id-column)", source=_source_of(format, paths)
+                        )
                     if ids is None and request.asked.ids in ("auto", "row"):
                         ids = _row_ids(piece.rows, request.first_id + base)
                     yield Batch(piece.fingerprints, ids)

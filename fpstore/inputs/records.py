@@ -9,12 +9,21 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import ASK_WAY, EXPECTED_ONE_WAY, Column, FingerprintColumn, can_be_either, parse_ids
+from fpstore.inputs.cells import (
+    ASK_WAY,
+    EXPECTED_ONE_WAY,
+    Column,
+    FingerprintColumn,
+    can_be_either,
+    parse_ids,
+    parse_names,
+)
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import WITH_TAGS, BadInput, Faults, cut, shown
+from fpstore.inputs.errors import WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
 from fpstore.text import Recipe
-from fpstore.text.cleaning import characters, has_tags
+from fpstore.text.cleaning import characters, has_tags, stand_in
+from fpstore.text.recipe import Measured
 
 # A group of records is full at this size, so that long texts do not fill the memory.
 GROUP_BYTES = 4 << 20
@@ -24,10 +33,13 @@ _MOST_UNDECIDED = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Fingerprints (uint64[m], m > 0) in the order of the input, and the id of each, or None."""
+    """Fingerprints (uint64[m], m > 0) in the order of the input, and the id of each, or None.
+
+    ids: uint64[m]; names are objects, str or bytes.
+    """
 
     fingerprints: npt.NDArray[np.uint64]
-    ids: npt.NDArray[np.uint64] | None
+    ids: npt.NDArray[Any] | None
 
 
 @dataclass(slots=True)
@@ -84,11 +96,14 @@ class Request:
     decided: Decided = field(default_factory=Decided)
     fingerprint_format: str = "auto"
     first_id: int = 0  # of row numbers
+    id_type: str = "uint64"  # or what names are: "string", "bytes"
     json_field: str | None = None  # of the fingerprints of JSON objects, where it was not asked for
+    takes_fingerprints: bool = False  # and not only texts
     html: bool = False
     threads: int = 1
-    on_lengths: Callable[[npt.NDArray[np.uint32]], object] | None = None
-    all_columns: bool = False  # of tables, for Records.rows_of
+    on_measured: Callable[[Sequence[str], Measured], object] | None = None
+    all_columns: bool = False  # of tables, for Records.row
+    name_column: str | int | None = None  # of the names of documents, where they are not those of their places
 
     @property
     def value_column(self) -> str | int | None:
@@ -111,7 +126,7 @@ class Piece:
     """
 
     fingerprints: npt.NDArray[np.uint64]
-    ids: npt.NDArray[np.uint64] | None
+    ids: npt.NDArray[Any] | None
     rows: npt.NDArray[np.uint64]
     end: int
 
@@ -176,7 +191,11 @@ class Records:
             elif isinstance(value, Page) or (request.html and isinstance(value, str | bytes)):
                 page = value if isinstance(value, Page) else Page(value, None)
                 try:
-                    texts.append(request.recipe.text_of(characters_of(page, request.faults)))
+                    text = request.recipe.text_of(characters_of(page, request.faults))
+                    if not text.strip():  # nothing is visible
+                        request.faults.notes[WITHOUT_TEXT] += 1
+                        text = stand_in(page.markup)
+                    texts.append(text)
                     kept.append(index)
                 except ValueError as error:
                     request.faults.meet(self.error(index, str(error)))
@@ -263,10 +282,10 @@ class Group:
 def piece_of_texts(records: Records, request: Request) -> Piece:
     """Fingerprint the texts of records by the recipe."""
     texts, kept = records.texts(request)
-    fingerprints, lengths = request.recipe.measure_many(texts, request.threads)
-    if request.on_lengths is not None:
-        request.on_lengths(lengths)
-    return _piece(records, request, fingerprints, kept)
+    measured = request.recipe.measure_many(texts, request.threads)
+    if request.on_measured is not None:
+        request.on_measured(texts, measured)
+    return _piece(records, request, measured.fingerprints, kept)
 
 
 def piece_of_fingerprints(records: Records, request: Request, column: FingerprintColumn) -> Piece:
@@ -330,12 +349,18 @@ def _refuse_undecided(held: list[Records], why: str) -> NoReturn:
 
 def piece_of_ids(records: Records, request: Request) -> Piece:
     """As piece_of_fingerprints, for values that are ids."""
-    ids, bad = parse_ids(records.values)
+    ids, bad = _parse_ids(records.values, request)
     for index, expected in bad.items():
         found = f"found id {shown(_plain(records.values[index]))}"
         request.faults.meet(records.error(index, f"{found}, expected {expected}"))
     kept = [index for index in range(len(ids)) if index not in bad] if bad else range(len(ids))
     return _piece(records, request, ids[kept] if bad else ids, kept)
+
+
+def _parse_ids(column: Column, request: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
+    if request.id_type == "uint64":
+        return parse_ids(column)
+    return parse_names(column, request.id_type == "string")
 
 
 def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint64], kept: Sequence[int]) -> Piece:
@@ -346,7 +371,7 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
         rows = rows[np.asarray(kept, dtype=np.intp)]
     if records.ids is None:
         return Piece(fingerprints, None, rows, records.end)
-    ids, bad = parse_ids(records.ids)
+    ids, bad = _parse_ids(records.ids, request)
     if everything and not bad:
         return Piece(fingerprints, ids, rows, records.end)
     good = []

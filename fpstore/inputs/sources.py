@@ -5,6 +5,7 @@
 - A folder stands for the files under it, each as if it had been named: sorted, folder by folder. What is hidden, links,
   pipes, and the files with which Spark marks a folder are passed over and counted.
 - A file is read once: by two names, or by its name and through a folder, is refused.
+- A URL, such as `s3://bucket/part-*.jsonl`, is a file, a folder or a pattern that fsspec reaches.
 - The format is the one that was asked for, or goes by the suffix. In a folder too: a suffix that no format has is
   refused there, as nobody can tell texts from something else by their names.
 """
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from fpstore.inputs import remote
 from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, display_name, open_stream
 from fpstore.inputs.decoding import marked, text_of
 from fpstore.inputs.errors import Faults
@@ -104,9 +106,11 @@ def expand(paths: Sequence[str | Path]) -> list[str]:
         raise TypeError(f"sources: found one {type(paths).__name__}, expected a list of paths")
     expanded: list[str] = []
     for each in paths:
-        path = os.fspath(each)
+        path = remote.local_path(os.fspath(each))
         if path in _STANDARD_INPUTS:
             expanded.append(STANDARD_INPUT)
+        elif remote.is_remote(path):
+            expanded += _expand_remote(path)
         elif _PATTERN.search(path) and not os.path.lexists(path):
             matching = sorted(glob.glob(path, recursive=True))
             if not matching:
@@ -115,6 +119,15 @@ def expand(paths: Sequence[str | Path]) -> list[str]:
         else:
             expanded.append(path)
     return expanded
+
+
+def _expand_remote(path: str) -> list[str]:
+    if not _PATTERN.search(path) or remote.exists(path):
+        return [path]
+    matching = remote.expand(path)
+    if not matching:
+        raise FileNotFoundError(errno.ENOENT, "no file matches this pattern", path)
+    return matching
 
 
 def is_stream(path: str) -> bool:
@@ -148,6 +161,9 @@ def format_of_name(path: str) -> str:
 
 def walk(folder: str, pass_over: Callable[[str], object] | None = None) -> Iterator[str]:
     """The path of every file under folder that is read, names compared by code point; pass_over hears of the rest."""
+    if remote.is_remote(folder):
+        yield from _walk_remote(folder, pass_over)
+        return
     listings = [iter(_listing(folder))]
     while listings:
         entry = next(listings[-1], None)
@@ -162,6 +178,23 @@ def walk(folder: str, pass_over: Callable[[str], object] | None = None) -> Itera
             listings.append(iter(_listing(entry.path)))
         else:
             yield entry.path
+
+
+def _walk_remote(folder: str, pass_over: Callable[[str], object] | None) -> Iterator[str]:
+    """As walk; of a hidden folder each file is heard of, as not every keeper has folders."""
+    for path, names in remote.files_under(folder):
+        if any(name.startswith(".") for name in names):
+            reason: str | None = "hidden file"
+        else:
+            reason = "marker of Spark" if any(map(_MARKERS.fullmatch, names)) else None
+        if reason is None:
+            yield path
+        elif pass_over is not None:
+            pass_over(reason)
+
+
+def _is_folder(path: str) -> bool:
+    return remote.is_folder(path) if remote.is_remote(path) else os.path.isdir(path)
 
 
 def _listing(folder: str) -> list[os.DirEntry[str]]:
@@ -185,6 +218,8 @@ def _input_of(path: str, format: str) -> Input:
     if path == STANDARD_INPUT:
         format = format_of_name(path) if format == "auto" else format
         return Input(path, format, {format: path}, None, False)
+    if remote.is_remote(path):
+        return _remote_input(path, format)
     status = os.stat(path)  # so that a missing last file is known before the first is read
     if not os.path.isdir(path):
         format = format_of_name(path) if format == "auto" else format
@@ -215,9 +250,19 @@ def _expect_once(inputs: list[Input]) -> None:
             parts = [folder]
 
 
+def _remote_input(path: str, format: str) -> Input:
+    if not remote.is_folder(path):
+        format = format_of_name(path) if format == "auto" else format
+        return Input(path, format, {format: path}, remote.size(path), False)
+    kinds = _kinds(path) if format == "auto" else {format: next(walk(path), path)}
+    sizes = [remote.size(file) for file in walk(path)]
+    total = None if None in sizes else sum(size for size in sizes if size is not None)
+    return Input(path, format, kinds, total, True)
+
+
 def _kinds(path: str) -> dict[str, str]:
     """The formats of the files at path by their suffixes, each with the first file that has it."""
-    if path == STANDARD_INPUT or not os.path.isdir(path):
+    if path == STANDARD_INPUT or not _is_folder(path):
         return {format_of_name(path): path}
     kinds: dict[str, str] = {}
     unknown, first_unknown = 0, ""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from fpstore.inputs import remote
 from fpstore.inputs.cells import VALUE_BYTES
 from fpstore.inputs.columns import Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
@@ -26,6 +27,10 @@ from fpstore.text import need
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
 _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
+
+
+# A blank line behind the last value of a table of one column: the end of the file, or a null.
+NO_VALUE = "line without a value"
 
 
 def read_csv(path: str, request: Request) -> Iterator[Records]:
@@ -42,7 +47,7 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
     """A Parquet file: columns of integers or strings, batch by batch."""
     parquet = need("pyarrow.parquet", "arrow", "reading Parquet")
     arrow = need("pyarrow", "arrow", "reading Parquet")
-    size = os.path.getsize(path)
+    size = (remote.size(path) or 0) if remote.is_remote(path) else os.path.getsize(path)
     try:
         with _openable(path) as opened, parquet.ParquetFile(opened) as file:
             yield from _parquet_records(
@@ -70,6 +75,9 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
                     raise error  # it is the header; the row behind it is none
                 group.meet(error)
                 continue
+            if not cells:
+                request.faults.pass_over(NO_VALUE)
+                continue
             if found is None:
                 where = f"{stream.name}, line {place}"
                 with about(stream.name, place):
@@ -83,8 +91,10 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
             if len(cells) != width:
                 group.refuse(place, f"{len(cells)} cells", f"{width}, as line {first} has")
                 continue
-            id_cell = None if found.id is None else cells[found.id].strip()
-            cell = cells[found.value] if request.reads_texts else cells[found.value].strip()
+            named = request.id_type != "uint64"  # a name is what stands there
+            id_cell = None if found.id is None else cells[found.id] if named else cells[found.id].strip()
+            as_it_is = request.reads_texts or (named and request.asked.of_ids)
+            cell = cells[found.value] if as_it_is else cells[found.value].strip()
             if not cell.isascii() and _NOT_UTF8.search(cell):
                 group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
                 continue
@@ -105,7 +115,9 @@ def _layout(first: list[str], delimiter: str, header: bytes) -> Layout:
 
 
 def _openable(path: str) -> Any:
-    """What Arrow opens: the path, or the file where the path is no UTF-8, which Arrow does not take."""
+    """What Arrow opens: the path, or the file where the path is no UTF-8, which Arrow does not take, or elsewhere."""
+    if remote.is_remote(path):
+        return remote.opened(path)
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -126,13 +138,13 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
     value = schema.names[found.value]
     ids = None if found.id is None else schema.names[found.id]
     if request.asked.of_ids:
-        _check_numbers(path, value, schema.field(found.value).type, types)
+        _check_ids(path, value, schema.field(found.value).type, types, request)
     elif request.reads_texts:
         _check_texts(path, value, _field_type(path, value, schema.field(found.value).type, fields, types), types)
     else:
         _check_fingerprints(path, value, schema.field(found.value).type, types)
     if ids is not None:
-        _check_numbers(path, ids, schema.field(found.id).type, types)
+        _check_ids(path, ids, schema.field(found.id).type, types, request)
     row, told = 0, 0
     names = [value] if ids is None else list(dict.fromkeys([value, ids]))
     # By its number a column can be one of several with one name, which Arrow does not tell apart when it reads some.
@@ -185,7 +197,9 @@ def _check_texts(path: str, name: str, found: Any, types: Any) -> None:
         raise BadInput(f"{path}, column {name}: found {found}, expected strings, or bytes of texts")
 
 
-def _check_numbers(path: str, name: str, found: Any, types: Any) -> None:
+def _check_ids(path: str, name: str, found: Any, types: Any, request: Request) -> None:
+    if request.id_type == "bytes" and _is_binary(found, types):
+        return
     if not (_is_string(found, types) or _is_whole_number(found, types)):
         raise BadInput(f"{path}, column {name}: found {found}, expected integers or strings")
 

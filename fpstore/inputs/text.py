@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from fpstore.inputs.columns import ASK_IDS, ASK_TEXT, ID_NAME, id_field, with_ids
+from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_IDS, ASK_TEXT, FINGERPRINT_NAMES, ID_NAME, id_field, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BadInput, about, cut, shown
@@ -20,8 +20,8 @@ from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
 DEFAULT_FIELD = "text"
 _CALLED_ID = frozenset(("id", "ID", "Id", "iD"))
 MAX_DOCUMENT_BYTES = 256 << 20
-_MISSING = object()
-_BOTH = object()
+MISSING = object()
+BOTH = object()
 # A character that is written by its number, and whether the string that it stands in is a key.
 _ESCAPED = re.compile(rb'\\u[^"]*"(\s*:)?')
 
@@ -47,6 +47,11 @@ def read_json(path: str, request: Request) -> Iterator[Records]:
                 return
             stream = replace(stream, reader=io.BufferedReader(io.BytesIO(rest)))
         yield from _read_objects(stream, "line", _numbered(Lines(stream, line, blank_lines)), request)
+
+
+def read_rows(lines: Iterable[tuple[int, bytes | BadInput]], name: str, request: Request) -> Iterator[Records]:
+    """The same of rows that are no file: each with its number, as a line of JSON, or what is wrong with it."""
+    yield from _read_objects(Stream(name, io.BufferedReader(io.BytesIO()), None), "row", lines, request)
 
 
 def fields_of(path: str) -> list[str]:
@@ -75,10 +80,10 @@ def read_html(paths: Iterable[str], request: Request) -> Iterator[Records]:
 
 
 def _read_objects(
-    stream: Stream, unit: str, objects: Iterable[tuple[int, bytes | LongLine]], request: Request
+    stream: Stream, unit: str, objects: Iterable[tuple[int, bytes | BadInput]], request: Request
 ) -> Iterator[Records]:
     """What objects of JSON hold, each with its number; unit: what that counts."""
-    load = _json_loader()
+    load = json_loader()
     field = request.value_column or request.json_field
     if field is None:
         field = ID_NAME if request.asked.of_ids else DEFAULT_FIELD
@@ -86,10 +91,11 @@ def _read_objects(
     keys: dict[str, bytes] = {}
     id_name: str | None = None
     asks_ids = request.asked.ids == "auto" and request.asked.id is None and not request.asked.of_ids
+    may_be_fingerprints = request.takes_fingerprints and request.value_column is None
     group = Group(stream.name, unit, request)
     group.layout = JSON_OBJECTS
     for place, line in objects:
-        if isinstance(line, LongLine):
+        if isinstance(line, BadInput):
             group.meet(line)
             continue
         if not line.strip() and unit == "line":
@@ -110,32 +116,41 @@ def _read_objects(
                 id_name = None if request.asked.of_ids else id_field(names, where, request.asked, request.decided)
             group.with_ids = id_name is not None
             fields = [field] if id_name is None else [field, id_name]
-            every = sorted({key for name in fields for key in (str(name), *str(name).split("."))})
-            keys = {key: json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass") for key in every}
+            keys = keys_of(fields)
         if asks_ids and id_name is None and not _CALLED_ID.isdisjoint(record):
             told = f"none, as in the object before; {ASK_IDS} says whether ids are a field or row numbers"
             group.refuse(place, f"a field called {ID_NAME}", told)
             continue
-        twice = _named_twice(line, keys)
+        twice = named_twice(line, keys)
         if twice is not None:
             group.refuse(place, f"field {twice} twice", "it once")
             continue
-        values = [_field(record, name) for name in fields]
-        if _BOTH in values:
-            name = fields[values.index(_BOTH)]
+        values = [field_of(record, name) for name in fields]
+        if BOTH in values:
+            name = fields[values.index(BOTH)]
             group.refuse(place, f"{name} as a field, and as a path to one", "one of the two")
             continue
-        if any(value is _MISSING for value in values):
+        if any(value is MISSING for value in values):
             found = f"fields {cut(', '.join(record)) or 'none'}"
-            missing = fields[values.index(_MISSING)]
+            missing = fields[values.index(MISSING)]
+            if missing == DEFAULT_FIELD and may_be_fingerprints and _has_fingerprint(record):
+                # Every line behind it would be bad in the same way, and all of the source be passed over.
+                told = f"one named {missing}, or {ASK_FINGERPRINT} or {ASK_TEXT}"
+                where = f"{stream.name}, {unit} {place}"
+                raise BadInput(f"{where}: found {found}, expected {told}", source=stream.name, line=place)
             group.refuse(
                 place, found, f"one named {missing}" + (f", or {ASK_TEXT}" if missing == DEFAULT_FIELD else "")
             )
             continue
+        may_be_fingerprints = False
         group.add(place, values[0], values[-1], len(line), line if unit == "line" else _on_one_line(line))
         if group.is_full:
             yield group.take()
     yield group.take()
+
+
+def _has_fingerprint(record: dict[str, Any]) -> bool:
+    return any(name.lower() in FINGERPRINT_NAMES for name in record)
 
 
 def _numbered(lines: Lines) -> Iterator[tuple[int, bytes | LongLine]]:
@@ -191,17 +206,23 @@ def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[
     yield group.take()
 
 
-def _field(record: dict[str, Any], name: str | int) -> Any:
-    """The value of a field: that of the whole name, or that which its parts between dots lead to; _BOTH for two."""
+def field_of(record: dict[str, Any], name: str | int) -> Any:
+    """The value of a field: that of the whole name, or that which its parts between dots lead to; BOTH, or MISSING."""
     value: Any = record
     for part in str(name).split("."):
         if not isinstance(value, dict) or part not in value:
-            return record.get(str(name), _MISSING)
+            return record.get(str(name), MISSING)
         value = value[part]
-    return _BOTH if name in record and "." in str(name) else value
+    return BOTH if name in record and "." in str(name) else value
 
 
-def _named_twice(line: bytes, keys: dict[str, bytes]) -> str | None:
+def keys_of(fields: Iterable[str | int]) -> dict[str, bytes]:
+    """The keys that these fields and paths go by, and each as JSON."""
+    every = sorted({key for name in fields for key in (str(name), *str(name).split("."))})
+    return {key: json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass") for key in every}
+
+
+def named_twice(line: bytes, keys: dict[str, bytes]) -> str | None:
     """The first of the keys that an object of a line of JSON has twice, None where there is none; keys: as JSON, too.
 
     Readers of JSON take the last and say nothing. Most lines have each key once, which is seen without reading again.
@@ -220,7 +241,7 @@ def _named_twice(line: bytes, keys: dict[str, bytes]) -> str | None:
     return twice[0] if twice else None
 
 
-def _json_loader() -> Callable[[bytes], object]:
+def json_loader() -> Callable[[bytes], object]:
     """What reads a line of JSON: msgspec where it is installed, with the same outcome as without."""
     try:
         msgspec = importlib.import_module("msgspec")

@@ -2,10 +2,22 @@
 
 from fpstore.errors import JobError
 from fpstore.jobs.cluster import cluster
-from fpstore.jobs.corpus import Sources
+from fpstore.jobs.corpus import Inputs
 from fpstore.jobs.dedup import dedup
 from fpstore.jobs.graph import components, document_pairs
-from fpstore.jobs.leaders import MOST_LOOKED_AT
-from fpstore.jobs.summary import Summary
+from fpstore.jobs.stored import cluster_store
+from fpstore.jobs.summary import ClusterSummary, DedupSummary, PairsSummary, Summary
 
-__all__ = ["MOST_LOOKED_AT", "JobError", "Sources", "Summary", "cluster", "components", "dedup", "document_pairs"]
+__all__ = [
+    "ClusterSummary",
+    "DedupSummary",
+    "Inputs",
+    "JobError",
+    "PairsSummary",
+    "Summary",
+    "cluster",
+    "cluster_store",
+    "components",
+    "dedup",
+    "document_pairs",
+]

@@ -13,6 +13,14 @@ def expect_path(name: str, value: object) -> None:
         raise TypeError(f"{name}: found {value!r:.40}, a {type(value).__name__}, expected the path of a file")
 
 
+def expect_paths(*, output: object, **others: object) -> None:
+    """TypeError for what names no file; None is for each but the first result."""
+    expect_path("output", output)
+    for name, value in others.items():
+        if value is not None:
+            expect_path(name, value)
+
+
 def expect_settings(recipe: object, max_distance: Any) -> None:
     """TypeError for what is no recipe or no whole number, ValueError for a distance below 0; None is for each."""
     if recipe is not None and not isinstance(recipe, Recipe):

@@ -6,12 +6,17 @@ that from each other.
 """
 
 import os
+import shutil
+from typing import BinaryIO
 
 import numpy as np
 
 from fpstore import Store
-from fpstore.disk import Folder
+from fpstore.disk import Folder, Place, naming
+from fpstore.errors import JobError
+from fpstore.jobs.files import files_of_jobs
 from fpstore.jobs.leaders import VERDICT
+from fpstore.notes import PIECE_BYTES
 from fpstore.types import Array, Ids, Keys
 
 # How many documents are looked up at once. Centers that moved meanwhile are compared one by one.
@@ -25,12 +30,32 @@ _FIRST_CAPACITY = 1 << 12
 class Votes:
     """The votes of the members of every cluster, in a file: memory of the process only as long as there is room."""
 
-    def __init__(self, folder: Folder, name: str) -> None:
-        """Begin the file of that name anew."""
+    def __init__(self, folder: Folder, name: str, earlier: Place | None = None) -> None:
+        """Begin the file of that name anew, with the votes of an earlier file, if there is one; count: of how many.
+
+        Raises JobError for an earlier file that is none of votes.
+        """
         self._folder, self._name = folder, name
         folder.unlink(name, missing_ok=True)
-        os.close(folder.open_file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-        self._clusters = self._mapped(_FIRST_CAPACITY)
+        fd = folder.open_file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        with os.fdopen(fd, "r+b") as file:
+            self.count = 0 if earlier is None else _copied(earlier, file)
+        self._clusters = self._mapped(max(_FIRST_CAPACITY, self.count))
+
+    def settle(self, count: int) -> None:
+        """All is done: the file holds the votes of so many clusters and no more, and is on the disk."""
+        self._clusters.flush()  # type: ignore[attr-defined]
+        fd = self._folder.open_file(self._name, os.O_RDWR)
+        try:
+            os.ftruncate(fd, count * _CLUSTER.itemsize)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def leaders(self, clusters: Ids) -> Keys:
+        """The fingerprint of the first member of each: uint64[n]."""
+        found: Keys = self._clusters["leader"][clusters.astype(np.int64)].astype(np.uint64)
+        return found
 
     def lead(self, cluster: int, fingerprint: int) -> None:
         """The first member of a cluster that is the next."""
@@ -130,6 +155,22 @@ class Centers:
         moved_ids = np.array(list(moved), dtype=np.uint64)
         self._store.remove(ids=moved_ids[moved_ids < np.uint64(first_new)])
         self._store.add(centers[: len(moved_ids)], ids=moved_ids)
+
+
+def _copied(earlier: Place, file: BinaryIO) -> int:
+    """Copy the votes of an earlier file; of how many clusters they are, 0 where there is no such file."""
+    try:
+        with files_of_jobs():
+            fd = earlier.folder.open_file(earlier.name)
+    except FileNotFoundError:
+        return 0
+    with os.fdopen(fd, "rb") as votes, naming(earlier.path):
+        count, rest = divmod(os.fstat(fd).st_size, _CLUSTER.itemsize)
+        if rest:
+            expected = f"a multiple of {_CLUSTER.itemsize}: what the moving center of a cluster takes"
+            raise JobError(f"found {os.fstat(fd).st_size} bytes, expected {expected}", path=earlier.path)
+        shutil.copyfileobj(votes, file, PIECE_BYTES)
+    return count
 
 
 def _votes(fingerprint: int) -> Array:

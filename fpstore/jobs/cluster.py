@@ -1,130 +1,167 @@
 """The job `cluster`: every document of a corpus with the number of its cluster."""
 
-import shutil
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-import fpstore
-from fpstore import Store
-from fpstore.jobs.centers import Centers, Votes
-from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
+from fpstore.errors import PathLike
+from fpstore.jobs.arguments import expect_paths
+from fpstore.jobs.corpus import Batch, Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
+from fpstore.jobs.grouping import own_grouping, standing_grouping
 from fpstore.jobs.journal import Job
-from fpstore.jobs.leaders import Leaders
+from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.rows import Lines
-from fpstore.jobs.summary import Summary, Tally, summarise
+from fpstore.jobs.sizes import Sizes, sizes_in
+from fpstore.jobs.standing import release, settle_settings
+from fpstore.jobs.summary import ClusterSummary, Tally, summarise
+from fpstore.jobs.topics import MOST_CLUSTERS, Topics
+from fpstore.notes import VOTES
 from fpstore.progress import OnProgress, Progress
-from fpstore.text import DEFAULT, Recipe
+from fpstore.text import Recipe
 from fpstore.types import Array
 
-# What is remembered of a document, to make the leaders again when the job goes on.
-_MEMBER = np.dtype([("fingerprint", "<u8"), ("cluster", "<u8")])
-_MEMBERS_AT_ONCE = 1 << 16
 # What is written of a document.
 COLUMNS = {"cluster": "uint64", "name": "string", "distance": "uint16"}
+# What is added to one, where documents are written with all that they have.
+ANNOTATIONS = {"cluster": "uint64", "cluster_distance": "uint16"}
+TOPICS = {"cluster": "uint64", "size": "uint64", "words": "string"}
 
 
 def cluster(
-    sources: Sources | Sequence[str | Path],
-    output: str | Path,
+    inputs: Inputs | Iterable[PathLike | Rows],
+    output: PathLike,
     *,
-    max_distance: int = 3,
+    store: PathLike | None = None,
+    max_distance: int | None = None,
     update_center: bool = False,
-    recipe: Recipe = DEFAULT,
+    annotate: bool = False,
+    topics: PathLike | None = None,
+    recipe: Recipe | None = None,
     force: bool = False,
     threads: int | None = None,
     progress: OnProgress | None = None,
-) -> Summary:
-    """Write for each document of sources, in their order, a line of the number of its cluster, its name, a distance.
+) -> ClusterSummary:
+    """Write for each document of inputs, in their order, a line of the number of its cluster, its name, a distance.
 
     output: as its suffix says, .tsv, .csv or .jsonl, each also before .gz or .zst, or .parquet; lines of tabs without.
     A document joins the cluster of the nearest leader within max_distance, of several at one distance that with the
     least fingerprint, then the oldest, or leads the next cluster. The distance is that to the leader. update_center:
     compare with the bits that most of a cluster's members so far have, in place of the leader; fpstore.jobs.centers
-    says what that does to max_distance. The rest is as for dedup.
+    says what that does to max_distance.
+    annotate: write the documents themselves, with all their columns and two more, cluster and cluster_distance, as
+    dedup writes kept ones. topics: another result, with a line for each of the largest clusters: its number, how many
+    documents came to it, and the words that tell it from the rest (fpstore.jobs.topics); reads the inputs twice.
+    store: a standing store, made where there is none, whose clusters the documents join, and which gets the new ones:
+    its rows are the first document of each cluster, under the cluster's number. Clusters over several jobs are those of
+    one job over all their documents, in that order. recipe, max_distance: those of the store by default, else DEFAULT
+    and 3. The rest is as for dedup; ValueError also for a store whose clusters have moving centers and these do not, or
+    the other way round.
     """
     started = time.monotonic()
-    corpus = Corpus(sources, recipe, max_distance, threads)
-    result = Path(output).absolute()
-    expect_other_files([result], corpus)
+    expect_paths(output=output, topics=topics, store=store)
+    standing = None if store is None else Path(store).absolute()
+    settings = settle_settings(standing, recipe, max_distance)
+    corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate)
+    results = [Path(path).absolute() for path in (output, topics) if path is not None]
+    expect_other_files(results, corpus, standing)
+    expect_files(corpus, topics, "topics")
     identity = {
         "job": "clusters by centers" if update_center else "clusters by leaders",
         **corpus.identity,
-        "results": [str(result)],
-        "max_distance": max_distance,
+        "results": list(map(str, results)),
+        "annotate": annotate,
+        "store": standing and str(standing),
+        "max_distance": settings.max_distance,
     }
-    lines = Lines(form_of(result, TSV), COLUMNS)
-    with Job([result], identity, corpus.look(), force=force, forms=[lines], expect_same=corpus.expect_same) as job:
+    forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
+    forms += [Lines(form_of(path, TSV), TOPICS) for path in results[1:]]
+    job = Job(
+        results,
+        identity,
+        corpus.look(),
+        force=force,
+        store=settings.store,
+        forms=forms,
+        expect_same=corpus.expect_same,
+    )
+    with job:
         tally = Tally.of(job.state)
         if not job.is_finished:
             place = corpus.go_on(job.state)
-            with (
-                closing(AppendFile(job.work_folder, "members", tally.documents * _MEMBER.itemsize)) as members,
-                _scratch_store(job.work / "store", max_distance) as store,
-            ):
-                leaders = _restored(
-                    store, members, Votes(job.work_folder, "votes") if update_center else None, max_distance
-                )
+            if standing is None:
+                opened = own_grouping(job, tally.documents, settings.max_distance, update_center=update_center)
+            else:
+                opened = standing_grouping(standing, job, tally.documents, settings, update_center=update_center)
+            labels = AppendFile(job.work_folder, "labels", 8 * tally.documents)
+            with closing(labels), opened as clusters:
                 for batch in corpus.batches(place):
-                    fingerprints = corpus.fingerprints(batch)
-                    found = leaders.decide(fingerprints)
-                    columns = (found["id"].tolist(), batch.names, found["distance"].tolist())
-                    job.files[0].write(lines.encode(*columns))
-                    members.write(_members(fingerprints, found).tobytes())
-                    members.sync()
+                    found = clusters.decide(corpus.fingerprints(batch), batch)
+                    forms[0].write(job.files[0], batch, found["id"].tolist(), found["distance"].tolist())
+                    labels.write(found["id"].astype("<u8").tobytes())
+                    labels.sync()
                     tally.documents += len(found)
-                    tally.results = leaders.next_id
+                    tally.results, tally.new = clusters.next_id, clusters.next_id - clusters.known
                     tally.skipped, tally.notes = batch.skipped, batch.notes
-                    job.commit({"tally": asdict(tally), **corpus.state(batch.end)})
+                    job.commit({"tally": asdict(tally), **corpus.state(batch.end), **clusters.state()})
                     if progress:
                         progress(Progress("clustering", corpus.bytes_read, corpus.total_bytes, "bytes"))
-            job.commit_last(job.state or {})
+                clusters.settle()
+                found = np.frombuffer(labels.view(), dtype="<u8")
+                sizes = sizes_in(found, job.work_folder, "sizes")
+                tally.detail = sizes.told()
+                if topics is not None:
+                    write_topics(corpus, job, found, sizes, forms[1], progress)
+                job.commit_last({**(job.state or {}), "tally": asdict(tally)})
+        if standing is not None and not job.was_done:
+            release(standing, job, VOTES if update_center else None)
         job.finish()
-    return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
+    return summarise(ClusterSummary, tally, corpus, started, was_done=job.was_done)
 
 
-@contextmanager
-def _scratch_store(path: Path, max_distance: int) -> Iterator[Store]:
-    """An empty store at path: whatever is there is made again from the members."""
-    shutil.rmtree(path, ignore_errors=True)
-    fpstore.create(path, max_distance=max_distance).close()
-    with fpstore.open(path, "w", durability="batch") as store:
-        yield store
+class Labelling:
+    """The form of the result of clusters: a line for each document, or the document itself with its cluster."""
+
+    def __init__(self, result: Path, corpus: Corpus, *, annotate: bool) -> None:
+        """Raises what Lines and Keeping do."""
+        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS)
+        self._keeping = Keeping(result, corpus, ANNOTATIONS) if annotate else None
+        if self._keeping is not None:
+            corpus.fault_of = self._keeping.fault_of
+        form = self._lines or self._keeping
+        assert form is not None
+        self.head, self.pack = form.head, form.pack
+
+    def write(self, file: AppendFile, batch: Batch, clusters: Sequence[int], distances: Sequence[int]) -> None:
+        """What is told of the documents of a batch."""
+        if self._keeping is not None:
+            added = list(zip(clusters, distances, strict=True))
+            file.write(self._keeping.lines(batch, range(len(added)), is_first=file.length == 0, added=added))
+        elif self._lines is not None:
+            file.write(self._lines.encode(clusters, batch.names, distances))
 
 
-def _restored(store: Store, members: AppendFile, votes: Votes | None, max_distance: int) -> Leaders | Centers:
-    """The leaders, or centers, of those members."""
-    next_id = 0
-    for known in _chunks(members):
-        clusters, first = np.unique(known["cluster"], return_index=True)
-        first = first[clusters >= np.uint64(next_id)]
-        leaders = known[first]
-        if votes is None:
-            store.add(leaders["fingerprint"], ids=leaders["cluster"])
-        else:
-            votes.restore(known["fingerprint"], known["cluster"], leaders)
-        next_id += len(leaders)
-    if votes is None:
-        return Leaders(store, max_distance, next_id)
-    for start in range(0, next_id, _MEMBERS_AT_ONCE):
-        ids = np.arange(start, min(start + _MEMBERS_AT_ONCE, next_id), dtype=np.uint64)
-        store.add(votes.centers(ids), ids=ids)
-    return Centers(store, votes, max_distance, next_id)
+def write_topics(
+    corpus: Corpus, job: Job, labels: Array, sizes: Sizes, lines: Lines, progress: OnProgress | None
+) -> None:
+    """Read all documents again, and write to the second result which words tell the largest clusters from the rest."""
+    topics, start = Topics(dict(sizes.largest(MOST_CLUSTERS, 2))), 0
+    for batch in corpus.again((job.state or {})["place"], len(labels)):
+        topics.see(labels[start : start + len(batch.texts)].tolist(), batch.texts)
+        start += len(batch.texts)
+        if progress:
+            progress(Progress("topics", corpus.bytes_read, corpus.total_bytes, "bytes"))
+    rows = list(topics.told())
+    job.files[1].write(lines.encode(*([row[i] for row in rows] for i in range(3))))
 
 
-def _chunks(members: AppendFile) -> Iterator[Array]:
-    known = np.frombuffer(members.view(), dtype=_MEMBER)
-    for start in range(0, len(known), _MEMBERS_AT_ONCE):
-        yield known[start : start + _MEMBERS_AT_ONCE]
-
-
-def _members(fingerprints: Array, verdicts: Array) -> Array:
-    found = np.empty(len(verdicts), dtype=_MEMBER)
-    found["fingerprint"], found["cluster"] = fingerprints, verdicts["id"]
-    return found
+def expect_files(corpus: Corpus, asked: object, name: str) -> None:
+    """ValueError for standard input and pipes, where something is asked for that reads the inputs twice."""
+    if asked and not corpus.is_read_again:
+        raise ValueError(f"standard input: found {name}, which reads the inputs twice; expected files")

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, field
 from itertools import islice
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from fpstore.disk import expect_outside_stores
-from fpstore.errors import JobError
-from fpstore.inputs import BadInput, Documents, Layout, Row, documents, has_columns, has_header
+from fpstore.errors import JobError, PathLike
+from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
@@ -23,6 +23,9 @@ from fpstore.text import Recipe
 from fpstore.text.short import Lengths
 from fpstore.threads import thread_count
 from fpstore.types import Keys
+
+# Rows of Python: mappings of names to values.
+Rows = Iterable[Mapping[str, Any]]
 
 # A batch is full with this many documents, or this many bytes of text. It is what is held, and what an interruption
 # costs.
@@ -65,26 +68,28 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Sources:
+class Inputs:
     """Where documents are read from, and how: the arguments of fpstore.inputs.documents."""
 
-    paths: Sequence[str | Path]
+    paths: Iterable[PathLike | Rows]
     format: str = "auto"
     text_column: str | int | None = None
     html: bool = False
     skip_bad: bool = False
     header: bool | None = None
+    id_column: str | int | None = None
 
 
 class Corpus:
     """The documents of several sources, one after the other, and their fingerprints.
 
-    bytes_read: of the sources, in the pass under way. text_bytes: of the texts that became fingerprints.
+    bytes_read: of the sources, in the pass under way; read_bytes: in all of them. text_bytes: of the texts that became
+    fingerprints.
     """
 
     def __init__(
         self,
-        sources: Sources | Sequence[str | Path],
+        sources: Inputs | Iterable[PathLike | Rows],
         recipe: Recipe,
         max_distance: int,
         threads: int | None,
@@ -97,13 +102,18 @@ class Corpus:
         Raises what fpstore.inputs.documents does.
         """
         expect_settings(recipe, max_distance)
-        if not isinstance(sources, Sources):
-            sources = Sources(sources)
-        self.sources = expand(sources.paths)
-        self.bytes_read = self.text_bytes = 0
+        if isinstance(sources, str | bytes | os.PathLike):
+            raise TypeError(f"inputs: found one {type(sources).__name__}, expected a list of paths")
+        if not isinstance(sources, Inputs):
+            sources = Inputs(sources)
+        # Of each source that is no path, by its number, the rows.
+        self._given: dict[int, Rows] = {}
+        self.sources = self._named(sources.paths)
+        self.bytes_read = self.read_bytes = self.text_bytes = 0
         self._options: dict[str, Any] = {
             "format": sources.format,
             "text_column": sources.text_column,
+            "id_column": sources.id_column,
             "header": sources.header,
             "html": sources.html,
             "skip_bad": sources.skip_bad,
@@ -114,8 +124,31 @@ class Corpus:
         self._lengths = Lengths(recipe, max_distance)
         # Tells, given its name and row, of a document that the job's results cannot hold; None of all others.
         self.fault_of: Callable[[str, Row], BadInput | None] = lambda name, row: None
-        with closing(self._documents(self.sources)) as found:
-            self.total_bytes = found.total_bytes
+        self.total_bytes: int | None = None
+        paths = self._paths
+        if paths or not self._given:
+            with closing(self._documents(paths)) as found:
+                self.total_bytes = None if self._given else found.total_bytes
+        for number in self._given:
+            self._documents_of(number).close()
+
+    def _named(self, every: Iterable[PathLike | Rows]) -> list[str]:
+        """What each source is called; what is no path is kept as rows. TypeError for what can be neither."""
+        names: list[str] = []
+        for each in every:
+            if isinstance(each, str | os.PathLike):
+                names += expand([os.fspath(each)])
+            elif isinstance(each, bytes | Mapping) or not isinstance(each, Iterable):
+                found = f"found {each!r:.40}, a {type(each).__name__}"
+                raise TypeError(f"inputs: {found}, expected paths, and rows that are mappings")
+            else:
+                self._given[len(names)] = each
+                names.append(f"rows {len(self._given)}" if len(self._given) > 1 else "rows")
+        return names
+
+    @property
+    def _paths(self) -> list[str]:
+        return [source for number, source in enumerate(self.sources) if number not in self._given]
 
     def _documents(self, sources: list[str]) -> Documents:
         return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
@@ -123,8 +156,12 @@ class Corpus:
     def _documents_of(self, number: int) -> Documents:
         """Those of one source, which may have no column for the texts, or no header, though others have."""
         source, options = self.sources[number], self._options
-        if options["text_column"] is not None and not has_columns(source, options["format"]):
-            options = options | {"text_column": None}
+        if number in self._given:
+            wanted = {name: options[name] for name in ("text_column", "id_column", "html", "skip_bad")}
+            return GivenDocuments(self._given[number], source, recipe=self._recipe, **wanted)
+        asked = [name for name in ("text_column", "id_column") if options[name] is not None]
+        if asked and not has_columns(source, options["format"]):
+            options = options | dict.fromkeys(asked)
         if options["header"] is not None and not has_header(source, options["format"]):
             options = options | {"header": None}
         return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
@@ -140,8 +177,9 @@ class Corpus:
 
     def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
         """As fpstore.inputs.Documents.layouts."""
-        with closing(self._documents(self.sources)) as found:
-            yield from found.layouts()
+        for number in range(len(self.sources)):
+            with closing(self._documents_of(number)) as found:
+                yield from found.layouts()
 
     # --- Going on ---
 
@@ -193,8 +231,9 @@ class Corpus:
         So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
         """
         self.text_bytes += batch.text_bytes
-        fingerprints, token_counts = self._recipe.measure_many(batch.texts, self._threads)
-        self._lengths.see(token_counts)
+        measured = self._recipe.measure_many(batch.texts, self._threads)
+        fingerprints, token_counts, _ = measured
+        self._lengths.see(batch.texts, measured)
         if not self._recipe.parts_empty:
             for index in np.flatnonzero(token_counts == 0).tolist():
                 fingerprints[index] = hash_of(batch.texts[index])
@@ -202,12 +241,21 @@ class Corpus:
 
     @property
     def files(self) -> list[str]:
-        """The sources that can be read again: all but standard input and pipes."""
-        return [source for source in self.sources if not is_stream(source)]
+        """The sources that are files or folders: all but standard input, pipes and rows."""
+        return [source for source in self._paths if not is_stream(source)]
+
+    @property
+    def is_read_again(self) -> bool:
+        """Whether all sources can be read more than once in a run: files, and rows that are no iterator."""
+        lasting = [rows for rows in self._given.values() if not isinstance(rows, Iterator)]
+        return len(self.files) + len(lasting) == len(self.sources)
 
     def look(self) -> list[list[Any]]:
         """What each source looks like from outside; changes with its content."""
-        return [[source, *_look(source)] for source in self.sources]
+        return [
+            [source, None] if number in self._given else [source, *_look(source)]
+            for number, source in enumerate(self.sources)
+        ]
 
     def batches(self, start: Place = Place()) -> Iterator[Batch]:
         """The documents from a place on; the last batch may be empty.
@@ -256,8 +304,19 @@ class Corpus:
         end = Place(len(self.sources), 0, *so_far, digests)
         yield Batch(names, texts, rows, document_digests, size, end, *so_far)
 
+    def again(self, place: Sequence[Any], count: int) -> Iterator[Batch]:
+        """All documents once more; JobError where they are others than the so many that were read up to a place."""
+        read, seen = Place(*place), 0
+        for batch in self.batches():
+            seen += len(batch.names)
+            is_last = batch.end.source == len(self.sources)
+            if seen > count or (is_last and (seen < count or list(batch.end.digests) != list(read.digests))):
+                raise JobError("the inputs have changed since they were first read; --force begins again")
+            yield batch
+
     def _count(self, count: int) -> None:
         self.bytes_read += count
+        self.read_bytes += count
 
 
 class _Digest:
@@ -323,7 +382,7 @@ def expect_other_files(results: Sequence[Path], corpus: Corpus, store: Path | No
             raise ValueError(f"{path}: {told}; expected places of their own")
     for result in results:
         expect_outside_stores(result)
-    inputs = [Path(source).resolve() for source in corpus.files]
+    inputs = [Path(source).resolve() for source in corpus.files if not remote.is_remote(source)]
     for path in written:
         for source in inputs:
             if path.is_relative_to(source):
@@ -338,6 +397,9 @@ def _settled(path: Path) -> Path:
 def _look(source: str) -> tuple[Any, ...]:
     if is_stream(source):
         return (None,)
+    if remote.is_remote(source):
+        paths = list(walk(source)) if remote.is_folder(source) else [source]
+        return "elsewhere", [[path, remote.look(path)] for path in paths]
     if not os.path.isdir(source):
         status = os.stat(source)
         return status.st_size, status.st_mtime_ns

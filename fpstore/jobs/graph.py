@@ -6,49 +6,68 @@ interruption. What follows reads no input, and is done again.
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from itertools import combinations, islice, product
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
 import fpstore
-from fpstore.jobs.cluster import COLUMNS
-from fpstore.jobs.corpus import Corpus, Sources, expect_other_files
+from fpstore.errors import PathLike
+from fpstore.jobs.arguments import expect_paths
+from fpstore.jobs.cluster import TOPICS, Labelling, expect_files, write_topics
+from fpstore.jobs.corpus import Batch, Corpus, Inputs, Place, Rows, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.rows import Lines
+from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.spool import Spool
-from fpstore.jobs.summary import Summary, Tally, summarise
+from fpstore.jobs.summary import ClusterSummary, PairsSummary, Tally, summarise
 from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import DEFAULT, Recipe
 from fpstore.types import Array, Counts, Keys
 
 _NAMES_AT_ONCE = 1 << 13
+_S = TypeVar("_S", ClusterSummary, PairsSummary)
 _PAIR_COLUMNS = {"first": "string", "second": "string", "distance": "uint16"}
 
 
-class Documents:
-    """The fingerprint and the name of every document; the fingerprints also sorted and without repetitions.
+class Graph:
+    """Fingerprints in an order; also sorted and without repetitions. In memory are 40 bytes for each."""
 
-    In memory are 40 bytes for each document.
-    """
-
-    def __init__(self, fingerprints: Keys, names: Spool, folder: Path) -> None:
+    def __init__(self, fingerprints: Keys, folder: Path) -> None:
+        """folder: for a store that is needed meanwhile."""
         self.fingerprints = fingerprints
-        self.names = names
         self._folder = folder
         self.distinct, self.place = np.unique(fingerprints, return_inverse=True)
 
     def __len__(self) -> int:
         return len(self.fingerprints)
 
+    def components(
+        self, max_distance: int, memory: str | int, progress: OnProgress | None
+    ) -> tuple[Counts, Array, int]:
+        """Of each fingerprint the number of its component and the distance to its first; how many components there are.
+
+        They are numbered in the order of their first ones.
+        """
+        labels = _components(len(self.distinct), self.near(max_distance, memory, progress))[self.place]
+        rows = np.arange(len(labels))
+        first = np.empty(len(self.distinct), dtype=np.int64)
+        first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
+        leaders = first[labels]
+        is_leader = leaders == rows
+        numbers = (np.cumsum(is_leader) - 1)[leaders]
+        distances = np.bitwise_count(self.fingerprints ^ self.fingerprints[leaders])
+        return numbers, distances, int(np.count_nonzero(is_leader))
+
     def near(
-        self, max_distance: int, memory: str, progress: OnProgress | None
+        self, max_distance: int, memory: str | int, progress: OnProgress | None
     ) -> Iterator[tuple[Counts, Counts, Array]]:
         """The near pairs of distinct fingerprints: indexes of the two, smaller first, and the distances."""
         path = self._folder / "store"
@@ -62,47 +81,63 @@ class Documents:
         shutil.rmtree(path)
 
 
-# Writes the lines of a job, given the documents; returns how many pairs or components there were.
-_Work = Callable[[Documents, AppendFile, Lines], int]
+class Documents(Graph):
+    """The fingerprint and the name of every document."""
+
+    def __init__(self, fingerprints: Keys, names: Spool, folder: Path) -> None:
+        super().__init__(fingerprints, folder)
+        self.names = names
+
+
+# Writes the results of a job, given the documents; returns how many pairs or components there were.
+_Work = Callable[[Documents, Job, Tally], int]
 
 
 def components(
-    sources: Sources | Sequence[str | Path],
-    output: str | Path,
+    inputs: Inputs | Iterable[PathLike | Rows],
+    output: PathLike,
     *,
     max_distance: int = 3,
+    annotate: bool = False,
+    topics: PathLike | None = None,
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
-    memory: str = "1GiB",
+    memory: str | int = "1GiB",
     progress: OnProgress | None = None,
-) -> Summary:
-    """Write for each document of sources, in their order, a line of the number of its component, its name, a distance.
+) -> ClusterSummary:
+    """Write for each document of inputs, in their order, a line of the number of its component, its name, a distance.
 
     A component: all that are within max_distance of each other, directly or by way of others. They are numbered in the
     order of their first documents; the distance is that to the first document, and can be more than max_distance.
-    memory: the budget for finding pairs. The rest is as for cluster.
+    memory: the budget for finding pairs. The rest is as for cluster; annotate reads the inputs twice.
     """
+    expect_paths(output=output, topics=topics)
+    corpus = Corpus(inputs, recipe, max_distance, threads, all_columns=annotate)
+    results = [Path(path).absolute() for path in (output, topics) if path is not None]
+    expect_files(corpus, annotate, "annotate")
+    expect_files(corpus, topics, "topics")
+    forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
+    forms += [Lines(form_of(path, TSV), TOPICS) for path in results[1:]]
 
-    def write(documents: Documents, out: AppendFile, lines: Lines) -> int:
-        labels = _components(len(documents.distinct), documents.near(max_distance, memory, progress))[documents.place]
-        rows = np.arange(len(labels))
-        first = np.empty(len(documents.distinct), dtype=np.int64)
-        first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
-        leaders = first[labels]
-        is_leader = leaders == rows
-        numbers = (np.cumsum(is_leader) - 1)[leaders]
-        distances = np.bitwise_count(documents.fingerprints ^ documents.fingerprints[leaders])
-        for start in range(0, len(documents), _NAMES_AT_ONCE):
-            own = slice(start, start + _NAMES_AT_ONCE)
-            ids = np.arange(start, min(own.stop, len(documents)), dtype=np.uint64)
-            out.write(lines.encode(numbers[own].tolist(), documents.names.names(ids), distances[own].tolist()))
-        return int(np.count_nonzero(is_leader))
+    def write(documents: Documents, job: Job, tally: Tally) -> int:
+        numbers, distances, count = documents.components(max_distance, memory, progress)
+        sizes = sizes_of(numbers)
+        tally.detail = sizes.told()
+        start = 0
+        for batch in _named(documents) if not annotate else corpus.again((job.state or {})["place"], len(documents)):
+            own = slice(start, start + len(batch.names))
+            forms[0].write(job.files[0], batch, numbers[own].tolist(), distances[own].tolist())
+            start = own.stop
+        if topics is not None:
+            write_topics(corpus, job, numbers, sizes, forms[1], progress)
+        return count
 
     return _run(
-        Corpus(sources, recipe, max_distance, threads),
-        Path(output).absolute(),
-        ("components", COLUMNS),
+        ClusterSummary,
+        corpus,
+        results,
+        ({"job": "components", "annotate": annotate}, forms),
         max_distance,
         write,
         force,
@@ -111,36 +146,41 @@ def components(
 
 
 def document_pairs(
-    sources: Sources | Sequence[str | Path],
-    output: str | Path,
+    inputs: Inputs | Iterable[PathLike | Rows],
+    output: PathLike,
     *,
     max_distance: int = 3,
     recipe: Recipe = DEFAULT,
     force: bool = False,
     threads: int | None = None,
-    memory: str = "1GiB",
+    memory: str | int = "1GiB",
     progress: OnProgress | None = None,
-) -> Summary:
+) -> PairsSummary:
     """Write a line for each pair of documents within max_distance of each other: the names of the two and the distance.
 
     The document that came first is first; the pairs are in no particular order. n equal documents are n (n - 1) / 2
     pairs. The rest is as for components.
     """
 
-    def write(documents: Documents, out: AppendFile, lines: Lines) -> int:
+    expect_paths(output=output)
+    result = Path(output).absolute()
+    lines = Lines(form_of(result, TSV), _PAIR_COLUMNS)
+
+    def write(documents: Documents, job: Job, tally: Tally) -> int:
         count = 0
         pairs = _pairs(documents, max_distance, memory, progress)
         while found := list(islice(pairs, _NAMES_AT_ONCE)):
             columns = np.array(found, dtype=np.uint64).T
             names = [documents.names.names(ids) for ids in (columns[:2].min(axis=0), columns[:2].max(axis=0))]
-            out.write(lines.encode(*names, columns[2].tolist()))
+            job.files[0].write(lines.encode(*names, columns[2].tolist()))
             count += len(found)
         return count
 
     return _run(
-        Corpus(sources, recipe, max_distance, threads),
-        Path(output).absolute(),
-        ("pairs", _PAIR_COLUMNS),
+        PairsSummary,
+        Corpus(inputs, recipe, max_distance, threads),
+        [result],
+        ({"job": "pairs"}, [lines]),
         max_distance,
         write,
         force,
@@ -148,8 +188,16 @@ def document_pairs(
     )
 
 
+def _named(documents: Documents) -> Iterator[Batch]:
+    """The documents in batches of which only the names are there."""
+    for start in range(0, len(documents), _NAMES_AT_ONCE):
+        ids = np.arange(start, min(start + _NAMES_AT_ONCE, len(documents)), dtype=np.uint64)
+        names = [name or "" for name in documents.names.names(ids)]
+        yield Batch(names, [], [], [], 0, Place(), {}, {})
+
+
 def _pairs(
-    documents: Documents, max_distance: int, memory: str, progress: OnProgress | None
+    documents: Documents, max_distance: int, memory: str | int, progress: OnProgress | None
 ) -> Iterator[tuple[int, int, int]]:
     """The numbers of two documents within max_distance of each other, and their distance."""
     # The documents of each distinct fingerprint, in their order.
@@ -166,21 +214,21 @@ def _pairs(
 
 
 def _run(
+    kind: type[_S],
     corpus: Corpus,
-    result: Path,
-    what: tuple[str, dict[str, str]],
+    results: list[Path],
+    what: tuple[dict[str, Any], list[Any]],
     max_distance: int,
     work: _Work,
     force: bool,
     progress: OnProgress | None,
-) -> Summary:
-    """Collect the documents, and do the work with them; what: the name of the job, and the columns of its result."""
+) -> _S:
+    """Collect the documents, and do the work with them; what: the job with its options, its forms."""
     started = time.monotonic()
-    expect_other_files([result], corpus)
-    name, columns = what
-    lines = Lines(form_of(result, TSV), columns)
-    identity = {"job": name, **corpus.identity, "results": [str(result)], "max_distance": max_distance}
-    with Job([result], identity, corpus.look(), force=force, forms=[lines], expect_same=corpus.expect_same) as job:
+    expect_other_files(results, corpus)
+    named, forms = what
+    identity = {**named, **corpus.identity, "results": list(map(str, results)), "max_distance": max_distance}
+    with Job(results, identity, corpus.look(), force=force, forms=forms, expect_same=corpus.expect_same) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:
             with (
@@ -189,10 +237,10 @@ def _run(
             ):
                 _collect(corpus, job, tally, keys, names, progress)
                 fingerprints = np.frombuffer(keys.view(), dtype="<u8").astype(np.uint64)
-                tally.results = work(Documents(fingerprints, names, job.work), job.files[0], lines)
+                tally.results = tally.new = work(Documents(fingerprints, names, job.work), job, tally)
             job.commit_last({**(job.state or {}), "tally": asdict(tally)})
         job.finish()
-    return summarise(tally, corpus.text_bytes, started, corpus.warning, was_done=job.was_done)
+    return summarise(kind, tally, corpus, started, was_done=job.was_done)
 
 
 def _collect(

@@ -75,7 +75,7 @@ class Job:
         self.id = secrets.token_hex(16)
         self.state: dict[str, Any] | None = None
         self.was_done = False
-        self._header = {"identity": identity, "inputs": inputs}
+        self._header: dict[str, Any] = {"identity": identity, "inputs": inputs}
         self._store = store
         self._forms = forms
         self._expect_same_inputs = expect_same
@@ -150,7 +150,7 @@ class Job:
                 raise JobError(told, path=claim.path)
 
     def _expect_not_done_into_store(self) -> None:
-        """Refuse to begin a job again of which a standing store has all documents: it would keep none of them."""
+        """Refuse to begin a job again of which a standing store has all documents: each would be one seen before."""
         if self._store is None:
             return
         first, inputs = self._claims[0], json.loads(json.dumps(self._header["inputs"]))
@@ -163,10 +163,10 @@ class Job:
             raise JobError("this job is done but for its last step; run it without --force", path=self.folder)
         record = records.read_record(first) or {}
         if record.get("store") == self._store and records.wrote_first(record, self.results, inputs):
-            told = "a job that is finished wrote it, and its documents are in the store: begun again it would drop all"
-            raise JobError(
-                f"{told} of them and leave nothing here; move the file away if you want that", path=first.result
-            )
+            told = "a job that is finished wrote it, and its documents are in the store: begun again it would"
+            twice = self._header["identity"]["job"] != "dedup"
+            what = "count each a second time" if twice else "drop all of them and leave nothing here"
+            raise JobError(f"{told} {what}; move the file away if you want that", path=first.result)
 
     def _reads_stdin(self) -> bool:
         return any(look[1] is None for look in self._header["inputs"])
@@ -188,7 +188,7 @@ class Job:
             raise JobError(f"{self.folder / JOURNAL}: found no journal of this job, expected one; --force begins again")
         looks = list(zip(journal["inputs"], wanted["inputs"], strict=True))
         if any(now[1] is None for _, now in looks):
-            found = "a job was interrupted that read standard input, which cannot be read again"
+            found = "a job was interrupted that read rows, or standard input, which cannot be read again"
             raise JobError(f"{found}; --force begins again", path=self.folder)
         changed = [number for number, (before, now) in enumerate(looks) if before != now]
         if changed and self._expect_same_inputs is None:

@@ -4,22 +4,19 @@ Lines of JSON, CSV and TSV and rows of Parquet that stay what they are go out as
 lines of JSON, of which a table is made when all is done.
 """
 
-import csv
-import io
 import json
-from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time
-from math import isfinite
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row
+from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row, cells_of, plain
+from fpstore.jobs.adding import batch_with, delimited_with, expect_room, header_with, json_with, schema_with
 from fpstore.jobs.corpus import Batch, Corpus
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
 from fpstore.jobs.packing import JsonTypes, arrow, csv_of_json, parquet_of_batches, parquet_of_json
 from fpstore.jobs.rows import json_line
 
-_READERS: dict[str, tuple[str, Any]] = {CSV: (",", csv.QUOTE_MINIMAL), TSV: ("\t", csv.QUOTE_NONE)}
 _TABLES = (CSV, TSV, PARQUET)
 
 
@@ -30,9 +27,13 @@ class Keeping:
     the part, None where the part is the result.
     """
 
-    def __init__(self, path: Path, corpus: Corpus) -> None:
-        """Raises ValueError for a suffix that is not known, and for inputs whose columns that form cannot hold."""
+    def __init__(self, path: Path, corpus: Corpus, added: Mapping[str, str] = MappingProxyType({})) -> None:
+        """added: the columns that each document gets, and their types in Arrow.
+
+        Raises ValueError for a suffix that is not known, and for inputs whose columns that form cannot hold.
+        """
         self._path = path
+        self._added = dict(added)
         form = form_of(path, JSON)
         self._kind = form.kind
         self._first: tuple[str, Layout] | None = None
@@ -52,6 +53,7 @@ class Keeping:
             raise ValueError(self._refused(f"{kind} ({name}) and {other} ({other_name})", "inputs of one kind"))
         for source, _, found in sources:
             if found is not None:
+                expect_room(source, found, self._added)
                 self._expect_same(source, found)
         self._as_read = kind == form.kind
         if form.kind == TSV and not self._as_read:
@@ -64,28 +66,64 @@ class Keeping:
         convert: Pack | None
         if form.kind == PARQUET:
             self._types = JsonTypes() if kind == JSON else None
-            convert = parquet_of_batches if self._as_read else parquet_of_json(_types(layout))
+            convert = parquet_of_batches if self._as_read else parquet_of_json(_types(layout), self._added)
         else:
-            convert = None if self._as_read else csv_of_json(None if layout is None else layout.columns)
+            columns = None if layout is None else layout.columns
+            convert = None if self._as_read else csv_of_json(columns, list(self._added))
         self.pack = form.pack(convert)
-        self.head = b"" if layout is None or not self._as_read else _head(layout)
+        self.head = b"" if layout is None or not self._as_read else self._head(layout)
 
-    def lines(self, batch: Batch, indexes: Sequence[int], *, is_first: bool) -> bytes:
+    def lines(
+        self, batch: Batch, indexes: Sequence[int], *, is_first: bool, added: Sequence[Sequence[Any]] = ()
+    ) -> bytes:
         """What is written of the documents of a batch with these indexes.
 
-        is_first: nothing was written before. Raises BadInput for a document that this form cannot hold, and ValueError
-        for one with other columns than those before it.
+        is_first: nothing was written before. added: of each document the values of the added columns. Raises BadInput
+        for a document that this form cannot hold, and ValueError for one with other columns than those before it.
         """
         if self._kind != JSON:
             for index in indexes:
                 self._expect_same(batch.names[index], batch.rows[index].layout)
         if not self._as_read:
-            lines = _json_lines(batch, indexes)
-            return b"".join(lines if self._types is None else self._of_types(lines, batch, indexes))
-        head = _head(batch.rows[0].layout) if is_first and batch.rows else b""
+            return b"".join(self._objects(batch, indexes, added))
+        head = self._head(batch.rows[0].layout) if is_first and batch.rows else b""
         if self._kind == PARQUET:
-            return head + b"".join(_streams(batch.rows, indexes))
-        return head + b"".join(_ended(batch.rows[index].data) for index in indexes)
+            return head + b"".join(self._streams(batch.rows, indexes, added))
+        if not self._added:
+            return head + b"".join(_ended(batch.rows[index].data) for index in indexes)
+        rows = (delimited_with(batch.rows[index], values) for index, values in zip(indexes, added, strict=True))
+        return head + b"".join(rows)
+
+    def _head(self, layout: Layout) -> bytes:
+        if layout.schema is None:
+            header = header_with(layout, list(self._added)) if self._added else layout.header
+            return _ended(header) if header else b""
+        sink = arrow().BufferOutputStream()
+        arrow().ipc.new_stream(sink, schema_with(layout.schema, self._added)).close()
+        return bytes(sink.getvalue())
+
+    def _streams(self, rows: Sequence[Row], indexes: Sequence[int], added: Sequence[Sequence[Any]]) -> Iterator[bytes]:
+        start = 0
+        for held, batch in _by_batch(rows, indexes):
+            taken = _taken(rows, held, batch)
+            if self._added:
+                taken = batch_with(taken, schema_with(batch.schema, self._added), added[start : start + len(held)])
+            start += len(held)
+            sink = arrow().BufferOutputStream()
+            with arrow().ipc.new_stream(sink, taken.schema) as stream:
+                stream.write_batch(taken)
+            yield bytes(sink.getvalue())
+
+    def _objects(self, batch: Batch, indexes: Sequence[int], added: Sequence[Sequence[Any]]) -> Iterator[bytes]:
+        """Documents as lines of JSON, with the added fields at the end."""
+        lines = _json_lines(batch, indexes)
+        if self._types is not None:
+            lines = self._of_types(lines, batch, indexes)
+        if not self._added:
+            return lines
+        fields = (dict(zip(self._added, values, strict=True)) for values in added)
+        names = (batch.names[index] for index in indexes)
+        return (json_with(*each) for each in zip(names, lines, fields, strict=True))
 
     def _of_types(self, lines: Iterator[bytes], batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
         """The lines, each if a column can hold its fields beside those of the lines of this run before it."""
@@ -98,7 +136,7 @@ class Keeping:
         """What is wrong with a document that could not be written: a row with bytes that are no UTF-8, of which a text
         is to be made. None for all others.
         """
-        if self._as_read or row.layout.format not in _READERS or not isinstance(row.data, bytes):
+        if self._as_read or row.layout.format not in (CSV, TSV) or not isinstance(row.data, bytes):
             return None
         try:
             row.data.decode()
@@ -146,14 +184,6 @@ def _types(layout: Layout | None) -> dict[str, str] | None:
     return None if layout is None else dict.fromkeys(layout.columns, "string")
 
 
-def _head(layout: Layout) -> bytes:
-    if layout.schema is None:
-        return _ended(layout.header) if layout.header else b""
-    sink = arrow().BufferOutputStream()
-    arrow().ipc.new_stream(sink, layout.schema).close()
-    return bytes(sink.getvalue())
-
-
 def _ended(line: Any) -> bytes:
     """Lines of a document, with their end."""
     ended: bytes = line if line.endswith(b"\n") else line + b"\n"
@@ -187,14 +217,6 @@ def _taken(rows: Sequence[Row], held: list[int], batch: Any) -> Any:
         return taken
 
 
-def _streams(rows: Sequence[Row], indexes: Sequence[int]) -> Iterator[bytes]:
-    for held, batch in _by_batch(rows, indexes):
-        sink = arrow().BufferOutputStream()
-        with arrow().ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(_taken(rows, held, batch))
-        yield bytes(sink.getvalue())
-
-
 def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
     """Documents as lines of JSON: their own, or an object of their columns."""
     checked: Layout | None = None
@@ -206,7 +228,7 @@ def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
                 expect_fields(batch.names[index], layout)
                 checked = layout
             if values is not None:
-                yield json_line({name: _plain(value) for name, value in values[place].items()})
+                yield json_line({name: plain(value) for name, value in values[place].items()})
             elif data is None:
                 yield json_line({"name": batch.names[index], "text": batch.texts[index]})
             elif layout.format == JSON:
@@ -217,23 +239,7 @@ def _json_lines(batch: Batch, indexes: Sequence[int]) -> Iterator[bytes]:
 
 def _record(layout: Layout, data: Any) -> dict[str, str]:
     """A row of a delimited table."""
-    delimiter, quoting = _READERS[layout.format]
-    text = io.StringIO(data.decode(), newline="")
-    cells = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True))
-    return dict(zip(layout.columns, cells, strict=True))
-
-
-def _plain(value: Any) -> Any:
-    """A value of Arrow as JSON has it; what is no number there is null, and dates are texts."""
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    return value.isoformat() if isinstance(value, date | datetime | time) else str(value)
+    return dict(zip(layout.columns, cells_of(Row(layout, data)), strict=True))
 
 
 def _holds_bytes(kind: Any) -> bool:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from fpstore.inputs import BadInput
@@ -73,19 +74,22 @@ def _traits(value: Any) -> set[str]:
     return set()
 
 
-def parquet_of_json(columns: Mapping[str, str] | None) -> Pack:
+def parquet_of_json(columns: Mapping[str, str] | None, added: Mapping[str, str] = MappingProxyType({})) -> Pack:
     """Parquet of JSON lines; columns: name and type of each in Arrow, where None the fields that there are.
 
-    Fields in the order in which they first come, with the type that all values have; BadInput where there is none.
+    added: columns that come behind these. Fields in the order in which they first come, with the type that all values
+    have; BadInput where there is none.
     """
 
     def pack(part: BinaryIO, out: BinaryIO) -> None:
         pa = arrow()
         with _bad_values(pa):
             if columns is None:
-                schema = _schema_of(part, pa)
+                schema = pa.schema([field for field in _schema_of(part, pa) if field.name not in added])
             else:
                 schema = pa.schema([pa.field(name, pa.type_for_alias(kind)) for name, kind in columns.items()])
+            for name, kind in added.items():
+                schema = schema.append(pa.field(name, pa.type_for_alias(kind)))
             with need("pyarrow.parquet", "arrow", "writing Parquet").ParquetWriter(out, schema) as writer:
                 for records in _groups(part):
                     arrays = [_array([record.get(f.name) for record in records], f, pa) for f in schema]
@@ -94,10 +98,10 @@ def parquet_of_json(columns: Mapping[str, str] | None) -> Pack:
     return pack
 
 
-def csv_of_json(columns: Sequence[str] | None) -> Pack:
+def csv_of_json(columns: Sequence[str] | None, added: Sequence[str] = ()) -> Pack:
     """CSV of JSON lines, with a header; columns: the fields, where None those that there are, as they first come.
 
-    BadInput for what no cell can hold.
+    added: fields that come behind these. BadInput for what no cell can hold.
     """
 
     def pack(part: BinaryIO, out: BinaryIO) -> None:
@@ -107,11 +111,14 @@ def csv_of_json(columns: Sequence[str] | None) -> Pack:
                 for record in records:
                     names.update(dict.fromkeys(record))
             part.seek(0)
+        for name in added:
+            names.pop(name, None)
+        names.update(dict.fromkeys(added))
         try:
             if names:
                 out.write(csv_row(list(names)))
             for records in _groups(part):
-                out.write(b"".join(csv_row([_cell(record.get(name)) for name in names]) for record in records))
+                out.write(b"".join(csv_row([cell_of(record.get(name)) for name in names]) for record in records))
         except UnicodeEncodeError:
             found = "found half of a surrogate pair in a kept document, expected text"
             raise BadInput(f"{found}; {_ADVICE}") from None
@@ -137,7 +144,7 @@ def parquet_of_batches(part: BinaryIO, out: BinaryIO) -> None:
         _write_group(writer, held, schema, pa)
 
 
-def _cell(value: Any) -> str:
+def cell_of(value: Any) -> str:
     """A value of JSON as a cell: a text as it is, nothing for null, else JSON."""
     if isinstance(value, str):
         return value

@@ -1,6 +1,6 @@
-"""The two ways of dedup through a corpus: once, keeping the first of near-duplicates, or twice, keeping the longest."""
+"""The two ways of dedup through a corpus: once, keeping the first of near-duplicates, or twice, in another order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, astuple
 from typing import Any
@@ -18,6 +18,7 @@ from fpstore.jobs.corpus import (
 )
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
+from fpstore.jobs.keep import NONE, RANK, Keep, Ranker
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.leaders import VERDICT
@@ -31,7 +32,7 @@ from fpstore.types import Array, Counts, Keys
 
 # So many bytes of its digest are enough that no two versions of a document have one digest by chance.
 _DIGEST_BYTES = 8
-_MEASURES = np.dtype([("fingerprint", "<u8"), ("length", "<i8")])
+_MEASURES = np.dtype([("fingerprint", "<u8"), ("length", "<i8"), ("rank", RANK)])
 
 
 class FirstRun:
@@ -44,18 +45,25 @@ class FirstRun:
         workplace: Workplace,
         settings: Settings,
         confirm: Confirm | None,
-        forms: tuple[Keeping, *tuple[Lines, ...]],
+        forms: Sequence[Any],
+        keep: Keep,
+        tags: bool,
         progress: OnProgress | None,
     ) -> None:
+        """tags: whether all documents are written, with what became of them."""
         self._job = job
+        self._keep = keep
+        self._tags = tags
         self._corpus = corpus
         self._workplace = workplace
         self._progress = progress
         self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm)
         self._tally = Tally.of(job.state)
-        self._kept.refused, self._kept.cut_short = self._tally.refused, self._tally.cut_short
+        self._kept.refused = self._tally.refused
+        self._kept.cut_short = self._tally.cut_short
         self._place = corpus.go_on(job.state)
-        self._keeping, *self._dropping = forms
+        self._keeping: Keeping = forms[0]
+        self._dropping: Sequence[Lines] = forms[1:]
         self._measures = confirm is not None
 
     def to_the_end(self) -> None:
@@ -86,8 +94,13 @@ class FirstRun:
     def _write(self, batch: Batch, verdicts: Array) -> None:
         """The results of a batch, given the verdict on each of its documents."""
         kept_file, *dropped_files = self._job.files
-        kept = np.flatnonzero(verdicts["leads"]).tolist()
-        kept_file.write(self._keeping.lines(batch, kept, is_first=kept_file.length == 0))
+        is_first = kept_file.length == 0
+        if self._tags:
+            every = range(len(verdicts))
+            kept_file.write(self._keeping.lines(batch, every, is_first=is_first, added=self._tags_of(verdicts)))
+        else:
+            kept = np.flatnonzero(verdicts["leads"]).tolist()
+            kept_file.write(self._keeping.lines(batch, kept, is_first=is_first))
         for file, lines in zip(dropped_files, self._dropping, strict=True):
             indexes = np.flatnonzero(~verdicts["leads"])
             dropped = verdicts[indexes]
@@ -95,6 +108,19 @@ class FirstRun:
             if self._measures:
                 columns.append(dropped["measure"].tolist())
             file.write(lines.encode([batch.names[i] for i in indexes.tolist()], *columns))
+
+    def _tags_of(self, verdicts: Array) -> list[tuple[Any, ...]]:
+        """Of each document: whether it is kept, else for which one, at what distance, and how alike they are."""
+        measures = verdicts["measure"].round(4).tolist()
+        found = zip(
+            verdicts["leads"].tolist(),
+            self._kept.names(verdicts["id"]),
+            verdicts["distance"].tolist(),
+            measures,
+            strict=True,
+        )
+        rows = [(True, None, None, None) if leads else (False, *reason) for leads, *reason in found]
+        return rows if self._measures else [row[:3] for row in rows]
 
     def _commit(self) -> None:
         self._job.commit(self._state())
@@ -113,21 +139,22 @@ class FirstRun:
             self._progress(progress)
 
 
-class LongestRun(FirstRun):
-    """One run of a job that keeps the longest: the documents are decided as if the longest came first.
+class RankedRun(FirstRun):
+    """One run of a job that keeps the longest, or by a field: documents are decided as if they came in that order.
 
-    Three passes: measure all documents; decide, in the order of their lengths; read them again to write the results, if
-    they are still the same. In memory are 50 bytes for each document; names, and texts if they are to be confirmed, are
-    on the disk.
+    Three passes: measure all documents; decide, in that order; read them again to write the results, if they are still
+    the same. In memory are 75 bytes for each document, and texts that they are ordered by; names, and texts if they are
+    to be confirmed, are on the disk.
     """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        state = self._job.state or {"pass": "measure", "measured": 0, "decided": 0, "written": 0}
+        state = self._job.state or {"pass": "measure", "measured": 0, "decided": 0, "written": 0, "values": 0}
         self._pass: str = state["pass"]
         self._decided: int = state["decided"]
         self._written: int = state["written"]
         self._measured: int = state["measured"]
+        self._values: int = state["values"]
         # Where all was measured: from then on all has to stay as it is.
         self._reached = Place(*state["reached"]) if state.get("reached") else None
 
@@ -138,14 +165,14 @@ class LongestRun(FirstRun):
             closing(Spool(subfolder(work, "all"), texts=texts, count=self._measured)) as documents,
             closing(AppendFile(work, "measures", self._measured * _MEASURES.itemsize)) as measures,
             closing(AppendFile(work, "digests", self._measured * _DIGEST_BYTES)) as digests,
+            closing(AppendFile(work, "values", self._values)) as values,
             closing(AppendFile(work, "verdicts", self._decided * VERDICT.itemsize)) as verdicts,
         ):
             if self._pass == "measure":
-                self._measure(documents, measures, digests)
+                self._measure(documents, measures, digests, values)
                 self._next_pass("decide")
             found = np.frombuffer(measures.view(), dtype=_MEASURES)
-            # Stable: of equally long ones the first comes first.
-            order = np.argsort(-found["length"], kind="stable")
+            order = self._keep.order(found["rank"], values.view())
             if self._pass == "decide":
                 self._decide_in(order, found, documents, verdicts)
                 self._next_pass("write")
@@ -157,18 +184,24 @@ class LongestRun(FirstRun):
         self._pass = name
         self._commit()
 
-    def _measure(self, documents: Spool, measures: AppendFile, digests: AppendFile) -> None:
+    def _measure(self, documents: Spool, measures: AppendFile, digests: AppendFile, values: AppendFile) -> None:
+        ranker = Ranker(self._keep, np.frombuffer(measures.view(), dtype=_MEASURES)["rank"], self._values)
         for batch in self._batches("measuring"):
             rows = np.empty(len(batch.names), dtype=_MEASURES)
             rows["fingerprint"] = self._corpus.fingerprints(batch)
             rows["length"] = [len(text) for text in batch.texts]
+            rows["rank"], texts = ranker.rank(batch)
+            self._tally.without_value += int((rows["rank"]["kind"] == NONE).sum())
             measures.write(rows.tobytes())
+            values.write(texts)
+            self._values = values.length
             digests.write(b"".join(_short(batch.digests)))
             ids = range(self._measured, self._measured + len(rows))
             documents.append(ids, rows["fingerprint"], batch.names, batch.texts)
             self._measured += len(rows)
             measures.sync()
             digests.sync()
+            values.sync()
             documents.sync()
             self._commit()
         self._reached, self._place = self._place, Place()
@@ -203,7 +236,13 @@ class LongestRun(FirstRun):
             self._commit()
 
     def _state(self) -> dict[str, Any]:
-        passes = {"pass": self._pass, "measured": self._measured, "decided": self._decided, "written": self._written}
+        passes = {
+            "pass": self._pass,
+            "measured": self._measured,
+            "values": self._values,
+            "decided": self._decided,
+            "written": self._written,
+        }
         reached = None if self._reached is None else astuple(self._reached)
         return super()._state() | passes | {"reached": reached}
 

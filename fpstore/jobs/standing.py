@@ -18,7 +18,7 @@ from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.files import files_of_jobs, read_json
 from fpstore.jobs.journal import Job
 from fpstore.jobs.spool import Spool
-from fpstore.notes import NAMES, Asker, Note, stored_since, subfolder
+from fpstore.notes import NAMES, VOTES, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT, Recipe
 
 _LAST_ID = (1 << 64) - 1
@@ -53,6 +53,8 @@ def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int
     with fpstore.open(store) as opened:
         if not opened._settings.ids:
             raise ValueError(f"{store}: found a store without ids, expected one with ids")
+        if opened._settings.named:
+            raise ValueError(f"{store}: found ids that are names, expected numbers, which a job gives to documents")
         if opened.recipe is None:
             raise ValueError(f"{store}: found no recipe for texts in the store, expected one built from texts")
         own = opened.recipe
@@ -106,18 +108,27 @@ def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Work
 
 
 @contextmanager
-def standing_workplace(path: Path, job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
+def standing_workplace(
+    path: Path, job: Job, settings: Settings, *, texts: bool, centers: bool = False
+) -> Iterator[Workplace]:
     """The standing store at path, as it was at the last commit; made where there is none and the job begins.
 
-    texts: whether the texts of the kept documents are needed. Raises JobError where it lacks some, and where it is not
-    as this job left it: another store, or one that another job has written to.
+    texts: whether the texts of the kept documents are needed. centers: whether the job is about moving centers. Raises
+    JobError where it lacks some, and where it is not as this job left it: another store, or one that another job has
+    written to; ValueError for a store of moving centers where the job is not about them.
     """
     if job.state is None and not os.path.lexists(path):
         fpstore.create(path, max_distance=settings.max_distance, recipe=settings.recipe).close()
     with _opened(path, job) as (store, spools), Folder.open(path) as home:
         with files_of_jobs():
             folder = notes.open_names(home, store.identity) or subfolder(home, NAMES)
-        if job.state is not None:
+        if job.state is None:
+            notes.take_next_votes(folder)
+            if not centers and folder.identity_of(VOTES) is not None:
+                folder.close()
+                expected = "one without: only cluster --update-center goes on with them"
+                raise ValueError(f"{path}: found a store of clusters with moving centers, expected {expected}")
+        else:
             note = notes.read_note(home)
             if note is None:  # one of another job is refused, or undone, before this
                 raise JobError(
@@ -146,8 +157,11 @@ def standing_workplace(path: Path, job: Job, settings: Settings, *, texts: bool)
             raise
 
 
-def release(path: Path, job: Job) -> None:
-    """The job is finished: what it has put into the standing store stays. JobError where that is not there."""
+def release(path: Path, job: Job, votes: str | None = None) -> None:
+    """The job is finished: what it has put into the standing store stays. JobError where that is not there.
+
+    votes: the file of them in the job's own folder, which count from then on.
+    """
     expected = (job.state or {}).get("store")
     try:
         with fpstore.open(path) as store:
@@ -160,7 +174,18 @@ def release(path: Path, job: Job) -> None:
     with Folder.open(path) as home:
         note = notes.read_note(home)
         if note is not None and note.job == job.id:
+            if votes is not None:
+                with (
+                    home.inside(NAMES) as names,
+                    Folder.open(job.work) as work,
+                    os.fdopen(work.open_file(votes), "rb") as file,
+                ):
+                    notes.put_next_votes(names, file)
             notes.remove_note(home)
+            note = None
+        if note is None and votes is not None:
+            with home.inside(NAMES) as names:
+                notes.take_next_votes(names)
 
 
 class _Spools:

@@ -23,8 +23,27 @@ from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Record, Transaction, copy_records
 from fpstore.living.locks import WriterLock
-from fpstore.living.records import CHANGES, REMOVALS, Log, bytes_to_write, write_changes, write_removed, write_whole
-from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, new_identity
+from fpstore.living.records import (
+    CHANGES,
+    REMOVALS,
+    Log,
+    bytes_to_write,
+    first_state,
+    write_changes,
+    write_removed,
+    write_whole,
+)
+from fpstore.living.state import (
+    DATABASE,
+    KEY,
+    MAX_NUMBER,
+    Settings,
+    State,
+    decode,
+    encode,
+    expect_left,
+    larger,
+)
 from fpstore.segment.entry import SegmentEntry
 
 FILE_NAME = CATALOG_NAME
@@ -33,8 +52,7 @@ ANOTHER_WRITER = "found the state of another writer, expected what this one left
 # A catalog of so many bytes, of which all but one in so many are free, is put into a smaller file.
 MIN_COMPACTED_BYTES = 1 << 20
 MOSTLY_FREE = 4
-# Above every change's number.
-END_OF_CHANGES = 2**63
+END_OF_CHANGES = 2**63  # above every change's number
 
 
 class _Copied(NamedTuple):
@@ -48,31 +66,21 @@ class _Copied(NamedTuple):
 
 
 def create_catalog(
-    at: Path | Folder, settings: Settings, segments: tuple[SegmentEntry, ...] = (), log: Log | None = None
+    at: Path | Folder,
+    settings: Settings,
+    segments: tuple[SegmentEntry, ...] = (),
+    log: Log | None = None,
+    max_id: int | None = None,
 ) -> str:
-    """Make the catalog of a new store in a folder that is there: whole and durable, or not there at all; its identity.
+    """Make the catalog of a new store in a folder that is there, whole and durable or not at all; its identity.
 
-    log: another store's, to begin with. Raises FileExistsError if there is a catalog, StoreLocked while another
-    process makes one.
+    log: another store's, to begin with; max_id: without one, the largest id of the segments. FileExistsError where a
+    catalog is there, StoreLocked while another process makes one.
     """
-    with contextlib.nullcontext(at) if isinstance(at, Folder) else Folder.open(at) as folder:
-        return _create_in(folder, settings, segments, log)
-
-
-def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry, ...], log: Log | None) -> str:
-    identity = new_identity()
-    state = State(settings, (), 1, 1, identity=identity, origin=identity)
-    if log is not None:
-        state = dataclasses.replace(
-            state,
-            first_change=log.state.first_change,
-            next_change=log.state.next_change,
-            removal_records=len(log.removed or ()),
-        )
-    state = _with_segments(state, segments)
-    records = log.changes if log is not None else ()
-    removed = (log.removed if log is not None else None) or ()
+    state = first_state(settings, log, max_id).with_segments(segments)
+    records, removed = (log.changes, log.removed or ()) if log is not None else ((), ())
     with contextlib.ExitStack() as undo:
+        folder = at if isinstance(at, Folder) else undo.enter_context(Folder.open(at))
         writer_lock = locks.lock_writer(folder)
         undo.callback(writer_lock.release)
         if folder.identity_of(FILE_NAME) is not None:
@@ -84,15 +92,7 @@ def _create_in(folder: Folder, settings: Settings, segments: tuple[SegmentEntry,
             environments.whole_maps(bytes_to_write(state, records, removed)),
             lambda make, transaction: write_whole(state, records, removed, make, transaction),
         )
-    return identity
-
-
-def _with_segments(state: State, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> State:
-    """This state with these live segments, and as strays those of before and of strays which are not among them."""
-    live = {entry.name for entry in segments}
-    left = tuple(entry for entry in (*strays, *state.segments) if entry.name not in live)
-    next_segment = max([state.next_segment, *(entry.number + 1 for entry in (*segments, *left))])
-    return dataclasses.replace(state, segments=tuple(segments), strays=left, next_segment=next_segment, moving=False)
+    return state.identity
 
 
 def _folder_of_store(path: Path) -> Folder:
@@ -271,18 +271,18 @@ class Catalog:
         """
         old = self._expect_writable()
         numbers = [change.number for change in records]
-        if numbers != list(range(old.next_change, old.next_change + len(numbers))):
-            expect("the numbers", numbers, False, "the next ones")
+        following = list(range(old.next_change, old.next_change + len(numbers)))
+        expect("the numbers", numbers, numbers == following, "the next ones")
 
         def work(transaction: Transaction) -> None:
             write_changes(records, transaction, self._environment.database(CHANGES, transaction))
 
-        return self._commit(old.after(len(records)), work, records)
+        return self._commit(old.after(len(records), changes.largest_id(records)), work, records)
 
     def announce(self, entry: SegmentEntry) -> State:
         """Say that a file which is about to be called that is this store's, to keep or to remove; the new state."""
         old = self._expect_writable()
-        return self._commit(_with_segments(old, old.segments, (*old.strays, entry)))
+        return self._commit(old.with_segments(old.segments, (*old.strays, entry)))
 
     def publish(
         self,
@@ -293,25 +293,26 @@ class Catalog:
         removed: Sequence[RemovedBefore] | None = None,
         strays: Sequence[SegmentEntry] | None = None,
         identity: str | None = None,
+        max_id: int | None = None,
     ) -> State:
         """Replace the settings, the live segments or both, in one transaction; the new state.
 
         first_change: the changes before it leave the log. removed: what stays of their removals and of those before.
         strays: those that are still to be removed; what segments replaces is added to them. identity: of other content.
-        Durable when it returns. Raises OSError where the system would not write it, ENOSPC for a full disk; the
-        state is then the old one, unless the very last write failed: state() tells.
+        max_id: the largest id that comes with segments. Durable when it returns. Raises OSError where the system would
+        not write it; the state is then the old one, unless the very last write failed: state() tells.
         """
-        old = self._expect_writable()
         new = dataclasses.replace(
-            old,
+            old := self._expect_writable(),
             settings=settings or old.settings,
             generation=expect_left("generations", old.generation + 1, MAX_NUMBER),
             first_change=old.first_change if first_change is None else first_change,
             removal_records=old.removal_records if removed is None else len(removed),
             identity=identity or old.identity,
+            max_id=max_id if identity else larger(old.max_id, max_id),
         )
         left = old.strays if strays is None else strays
-        new = _with_segments(new, old.segments if segments is None else segments, left)
+        new = new.with_segments(old.segments if segments is None else segments, left)
 
         def work(transaction: Transaction) -> None:
             records = self._environment.database(CHANGES, transaction)
@@ -380,7 +381,7 @@ class Catalog:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._fork == forks.generation:
+        if not getattr(self, "_closed", True) and self._fork == getattr(forks, "generation", None):  # None at the end
             warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:
@@ -483,7 +484,7 @@ class Catalog:
             for name, entries, right in zip(("records", "changes", "removals"), found.entries, expected, strict=True):
                 expect(f"the number of {name}", entries, entries == right, f"{right}")
             rows = changes.records_at(numbers, found.changes)
-            records = tuple(changes.decode_change(record, number, state.settings.ids) for number, record in rows)
+            records = tuple(changes.decode_change(record, number, state.settings.id_columns) for number, record in rows)
             removed = None
             if generation == 0:
                 rows = changes.records_at(range(state.removal_records), found.removals)

@@ -6,20 +6,24 @@ damaged, moved or exchanged does not read as another.
 
 import itertools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fpstore._codec import crc32c
+from fpstore._names import expect_names
+from fpstore.names.column import Names
 from fpstore.types import Ids, Keys
 
 ADDED = 1
 FINGERPRINTS_REMOVED = 2
 IDS_REMOVED = 3
+ROWS_REMOVED = 4
 
-# The columns of each kind; an addition has a second one, the ids, in a store with ids.
-_COLUMNS = {ADDED: (1, 2), FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,)}
+# The columns of each kind; an addition has a second one, the ids, in a store with ids, and a third one, where each name
+# ends, in a store with names.
+_COLUMNS = {ADDED: (1, 2, 3), FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,), ROWS_REMOVED: (2,)}
 # Checksum, kind, number of columns, words in each.
 _HEADER = struct.Struct("<IHHQ")
 # Larger values take whole pages of LMDB each, with little lost; smaller ones need no long run of free pages.
@@ -31,11 +35,20 @@ class Change:
     """One addition or removal. number: its place in the order of all changes. columns: uint64[n] each.
 
     kind ADDED: fingerprints, and ids in a store with ids. FINGERPRINTS_REMOVED, IDS_REMOVED: those removed.
+    ROWS_REMOVED: fingerprints and ids, of each fingerprint the one id.
+    names: of the ids that were added, in a store with names.
     """
 
     number: int
     kind: int
     columns: tuple[Keys, ...]
+    names: Names | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """What its record takes, but for the header."""
+        names = 0 if self.names is None else len(self.names.data) + 8 * self.names.size
+        return 8 * sum(len(column) for column in self.columns) + names
 
     @property
     def fingerprints(self) -> Keys:
@@ -44,21 +57,34 @@ class Change:
 
     @property
     def ids(self) -> Ids | None:
-        """The ids added or removed; None in a store without ids."""
+        """The ids added or removed; None where there are none."""
         return self.columns[-1] if self.kind == IDS_REMOVED or len(self.columns) == 2 else None
 
 
 @dataclass(frozen=True, eq=False)
 class RemovedBefore:
-    """Removals whose changes have left the log: of one kind, with the number of the change of each."""
+    """Removals whose changes have left the log: of one kind, with the number of the change of each.
+
+    columns: as those of the changes were.
+    """
 
     kind: int
-    values: Keys
+    columns: tuple[Keys, ...]
     numbers: Keys
 
 
-def split(kind: int, columns: Sequence[Keys], first_number: int) -> Iterator[Change]:
-    """Changes small enough for a record each, numbered from first_number on."""
+def split(kind: int, columns: Sequence[Keys], first_number: int, names: Names | None = None) -> Iterator[Change]:
+    """Changes small enough for a record each, numbered from first_number on; one row at least is in each."""
+    if names is not None:
+        before = np.concatenate([[0], np.cumsum(names.sizes() + 8 * (len(columns) + 1))])
+        start = 0
+        while start < names.size:
+            end = int(before.searchsorted(before[start] + 8 * RECORD_WORDS, side="right")) - 1
+            end = min(max(end, start + 1), names.size)
+            own = tuple(column[start:end] for column in columns)
+            yield Change(first_number, kind, own, names.part(start, end))
+            first_number, start = first_number + 1, end
+        return
     rows = RECORD_WORDS // len(columns)
     for index, start in enumerate(range(0, len(columns[0]), rows)):
         yield Change(first_number + index, kind, tuple(column[start : start + rows] for column in columns))
@@ -77,50 +103,77 @@ def records_at(numbers: range, found: Sequence[tuple[bytes, bytes]]) -> Iterator
 
 def encode_change(change: Change) -> bytes:
     """The record of a change."""
-    return _encode(b"changes" + key_of(change.number), change.kind, change.columns)
+    columns, data = change.columns, b""
+    if change.names is not None:
+        columns = (*columns, change.names.ends.view(np.uint64))
+        data = change.names.data.tobytes()
+    return _encode(b"changes" + key_of(change.number), change.kind, columns, data)
 
 
-def decode_change(record: bytes, number: int, with_ids: bool) -> Change:
-    """The change in a record. ValueError where it is not the one of this number."""
-    kind, columns = _decode(b"changes" + key_of(number), record)
-    expected = 2 if kind == ADDED and with_ids else 1
-    if len(columns) != expected or (kind == IDS_REMOVED and not with_ids):
+def decode_change(record: bytes, number: int, id_columns: int) -> Change:
+    """The change in a record. ValueError where it is not the one of this number.
+
+    id_columns: of the ids of an addition: none, 1 in a store with ids, 2 where these are names.
+    """
+    kind, columns, data = _decode(b"changes" + key_of(number), record, max(2, 1 + id_columns))
+    expected = 1 + id_columns if kind == ADDED else 1 + (kind == ROWS_REMOVED)
+    if len(columns) != expected or (kind in (IDS_REMOVED, ROWS_REMOVED) and not id_columns):
         raise ValueError(f"change {number} of kind {kind} has {len(columns)} columns, expected {expected}")
-    return Change(number, kind, columns)
+    if len(columns) < 3:
+        return Change(number, kind, columns)
+    names = Names(np.frombuffer(data, dtype=np.uint8), columns[2].view(np.int64))
+    expect_names(*names)
+    return Change(number, kind, columns[:2], names)
 
 
 def encode_removed(removed: RemovedBefore, index: int) -> bytes:
     """The record of removals that have left the log, the index-th of them."""
-    return _encode(b"removals" + key_of(index), removed.kind, (removed.values, removed.numbers))
+    return _encode(b"removals" + key_of(index), removed.kind, (*removed.columns, removed.numbers))
 
 
 def decode_removed(record: bytes, index: int) -> RemovedBefore:
     """The removals in a record. ValueError where they are not those of this index."""
-    kind, columns = _decode(b"removals" + key_of(index), record, kept=True)
+    kind, columns, _ = _decode(b"removals" + key_of(index), record, 3, kept=True)
     if kind == ADDED:
         raise ValueError(f"removals record {index} holds additions")
-    return RemovedBefore(kind, *columns)
+    return RemovedBefore(kind, columns[:-1], columns[-1])
 
 
-def split_removed(kind: int, values: Keys, numbers: Keys) -> Iterator[RemovedBefore]:
+def split_removed(kind: int, columns: Sequence[Keys], numbers: Keys) -> Iterator[RemovedBefore]:
     """Records of removals that leave the log."""
-    rows = RECORD_WORDS // 2
-    for start in range(0, len(values), rows):
-        yield RemovedBefore(kind, values[start : start + rows], numbers[start : start + rows])
+    rows = RECORD_WORDS // (len(columns) + 1)
+    for start in range(0, len(numbers), rows):
+        own = slice(start, start + rows)
+        yield RemovedBefore(kind, tuple(column[own] for column in columns), numbers[own])
 
 
-def _encode(place: bytes, kind: int, columns: tuple[Keys, ...]) -> bytes:
+def largest_id(records: Iterable[Change]) -> int | None:
+    """The largest id that these add; None where they add none."""
+    largest = None
+    for change in records:
+        if change.kind == ADDED and len(change.columns) == 2 and len(ids := change.columns[1]):
+            most = int(ids.max() if len(ids) > 1 else ids[0])  # a single addition should not wait for the maximum
+            if largest is None or most > largest:
+                largest = most
+    return largest
+
+
+def _encode(place: bytes, kind: int, columns: tuple[Keys, ...], data: bytes = b"") -> bytes:
     body = _HEADER.pack(0, kind, len(columns), len(columns[0]))[4:]
     body += b"".join(np.ascontiguousarray(column, dtype="<u8").tobytes() for column in columns)
+    body += data
     return struct.pack("<I", crc32c(body, crc32c(place))) + body
 
 
-def _decode(place: bytes, record: bytes, kept: bool = False) -> tuple[int, tuple[Keys, ...]]:
+def _decode(place: bytes, record: bytes, most: int, kept: bool = False) -> tuple[int, tuple[Keys, ...], bytes]:
     if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
         raise ValueError(f"a record of {len(record)} bytes does not match its checksum")
     _, kind, column_count, words = _HEADER.unpack_from(record)
-    allowed = (2,) if kept else _COLUMNS.get(kind, ())
-    if kind not in _COLUMNS or column_count not in allowed or (len(record) - _HEADER.size) != 8 * column_count * words:
+    allowed = tuple(count + kept for count in _COLUMNS.get(kind, ()))  # kept removals have numbers beside them
+    rest = len(record) - _HEADER.size - 8 * column_count * words
+    fits = rest == 0 or (rest > 0 and column_count == 3 and kind == ADDED)
+    if kind not in _COLUMNS or column_count not in allowed or column_count > most or not fits:
         raise ValueError(f"a record of kind {kind}, {column_count} columns of {words}, {len(record)} bytes")
-    whole = np.frombuffer(record, dtype="<u8", offset=_HEADER.size)
-    return kind, tuple(whole[i * words : (i + 1) * words] for i in range(column_count))
+    whole = np.frombuffer(record, dtype="<u8", offset=_HEADER.size, count=column_count * words)
+    columns = tuple(whole[i * words : (i + 1) * words] for i in range(column_count))
+    return kind, columns, record[len(record) - rest :]

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fpstore._probe import IdCursor, search
+from fpstore._probe import IdCursor, WantedIds, search
 from fpstore._probe import nearest as nearest_in
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
 from fpstore.living.removals import Removals
+from fpstore.names.reader import NamesReader
 from fpstore.plans.permutation import Permutation
 from fpstore.query.matches import Room
 from fpstore.query.nearest import Found, Nearest, first_live, first_rows, least_live, nearest, spread
@@ -23,6 +24,8 @@ from fpstore.types import Array, Counts, Ids, Keys
 
 # Of a segment's keys, and of its ids, so many are held at a time.
 CHUNK_KEYS = 1 << 17
+# Ids that are compared at a time: some milliseconds without the lock.
+LOOKED_THROUGH = 1 << 21
 # How much of a region is asked of the disk at a time, and let go of when it has been read.
 READ_AHEAD_BYTES = 4 << 20
 # A removed id is looked for among 8 to 16 times as many places, most of them empty; from 2^24 ids on among fewer.
@@ -47,6 +50,8 @@ def alive(removals: Removals, fingerprints: Keys, ids: Ids | None, positions: in
     masked = removals.fingerprints_masked(fingerprints, positions)
     if ids is not None:
         masked |= removals.ids_masked(ids, positions)
+        if removals.has_rows:
+            masked |= removals.rows_masked(fingerprints, ids, positions)
     return ~masked if masked.any() else None
 
 
@@ -61,11 +66,23 @@ def matched_alive(removals: Removals, matched: Matched, positions: int | Keys) -
 
 @dataclass(frozen=True, eq=False)
 class Live:
-    """A segment and its position: the changes before that are in it, those of removals from there on mask it."""
+    """A segment and its position: the changes before that are in it, those of removals from there on mask it.
+
+    names: of its ids, where these are names.
+    """
 
     segment: Segment
     position: int
     removals: Removals
+    names: NamesReader | None = None
+
+    def close(self) -> None:
+        """Let go of its files."""
+        try:
+            self.segment.close()
+        finally:
+            if self.names is not None:
+                self.names.close()
 
     def masked_by(self, removals: Removals) -> "Live":
         """The same segment under other removals."""
@@ -138,8 +155,11 @@ class Live:
         firsts, counts = ids.ranges(fingerprints)
         counts[~lives] = 0
 
-        def live(some: Ids) -> Array:
-            return ~self.removals.ids_masked(some, self.position)
+        def live(some: Ids, groups: Array) -> Array:
+            masked = self.removals.ids_masked(some, self.position)
+            if self.removals.has_rows:
+                masked |= self.removals.rows_masked(fingerprints[groups], some, self.position)
+            return ~masked
 
         lives, least = least_live(firsts, counts, ids.values, live)
         return lives[place], least[place]
@@ -164,6 +184,29 @@ class Live:
         """Whether the segment has ids."""
         return self.segment.ids is not None
 
+    # --- Of ids ---
+
+    def lookup(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
+        """What lives with one of these ids (uint64[n], strictly increasing), in chunks: fingerprints and ids.
+
+        Reads all ids of the segment, unless none of these can be there.
+        """
+        column, record = self.segment.ids, self.segment.record
+        most = min(record.id_base + (1 << record.id_width) - 1, (1 << 64) - 1)
+        first, end = ids.searchsorted(np.uint64(record.id_base)), ids.searchsorted(np.uint64(most), side="right")
+        wanted = ids[first:end]
+        wanted = wanted[~self.removals.ids_masked(wanted, self.position)]
+        if column is None or not len(wanted) or not record.id_count:
+            return
+        pace = _Pace(self.segment, [region for region in self.segment.regions() if region.name == "id values"])
+        sought, at = WantedIds(wanted), 0
+        while at < record.id_count:
+            pace.move(at / record.id_count)
+            with self.segment.naming:
+                at, keys, found = column.find(sought, at, min(at + LOOKED_THROUGH, record.id_count))
+            kept = alive(self.removals, keys, found, self.position)
+            yield (keys, found) if kept is None else (keys[kept], found[kept])
+
     # --- Of everything ---
 
     def rows(self, advance: Advance, dead: list[Keys] | None = None) -> Iterator[Columns]:
@@ -172,7 +215,9 @@ class Live:
         advance is told how many keys were read; dead: takes those of them of which nothing lives.
         """
         cursor = IdCursor(self.segment.ids) if self.segment.ids is not None else None
-        left, removed_ids = self._removed_keys(), _RemovedIds(self.removals, self.position)
+        left = self._removed_keys(self.removals.fingerprints_since(self.position))
+        left_rows = self._removed_keys(self.removals.row_fingerprints_since(self.position))
+        removed_ids = _RemovedIds(self.removals, self.position)
         first_rank = 0
         for keys in self._chunks(0, (*_WITH_KEYS, "id groups", "id values"), advance):
             here, left = _split(left, keys[-1])
@@ -184,11 +229,16 @@ class Live:
                 continue
             kept = np.ones(len(keys), dtype=bool)
             kept[removed] = False
+            here, left_rows = _split(left_rows, keys[-1])
+            touched = _places(keys, here)
             has_rows = np.zeros(len(keys), dtype=bool)
             for at, ids in self._id_chunks(cursor, first_rank, len(keys)):
                 masked = removed_ids.among(ids)
                 if len(removed) or masked is not None:
                     lives = kept[at] if masked is None else kept[at] & ~masked
+                    at, ids = at[lives], ids[lives]
+                if len(touched):
+                    lives = self._rows_kept(keys, touched, at, ids)
                     at, ids = at[lives], ids[lives]
                 has_rows[at] = True
                 yield keys[at], ids
@@ -208,9 +258,21 @@ class Live:
         if len(left):
             raise self._lacking(table)
 
-    def _removed_keys(self) -> Keys:
-        """The keys of table 0 whose fingerprints were removed, sorted; not all of them need be there."""
-        removed = self.removals.fingerprints_since(self.position)
+    def _rows_kept(self, keys: Keys, touched: Array, at: Array, ids: Ids) -> Array:
+        """Which rows, the keys at these places with these ids, were not removed as such: bool[m].
+
+        touched: the places of the keys that some row was removed of.
+        """
+        asked = np.zeros(len(keys), dtype=bool)
+        asked[touched] = True
+        places = np.flatnonzero(asked[at])
+        fingerprints = Permutation(self.segment.tables[0].prefix_mask).invert(keys[at[places]])
+        kept = np.ones(len(at), dtype=bool)
+        kept[places] = ~self.removals.rows_masked(fingerprints, ids[places], self.position)
+        return kept
+
+    def _removed_keys(self, removed: Keys) -> Keys:
+        """Fingerprints, sorted, as keys of table 0, sorted; not all of them need be there."""
         first = Permutation(self.segment.tables[0].prefix_mask)
         return removed if first.is_identity else np.sort(first.apply(removed))
 

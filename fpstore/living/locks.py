@@ -20,6 +20,7 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
 from fpstore.errors import CorruptStore, StoreChanged, StoreLocked
@@ -198,12 +199,7 @@ class WriterLock:
         identity = _identity(fd)
         if any(identity == own for lock in _locks if lock is not self for _, own in lock._held.values()):
             return StoreLocked.by(os.getpid(), "this process has it open for writing already", self._folder.path)
-        writer = b""
-        with contextlib.suppress(OSError):
-            number = self._folder.open_file(WRITER_LOCK_NAME)
-            writer = os.pread(number, _NUMBER_BYTES, 0)
-            os.close(number)
-        pid = int(writer) if writer.strip().isdigit() else None
+        pid = _number_in(self._folder)
         who = "another process" if pid is None else f"process {pid}"
         return StoreLocked.by(pid, f"{who} is writing to this store", self._folder.path)
 
@@ -228,6 +224,33 @@ def lock_writer(folder: Folder) -> WriterLock:
         lock.release()
         raise
     return lock
+
+
+class AWriter(NamedTuple):
+    """Who writes to a store. pid: the number that it gave of itself, which is that of its container; None for none."""
+
+    pid: int | None
+
+
+def find_writer(folder: Folder) -> AWriter | None:
+    """The writer that the store in folder has just now, None where it has none; takes no lock."""
+    with contextlib.suppress(FileNotFoundError):
+        fd = folder.open_file(CATALOG_NAME)
+        try:
+            return None if _is_free(fd, _SHARED[_WRITER]) else AWriter(_number_in(folder))
+        finally:
+            os.close(fd)
+    return None
+
+
+def _number_in(folder: Folder) -> int | None:
+    """The process number that the writer's lock holds, None where there is none in it."""
+    writer = b""
+    with contextlib.suppress(OSError, CorruptStore):
+        fd = folder.open_file(WRITER_LOCK_NAME)
+        writer = os.pread(fd, _NUMBER_BYTES, 0)
+        os.close(fd)
+    return int(writer) if writer.strip().isdigit() else None
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Merging segments into one: the live content of all of them, streamed in order, table by table.
 
 Every table of a segment is sorted already, so nothing is sorted again and nothing is spilled. A merge takes some 12 MiB
-for each segment, and about 24 bytes for each fingerprint and each id that was removed from one.
+for each segment, and about 24 bytes for each fingerprint, id and row that was removed from one.
 """
 
 from collections.abc import Iterator, Sequence

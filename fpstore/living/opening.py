@@ -6,6 +6,7 @@ Shares with an older snapshot all that is the same.
 import dataclasses
 from pathlib import Path
 
+from fpstore._names_pending import PendingNames
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, PlanError
 from fpstore.format import CODECS
@@ -15,8 +16,9 @@ from fpstore.living.records import Log
 from fpstore.living.removals import Removals
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
 from fpstore.living.state import Settings, State
+from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
-from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.entry import SegmentEntry, names_name
 from fpstore.segment.reader import Segment
 
 
@@ -72,7 +74,8 @@ def _from_log(catalog: Catalog, log: Log, before: Snapshot | None, moved: bool) 
         return dataclasses.replace(before, parts=following).extended(later, state)
     parts = tuple(part.masked_by(removals) for part in parts)
     pending = pending_index(plan, state.settings, MIN_PENDING_ROOM)
-    return Snapshot(folder, state, plan, parts, pending, 0, removals).extended(log.changes, state)
+    names = PendingNames() if state.settings.named else None
+    return Snapshot(folder, state, plan, parts, pending, 0, removals, names).extended(log.changes, state)
 
 
 def _proved_plan(folder: Path, settings: Settings) -> Plan:
@@ -103,4 +106,21 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
         raise CorruptStore(
             f"not the segment that the catalog names: found {found}, expected {expected}", path=segment.path
         )
-    return Live(segment, entry.position, removals)
+    try:
+        names = _open_names(segments, entry, settings)
+    except BaseException:
+        segment.close()
+        raise
+    return Live(segment, entry.position, removals, names)
+
+
+def _open_names(segments: Folder, entry: SegmentEntry, settings: Settings) -> NamesReader | None:
+    """The file of names that the catalog names beside a segment, in a store with names."""
+    if not settings.named:
+        return None
+    names = NamesReader(Place(segments, names_name(entry.name)))
+    found, expected = (names.file_bytes, names.footer_crc), (entry.names_bytes, entry.names_crc)
+    if found != expected:
+        names.close()
+        raise CorruptStore(f"not the names that the catalog names: found {found}, expected {expected}", path=names.path)
+    return names

@@ -3,6 +3,7 @@
 A transaction is told before it begins how much it may write, so that the file has room for it.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from fpstore.living import changes
 from fpstore.living.changes import Change, RemovedBefore
 from fpstore.living.environment import Transaction
-from fpstore.living.state import DATABASE, KEY, State, encode
+from fpstore.living.state import DATABASE, KEY, Settings, State, encode, new_identity
 
 CHANGES = b"changes"
 REMOVALS = b"removals"
@@ -32,6 +33,18 @@ class Log:
     removed: tuple[RemovedBefore, ...] | None
 
 
+def first_state(settings: Settings, log: Log | None, max_id: int | None) -> State:
+    """The state of a new catalog without segments: with the log of another, or with this largest id."""
+    identity = new_identity()
+    state = State(settings, (), 1, 1, max_id=max_id, identity=identity, origin=identity)
+    if log is None:
+        return state
+    first, following, removed = log.state.first_change, log.state.next_change, len(log.removed or ())
+    return dataclasses.replace(
+        state, first_change=first, next_change=following, removal_records=removed, max_id=log.state.max_id
+    )
+
+
 def write_whole(
     state: State, records: Sequence[Change], removed: Sequence[RemovedBefore], make: Any, transaction: Transaction
 ) -> bytes:
@@ -45,11 +58,11 @@ def write_whole(
 
 def bytes_to_write(state: State, records: Sequence[Change] = (), removed: Sequence[RemovedBefore] = ()) -> int:
     """The most that a transaction which writes these adds to the file: twice the state, and some pages."""
-    words = sum(len(column) for change in records for column in change.columns)
-    words += sum(2 * len(block.values) for block in removed)
+    rows = sum(change.size_bytes for change in records)
+    rows += sum(8 * (len(block.columns) + 1) * len(block.numbers) for block in removed)
     beside = (len(records) + len(removed)) * RECORD_MARGIN
     of_state = len(state.settings.text) + STATE_MARGIN * (1 + len(state.segments) + len(state.strays))
-    return 2 * of_state + 8 * words + beside + (128 << 10)
+    return 2 * of_state + rows + beside + (128 << 10)
 
 
 def write_changes(records: Sequence[Change], transaction: Transaction, database: Any) -> None:

@@ -54,9 +54,8 @@ def read_remains(data: bytes) -> Remains:
     state = _newest_state(file)
     if state is None:
         return Remains(None, False)
-    with_ids = state.settings.ids
     numbers = [n for n in file.numbers() if state.first_change <= n < state.next_change]
-    decoders = [partial(changes.decode_change, number=n, with_ids=with_ids) for n in numbers]
+    decoders = [partial(changes.decode_change, number=n, id_columns=state.settings.id_columns) for n in numbers]
     records = [file.first(changes.key_of(n), decoded) for n, decoded in zip(numbers, decoders, strict=True)]
     indexes = [i for i in file.numbers() if i < state.removal_records]
     blocks = [file.only(changes.key_of(i), partial(changes.decode_removed, index=i)) for i in indexes]

@@ -1,17 +1,18 @@
-"""Which fingerprints and which ids were removed, and at which position in the sequence of changes.
+"""Which fingerprints, ids and rows were removed, and at which position in the sequence of changes.
 
 A removal stays in memory until no segment is older than it, so adding one and asking for one are both cheap.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import Self
 
 import numpy as np
 
-from fpstore._merge import mark_at_least, merge_keys, merge_pairs
+from fpstore._merge import mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
 from fpstore._sort import sort_pairs
-from fpstore.living.changes import FINGERPRINTS_REMOVED, IDS_REMOVED, RemovedBefore, split_removed
+from fpstore.living.changes import FINGERPRINTS_REMOVED, IDS_REMOVED, ROWS_REMOVED, Change, RemovedBefore, split_removed
 from fpstore.types import Array, Ids, Keys
 
 # A run is merged into the one before it while that has fewer than this many times its values: of 10^6 values, each is
@@ -19,53 +20,61 @@ from fpstore.types import Array, Ids, Keys
 RUN_RATIO = 8
 
 
+# Of one removal a row of columns: a value, or a fingerprint and an id; and after these its position.
+_Run = tuple[Keys, ...]
+
+
 @dataclass(frozen=True)
 class _Removed:
-    """Values, each with the last position at which it was removed, as sorted runs from the largest to the smallest."""
+    """Values or rows, each with the last position at which it was removed, as sorted runs from the largest on.
 
-    runs: tuple[tuple[Keys, Keys], ...] = ()
+    width: how many columns a row has beside the position, 1 or 2.
+    """
+
+    width: int = 1
+    runs: tuple[_Run, ...] = ()
     count: int = 0
 
-    def with_values(self, values: Keys, positions: int | Keys) -> Self:
-        if not len(values):
+    def having(self, columns: Sequence[Keys], positions: int | Keys) -> Self:
+        if not len(columns[0]):
             return self
-        new = np.array(values), _for_each(values, positions).copy()
-        sort_pairs(*new)
-        run, runs = _last_of_each(*new), list(self.runs)
-        count = self.count + len(run[0]) - int(self.masked(run[0], 0).sum())
+        run, runs = _sorted_run((*columns, _for_each(columns[0], positions))), list(self.runs)
+        count = self.count + len(run[0]) - int(self.masked(run[:-1], 0).sum())
         while runs and len(runs[-1][0]) < RUN_RATIO * len(run[0]):
-            run = _last_of_each(*merge_pairs(*runs.pop(), *run))
-        return type(self)((*runs, run), count)
+            run = _merged(runs.pop(), run)
+        return replace(self, runs=(*runs, run), count=count)
 
-    def masked(self, values: Keys, positions: int | Keys) -> Array:
-        marks = np.zeros(len(values), dtype=np.uint8)
-        asked, least = np.ascontiguousarray(values), _for_each(values, positions)
+    def masked(self, columns: Sequence[Keys], positions: int | Keys) -> Array:
+        marks = np.zeros(len(columns[0]), dtype=np.uint8)
+        asked = [np.ascontiguousarray(column) for column in columns]
+        least = _for_each(columns[0], positions)
+        mark: Callable[..., None] = mark_at_least if self.width == 1 else mark_pairs_at_least
         for run in self.runs:
-            mark_at_least(*run, asked, least, marks)
+            mark(*run, *asked, least, marks)
         return marks.view(np.bool_)
 
     def since(self, position: int) -> Keys:
+        """The first column of those from position on: distinct, sorted."""
         found = np.empty(0, dtype=np.uint64)
-        for values, positions in reversed(self.runs):
-            found = merge_keys(found, values[positions >= np.uint64(position)])
+        for values, *_, positions in reversed(self.runs):
+            later = values[positions >= np.uint64(position)]
+            found = merge_keys(found, later[np.append(later[1:] != later[:-1], True)] if len(later) else later)
         return found
 
-    def joined(self) -> tuple[Keys, Keys]:
-        run = (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64))
-        for other in self.runs:
-            run = _last_of_each(*merge_pairs(*run, *other))
-        return run
+    def joined(self) -> _Run:
+        none = np.empty(0, dtype=np.uint64)
+        return reduce(_merged, self.runs) if self.runs else (none,) * (self.width + 1)
 
     def later(self, position: int) -> Self:
-        if all(bool((positions >= position).all()) for _, positions in self.runs):
+        if all(bool((run[-1] >= position).all()) for run in self.runs):
             return self
-        values, positions = self.joined()
+        *columns, positions = self.joined()
         kept = positions >= np.uint64(position)
-        return type(self)().with_values(values[kept], positions[kept])
+        return type(self)(self.width).having([column[kept] for column in columns], positions[kept])
 
     @property
     def last_position(self) -> int:
-        return max((int(positions.max()) for _, positions in self.runs), default=0)
+        return max((int(run[-1].max()) for run in self.runs), default=0)
 
 
 def _for_each(values: Keys, positions: int | Keys) -> Keys:
@@ -73,21 +82,37 @@ def _for_each(values: Keys, positions: int | Keys) -> Keys:
     return np.ascontiguousarray(np.broadcast_to(np.asarray(positions, dtype=np.uint64), len(values)))
 
 
-def _last_of_each(values: Keys, positions: Keys) -> tuple[Keys, Keys]:
-    """Of pairs in order, the last one of each value."""
-    last = np.append(values[1:] != values[:-1], True)
-    return values[last], positions[last]
+def _sorted_run(columns: _Run) -> _Run:
+    if len(columns) == 2:
+        run = np.array(columns[0]), columns[1].copy()
+        sort_pairs(*run)
+        return _last_of_each(run)
+    order = np.lexsort(columns[::-1])
+    return _last_of_each(tuple(column[order] for column in columns))
+
+
+def _merged(one: _Run, other: _Run) -> _Run:
+    if len(one) == 2:
+        return _last_of_each(merge_pairs(*one, *other))
+    return _sorted_run(tuple(np.concatenate([a, b]) for a, b in zip(one, other, strict=True)))
+
+
+def _last_of_each(run: _Run) -> _Run:
+    """Of rows in order, the last position of each."""
+    last = np.append(np.logical_or.reduce([column[1:] != column[:-1] for column in run[:-1]]), True)
+    return tuple(column[last] for column in run)
 
 
 @dataclass(frozen=True)
 class Removals:
-    """Removed fingerprints and removed ids; immutable, so that a reader keeps the ones it began with.
+    """Removed fingerprints, ids and rows; immutable, so that a reader keeps the ones it began with.
 
     A removal at a position masks what was stored at that position or before.
     """
 
     _fingerprints: _Removed = _Removed()
     _ids: _Removed = _Removed()
+    _rows: _Removed = _Removed(2)
 
     @staticmethod
     def none() -> "Removals":
@@ -96,32 +121,47 @@ class Removals:
 
     def with_fingerprints(self, fingerprints: Keys, positions: int | Keys) -> "Removals":
         """These, and fingerprints (uint64[n], any order) removed at positions, uint64[n] or one for all."""
-        return Removals(self._fingerprints.with_values(fingerprints, positions), self._ids)
+        return replace(self, _fingerprints=self._fingerprints.having((fingerprints,), positions))
 
     def with_ids(self, ids: Ids, positions: int | Keys) -> "Removals":
         """These, and ids (uint64[n], any order) removed at positions, uint64[n] or one for all."""
-        return Removals(self._fingerprints, self._ids.with_values(ids, positions))
+        return replace(self, _ids=self._ids.having((ids,), positions))
+
+    def with_rows(self, fingerprints: Keys, ids: Ids, positions: int | Keys) -> "Removals":
+        """These, and rows (uint64[n] each, any order) removed at positions, uint64[n] or one for all."""
+        return replace(self, _rows=self._rows.having((fingerprints, ids), positions))
+
+    def with_change(self, change: Change) -> "Removals":
+        """These, and those of a change that is a removal."""
+        return self._with(change.kind, change.columns, change.number)
+
+    def _with(self, kind: int, columns: tuple[Keys, ...], positions: int | Keys) -> "Removals":
+        if kind == FINGERPRINTS_REMOVED:
+            return self.with_fingerprints(columns[0], positions)
+        if kind == IDS_REMOVED:
+            return self.with_ids(columns[0], positions)
+        return self.with_rows(columns[0], columns[1], positions)
 
     @staticmethod
     def of(records: Iterable[RemovedBefore]) -> "Removals":
         """Those of the catalog's records."""
         removals = Removals()
         for record in records:
-            add = removals.with_fingerprints if record.kind == FINGERPRINTS_REMOVED else removals.with_ids
-            removals = add(record.values, record.numbers)
+            removals = removals._with(record.kind, record.columns, record.numbers)
         return removals
 
     def since(self, position: int) -> "Removals":
         """Without those before position."""
-        return Removals(self._fingerprints.later(position), self._ids.later(position))
+        return Removals(self._fingerprints.later(position), self._ids.later(position), self._rows.later(position))
 
     def records_before(self, position: int) -> list[RemovedBefore]:
         """Those before position, as records for the catalog."""
         records: list[RemovedBefore] = []
-        for kind, removed in ((FINGERPRINTS_REMOVED, self._fingerprints), (IDS_REMOVED, self._ids)):
-            values, positions = removed.joined()
+        kinds = (FINGERPRINTS_REMOVED, self._fingerprints), (IDS_REMOVED, self._ids), (ROWS_REMOVED, self._rows)
+        for kind, removed in kinds:
+            *columns, positions = removed.joined()
             early = positions < np.uint64(position)
-            records += split_removed(kind, values[early], positions[early])
+            records += split_removed(kind, [column[early] for column in columns], positions[early])
         return records
 
     def fingerprints_masked(self, fingerprints: Keys, positions: int | Keys) -> Array:
@@ -129,11 +169,19 @@ class Removals:
 
         positions: when each was stored, uint64[n], or one for all.
         """
-        return self._fingerprints.masked(fingerprints, positions)
+        return self._fingerprints.masked((fingerprints,), positions)
 
     def ids_masked(self, ids: Ids, positions: int | Keys) -> Array:
         """Which of ids (uint64[n]) were removed at their position or after: bool[n]."""
-        return self._ids.masked(ids, positions)
+        return self._ids.masked((ids,), positions)
+
+    def rows_masked(self, fingerprints: Keys, ids: Ids, positions: int | Keys) -> Array:
+        """Which of these rows (uint64[n] each) were removed as such at their position or after: bool[n]."""
+        return self._rows.masked((fingerprints, ids), positions)
+
+    def row_fingerprints_since(self, position: int) -> Keys:
+        """The distinct fingerprints of which a row was removed at position or after, sorted."""
+        return self._rows.since(position)
 
     def fingerprints_since(self, position: int) -> Keys:
         """The distinct fingerprints that were removed at position or after, sorted."""
@@ -143,11 +191,20 @@ class Removals:
         """The distinct ids that were removed at position or after, sorted."""
         return self._ids.since(position)
 
-    @property
+    @cached_property
     def last_position(self) -> int:
         """Of the last removal; 0 where there is none."""
-        return max(self._fingerprints.last_position, self._ids.last_position)
+        return max(self._fingerprints.last_position, self._ids.last_position, self._rows.last_position)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows were removed, a fingerprint with one id."""
+        return self._rows.count > 0
 
     def __len__(self) -> int:
-        """How many fingerprints and ids were removed, each counted once."""
-        return self._fingerprints.count + self._ids.count
+        """How many fingerprints, ids and rows were removed, each counted once."""
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:  # asked for with every call
+        return self._fingerprints.count + self._ids.count + self._rows.count

@@ -14,6 +14,7 @@ class LivingSizes:
     flush_rows: pending rows that are worth a segment, and the most that are tested and added at once.
     max_pending_rows: those at which additions wait for it.
     deferred_rows: what additions with deferred durability hold back at most.
+    flush_name_bytes, max_name_bytes: the same of the bytes of names, in a store with names.
     piece_rows: a batch is tested and added in pieces of so many.
     growth: a segment is merged with all that are smaller as soon as these together, so many times, are as large. So
     there are few, and a fingerprint is written again only when its segment grows by a third. 0: never.
@@ -23,6 +24,8 @@ class LivingSizes:
 
     flush_rows: int = 1 << 20
     max_pending_rows: int = 1 << 22
+    flush_name_bytes: int = 16 << 20
+    max_name_bytes: int = 32 << 20
     deferred_rows: int = 1 << 16
     piece_rows: int = PIECE_ROWS
     growth: int = 3
@@ -43,6 +46,10 @@ class LivingSizes:
             if key_counts[index] < self.growth * sum(key_counts[index + 1 :]):
                 return index
         return len(key_counts)
+
+    def is_full(self, rows: int, name_bytes: int) -> bool:
+        """Whether additions wait while so many rows, with so many bytes of names, are pending."""
+        return rows >= self.max_pending_rows or name_bytes >= self.max_name_bytes
 
     def removal_limit(self, key_count: int) -> int:
         """More removals than that are worth a merge of all segments, with so many keys."""

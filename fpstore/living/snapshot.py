@@ -16,15 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from fpstore._names_pending import PendingNames
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._probe import search
 from fpstore.building.rows import write_rows
+from fpstore.errors import CorruptStore, TooManyMatches
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.live import Live, Matched, alive, matched_alive
 from fpstore.living.mending import sound_parts
 from fpstore.living.merge import live_pairs, merge_segments
+from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings, State
 from fpstore.merging import each_once
@@ -32,7 +35,7 @@ from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
-from fpstore.query.matches import Matches, Room
+from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import (
     IDS_AT_ONCE,
     Found,
@@ -53,13 +56,16 @@ MIN_STREAMED = 1000
 MIN_PENDING_ROOM = 1024
 # Of pending ids so many are looked at together where the least few are asked for.
 FIRST_IDS_AT_ONCE = 1 << 12
+# Pending rows that are looked through for ids at a time.
+PENDING_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """A state of the store in folder.
 
-    parts: its segments, under removals. pending: what was added since, its rows up to pending_end.
+    parts: its segments, under removals. pending: what was added since, its rows up to pending_end. pending_names: the
+    names of the ids of these rows, in a store with names.
     """
 
     folder: Path
@@ -69,6 +75,20 @@ class Snapshot:
     pending: PendingIndex
     pending_end: int
     removals: Removals
+    pending_names: PendingNames | None = None
+
+    @property
+    def name_bytes(self) -> int:
+        """How many bytes of names are pending."""
+        return 0 if self.pending_names is None else self.pending_names.data_bytes
+
+    @functools.cached_property
+    def names(self) -> StoreNames | None:
+        """Of the ids, where these are names."""
+        if self.pending_names is None:
+            return None
+        files = [part.names for part in self.parts if part.names is not None]
+        return StoreNames(tuple(files[::-1]), self.pending_names)  # the newest has what is asked for most
 
     @property
     def settings(self) -> Settings:
@@ -99,7 +119,7 @@ class Snapshot:
         if self._is_plain_without_ids and room is None:  # a single query should not pay for what follows
             segment = self.parts[0].segment
             with segment.naming:
-                return Matches(*search(segment.view, queries, distance), None)
+                return made(*search(segment.view, queries, distance), None)
         found = [part.search(queries, distance, room) for part in self.parts]
         return self._matches(found, queries, distance, first_query, "probe", room)
 
@@ -121,7 +141,25 @@ class Snapshot:
         if self.pending_end:
             found.append(self._nearest_pending(queries, distance))
         found = [columns for columns in found if len(columns[0])]
-        return Matches(*nearest_of(found)) if found else Matches(*_together([], self.settings.ids))
+        if not found:
+            return made(*_together([], self.settings.ids))
+        query, fingerprint, bits, ids = nearest_of(found)
+        return made(query, fingerprint, bits, ids if self.names is None else self._least_names(fingerprint))
+
+    def _least_names(self, fingerprints: Keys) -> Ids:
+        """The handle of the least live name of each of fingerprints, which live: uint64[n]."""
+        distinct, place = np.unique(fingerprints, return_inverse=True)
+        rows = self.search(distinct, 0)
+        names = self.names
+        assert names is not None
+        assert rows.id is not None
+        first = np.flatnonzero(np.diff(rows.query, prepend=-1))
+        least = rows.id[first].copy()
+        counts = np.diff(first, append=len(rows))
+        for index in np.flatnonzero(counts > 1).tolist():
+            own = rows.id[first[index] : first[index] + counts[index]]
+            least[index] = own[int(np.argmin(names.of(own).ranks()))]
+        return least[place]
 
     def first(self, queries: Keys, distance: int, count: int, first_query: int = 0) -> Matches:
         """Of what search returns, the first `count` rows of each query; however much that is, in memory for these."""
@@ -130,7 +168,7 @@ class Snapshot:
             found.append(self._first_pending(queries, distance, count))
         found = [columns for columns in found if len(columns[0])]
         query, fingerprint, bits, ids = first_of(found, count) if found else _together([], self.settings.ids)
-        return Matches(query + first_query, fingerprint, bits, ids)
+        return made(query + first_query, fingerprint, bits, ids)
 
     def is_large(self, query_count: int) -> bool:
         """Whether a batch of so many queries is large against one of the segments."""
@@ -231,7 +269,39 @@ class Snapshot:
         query, fingerprint, bits, ids = found[0] if ordered else _together(found, self.settings.ids)
         if first_query:
             query = query + first_query
-        return Matches(query, fingerprint, bits, ids, method)
+        return made(query, fingerprint, bits, ids, method)
+
+    def lookup(self, ids: Ids, most: int, go_on: Callable[[], None]) -> tuple[Keys, Ids]:
+        """All live rows of these ids (uint64[n], strictly increasing), by id, then fingerprint: uint64[m] both.
+
+        TooManyMatches for more than most. go_on: called between pieces of the work, and may raise.
+        """
+        none = np.empty(0, dtype=np.uint64)
+        parts, count = [(none, none)], 0
+        if len(ids):
+            for found in itertools.chain(*(part.lookup(ids) for part in self.parts), self._lookup_pending(ids)):
+                go_on()
+                count += len(found[0])
+                if count > most:
+                    raise TooManyMatches(
+                        f"{len(ids)} ids: found more than {most} rows, expected at most {most} in one answer; look up "
+                        "fewer ids at once",
+                        rows=most,
+                    )
+                parts.append(found)
+        numbers, keys = each_once([np.concatenate([part[i] for part in parts]) for i in (1, 0)])
+        return keys, numbers
+
+    def _lookup_pending(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
+        for start in range(0, self.pending_end, PENDING_AT_ONCE):
+            keys, found, positions = self.pending.rows(start, min(start + PENDING_AT_ONCE, self.pending_end))
+            assert found is not None
+            at = ids.searchsorted(found)
+            at[at == len(ids)] = 0
+            wanted = ids[at] == found
+            keys, found, positions = keys[wanted], found[wanted], positions[wanted]
+            kept = alive(self.removals, keys, found, positions)
+            yield (keys, found) if kept is None else (keys[kept], found[kept])
 
     # --- Everything ---
 
@@ -317,13 +387,21 @@ class Snapshot:
             pending = pending.grown(max(2 * pending.capacity, pending.count + 2 * room))
         for change in records:
             if change.kind == changes.ADDED:
+                self._take_names(change)
                 pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
-            elif change.kind == changes.FINGERPRINTS_REMOVED:
-                removals = removals.with_fingerprints(change.columns[0], change.number)
             else:
-                removals = removals.with_ids(change.columns[0], change.number)
+                removals = removals.with_change(change)
         parts = tuple(part.masked_by(removals) for part in self.parts)
-        return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals)
+        names = self.pending_names
+        return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, names)
+
+    def _take_names(self, change: Change) -> None:
+        """Hold the names of a change. CorruptStore where they contradict those of others."""
+        if self.pending_names is not None and change.names is not None and change.ids is not None:
+            try:
+                self.pending_names.add(*change.names, change.ids)
+            except ValueError as error:
+                raise CorruptStore(f"catalog, change {change.number}: {error}", path=self.folder) from None
 
     def published(self, state: State, parts: Sequence[Live], removals: Removals) -> "Snapshot":
         """This one with other segments, and without the pending rows of changes that have left the log."""
@@ -339,7 +417,16 @@ class Snapshot:
             if first < end:
                 position = int(positions[first])
                 pending.append(keys[first:end], None if ids is None else ids[first:end], position, position)
-        return dataclasses.replace(following, pending=pending, pending_end=pending.count)
+        names = self._names_from(ids, start)
+        return dataclasses.replace(following, pending=pending, pending_end=pending.count, pending_names=names)
+
+    def _names_from(self, ids: Ids | None, start: int) -> PendingNames | None:
+        """The names of the pending rows from `start` on."""
+        if self.pending_names is None or ids is None:
+            return None
+        names, handles = PendingNames(), np.unique(ids[start:])
+        names.add(*self.pending_names.read(self.pending_names.entries(handles)), handles)
+        return names
 
 
 def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex:

@@ -9,6 +9,7 @@ import json
 import re
 import secrets
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from fpstore._codec import crc32c
@@ -17,9 +18,11 @@ from fpstore.errors import Error, UnsupportedVersion
 from fpstore.format import CODECS, KEY_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry
 
-RECORD_VERSION = 4
+RECORD_VERSION = 6
 # What ids can be.
-ID_TYPES = ("uint64",)
+ID_TYPES = ("uint64", "string", "bytes")
+# Those that are names: a number, their handle, stands for each.
+NAMED = ("string", "bytes")
 # The last number of a change, and of a generation.
 MAX_NUMBER = 2**63 - 1
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
@@ -55,6 +58,16 @@ class Settings:
         """Whether its fingerprints have ids."""
         return self.id_type is not None
 
+    @property
+    def id_columns(self) -> int:
+        """How many columns the log has for ids beside that of the fingerprints: names have two."""
+        return self.ids + self.named
+
+    @property
+    def named(self) -> bool:
+        """Whether the ids are names."""
+        return self.id_type in NAMED
+
     @functools.cached_property
     def text(self) -> str:
         """As JSON; made once, as it is written with every change."""
@@ -71,7 +84,8 @@ class State:
     moving: another file is about to take the place of the catalog's, or was, when its writer died.
     generation: how many times segments or settings have been published. next_segment: the number of the next
     segment's name. first_change, next_change: the log holds the changes of the numbers from the one up to the other.
-    removal_records: how many records of removals there are which are older than the log. transaction: where the state
+    removal_records: how many records of removals there are which are older than the log. max_id: the largest id that
+    was ever stored, None before any was. transaction: where the state
     was read, the one of LMDB that wrote it; two states that differ in nothing else say the same.
     """
 
@@ -84,6 +98,7 @@ class State:
     removal_records: int = 0
     strays: tuple[SegmentEntry, ...] = ()
     moving: bool = False
+    max_id: int | None = None
     identity: str = dataclasses.field(kw_only=True)
     origin: str = dataclasses.field(kw_only=True)
     transaction: int = dataclasses.field(default=0, compare=False)
@@ -101,6 +116,8 @@ class State:
         expect_integer("next_change", self.next_change, 1, MAX_NUMBER)
         expect_integer("first_change", self.first_change, 1, self.next_change)
         expect_integer("removal_records", self.removal_records, 0, 2**32)
+        if self.max_id is not None:
+            expect_integer("max_id", self.max_id, 0, 2**64 - 1)
         latest = max((entry.position for entry in self.segments), default=1)
         expect_integer("the latest position of a segment", latest, 1, self.next_change)
 
@@ -115,18 +132,31 @@ class State:
             f'"version":{RECORD_VERSION}}}',
         )
 
-    def after(self, changes: int) -> "State":
-        """This state when so many changes more are in the log."""
+    def after(self, changes: int, max_id: int | None = None) -> "State":
+        """This state when so many changes more are in the log. max_id: the largest id that they add."""
         following = object.__new__(State)  # dataclasses.replace would look at all the rest again, with every addition
         next_change = expect_left("changes", self.next_change + changes, MAX_NUMBER)
-        following.__dict__.update(self.__dict__, next_change=next_change, moving=False)
+        most = larger(self.max_id, max_id)
+        following.__dict__.update(self.__dict__, next_change=next_change, max_id=most, moving=False)
         return following
+
+    def with_segments(self, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> "State":
+        """This state with these live segments, and as strays those of before and of strays which are not among them."""
+        live = {entry.name for entry in segments}
+        left = tuple(entry for entry in (*strays, *self.segments) if entry.name not in live)
+        next_segment = max([self.next_segment, *(entry.number + 1 for entry in (*segments, *left))])
+        return dataclasses.replace(self, segments=tuple(segments), strays=left, next_segment=next_segment, moving=False)
 
     def follows(self, earlier: "State") -> bool:
         """Whether this state can have come of the earlier one, by what writers do to one catalog."""
         mine = (self.generation, self.next_change, self.transaction)
         before = (earlier.generation, earlier.next_change, earlier.transaction)
         return self.origin == earlier.origin and all(one >= other for one, other in zip(mine, before, strict=True))
+
+
+def larger(one: int | None, other: int | None) -> int | None:
+    """The larger of two ids, either of which may be none."""
+    return one if other is None or (one is not None and one >= other) else other
 
 
 def expect_left(what: str, number: int, most: int) -> int:
@@ -142,9 +172,9 @@ def encode(state: State, transaction: int) -> bytes:
     """The record of state, bound to its place and to the number of the transaction that writes it."""
     head, middle, end = state.text_around
     moving = "true" if state.moving else "false"
-    text = (
-        f'{head}"moving":{moving},"next_change":{state.next_change},{middle}"transaction":{transaction},{end}'.encode()
-    )
+    max_id = "null" if state.max_id is None else state.max_id
+    here = f'"max_id":{max_id},"moving":{moving},"next_change":{state.next_change},'
+    text = f'{head}{here}{middle}"transaction":{transaction},{end}'.encode()
     return struct.pack("<I", _checksum(text)) + text
 
 

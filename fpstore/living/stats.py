@@ -1,12 +1,24 @@
-"""What a store holds and how, as its records say it: nothing is decoded."""
+"""What a store holds and how, as its records and its folder say it: nothing is decoded."""
 
+import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from fpstore.disk import CATALOG_NAME, Folder, naming
+from fpstore.living.census import bytes_by_kind
+from fpstore.living.locks import find_writer
 from fpstore.living.snapshot import Snapshot
 from fpstore.plans.plan import Plan
+from fpstore.progress import Tell
 from fpstore.segment import report as reports
-from fpstore.segment.report import SegmentStats
+from fpstore.segment.report import Report, SegmentStats
+from fpstore.segment.spikes import NAMED, Spikes, count_spikes
+from fpstore.types import Keys
+
+# A file may have any time; of the years 1 and 9999, the first and the last second.
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 
 
 @dataclass(frozen=True)
@@ -15,9 +27,14 @@ class Stats:
 
     fingerprint_count: None where they are not in one segment, as only count, which reads them, would tell.
     pending_count: what was added and is in no segment yet. removal_count: removals that mask what is in segments.
+    spikes: where they were asked for, of a store with ids. has_writer: whether one has it open just now; writer_pid:
+    the process number that it gave, None where it gave none. written_at: when the catalog's file was last written.
+    total_bytes: of all files in the folder: live segments, the catalog, names of documents, notes of jobs, what was
+    set aside, and other_bytes: locks, what is being made or removed, and what is none of fpstore's.
     """
 
     path: str
+    identity: str
     max_distance: int
     bits: int
     plan: Plan
@@ -27,22 +44,41 @@ class Stats:
     fingerprint_count: int | None
     pending_count: int
     removal_count: int
+    segment_count: int
+    spikes: Spikes | None
+    has_writer: bool
+    writer_pid: int | None
+    written_at: datetime
+    total_bytes: int
+    segments_bytes: int
+    catalog_bytes: int
+    names_bytes: int
+    jobs_bytes: int
+    aside_bytes: int
+    other_bytes: int
     segments: tuple[SegmentStats, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, by name; the plan as Plan.from_json reads it."""
+        """Plain values, by name; the plan as Plan.from_json reads it, the time in UTC."""
         return {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
             "plan": self.plan.to_json(),
+            "spikes": None if self.spikes is None else self.spikes.to_json(),
+            "written_at": self.written_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "segments": [asdict(segment) for segment in self.segments],
         }
 
 
-def stats_of(snapshot: Snapshot, path: str, largest_slots: int) -> Stats:
-    """Of a store at path. largest_slots: as in Store.stats."""
+def stats_of(snapshot: Snapshot, home: Folder, path: str, largest_slots: int, spikes: int) -> Stats:
+    """Of a store at path, whose folder home is. largest_slots, spikes: as in Store.stats."""
     settings = snapshot.settings
+    sizes = bytes_by_kind(home, snapshot.state)
+    writer = find_writer(home)
+    with naming(home.path / CATALOG_NAME):
+        written = os.stat(CATALOG_NAME, dir_fd=home.fd, follow_symlinks=False).st_mtime
     return Stats(
         path=path,
+        identity=snapshot.state.identity,
         max_distance=settings.max_distance,
         bits=settings.bits,
         plan=snapshot.plan,
@@ -52,5 +88,46 @@ def stats_of(snapshot: Snapshot, path: str, largest_slots: int) -> Stats:
         fingerprint_count=snapshot.key_count if snapshot.is_plain or snapshot.is_empty else None,
         pending_count=snapshot.pending_end,
         removal_count=len(snapshot.removals),
+        segment_count=len(snapshot.parts),
+        spikes=spikes_of(snapshot, spikes) if spikes else None,
+        has_writer=writer is not None,
+        writer_pid=None if writer is None else writer.pid,
+        written_at=moment_of(written),
+        total_bytes=sum(sizes.values()),
         segments=tuple(reports.stats(part.segment, largest_slots) for part in snapshot.parts),
+        **{f"{kind}_bytes": size for kind, size in sizes.items()},
     )
+
+
+def moment_of(seconds: float) -> datetime:
+    """That time since 1970, in UTC; of one that no calendar has, the last or the first that there is."""
+    return datetime.fromtimestamp(min(max(seconds, FIRST_SECOND), LAST_SECOND), UTC)
+
+
+def spikes_of(snapshot: Snapshot, named: int, tell: Tell | None = None) -> Spikes | None:
+    """How the live rows share fingerprints; None in a store without ids, which keeps each fingerprint once.
+
+    Reads all of table 0 and the ids. named: how many of the most shared ones are named; ValueError below 0.
+    """
+    if named < 0:
+        raise ValueError(f"spikes: found {named}, expected 0 or more")
+    if not snapshot.settings.ids:
+        return None
+    total = sum(part.segment.record.id_count for part in snapshot.parts) + snapshot.pending_end
+    done = 0
+
+    def keys() -> Iterator[Keys]:
+        nonlocal done
+        for some, _ in snapshot.rows():
+            done += len(some)
+            if tell:
+                tell("spikes", done, total)
+            yield some
+
+    return count_spikes(keys(), named)
+
+
+def report_of(snapshot: Snapshot, tell: Tell | None = None) -> Report:
+    """Of the segments, each read a few times over, and how the rows share fingerprints."""
+    segments = [reports.report_segment(part.segment, tell) for part in snapshot.parts]
+    return reports.combine(segments, spikes_of(snapshot, NAMED, tell))

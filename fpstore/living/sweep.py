@@ -18,7 +18,9 @@ from fpstore.segment.entry import (
     SegmentEntry,
     is_segment_name,
     is_unpublished_name,
+    names_name,
     segment_name,
+    segment_of,
     unpublished_name,
 )
 from fpstore.segment.files import footer_crc
@@ -40,10 +42,13 @@ def name_segment(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[Se
     Raises StoreChanged, OSError.
     """
     state = catalog.announce(entry)
-    if place.folder.identity_of(entry.name) is not None:
-        _set_aside(catalog, [entry.name])
+    for name, *_ in entry.files:
+        if place.folder.identity_of(name) is not None:
+            _set_aside(catalog, [name])
+    if entry.names_bytes:
+        place.folder.rename(names_name(place.name), names_name(entry.name))
     place.folder.rename(place.name, entry.name)
-    left = [stray for stray in state.strays if place.folder.identity_of(stray.name) is not None]
+    left = [stray for stray in state.strays if _is_left(place.folder, stray)]
     place.folder.sync()  # of those that were removed before, too
     return left
 
@@ -59,8 +64,8 @@ def sweep_segments(catalog: Catalog, kept: Collection[str] = ()) -> None:
     remove_unfinished(catalog.folder)
     remove_unpublished(catalog, state, kept)
     remove_replaced(catalog, state)
-    live = {entry.name for entry in state.segments}
-    unknown = [name for name in catalog.segments.names() if is_segment_name(name) and name not in live]
+    live = {name for entry in state.segments for name, *_ in entry.files}
+    unknown = [name for name in catalog.segments.names() if is_segment_name(segment_of(name)) and name not in live]
     if unknown:
         _set_aside(catalog, unknown)
 
@@ -82,19 +87,26 @@ def remove_unpublished(catalog: Catalog, state: State, kept: Collection[str] = (
 
 def remove_replaced(catalog: Catalog, state: State) -> None:
     """Remove the strays of this state of the catalog."""
+    folder = catalog.segments
     for stray in state.strays:
-        if _is_there(catalog.segments, stray):
-            catalog.segments.unlink(stray.name, missing_ok=True)
+        for name, file_bytes, crc in stray.files:
+            if _is_there(folder, name, file_bytes, crc):
+                folder.unlink(name, missing_ok=True)
 
 
-def _is_there(segments: Folder, stray: SegmentEntry) -> bool:
+def _is_left(segments: Folder, stray: SegmentEntry) -> bool:
+    """Whether there is any file of that name."""
+    return any(segments.identity_of(name) is not None for name, *_ in stray.files)
+
+
+def _is_there(segments: Folder, name: str, file_bytes: int, crc: int) -> bool:
     """Whether the file of that name is the one that the catalog means."""
     try:
-        fd = segments.open_file(stray.name)
+        fd = segments.open_file(name)
     except (FileNotFoundError, CorruptStore):
         return False
     try:
-        return footer_crc(fd) == (stray.file_bytes, stray.crc)
+        return footer_crc(fd) == (file_bytes, crc)
     finally:
         os.close(fd)
 

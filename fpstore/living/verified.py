@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from fpstore.errors import CorruptStore, Damage, corrupt
+from fpstore.living.naming import names_damage
 from fpstore.living.snapshot import Snapshot
 from fpstore.progress import Tell
 from fpstore.segment.verify import verify_segment
@@ -29,6 +30,8 @@ def verify_snapshot(snapshot: Snapshot, progress: Tell | None = None) -> Verifie
             verify_segment(part.segment, snapshot.plan, progress)
         except CorruptStore as error:
             damage += error.damage
+        if part.names is not None:
+            damage += names_damage(part)
     if damage:
         raise corrupt(damage)
     segments = [part.segment for part in snapshot.parts]
@@ -39,5 +42,6 @@ def verify_snapshot(snapshot: Snapshot, progress: Tell | None = None) -> Verifie
         ids=sum(segment.record.id_count for segment in segments),
         pending=snapshot.pending_end,
         removals=len(snapshot.removals),
-        size_bytes=sum(segment.file_bytes for segment in segments),
+        size_bytes=sum(segment.file_bytes for segment in segments)
+        + sum(part.names.file_bytes for part in snapshot.parts if part.names is not None),
     )

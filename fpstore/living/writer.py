@@ -8,36 +8,36 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from fpstore import forks, notes
-from fpstore.building.rows import write_rows
 from fpstore.disk import Folder, Place
 from fpstore.errors import StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.live import Live
-from fpstore.living.mending import sound_parts
-from fpstore.living.merge import merge_segments, pass_count
+from fpstore.living.merge import pass_count
+from fpstore.living.named import in_handles, named_additions
+from fpstore.living.naming import StoreNames, given_handles
 from fpstore.living.opening import open_part, open_snapshot
+from fpstore.living.renewal import chosen_columns, chosen_names, names_of_rows, segment_of_parts, segment_of_rows
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, unpublished_place
-from fpstore.living.withdrawal import row_removals, undo
+from fpstore.living.withdrawal import undo
+from fpstore.names.column import Names
 from fpstore.notes import Asker
 from fpstore.progress import Tell
 from fpstore.query import additions
 from fpstore.query.additions import Additions
-from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.entry import SegmentEntry, names_name
 from fpstore.threads import Background
-from fpstore.types import Array, Ids, Keys
-
-# So many rows are removed in one step: what stays of their fingerprints is held meanwhile.
-MAX_ROWS_REMOVED = 1 << 16
+from fpstore.types import Ids, Keys
 
 
 class _Cancelled(BaseException):
@@ -85,7 +85,7 @@ class Writer:
             sweep_segments(self._catalog)
             self._next_segment = self.snapshot.state.next_segment
             if note is not None:
-                undo(note, self.home, job, self.remove_rows)
+                undo(note, self.home, job, partial(self.remove, changes.ROWS_REMOVED))
         except BaseException:
             with contextlib.closing(self._catalog):
                 self._end_jobs()
@@ -103,16 +103,24 @@ class Writer:
 
     # --- Changes ---
 
-    def add(self, keys: Keys, ids: Ids | None) -> None:
+    def add(self, keys: Keys, ids: Ids | Names | None) -> None:
         """Store fingerprints, each with its id in a store with ids."""
-        columns = (keys,) if ids is None else (keys, ids)
         with self._ready():
+            names, ids = self._handles(ids)
+            columns = (keys,) if ids is None else (keys, ids)
             if len(keys) >= self.sizes.flush_rows:
-                self._add_segment(keys, ids)
+                self._add_segment(keys, ids, names)
             elif len(keys):
-                self._log(changes.ADDED, columns, self._defers)
+                self._log(changes.ADDED, columns, self._defers, names)
 
-    def add_if_new(self, keys: Keys, ids: Ids | None, distance: int) -> Additions:
+    def _handles(self, ids: Ids | Names | None) -> tuple[Names | None, Ids | None]:
+        """Names, if ids are that, and what the engine knows them by, with new handles where they are new."""
+        if not isinstance(ids, Names):
+            return None, ids
+        largest = self.snapshot.state.max_id
+        return ids, given_handles(self.snapshot.names, ids, 0 if largest is None else largest + 1)
+
+    def add_if_new(self, keys: Keys, given: Ids | Names | None, distance: int) -> Additions:
         """Store those that are near none which is stored, nor near an earlier one of them which now is.
 
         ValueError for more than flush_rows of them.
@@ -121,6 +129,7 @@ class Writer:
         if len(keys) > most:
             raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
         with self._ready():
+            names, ids = self._handles(given)
             snapshot = self.snapshot
             parts: list[Additions] = []
             new = np.zeros(len(keys), dtype=bool)
@@ -134,54 +143,73 @@ class Writer:
                     found = snapshot.nearest(keys[piece], distance)
                     parts.append(additions.decide(keys[piece], piece_ids, found, distance))
                     new[piece] = parts[-1].stored
-                    columns = _columns(keys[piece], piece_ids, parts[-1].stored)
-                    change = Change(snapshot.state.next_change, changes.ADDED, columns)
+                    columns = chosen_columns(keys[piece], piece_ids, parts[-1].stored)
+                    own = chosen_names(names, new, piece)
+                    change = Change(snapshot.state.next_change, changes.ADDED, columns, own)
                 if change is not None and new.any():
-                    all_columns = change.columns if len(parts) == 1 else _columns(keys, ids, new)
-                    state = self._logged(changes.ADDED, all_columns, self._defers)
+                    all_columns = change.columns if len(parts) == 1 else chosen_columns(keys, ids, new)
+                    all_names = change.names if len(parts) == 1 else chosen_names(names, new, slice(0, len(keys)))
+                    state = self._logged(changes.ADDED, all_columns, self._defers, all_names)
                     self.snapshot = snapshot.extended([change], state)
             self._start_due_flush()
-            return additions.concatenate(parts, ids is not None)
+            found_all = additions.concatenate(parts, ids is not None)
+            return found_all if self.snapshot.names is None else named_additions(self.snapshot, found_all)
 
-    def remove(self, kind: int, values: Keys) -> None:
-        """Remove fingerprints or ids, as kind says."""
+    def upsert(self, keys: Keys, given: Ids | Names) -> None:
+        """Store fingerprints, each in place of all that has its id, in one durable step; of one id the last counts.
+
+        ValueError for more than flush_rows of them.
+        """
+        most = self.sizes.flush_rows
+        if len(keys) > most:
+            raise ValueError(f"found {len(keys)} fingerprints to store in place of others, expected at most {most}")
         with self._ready():
-            if len(values):
-                self._log(kind, (values,), False)
-
-    def remove_rows(self, keys: Keys, ids: Ids | None) -> None:
-        """Remove of each of these fingerprints the one id, in one step for each piece of them; other ids stay."""
-        if ids is None:
-            raise ValueError(f"{self.folder}: found rows without ids, expected an id for each fingerprint")
-        for start in range(0, len(keys), MAX_ROWS_REMOVED):
-            own = slice(start, start + MAX_ROWS_REMOVED)
-            with self._ready(), self._uncertain():
-                records = row_removals(self.snapshot, keys[own], ids[own])
+            if not len(keys):
+                return
+            state = self.snapshot.state
+            names, ids = self._handles(given)
+            assert ids is not None
+            _, from_end = np.unique(ids[::-1], return_index=True)
+            last = np.sort(len(ids) - 1 - from_end)
+            keys, ids = keys[last], ids[last]
+            # A larger id than any was never stored: nothing has it.
+            replaced = ids[ids <= np.uint64(state.max_id)] if state.max_id is not None else ids[:0]
+            records = list(changes.split(changes.IDS_REMOVED, (replaced,), state.next_change))
+            following = state.next_change + len(records)
+            records += changes.split(changes.ADDED, (keys, ids), following, names and names.take(last))
+            with self._uncertain():
                 self.snapshot = self.snapshot.extended(records, self._write(self._deferred + records))
-                self._start_due_flush()
+            self._start_due_flush()
+
+    def remove(self, kind: int, *given: Keys | Names) -> None:
+        """Remove fingerprints, ids, or rows, which are both, as kind says; durable when it returns."""
+        with self._ready():
+            columns = in_handles(self.snapshot, given)
+            if len(columns[0]):
+                self._log(kind, columns, False)
 
     def sync(self) -> None:
         """Make everything durable that was added before."""
         with self._ready():
             self._write(self._deferred)
 
-    def _log(self, kind: int, columns: tuple[Keys, ...], deferred: bool) -> None:
-        change = Change(self.snapshot.state.next_change, kind, columns)
+    def _log(self, kind: int, columns: tuple[Keys, ...], deferred: bool, names: Names | None = None) -> None:
+        change = Change(self.snapshot.state.next_change, kind, columns, names)
         with self._uncertain():
-            self.snapshot = self.snapshot.extended([change], self._logged(kind, columns, deferred))
+            self.snapshot = self.snapshot.extended([change], self._logged(kind, columns, deferred, names))
         self._start_due_flush()
 
-    def _logged(self, kind: int, columns: tuple[Keys, ...], deferred: bool) -> State:
+    def _logged(self, kind: int, columns: tuple[Keys, ...], deferred: bool, names: Names | None = None) -> State:
         """The state after a change of this kind, which is in the log when this returns unless it may wait."""
         state = self.snapshot.state
         if deferred:
             columns = tuple(column.copy() for column in columns)  # the caller may go on to use the arrays
-        records = list(changes.split(kind, columns, state.next_change))
+        records = list(changes.split(kind, columns, state.next_change, names))
         waiting = self._deferred + records
         if not deferred or sum(len(change.columns[0]) for change in waiting) >= self.sizes.deferred_rows:
             return self._write(waiting)
         self._deferred = waiting
-        return state.after(len(records))
+        return state.after(len(records), changes.largest_id(records))
 
     def _write(self, records: list[Change]) -> State:
         """Write changes, with which those that wait begin, to the log."""
@@ -198,7 +226,7 @@ class Writer:
     def _ready(self) -> Iterator[None]:
         """The lock, when there is room for more and everything before is known to have gone well."""
         job = self._flush_job
-        if job is not None and self.snapshot.pending_end >= self.sizes.max_pending_rows:
+        if job is not None and self.sizes.is_full(self.snapshot.pending_end, self.snapshot.name_bytes):
             job.wait()
         with self._lock:
             if self._closing:
@@ -224,7 +252,8 @@ class Writer:
         fresh = open_snapshot(self._catalog)
         # Either all of them were written with what failed, or none.
         self._deferred = [change for change in self._deferred if change.number >= fresh.state.next_change]
-        self.snapshot = fresh.extended(self._deferred, fresh.state.after(len(self._deferred)))
+        state = fresh.state.after(len(self._deferred), changes.largest_id(self._deferred))
+        self.snapshot = fresh.extended(self._deferred, state)
         self._unsure = False
         sweep_segments(self._catalog, self._unpublished)
 
@@ -286,6 +315,7 @@ class Writer:
         """In the background, if there is enough to flush. The caller holds the lock."""
         merging = self._merge_job is not None and not self._merge_job.done
         many = not merging and len(self.snapshot.removals) > self._removal_limit(self.snapshot.parts)
+        many = many or self.snapshot.name_bytes >= self.sizes.flush_name_bytes
         self._start_flush(
             1 if many else self.sizes.flush_rows
         )  # everything is merged after it where there are many removals
@@ -302,24 +332,23 @@ class Writer:
         def work() -> None:
             upto = snapshot.state.next_change
             with self._new_place() as place:
-                self._publish(place, self._segment_of(place, *snapshot.pending_rows(), upto), (), upto)
+                self._publish(place, self._segment_of(place, *snapshot.pending_rows(), upto, snapshot.names), (), upto)
             with self._lock:
                 self._start_merge(self._due())
 
         self._flush_job = _until_closed(work)
 
-    def _add_segment(self, keys: Keys, ids: Ids | None) -> None:
+    def _add_segment(self, keys: Keys, ids: Ids | None, names: Names | None = None) -> None:
         self._write(self._deferred)
         with self._new_place() as place:
-            self._publish(place, self._segment_of(place, keys, ids, self.snapshot.state.next_change), (), None)
+            entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change, names_of_rows(names, ids))
+            self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
         self._start_merge(self._due())
 
-    def _segment_of(self, place: Place, keys: Keys, ids: Ids | None, position: int) -> SegmentEntry | None:
-        """A new segment of these rows; None where there are none."""
-        if not len(keys):
-            return None
-        plan, codec = self.snapshot.plan, self.snapshot.settings.codec
-        return write_rows(place, keys, ids, plan, codec, self._advance, position)
+    def _segment_of(
+        self, place: Place, keys: Keys, ids: Ids | None, position: int, names: StoreNames | None = None
+    ) -> SegmentEntry | None:
+        return segment_of_rows(place, keys, ids, position, self.snapshot, self._advance, names)
 
     def _due(self) -> tuple[Live, ...]:
         """The segments that are to be merged now."""
@@ -353,8 +382,7 @@ class Writer:
         with self._lock:
             self._write(self._deferred)  # or a removal might be forgotten that the merge has applied
             snapshot = self.snapshot
-        settings, plan = snapshot.settings, snapshot.plan
-        total = pass_count(plan, settings.ids) * sum(part.segment.key_count for part in parts)
+        total = pass_count(snapshot.plan, snapshot.settings.ids) * sum(part.segment.key_count for part in parts)
         done = 0
 
         def advance(keys: int) -> None:
@@ -364,25 +392,22 @@ class Writer:
             if progress := self._merge_progress:
                 progress("merging", done, total)
 
-        with self._new_place() as place, contextlib.ExitStack() as stack:
-            # Mapped anew, as a merge lets go of the pages that it is done with, which probes may want.
-            # And looked at anew, as another file may have the name by now.
-            named = {entry.name: entry for entry in snapshot.state.segments}
-            inputs = []
-            for part in parts:
-                old = named[part.segment.path.name]
-                inputs.append(open_part(place.folder, old, plan, settings, snapshot.removals))
-                stack.callback(inputs[-1].segment.close)
-            sound = stack.enter_context(sound_parts(inputs, plan))
-            entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance)
-            if entry is not None:
-                entry = dataclasses.replace(entry, position=snapshot.state.next_change)
+        with self._new_place() as place:
+            entry = segment_of_parts(place, parts, snapshot, advance)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
 
     def _publish(
-        self, place: Place, entry: SegmentEntry | None, dropped: Sequence[str], first_change: int | None
+        self,
+        place: Place,
+        entry: SegmentEntry | None,
+        dropped: Sequence[str],
+        first_change: int | None,
+        max_id: int | None = None,
     ) -> None:
-        """Make a new segment part of the store, in place of the dropped ones or of the changes before first_change."""
+        """Make a new segment part of the store, in place of the dropped ones or of the changes before first_change.
+
+        max_id: its largest id, where its rows are new.
+        """
         with self._lock:
             self._advance()
             self._catalog.expect_unchanged()
@@ -406,6 +431,7 @@ class Writer:
                     first_change=first,
                     removed=None if same else removals.records_before(first),
                     strays=strays,
+                    max_id=max_id,
                 )
                 self.snapshot = snapshot.published(state, [part for _, part in kept], removals)
         with contextlib.suppress(OSError):  # the next writer removes them
@@ -418,12 +444,12 @@ class Writer:
             self._catalog.expect_here()
             place = unpublished_place(self._catalog, self._next_segment, self.snapshot.state.identity)
             self._next_segment += 1
-            self._unpublished.add(place.name)
+            self._unpublished |= {place.name, names_name(place.name)}
         try:
             yield place
         finally:
             with self._lock:
-                self._unpublished.discard(place.name)
+                self._unpublished -= {place.name, names_name(place.name)}
 
     def _advance(self, *_progress: object) -> None:
         if self._closing:
@@ -469,7 +495,3 @@ def _until_closed(work: Callable[[], None]) -> Background[None]:
             work()
 
     return Background(run)
-
-
-def _columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:
-    return (keys[chosen],) if ids is None else (keys[chosen], ids[chosen])

@@ -211,3 +211,137 @@ Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key
         }
     return OK;
 }
+
+Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank, uint64_t *key) {
+    Block block;
+    uint64_t scratch[MAX_BLOCK_KEYS];
+    int large;
+    uint64_t low = 0, high = (uint64_t)1 << table->slot_bits, before = 0, got;
+    Status status = OK;
+    while (high - low > 1) { /* to the last slot with at most `rank` keys before it */
+        uint64_t middle = low + (high - low) / 2;
+        status = packed_get(pages, ids->ranks_offset, ids->rank_width, middle, &before);
+        if (status != OK) return status;
+        if (before <= rank)
+            low = middle;
+        else
+            high = middle;
+    }
+    status = packed_get(pages, ids->ranks_offset, ids->rank_width, low, &before);
+    if (status == OK) status = slot_read(pages, table, low, &block.start, &block.end, &large);
+    if (status != OK) return status;
+    if (before > rank) return BAD_DIRECTORY;
+    uint64_t last_key = slot_end(low, table->slot_bits), index = rank - before;
+    block.previous = slot_start(low, table->slot_bits);
+    block.first_of_slot = 1;
+    if (large) {
+        uint64_t first, top = last_key;
+        status = fence_find(pages, table, block.previous, &first);
+        if (status != OK) return status;
+        if (first >= table->fence_count || index / MAX_BLOCK_KEYS >= table->fence_count - first) return BAD_DIRECTORY;
+        status = fence_block(pages, table, low, first + index / MAX_BLOCK_KEYS, &block, &last_key);
+        if (status != OK) return status;
+        if (last_key > top) return BAD_DIRECTORY;
+        index %= MAX_BLOCK_KEYS;
+    }
+    if (block.end == block.start) return BAD_DIRECTORY;
+    status = pages_check(pages, block.start >> 3, (block.end - 1) >> 3);
+    if (status == OK) status = decode_block(pages, table, &block, last_key, scratch, &got);
+    if (status != OK) return status;
+    if (index >= got) return BAD_DIRECTORY;
+    *key = scratch[index];
+    return OK;
+}
+
+/* The rank of the fingerprint that id `index` belongs to: of the groups, how many ones come before that zero, less 1.
+ */
+static Status groups_rank(Pages *pages, const Ids *ids, uint64_t index, uint64_t *rank) {
+    uint64_t bits = ids->key_count + ids->id_count, samples = (bits + SAMPLE_BITS - 1) / SAMPLE_BITS;
+    uint64_t low = 0, high = samples, ones = 0; /* the last sample block with at most `index` zeros before it */
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2, offset = ids->samples_offset + SAMPLE_BYTES * middle;
+        Status status = pages_check(pages, offset, offset + 7);
+        if (status != OK) return status;
+        ones = load64(pages->base + offset);
+        if (ones > middle * SAMPLE_BITS) return BAD_DIRECTORY;
+        if (middle * SAMPLE_BITS - ones <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    uint64_t offset = ids->samples_offset + SAMPLE_BYTES * low, words = (bits + 63) / 64;
+    Status status = pages_check(pages, offset, offset + 7);
+    if (status != OK) return status;
+    ones = load64(pages->base + offset);
+    if (ones > low * SAMPLE_BITS || low * SAMPLE_BITS - ones > index) return BAD_DIRECTORY;
+    uint64_t left = index - (low * SAMPLE_BITS - ones);
+    for (uint64_t at = low * (SAMPLE_BITS / 64), end = at + SAMPLE_BITS / 64; at < end && at < words; at++) {
+        uint64_t word;
+        status = groups_word(pages, ids, at, &word);
+        if (status != OK) return status;
+        uint64_t zero = ~word, zeros = (uint64_t)__builtin_popcountll(zero);
+        if (left < zeros) {
+            for (; left > 0; left--) zero &= zero - 1;
+            ones += (uint64_t)__builtin_popcountll(word & ((zero & -zero) - 1));
+            if (ones == 0 || ones > ids->key_count) return BAD_DIRECTORY;
+            *rank = ones - 1;
+            return OK;
+        }
+        left -= zeros;
+        ones += 64 - zeros;
+    }
+    return BAD_DIRECTORY;
+}
+
+/* 2^64 divided by the golden ratio: its multiples lie evenly, of consecutive numbers too. */
+ALWAYS_INLINE uint64_t filter_place(const IdSet *set, uint64_t id) {
+    return id * 0x9E3779B97F4A7C15u >> (64 - set->filter_bits);
+}
+
+void id_set_fill(IdSet *set) {
+    for (uint64_t i = 0; i < set->count; i++) {
+        uint64_t place = filter_place(set, set->ids[i]);
+        set->filter[place >> 6] |= (uint64_t)1 << (place & 63);
+    }
+}
+
+static int id_set_holds(const IdSet *set, uint64_t id) {
+    uint64_t at = 0;
+    for (uint64_t left = set->count; left > 1; left -= left / 2) /* to the last id not above, or the first */
+        if (set->ids[at + left / 2] <= id) at += left / 2;
+    return set->ids[at] == id;
+}
+
+/* Values read at once: few enough for the first-level cache. */
+enum { FIND_VALUES = 1024 };
+
+Status ids_find(Pages *pages, const Ids *ids, const IdSet *set, uint64_t *next, uint64_t end, uint64_t room,
+                uint64_t *ranks, uint64_t *values, uint64_t *count) {
+    uint64_t read[FIND_VALUES];
+    uint16_t near[FIND_VALUES];
+    *count = 0;
+    while (*next < end) {
+        uint64_t first = *next, some = end - first < FIND_VALUES ? end - first : FIND_VALUES, found = 0;
+        Status status = packed_read(pages, ids->values_offset, ids->width, first, some, ids->base, read);
+        if (status != OK) return status;
+        for (uint64_t i = 0; i < some; i++) { /* no branch on the data */
+            uint64_t place = filter_place(set, read[i]);
+            near[found] = (uint16_t)i;
+            found += set->filter[place >> 6] >> (place & 63) & 1;
+        }
+        *next = first + some;
+        for (uint64_t i = 0; i < found; i++) {
+            uint64_t id = read[near[i]];
+            if (!id_set_holds(set, id)) continue;
+            if (*count == room) {
+                *next = first + near[i];
+                return OK;
+            }
+            ranks[*count] = first + near[i];
+            if (ids->kind != IDS_ONE) status = groups_rank(pages, ids, first + near[i], &ranks[*count]);
+            if (status != OK) return status;
+            values[(*count)++] = id;
+        }
+    }
+    return OK;
+}

@@ -44,4 +44,23 @@ Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, u
 /* Index of a key in its table (its rank, in table 0). *found is 0 when the table does not hold it. */
 Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found);
 
+/* The key of this rank in table 0. */
+Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank, uint64_t *key);
+
+/* Ids to look for: sorted and distinct, not none. filter has 2^filter_bits bits, and those of the ids are set. */
+typedef struct {
+    const uint64_t *ids;
+    uint64_t count;
+    uint64_t *filter;
+    unsigned filter_bits;
+} IdSet;
+
+/* Set the bits of the ids in the filter, which is all zeros. */
+void id_set_fill(IdSet *set);
+
+/* Look through the values [*next, end) for the ids of the set: at most `room` of them, 1 or more, with the rank of the
+   fingerprint of each. *next is where to go on; end is at most id_count. */
+Status ids_find(Pages *pages, const Ids *ids, const IdSet *set, uint64_t *next, uint64_t end, uint64_t room,
+                uint64_t *ranks, uint64_t *values, uint64_t *count);
+
 #endif

@@ -104,3 +104,18 @@ void mark_at_least(const Items *items, const uint64_t *keys, const uint64_t *lea
                 (items->keys[at[lane]] == keys[first + lane]) & (items->ids[at[lane]] >= least_ids[first + lane]);
     }
 }
+
+void mark_pairs_at_least(const Items *pairs, const uint64_t *numbers, const Items *asked, const uint64_t *least_numbers,
+                         uint8_t *marks) {
+    for (uint64_t first = 0; first < asked->count; first += SEARCH_LANES) {
+        uint64_t lanes = least(asked->count - first, SEARCH_LANES), at[SEARCH_LANES] = {0};
+        for (uint64_t left = pairs->count; left > 1; left -= left / 2) /* to the last pair not above, or the first */
+            for (uint64_t lane = 0; lane < lanes; lane++) {
+                Item middle = run_item(pairs, at[lane] + left / 2, 1);
+                at[lane] += -(uint64_t)(middle <= run_item(asked, first + lane, 1)) & (left / 2);
+            }
+        for (uint64_t lane = 0; lane < lanes; lane++)
+            marks[first + lane] |= (run_item(pairs, at[lane], 1) == run_item(asked, first + lane, 1)) &
+                                   (numbers[at[lane]] >= least_numbers[first + lane]);
+    }
+}

@@ -18,4 +18,9 @@ uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *i
 /* marks[i] |= the items, which are not none, hold keys[i] with an id of least_ids[i] or more. */
 void mark_at_least(const Items *items, const uint64_t *keys, const uint64_t *least_ids, uint64_t count, uint8_t *marks);
 
+/* As mark_at_least, of pairs: marks[i] |= the pairs, which are not none, hold (asked->keys[i], asked->ids[i]), with a
+   number of least[i] or more; numbers has one for each of the pairs. */
+void mark_pairs_at_least(const Items *pairs, const uint64_t *numbers, const Items *asked, const uint64_t *least,
+                         uint8_t *marks);
+
 #endif

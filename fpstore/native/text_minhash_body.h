@@ -15,8 +15,8 @@ static void KERNEL(lower_minima)(Minima *minima, const Permutations *permutation
     for (size_t i = 0; i < count; i++) {
         const __m512i half = _mm512_set1_epi32((int)half_of(hashes[i]));
         for (int lane = 0; lane < 4; lane++)
-            least[lane] = _mm512_min_epu32(
-                least[lane], _mm512_add_epi32(_mm512_mullo_epi32(half, factors[lane]), terms[lane]));
+            least[lane] =
+                _mm512_min_epu32(least[lane], _mm512_add_epi32(_mm512_mullo_epi32(half, factors[lane]), terms[lane]));
     }
     for (int lane = 0; lane < 4; lane++) _mm512_storeu_si512(minima->values + 16 * lane, least[lane]);
 }
@@ -33,8 +33,8 @@ static void KERNEL(lower_minima)(Minima *minima, const Permutations *permutation
         for (size_t i = 0; i < count; i++) {
             const __m256i half = _mm256_set1_epi32((int)half_of(hashes[i]));
             for (int lane = 0; lane < 4; lane++)
-                least[lane] = _mm256_min_epu32(
-                    least[lane], _mm256_add_epi32(_mm256_mullo_epi32(half, factors[lane]), terms[lane]));
+                least[lane] = _mm256_min_epu32(least[lane],
+                                               _mm256_add_epi32(_mm256_mullo_epi32(half, factors[lane]), terms[lane]));
         }
         for (int lane = 0; lane < 4; lane++)
             _mm256_storeu_si256((__m256i *)(minima->values + first + 8 * lane), least[lane]);

@@ -122,8 +122,18 @@ Status document_count(Document *document, const Steps *steps, const Given *given
     return kernels.read(document, steps, 1, text, size);
 }
 
+int is_outweighed(const Sums *sums) {
+    double sum = 0, squares = 0;
+    for (int bit = 0; bit < 64; bit++) {
+        const double margin = fabs(2.0 * (double)sums->ones[bit] - (double)sums->total);
+        sum += margin;
+        squares += margin * margin;
+    }
+    return 10 * sum * sum > 9 * 64 * squares;
+}
+
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                         uint64_t *fingerprints, uint32_t *token_counts) {
+                         uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed) {
     const int counted = steps->sketch == SIMHASH && steps->weights != FREQUENCY;
     for (*at = 0; *at < count; ++*at) {
         const uint8_t *text;
@@ -131,8 +141,11 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
         if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
         if (kernels.read(document, steps, counted, text, size) != OK) return NO_MEMORY;
         if (counted) kernels.add_shingles(document, steps);
-        fingerprints[*at] = steps->sketch == MINHASH_1BIT ? minima_bits(&document->minima)
-                                                          : signs(&document->sums, steps->tie);
+        fingerprints[*at] =
+            steps->sketch == MINHASH_1BIT ? minima_bits(&document->minima) : signs(&document->sums, steps->tie);
+        const int has_several =
+            steps->tokens.kind == MIXED ? document->shingle_count > 1 : document->token_count > steps->shingle;
+        outweighed[*at] = steps->sketch == SIMHASH && has_several && is_outweighed(&document->sums);
         token_counts[*at] = document->token_count < UINT32_MAX ? (uint32_t)document->token_count : UINT32_MAX;
     }
     return OK;

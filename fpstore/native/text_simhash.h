@@ -1,5 +1,5 @@
-/* From tokens to a fingerprint: shingles, their hashes, and their sketch: the sign of the sums of their weights, or bits
-   of the smallest values.
+/* From tokens to a fingerprint: shingles, their hashes, and their sketch: the sign of the sums of their weights, or
+   bits of the smallest values.
 
    All sums are of integers, so no order of adding changes them: weights are in units of 2^-16. */
 #ifndef FPSTORE_TEXT_SIMHASH_H
@@ -97,6 +97,12 @@ ALWAYS_INLINE void add_weighted(Sums *sums, uint64_t hash, int64_t weight) {
 /* A bit is set where what has it weighs more than what has not, and where tie is 1 as much. */
 uint64_t signs(const Sums *sums, int tie);
 
+/* Whether one shingle outweighs the rest: more than three times the root of the sum of the squares of the others, with
+   which nearly every bit is its own. As the sums show it, if there was more than one: beside one such shingle all
+   margins |ones - zeros| are nearly its weight, so the square of their mean is over 9 times their variance. Without one
+   it is about 1.75 times, as of the size of any normal number. */
+int is_outweighed(const Sums *sums);
+
 uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size);
 
 void document_free(Document *document);
@@ -104,9 +110,10 @@ void document_free(Document *document);
 /* Read a text into its shingles. */
 Status document_count(Document *document, const Steps *steps, const Given *given);
 
-/* The fingerprints of count texts; stops at the first that fails and leaves its number in *at. */
+/* The fingerprints of count texts, how many tokens each has, and of simhashes whether a shingle that is not its only
+   one outweighs the rest; stops at the first that fails and leaves its number in *at. */
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                         uint64_t *fingerprints, uint32_t *token_counts);
+                         uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed);
 
 /* The tokens of a whole document, all in document->tokens. */
 Status document_tokens(Document *document, const TokenSteps *steps, const Given *given);

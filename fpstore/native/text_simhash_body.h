@@ -96,8 +96,8 @@ static Status KERNEL(take_mixed)(Document *document, const Steps *steps, int cou
         }
         const uint32_t start = tokens->starts[first], end = tokens->starts[first + length];
         const size_t size = end - start - (tokens->bytes[end - 1] == ' ');
-        document->hashes[some++] = steps->hash == XXH3 ? xxh3(tokens->bytes + start, size)
-                                                       : hash_slice(steps, tokens->bytes + start, size);
+        document->hashes[some++] =
+            steps->hash == XXH3 ? xxh3(tokens->bytes + start, size) : hash_slice(steps, tokens->bytes + start, size);
         document->shingle_count++;
         if (some < SHINGLES_AT_ONCE) continue;
         if (KERNEL(take_hashes)(document, steps, counted, some) != OK) return NO_MEMORY;

@@ -129,7 +129,7 @@ Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, c
             put_folded(tokens, steps, point);
             *at += size;
         }
-    } while (*at < stop && **at >= 0x80 && 
+    } while (*at < stop && **at >= 0x80 &&
              !(steps->kind != CHARACTERS && (is_plain_lead(**at) || (steps->kind == MIXED && **at == 0xE0))));
     return OK;
 }
@@ -219,8 +219,8 @@ static void load_ascii(void) { /* after the facts of Unicode */
             for (int byte = 0; byte < 128; byte++) {
                 const uint8_t flags = unicode_flags[byte];
                 const int between = kind == WORDS || kind == MIXED ? !(flags & IS_WORD)
-                                    : kind == CHARACTERS ? flags & IS_SPACE
-                                                         : kind == SEPARATED && byte == SEPARATOR;
+                                    : kind == CHARACTERS           ? flags & IS_SPACE
+                                                                   : kind == SEPARATED && byte == SEPARATOR;
                 const int upper = byte >= 'A' && byte <= 'Z';
                 ascii_becomes[kind][fold][byte] = (uint8_t)(between ? BETWEEN : upper && fold ? byte | 0x20 : byte);
             }

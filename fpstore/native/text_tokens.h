@@ -25,8 +25,8 @@ typedef struct {
     size_t byte_room, used;
     uint32_t *starts; /* of the tokens in bytes; one more: of the token being read */
     size_t start_room, count;
-    int in_token;     /* the last token has begun, IN_DENSE where no space will follow it; of characters: one was read */
-    int gap;          /* of characters: white space was read after the last one */
+    int in_token; /* the last token has begun, IN_DENSE where no space will follow it; of characters: one was read */
+    int gap;      /* of characters: white space was read after the last one */
     uint32_t *points; /* room for what is composed together */
     size_t point_room;
 } Tokens;

@@ -249,9 +249,8 @@ Status KERNEL(put_piece)(Tokens *tokens, const TokenSteps *steps, const uint8_t 
 #endif
     while (*at < stop) {
         if (steps->kind == MIXED && **at < 0x80 && tokens->in_token == IN_DENSE) end_token(tokens);
-        const uint8_t *others = steps->kind == MIXED && **at >= 0x80
-                                    ? *at
-                                    : KERNEL(put_simple)(tokens, steps, *at, stop, end);
+        const uint8_t *others =
+            steps->kind == MIXED && **at >= 0x80 ? *at : KERNEL(put_simple)(tokens, steps, *at, stop, end);
         *at = others;
         if (others < stop && steps->kind != CHARACTERS)
             *at = steps->kind == MIXED ? put_mixed(tokens, steps, others, stop, end)

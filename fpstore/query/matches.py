@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fpstore.errors import TooManyMatches
-from fpstore.query.tables import Table, read_only
+from fpstore.query.tables import Table, read_only, sealed
 from fpstore.types import Array, Counts, Distances
 
 # Rows of one answer of probe_many, of 26 bytes each; while they are put in order it takes a few times as much.
@@ -95,13 +95,21 @@ class Matches(Table[Match]):
         return f"{len(self)} rows, {np.count_nonzero(np.diff(self.query, prepend=-1))} queries with a match"
 
 
+def made(query: Counts, fingerprint: Array, distance: Distances, id: Array | None, method: str = "probe") -> Matches:
+    """Matches of arrays that were made for them, which nobody can write to any more: a probe has no time for views."""
+    matches = Matches.__new__(Matches)
+    matches._columns = sealed(query, fingerprint, distance, id)
+    matches.method = method
+    return matches
+
+
 def concatenate(parts: list[Matches], with_ids: bool) -> Matches:
     """Batches of queries one after the other as one; with_ids: of a store with ids."""
     if not parts:
         none = np.empty(0, dtype=np.uint64)
-        return Matches(np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint16), none if with_ids else None)
+        return made(np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint16), none if with_ids else None)
     ids = [part.id for part in parts if part.id is not None]
-    return Matches(
+    return made(
         np.concatenate([part.query for part in parts]),
         np.concatenate([part.fingerprint for part in parts]),
         np.concatenate([part.distance for part in parts]),

@@ -92,7 +92,7 @@ def first_of(parts: Sequence[Nearest], count: int) -> Nearest:
     """Of what first_rows found in several sources, the first `count` rows of each query, in order, each once."""
     query, fingerprint, bits, ids = _concatenated(parts)
     query, bits, fingerprint, *all_ids = each_once([query, bits, fingerprint] + ([] if ids is None else [ids]))
-    kept = _first_few(query, count)
+    kept = first_few(query, count)
     return query[kept], fingerprint[kept], bits[kept], all_ids[0][kept] if all_ids else None
 
 
@@ -113,7 +113,7 @@ def first_live(
         group = np.repeat(waiting, here.astype(np.int64))
         kept = lives(read)
         group, read = group[kept], read[kept]
-        kept = _first_few(group, most)
+        kept = first_few(group, most)
         groups.append(group[kept])
         ids.append(read[kept])
         have += np.bincount(groups[-1], minlength=len(have))
@@ -137,7 +137,7 @@ def spread(groups: Counts, ids: Ids, place: Counts) -> tuple[Counts, Ids]:
 def least_of_each(groups: Sequence[Counts], ids: Sequence[Ids], most: int) -> tuple[Counts, Ids]:
     """The least `most` ids of each group among several columns of both: sorted by group, then id, each once."""
     group, id = each_once([np.concatenate(groups), np.concatenate(ids)])
-    kept = _first_few(group, most)
+    kept = first_few(group, most)
     return group[kept], id[kept]
 
 
@@ -148,7 +148,7 @@ def _concatenated(parts: Sequence[Nearest]) -> Nearest:
     return query, fingerprint, bits, np.concatenate(ids) if ids else None
 
 
-def _first_few(sorted_values: Array, count: int) -> Array:
+def first_few(sorted_values: Array, count: int) -> Array:
     """The first `count` of each run of equal values: bool[n]."""
     at = np.arange(len(sorted_values))
     starts = np.maximum.accumulate(np.where(_first_of_each(sorted_values), at, 0)) if len(at) else at
@@ -157,12 +157,12 @@ def _first_few(sorted_values: Array, count: int) -> Array:
 
 
 def least_live(
-    firsts: Array, counts: Array, values: Callable[[Array, Array], Ids], lives: Callable[[Ids], Array]
+    firsts: Array, counts: Array, values: Callable[[Array, Array], Ids], lives: Callable[[Ids, Array], Array]
 ) -> tuple[Array, Ids]:
     """The first id that lives of each of several groups: whether there is one, bool[n], and which, uint64[n].
 
     firsts, counts: uint64[n], the increasing ids of each group; values: reads such ranges, one after the other. lives:
-    which of ids do. At most IDS_AT_ONCE ids are read at a time, or one of each group.
+    which of ids do, given the group of each. At most IDS_AT_ONCE ids are read at a time, or one of each group.
     """
     found, ids, step = np.zeros(len(firsts), dtype=bool), np.zeros(len(firsts), dtype=np.uint64), 1
     firsts, ends = firsts.copy(), firsts + counts
@@ -172,7 +172,7 @@ def least_live(
         here = np.minimum(ends[waiting] - firsts[waiting], np.uint64(step))
         read = values(firsts[waiting], here)
         group = np.repeat(waiting, here.astype(np.int64))
-        at = np.flatnonzero(lives(read))
+        at = np.flatnonzero(lives(read, group))
         at = at[_first_of_each(group[at])]
         found[group[at]], ids[group[at]] = True, read[at]
         firsts[waiting] += here

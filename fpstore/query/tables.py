@@ -149,11 +149,18 @@ class Table(ABC, Generic[Record]):
 
     # --- For others ---
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """TypeError: one array of all columns would be of float64, which rounds fingerprints and ids."""
+        raise TypeError(
+            f"{self._name}: found one array asked for, expected a column, such as .{self.NAMES[0]}, or to_pandas(),"
+            " to_polars() or to_arrow()"
+        )
+
     @property
     def schema(self) -> Any:
         """The pyarrow.Schema, the same for every answer of a store. Needs the extra fpstore[arrow]."""
         pyarrow = _package("pyarrow", "Arrow needs pyarrow: pip install 'fpstore[arrow]'")
-        return pyarrow.schema([(name, pyarrow.from_numpy_dtype(column.dtype)) for name, column in self._present()])
+        return pyarrow.schema([(name, _arrow_type(pyarrow, column)) for name, column in self._present()])
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()
@@ -165,7 +172,10 @@ class Table(ABC, Generic[Record]):
         """A pyarrow.Table of the columns, with nulls where a row has no value. Needs the extra fpstore[arrow]."""
         schema = self.schema
         pyarrow = import_module("pyarrow")
-        arrays = [pyarrow.array(column, mask=self._nulls(name)) for name, column in self._present()]
+        arrays = [
+            pyarrow.array(_for_others(column), schema.field(name).type, mask=self._nulls(name))
+            for name, column in self._present()
+        ]
         return pyarrow.Table.from_arrays(arrays, schema=schema)
 
     def to_pandas(self) -> Any:
@@ -173,8 +183,11 @@ class Table(ABC, Generic[Record]):
         pandas = _package("pandas", "to_pandas needs pandas: pip install pandas")
         columns = {}
         for name, column in self._present():
-            nulls = self._nulls(name)
-            columns[name] = column if nulls is None else pandas.arrays.IntegerArray(column.copy(), nulls.copy())
+            nulls, values = self._nulls(name), _for_others(column)
+            if values.dtype == object:
+                columns[name] = values if nulls is None else np.where(nulls, np.array(None, dtype=object), values)
+            else:
+                columns[name] = values if nulls is None else pandas.arrays.IntegerArray(values.copy(), nulls.copy())
         return pandas.DataFrame(columns)
 
     def to_polars(self) -> Any:
@@ -182,7 +195,10 @@ class Table(ABC, Generic[Record]):
         polars = _package("polars", "to_polars needs polars: pip install polars")
         columns = []
         for name, column in self._present():
-            series, nulls = polars.Series(name, column), self._nulls(name)
+            values, nulls = _for_others(column), self._nulls(name)
+            names = polars.Binary if is_bytes(column) else polars.String
+            own = values.dtype == object
+            series = polars.Series(name, values.tolist(), dtype=names) if own else polars.Series(name, values)
             columns.append(series if nulls is None else series.set(polars.Series(nulls), None))
         return polars.DataFrame(columns)
 
@@ -223,11 +239,31 @@ class Rows(Table[Row]):
 
 def read_only(*columns: Any) -> Any:
     """Views of the columns that nobody can write through; the arrays themselves stay as their owner has them."""
-    views = tuple(None if column is None else column.view() for column in columns)
-    for view in views:
-        if view is not None:
-            view.setflags(False)
-    return views
+    return sealed(*(None if column is None else column.view() for column in columns))
+
+
+def sealed(*columns: Any) -> Any:
+    """The columns, which nobody can write to any more: arrays that were made for a table. Every probe makes some."""
+    for column in columns:
+        if column is not None:
+            column.setflags(False)
+    return columns
+
+
+def is_bytes(column: Array) -> bool:
+    """Whether it is a column of names that are bytes; those that are strings have a type of numpy's own."""
+    return column.dtype == object
+
+
+def _for_others(column: Array) -> Array:
+    """The column as all take it: names that are strings as Python's own."""
+    return column.astype(object) if column.dtype.kind == "T" else column
+
+
+def _arrow_type(pyarrow: Any, column: Array) -> Any:
+    if is_bytes(column):
+        return pyarrow.binary()
+    return pyarrow.string() if column.dtype.kind == "T" else pyarrow.from_numpy_dtype(column.dtype)
 
 
 def _same(one: Array, other: Array) -> bool:

@@ -18,6 +18,7 @@ from fpstore.huffman import canonical_codes
 from fpstore.progress import Tell
 from fpstore.segment.crowding import crowding_warnings, largest_slots
 from fpstore.segment.reader import Segment
+from fpstore.segment.spikes import Spikes
 from fpstore.segment.table import CodecCost, codec_costs, leading_bit_histogram
 from fpstore.types import Keys
 
@@ -201,9 +202,13 @@ class SegmentReport(_Totals):
 
 @dataclass(frozen=True)
 class Report(_Totals):
-    """All the segments of a store. Its entropy bound is that of one set of all their keys."""
+    """All the segments of a store. Its entropy bound is that of one set of all their keys.
+
+    spikes: of its live rows, pending ones too; None where there are no ids.
+    """
 
     segments: tuple[SegmentReport, ...]
+    spikes: Spikes | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain values, whose keys will stay what they are.
@@ -215,9 +220,11 @@ class Report(_Totals):
         key_count, bytes and bits_per_key (payload, directory, fences, total), the same three ratios of this table
         alone, codec_bits_per_key (chain and slots, a number for each codec), and code (symbol, leading_bit, length,
         word, count), which is the histogram too. Ratios and bits are rounded to 4 decimals. A segment's "warnings" are
-        those of fpstore/crowding.py.
+        those of fpstore/crowding.py. "spikes": as Spikes.to_json, or null.
         """
-        return {**self.totals_json(), "segments": [segment.to_json() for segment in self.segments]}
+        spikes = None if self.spikes is None else self.spikes.to_json()
+        segments = [segment.to_json() for segment in self.segments]
+        return {**self.totals_json(), "spikes": spikes, "segments": segments}
 
     def to_text(self) -> str:
         """The report as plain text of at most 100 columns."""
@@ -229,6 +236,8 @@ class Report(_Totals):
             for table in segment.tables:
                 lines += _code_text(table)
             lines += [f"warning: {warning}" for warning in segment.warnings]
+        if self.spikes is not None:
+            lines += ["", *self.spikes.to_text()]
         return "\n".join(lines)
 
 
@@ -268,11 +277,11 @@ def report_segment(segment: Segment, progress: Tell | None = None) -> SegmentRep
     return SegmentReport(*counts, sizes, segment.path.name, tables, crowding_warnings(segment))
 
 
-def combine(reports: Sequence[SegmentReport]) -> Report:
+def combine(reports: Sequence[SegmentReport], spikes: Spikes | None = None) -> Report:
     """The report of a store with these segments."""
     keys, ids = sum(report.keys for report in reports), sum(report.ids for report in reports)
     table_count = max((report.table_count for report in reports), default=0)
-    return Report(keys, ids, table_count, sum((report.sizes for report in reports), Sizes()), tuple(reports))
+    return Report(keys, ids, table_count, sum((report.sizes for report in reports), Sizes()), tuple(reports), spikes)
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,11 @@ class Wreck:
         return found + [Damage(path, name, "", "") for name in self._made]
 
     @property
+    def footer(self) -> Footer:
+        """Where the summary and the checksums are."""
+        return self._footer
+
+    @property
     def is_certain(self) -> bool:
         """Whether the records lie in sound pages. Otherwise they seem right, as does all that is decoded by them."""
         return self.is_sound(self._footer.summary_offset, self._footer.checksums_offset)

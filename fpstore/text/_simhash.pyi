@@ -25,7 +25,7 @@ def measure(
     sketch: str = "simhash",
     dense_shingle: int = 0,
     threads: int = 1,
-) -> tuple[Hashes, npt.NDArray[np.uint32]]: ...
+) -> tuple[Hashes, npt.NDArray[np.uint32], npt.NDArray[np.bool_]]: ...
 def features(
     text: str | bytes,
     *,

@@ -270,6 +270,7 @@ cdef class Batch:
     cdef object waiting
     cdef readonly object fingerprints
     cdef readonly object counts
+    cdef readonly object outweighed
     cdef readonly object failure
 
     def __init__(self, texts):
@@ -278,6 +279,7 @@ cdef class Batch:
         self.texts = list(texts)
         self.fingerprints = numpy.empty(len(self.texts), dtype=numpy.uint64)
         self.counts = numpy.empty(len(self.texts), dtype=numpy.uint32)
+        self.outweighed = numpy.empty(len(self.texts), dtype=numpy.uint8)
         room = self.room = numpy.empty(len(self.texts) * sizeof(Given) + 1, dtype=numpy.uint8)
         self.given = <Given*>&room[0]
         for i in range(len(self.texts)):
@@ -318,11 +320,12 @@ cdef class Batch:
     cdef measure(self, Document* document, size_t first, size_t last):
         cdef uint64_t[::1] fingerprints = self.fingerprints
         cdef uint32_t[::1] counts = self.counts
+        cdef uint8_t[::1] outweighed = self.outweighed
         cdef size_t at
         cdef Status status
         with nogil:
             status = documents_measure(document, &self.steps, self.given + first, last - first, &at,
-                                       &fingerprints[first], &counts[first])
+                                       &fingerprints[first], &counts[first], &outweighed[first])
         if status != OK:
             raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
 
@@ -335,7 +338,9 @@ cdef void document_begin(Document* document) noexcept:
 
 def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
             hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
-    """The fingerprints of texts and how many tokens each has: (uint64[n], uint32[n]).
+    """The fingerprints of texts, how many tokens each has, and whether one of its shingles outweighs the others.
+
+    The last where it is not its only one, and of simhashes only: (uint64[n], uint32[n], bool[n]).
 
     texts: str, or bytes of UTF-8, where what is not UTF-8 becomes U+FFFD as bytes.decode("utf-8", "replace") does;
     so does a lone surrogate of a str. The rest is as in Recipe, but for tokens `separated`: the text is made of them,
@@ -357,7 +362,7 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
         helper.wait()
     if batch.failure is not None:
         raise batch.failure
-    return batch.fingerprints, batch.counts
+    return batch.fingerprints, batch.counts, batch.outweighed.view(bool)
 
 
 def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,

@@ -31,9 +31,20 @@ PRESETS = {
         Recipe("exact", tokens="whole", shingle=1),
         # A simhash, the way of the paper, by weights that no single shingle can decide.
         replace(DEFAULT, name="simhash-1", weights="log", sketch="simhash"),
-        # What was the default: a word that is repeated often enough decides alone.
+        # What was the default, for stores that have it: a word that is repeated often enough decides alone.
         Recipe("web-en", shingle=2),
-        # What the package `simhash` of PyPI makes of a text.
+        # What the package `simhash` of PyPI makes of a text, for fingerprints that it made.
         Recipe("pypi-simhash", normalisation="lower", tokens="letters", hash="md5"),
     )
 }
+
+# For fingerprints that are there already: by these, one shingle that is repeated often enough decides alone.
+FOR_STORED = ("web-en", "pypi-simhash")
+
+
+def expect_recipe(recipe: object) -> Recipe:
+    """The recipe. TypeError for anything else, a name too."""
+    if not isinstance(recipe, Recipe):
+        hint = f": fpstore.text.PRESETS[{recipe!r}]" if isinstance(recipe, str) and recipe in PRESETS else ""
+        raise TypeError(f"recipe: found {recipe!r:.40}, a {type(recipe).__name__}, expected a Recipe{hint}")
+    return recipe

@@ -15,7 +15,8 @@ The steps of version 2, in order:
    - `characters`: every character, where a run of whitespace and control characters is one space, and none at
      either end;
    - `letters`: the characters of the words, without anything between;
-   - `chinese`: the runs of `\\w` in the words into which rjieba cuts the text as it was before normalisation;
+   - `chinese`: the runs of `\\w` in the words into which rjieba cuts the text after NFKC, if that is of the
+     normalisation, and before case folding;
    - `whole`: the text of `characters` as one token.
 4. `stop_words`: words that stopwordsiso lists for this language (ISO 639-1) are dropped. `stemming`: words
    become their stems by the Snowball algorithm of this name. Empty: no such step.
@@ -61,6 +62,7 @@ from fpstore.errors import UnsupportedVersion
 from fpstore.text import _simhash
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
 from fpstore.text.model import Model
+from fpstore.text.scripts import mixed_shingles
 from fpstore.text.tokens import Prepare, preparation
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
@@ -88,6 +90,18 @@ _OF_THE_CORE = ("shingle", "weights", "hash", "seed", "tie", "sketch", "dense_sh
 _WORDS = ("words", "chinese")  # those tokens that can be stop words or have stems
 _OF_SETS = {"weights": "presence", "tie": "clear"}  # what a sketch of the set of shingles leaves no choice of
 _IDF_DIGITS = 64  # of a model's checksum, in hexadecimal
+
+
+class Measured(NamedTuple):
+    """Of texts, in their order: fingerprints, how many tokens each has, and which a single shingle decides.
+
+    uint64[n], uint32[n], bool[n]. The last are texts of several shingles, of which the heaviest weighs more than three
+    times the root of the sum of the squares of the others: nearly every bit of their simhash is that shingle's.
+    """
+
+    fingerprints: npt.NDArray[np.uint64]
+    token_counts: npt.NDArray[np.uint32]
+    outweighed: npt.NDArray[np.bool_]
 
 
 class Features(NamedTuple):
@@ -164,10 +178,8 @@ class Recipe:
         """The fingerprints of texts, in their order: uint64[len(texts)]."""
         return self.measure_many(texts, threads)[0]
 
-    def measure_many(
-        self, texts: Sequence[str | bytes], threads: int = 1
-    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-        """The fingerprints of texts and how many tokens each has, in their order: uint64[n], uint32[n].
+    def measure_many(self, texts: Sequence[str | bytes], threads: int = 1) -> Measured:
+        """The fingerprints of texts, and what is to be known of how far these can be trusted.
 
         threads: how many work on what is compiled here; what packages do, such as cutting Chinese, takes one.
         """
@@ -176,13 +188,13 @@ class Recipe:
         prepare, steps = self._steps()
         groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
         parts = [_simhash.measure(group, threads=threads, **steps) for group in groups]
-        fingerprints, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        fingerprints, counts, outweighed = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         if self.parts_empty:
             for at in np.flatnonzero(counts == 0).tolist():
                 fingerprints[at] = _simhash.xxh3(_utf8(texts[at]))
         elif self.tokens == "letters":
             fingerprints[counts == 0] = self._nothing()
-        return fingerprints, counts
+        return Measured(fingerprints, counts, outweighed)
 
     def features(self, text: str | bytes) -> Features:
         """The distinct shingles of one text and their weights."""
@@ -192,6 +204,20 @@ class Recipe:
         if self.tokens == "letters" and len(found.hashes) == 0:
             return Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
         return found
+
+    def shingles(self, text: str | bytes) -> Iterator[tuple[int, str]]:
+        """The hash of every shingle of one text, and the shingle, in its order; all its tokens are held as str."""
+        prepare, steps = self._steps()
+        ready = text if prepare is None else _prepared(prepare, text)
+        tokens = _simhash.tokens_of(ready, normalisation=steps["normalisation"], tokens=steps["tokens"])
+        joint = "" if steps["tokens"] == "characters" else " "
+        if self.tokens == "mixed":
+            for shingle in mixed_shingles(tokens, self.shingle, self.dense_shingle):
+                yield _simhash.hash_of(shingle.encode(), self.hash, self.seed), shingle
+            return
+        for first in range(max(len(tokens) - self.shingle, 0) + 1 if tokens or self.tokens == "letters" else 0):
+            shingle = joint.join(tokens[first : first + self.shingle])
+            yield _simhash.hash_of(shingle.encode(), self.hash, self.seed), shingle
 
     def text_of(self, html: str | bytes, charset: str | None = None) -> str:
         """The text of an HTML document, by the step `html`; charset: what its server said that bytes are.

@@ -37,7 +37,7 @@ def preparation(normalisation: str, tokens: str, stop_words: str, stemming: str)
         return (lambda text: "".join(words(normalise(text, normalisation)))), "none", "characters"
     if tokens == "whole":
         return (lambda text: _SPACES.sub(" ", normalise(text, normalisation)).strip(" ")), "none", "separated"
-    cut = _chinese() if tokens == "chinese" else str.encode
+    cut = _chinese(normalisation) if tokens == "chinese" else str.encode
     if not (stop_words or stemming):
         if normalisation == "lower":
             return (lambda text: normalise(cut(text).decode(), "lower")), "none", "words"
@@ -110,9 +110,20 @@ def _stemmer(language: str) -> Callable[[list[str]], list[str]]:
     return stems
 
 
+def _chinese(normalisation: str) -> Callable[[str], bytes]:
+    """What cuts a text into words, after NFKC where the normalisation has it: forms of one text are cut alike.
+
+    Not in lower case yet, by which the dictionary knows other words.
+    """
+    cut = _jieba()
+    if not normalisation.startswith("nfkc"):
+        return lambda text: joined(cut(text))
+    return lambda text: joined(cut(_simhash.normalised(text, "nfkc")))
+
+
 @cache
-def _chinese() -> Callable[[str], bytes]:
+def _jieba() -> Callable[[str], list[str]]:
     package = need_series("rjieba", "rjieba", "zh", "a recipe with tokens chinese")
     # A dictionary of its own, without the words that somebody adds to the package's.
-    cut = package.Jieba().cut
-    return lambda text: joined(cut(text))
+    cut: Callable[[str], list[str]] = package.Jieba().cut
+    return cut

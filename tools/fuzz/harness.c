@@ -200,6 +200,41 @@ static void walk_ids(void) {
     free(values);
 }
 
+/* Some of the ids that are there, looked for among all of them, and the keys that they belong to. */
+static void find_ids(void) {
+    enum { WANTED = 16, FILTER_WORDS = 1 << 4 };
+    const Ids *ids = &image.ids;
+    uint64_t count = 0, next = 0, found, key = 0;
+    uint64_t *wanted = calloc(WANTED, 8), *filter = calloc(FILTER_WORDS, 8);
+    uint64_t *ranks = malloc(WALK_ROOM * 8), *values = malloc(WALK_ROOM * 8);
+    Status status = OK;
+    for (uint64_t i = 0; i < WANTED && i < ids->id_count && status == OK; i++) {
+        status = packed_get(&image.pages, ids->values_offset, ids->width, i * ids->id_count / WANTED, &wanted[count]);
+        if (status == OK) wanted[count++] += ids->base;
+    }
+    if (count > 0) {
+        uint64_t kept = 1;
+        qsort(wanted, count, 8, key_order);
+        for (uint64_t i = 1; i < count; i++)
+            if (wanted[i] != wanted[i - 1]) wanted[kept++] = wanted[i];
+        IdSet set = {.ids = wanted, .count = kept, .filter = filter, .filter_bits = 10};
+        id_set_fill(&set);
+        while (next < ids->id_count && status == OK) {
+            status = ids_find(&image.pages, ids, &set, &next, ids->id_count, WALK_ROOM, ranks, values, &found);
+            for (uint64_t i = 0; status == OK && i < found; i++) {
+                expect(bsearch(&values[i], wanted, kept, 8, key_order) != NULL, "only wanted ids are found");
+                status = table_key(&image.pages, image.tables[0], ids, ranks[i], &key);
+                note(key ^ values[i]);
+            }
+        }
+    }
+    note_status(status);
+    free(wanted);
+    free(filter);
+    free(ranks);
+    free(values);
+}
+
 static void probe(unsigned distance, int first_only, uint64_t count) {
     Search search = {.pages = &image.pages,
                      .tables = image.tables,
@@ -252,6 +287,7 @@ static uint64_t run(const uint8_t *data, size_t size, InstructionSet set) {
     if (image.ids.kind != IDS_NONE) {
         read_all_ids();
         walk_ids();
+        find_ids();
         for (unsigned i = 0; i < QUERIES; i++) look_up(image.queries[i]);
     }
     image_close(&image);

@@ -1,0 +1,124 @@
+"""`fpstore serve`: a store that programs in other languages ask over HTTP."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+import click
+
+from fpstore.cli.failures import say
+from fpstore.cli.subcommand import subcommand
+from fpstore.cli.texts import idf_option
+from fpstore.cli.values import FILE_PATH, store_argument
+
+EPILOG = """\b
+Examples:
+  fpstore serve web.fpstore                       (a Unix socket web.fpstore.sock, its owner's alone)
+  fpstore serve web.fpstore --port 3778           (http://127.0.0.1:3778, for who is on this machine)
+  fpstore serve web.fpstore --port 3778 --host 0.0.0.0 --token-file token
+  curl --unix-socket web.fpstore.sock http://localhost/stats
+  curl -H 'Content-Type: application/json' -d '{"fingerprints": ["9f3a5c0012ab44de"]}' http://127.0.0.1:3778/probe
+
+\b
+Asked by POST: /probe, /lookup, /add_if_new, /add, /upsert, /remove; by GET: /stats, /healthz, /openapi.json, and / for
+a page that describes them all. What was acknowledged is durable. SIGTERM or Ctrl-C ends it when what was accepted is
+answered.
+"""
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _limit(name: str, default: int, text: str) -> Callable[[_Command], _Command]:
+    return click.option(name, type=click.IntRange(1), default=default, show_default=True, metavar="N", help=text)
+
+
+@subcommand("serve", short_help="Serve a store over HTTP.", epilog=EPILOG)
+@store_argument
+@click.option("--socket", "socket_path", metavar="PATH", help="Listen at this Unix socket.  [default: STORE.sock]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N", help="Listen at this port instead; 0: any free one."
+)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    help="With --port: where. Wider than this machine takes --token-file.  [default: 127.0.0.1]",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Answer only who shows the token in FILE (Authorization: Bearer TOKEN).",
+)
+@click.option("--read-only", is_flag=True, help="Change nothing, beside whatever process writes.")
+@click.option(
+    "--threads", type=click.IntRange(1), metavar="N", help="How many answer at once.  [default: one for each processor]"
+)
+@idf_option
+@_limit("--max-body", 8 << 20, "Bytes of a request.")
+@_limit("--max-queries", 100_000, "Fingerprints, texts or ids of a request.")
+@_limit("--max-matches", 100_000, "Rows of an answer; more is an error.")
+@_limit("--max-connections", 512, "Connections at a time; more are told to try again.")
+@_limit("--timeout", 30, "Seconds for a client to send its request, to take its answer, and to ask again.")
+def command(
+    store: str,
+    socket_path: str | None,
+    port: int | None,
+    host: str | None,
+    token_file: str | None,
+    read_only: bool,
+    threads: int | None,
+    idf_path: str | None,
+    max_body: int,
+    max_queries: int,
+    max_matches: int,
+    max_connections: int,
+    timeout: int,
+) -> None:
+    """Let other programs ask STORE, and change it, over HTTP, with bodies of JSON or Arrow.
+
+    This process is the one writer of the store as long as it runs; with --read-only it only reads, and follows whoever
+    writes. Without --port it listens at a Unix socket. A port of this machine is open to all of its users, unless
+    --token-file says which token they must show.
+    """
+    import fpstore
+    from fpstore.cli.rows import recipe_of
+    from fpstore.serve import server, sockets
+    from fpstore.serve.app import App
+    from fpstore.serve.limits import Limits
+    from fpstore.serve.service import Service
+    from fpstore.serve.writing import Writing
+    from fpstore.threads import thread_count
+
+    limits = Limits(max_body, max_queries, max_matches, timeout, max_connections)
+    token = None if token_file is None else sockets.read_token(token_file)
+    if port is not None and token is None and not sockets.is_local(host or "127.0.0.1"):
+        raise click.UsageError(
+            f"--host {host}: found no --token-file, expected one where others than this machine may ask"
+        )
+    server.expect_uvicorn()
+    sockets.need_files(limits.files)
+    with ExitStack() as stack:
+        writing = None
+        if not read_only:
+            writing = Writing(fpstore.open(store, "w"))
+            stack.callback(writing.close)
+        reader = stack.enter_context(fpstore.open(store))
+        recipe = None if reader.recipe is None and idf_path is None else recipe_of(reader, idf_path)
+        if port is None:
+            socket_path = socket_path or f"{store.rstrip('/')}.sock"
+            listener = stack.enter_context(sockets.unix_socket(socket_path))
+            where = f"unix socket {socket_path}"
+        else:
+            listener = stack.enter_context(sockets.tcp_socket(host or "127.0.0.1", port))
+            address, number = listener.getsockname()[:2]
+            where = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
+        app = App(
+            Service(reader, writing, recipe, limits),
+            threads=threads or thread_count(None),
+            token=token,
+            only_local=port is not None and token is None,
+        )
+        stack.callback(app.close)
+        server.serve(app, listener, limits, lambda: say(f"{store}: serving at {where}"))
+    say(f"{store}: ended")

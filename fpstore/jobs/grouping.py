@@ -1,0 +1,227 @@
+"""Owns where the clusters of a job are: in a place of its own, or in a standing store, where tomorrow's job goes on.
+
+In a standing store each cluster is a row: the fingerprint of its first document, under the number of the cluster, with
+the name of that document. What a moving center needs more is in names/votes, 264 bytes for each cluster, as it was when
+the last job ended. While a job is at work the centers themselves are in its own folder: they are made again, of those
+votes and of the members that came since, where it goes on.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fpstore
+from fpstore import Store
+from fpstore.disk import Place
+from fpstore.jobs.centers import Centers, Votes
+from fpstore.jobs.corpus import Batch
+from fpstore.jobs.files import AppendFile
+from fpstore.jobs.journal import Job
+from fpstore.jobs.kept import Kept
+from fpstore.jobs.leaders import Leaders
+from fpstore.jobs.standing import Settings, Workplace, standing_workplace
+from fpstore.notes import VOTES
+from fpstore.types import Array, Ids, Keys
+
+# What is remembered of a document, to make the leaders again when the job goes on.
+_MEMBER = np.dtype([("fingerprint", "<u8"), ("cluster", "<u8")])
+_MEMBERS_AT_ONCE = 1 << 16
+
+
+class Grouping:
+    """The clusters of a job. known: how many there were before it, of those that it goes on with."""
+
+    known = 0
+
+    def decide(self, fingerprints: Keys, batch: Batch) -> Array:
+        """What becomes of the documents of a batch: VERDICT[n]; when this returns it is durable."""
+        raise NotImplementedError
+
+    @property
+    def next_id(self) -> int:
+        """The number of the next cluster."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """What the journal has to hold of them."""
+        return {}
+
+    def settle(self) -> None:
+        """All documents were decided: make durable what the end of the job needs."""
+
+
+class _Own(Grouping):
+    def __init__(self, leaders: Leaders | Centers, members: AppendFile) -> None:
+        self._leaders, self._members = leaders, members
+
+    def decide(self, fingerprints: Keys, batch: Batch) -> Array:
+        found = self._leaders.decide(fingerprints)
+        members = np.empty(len(found), dtype=_MEMBER)
+        members["fingerprint"], members["cluster"] = fingerprints, found["id"]
+        self._members.write(members.tobytes())
+        self._members.sync()
+        return found
+
+    @property
+    def next_id(self) -> int:
+        return self._leaders.next_id
+
+
+class _Standing(Grouping):
+    """Of leaders that stay where they are, in a standing store."""
+
+    def __init__(self, kept: Kept, workplace: Workplace, known: int) -> None:
+        self._kept, self._workplace, self.known = kept, workplace, known
+
+    def decide(self, fingerprints: Keys, batch: Batch) -> Array:
+        return self._kept.decide_all(fingerprints, batch.names, batch.texts)
+
+    @property
+    def next_id(self) -> int:
+        return self._kept.next_id
+
+    def state(self) -> dict[str, Any]:
+        return _state_of(self._workplace, self.next_id, self.known)
+
+    def settle(self) -> None:
+        self._workplace.store.wait()
+
+
+class _StandingCenters(_Own):
+    """Of centers that move, and that a standing store has the first documents of."""
+
+    def __init__(self, centers: Centers, members: AppendFile, votes: Votes, workplace: Workplace, known: int) -> None:
+        super().__init__(centers, members)
+        self._votes, self._workplace, self.known = votes, workplace, known
+
+    def decide(self, fingerprints: Keys, batch: Batch) -> Array:
+        found = super().decide(fingerprints, batch)
+        leads = np.flatnonzero(found["leads"])
+        keys, ids = fingerprints[leads], found["id"][leads]
+        first = leads.tolist()
+        self._workplace.spool.append(
+            ids.tolist(), keys, [batch.names[i] for i in first], [batch.texts[i] for i in first]
+        )
+        self._workplace.store.add(keys, ids=ids)
+        self._workplace.store.sync()
+        return found
+
+    def state(self) -> dict[str, Any]:
+        return _state_of(self._workplace, self.next_id, self.known)
+
+    def settle(self) -> None:
+        self._workplace.store.wait()
+        self._votes.settle(self.next_id)
+
+
+@contextmanager
+def own_grouping(job: Job, documents: int, max_distance: int, *, update_center: bool) -> Iterator[Grouping]:
+    """Clusters that go with the job, as they were after so many documents."""
+    with _members(job, documents) as members, scratch_store(job.work / "store", max_distance) as store:
+        votes = Votes(job.work_folder, VOTES) if update_center else None
+        yield _Own(_restored(store, members, votes, max_distance), members)
+
+
+@contextmanager
+def standing_grouping(
+    path: Path, job: Job, documents: int, settings: Settings, *, update_center: bool
+) -> Iterator[Grouping]:
+    """Clusters of the standing store at path, as they were after so many documents of this job.
+
+    Raises what standing_workplace does, ValueError where a store has clusters of the other kind, and JobError where
+    what it has of moving centers does not belong together.
+    """
+    with standing_workplace(path, job, settings, texts=False, centers=update_center) as workplace:
+        known = workplace.next_id if job.state is None else job.state["known"]
+        if not update_center:
+            yield _Standing(Kept(workplace, settings.recipe, settings.max_distance, None), workplace, known)
+            return
+        with (
+            _members(job, documents) as members,
+            scratch_store(job.work / "store", settings.max_distance) as scratch,
+        ):
+            votes = Votes(job.work_folder, VOTES, Place(workplace.spool.folder, VOTES))
+            if votes.count != known:
+                _refuse_votes(path, votes.count, known)
+            centers = _restored(scratch, members, votes, settings.max_distance, workplace.store)
+            assert isinstance(centers, Centers)
+            yield _StandingCenters(centers, members, votes, workplace, known)
+
+
+def _state_of(workplace: Workplace, next_id: int, known: int) -> dict[str, Any]:
+    return {
+        "next_id": next_id,
+        "known": known,
+        "spool": workplace.spool.count,
+        "store": workplace.store.identity,
+    }
+
+
+def _refuse_votes(path: Path, found: int, known: int) -> None:
+    if not found:
+        told = f"found {known} rows or numbers that no job with --update-center gave, expected none"
+        raise ValueError(f"{path}: {told}: moving centers need the bit counts of all clusters; begin with a new store")
+    told = f"found the bit counts of {found} clusters, expected those of {known}, which the store has"
+    raise fpstore.JobError(f"{told}: added by another way, or copied while a job was at work?", path=path)
+
+
+def _members(job: Job, documents: int) -> closing[AppendFile]:
+    return closing(AppendFile(job.work_folder, "members", documents * _MEMBER.itemsize))
+
+
+@contextmanager
+def scratch_store(path: Path, max_distance: int) -> Iterator[Store]:
+    """An empty store at path: whatever is there is made again from the members."""
+    shutil.rmtree(path, ignore_errors=True)
+    fpstore.create(path, max_distance=max_distance).close()
+    with fpstore.open(path, "w", durability="batch") as store:
+        yield store
+
+
+def _restored(
+    store: Store, members: AppendFile, votes: Votes | None, max_distance: int, standing: Store | None = None
+) -> Leaders | Centers:
+    """The leaders, or centers, of those members; standing: what has those centers that still are compared with."""
+    next_id = 0 if votes is None else votes.count
+    for known in _chunks(members):
+        clusters, first = np.unique(known["cluster"], return_index=True)
+        first = first[clusters >= np.uint64(next_id)]
+        leaders = known[first]
+        if votes is None:
+            store.add(leaders["fingerprint"], ids=leaders["cluster"])
+        else:
+            votes.restore(known["fingerprint"], known["cluster"], leaders)
+        next_id += len(leaders)
+    if votes is None:
+        return Leaders(store, max_distance, next_id)
+    for ids in _numbers(next_id) if standing is None else _rows_of(standing, votes, next_id):
+        store.add(votes.centers(ids), ids=ids)
+    return Centers(store, votes, max_distance, next_id)
+
+
+def _numbers(end: int) -> Iterator[Ids]:
+    for start in range(0, end, _MEMBERS_AT_ONCE):
+        yield np.arange(start, min(start + _MEMBERS_AT_ONCE, end), dtype=np.uint64)
+
+
+def _rows_of(standing: Store, votes: Votes, next_id: int) -> Iterator[Ids]:
+    """The clusters that a standing store has rows of: one whose row was removed takes no members any more."""
+    for rows in standing.rows(batch=_MEMBERS_AT_ONCE):
+        ids = np.empty(0, dtype=np.uint64) if rows.id is None else rows.id
+        fits = ids < np.uint64(next_id)
+        fits[fits] = votes.leaders(ids[fits]) == rows.fingerprint[fits]
+        if not fits.all():
+            other = int(ids[int(np.argmin(fits))])
+            told = f"found document {other}, which is the first of no cluster, expected those of jobs with"
+            raise fpstore.JobError(f"{told} --update-center only", path=standing.path)
+        yield ids
+
+
+def _chunks(members: AppendFile) -> Iterator[Array]:
+    known = np.frombuffer(members.view(), dtype=_MEMBER)
+    for start in range(0, len(known), _MEMBERS_AT_ONCE):
+        yield known[start : start + _MEMBERS_AT_ONCE]

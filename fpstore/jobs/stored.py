@@ -1,0 +1,138 @@
+"""The job `cluster` over what a store has: bare fingerprints, by the same rules as documents.
+
+They come in the order of their ids, and of equal ids in that of the fingerprints: row numbers give the order in which
+they were stored. In memory are 65 bytes for each row. It begins again where it was interrupted.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+import fpstore
+from fpstore.disk import CATALOG_NAME, expect_outside_stores
+from fpstore.errors import PathLike
+from fpstore.jobs.arguments import expect_path, expect_paths, expect_settings
+from fpstore.jobs.centers import Centers, Votes
+from fpstore.jobs.corpus import BATCH_DOCUMENTS
+from fpstore.jobs.forms import PARQUET, TSV, form_of
+from fpstore.jobs.graph import Graph
+from fpstore.jobs.grouping import scratch_store
+from fpstore.jobs.journal import Job
+from fpstore.jobs.leaders import Leaders
+from fpstore.jobs.rows import Lines
+from fpstore.jobs.sizes import sizes_of
+from fpstore.jobs.summary import ClusterSummary
+from fpstore.notes import VOTES
+from fpstore.progress import OnProgress, Progress
+from fpstore.types import Array, Ids, Keys
+
+_AT_ONCE = 1 << 16
+
+
+def cluster_store(
+    store: PathLike,
+    output: PathLike,
+    *,
+    max_distance: int | None = None,
+    update_center: bool = False,
+    components: bool = False,
+    memory: str | int = "1GiB",
+    force: bool = False,
+    progress: OnProgress | None = None,
+) -> ClusterSummary:
+    """Write for each row of a store a line of the number of its cluster, its id, its fingerprint, a distance.
+
+    output: as for cluster; a store without ids has no ids here. Clusters are those of cluster, or of components, over
+    the same fingerprints in this order. max_distance: the store's by default, else 0 to 16. memory: the budget for
+    finding pairs. The store is read as it is at one moment, and not changed.
+
+    Raises what fpstore.open does, FileExistsError for a result that is there, and ValueError for update_center with
+    components.
+    """
+    started = time.monotonic()
+    expect_path("store", store)
+    expect_paths(output=output)
+    expect_settings(None, max_distance)
+    if update_center and components:
+        raise ValueError("update_center and components: found both, expected one of the two")
+    path, result = Path(store).absolute(), Path(output).absolute()
+    expect_outside_stores(result)
+    with fpstore.open(path) as opened:
+        most = opened.max_distance if max_distance is None else max_distance
+        keys, ids = _rows_of(opened, progress)
+    columns = {"cluster": "uint64", "id": "uint64", "fingerprint": "string", "distance": "uint16"}
+    if ids is None:
+        del columns["id"]
+    form = form_of(result, TSV)
+    lines = Lines(form, columns)
+    method = "components" if components else "centers" if update_center else "leaders"
+    identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
+    # Whether a store has changed is not known from outside, as of standard input: so it is never known to be done.
+    with Job([result], identity, [[str(path), None]], force=force, forms=[lines]) as job:
+        if components:
+            numbers, distances, count = Graph(keys, job.work).components(most, memory, progress)
+        else:
+            numbers, distances, count = _grouped(job, keys, most, update_center=update_center, progress=progress)
+        for at in range(0, len(keys), _AT_ONCE):
+            own = slice(at, at + _AT_ONCE)
+            told = [numbers[own].tolist(), [f"{key:016x}" for key in keys[own].tolist()], distances[own].tolist()]
+            if ids is not None:
+                own_ids = ids[own].tolist()
+                # As strings in JSON, where larger numbers than 2**53 are rounded by many readers.
+                told.insert(1, own_ids if form.kind == PARQUET else list(map(str, own_ids)))
+            job.files[0].write(lines.encode(*told))
+        tally = {"documents": len(keys), "results": count, "new": count, "detail": sizes_of(numbers).told()}
+        job.commit_last({"tally": tally})
+        job.finish()
+    return ClusterSummary(
+        **tally,  # type: ignore[arg-type]
+        without_value=0,
+        refused=0,
+        skipped={},
+        notes={},
+        read_bytes=0,
+        text_bytes=0,
+        seconds=time.monotonic() - started,
+        warning=None,
+    )
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether there is a store at path."""
+    return os.path.lexists(Path(path, CATALOG_NAME))
+
+
+def _rows_of(store: fpstore.Store, progress: OnProgress | None) -> tuple[Keys, Ids | None]:
+    """All rows, in the order of their ids, then of their fingerprints."""
+    keys, ids, count = [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.uint64)], 0
+    for rows in store.rows():
+        keys.append(rows.fingerprint)
+        if rows.id is not None:
+            ids.append(rows.id)
+        count += len(rows)
+        if progress:
+            progress(Progress("reading", count, None, "rows"))
+    all_keys, all_ids = np.concatenate(keys), np.concatenate(ids)
+    if store.id_type is None:
+        return np.sort(all_keys), None
+    order = np.lexsort((all_keys, all_ids))
+    return all_keys[order], all_ids[order]
+
+
+def _grouped(
+    job: Job, keys: Keys, max_distance: int, *, update_center: bool, progress: OnProgress | None
+) -> tuple[Array, Array, int]:
+    """Of each fingerprint the number of its cluster, and the distance; how many clusters there are."""
+    numbers, distances = np.empty(len(keys), dtype=np.uint64), np.empty(len(keys), dtype=np.uint8)
+    with scratch_store(job.work / "store", max_distance) as store:
+        votes = Votes(job.work_folder, VOTES) if update_center else None
+        leaders = Leaders(store, max_distance, 0) if votes is None else Centers(store, votes, max_distance, 0)
+        for at in range(0, len(keys), BATCH_DOCUMENTS):
+            own = slice(at, at + BATCH_DOCUMENTS)
+            found = leaders.decide(keys[own])
+            numbers[own], distances[own] = found["id"], found["distance"]
+            if progress:
+                progress(Progress("clustering", min(own.stop, len(keys)), len(keys), "rows"))
+        return numbers, distances, leaders.next_id

@@ -1,0 +1,86 @@
+"""Rows with names, as callers give and get them, from rows with handles and back; names are in their order."""
+
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import numpy as np
+
+from fpstore.living.snapshot import Snapshot
+from fpstore.names.column import Names, joined, to_column
+from fpstore.query.additions import Additions
+from fpstore.query.matches import Matches, made
+from fpstore.query.tables import Rows
+from fpstore.types import Array, Ids, Keys
+
+
+def in_handles(snapshot: Snapshot, columns: tuple[Keys | Names, ...]) -> tuple[Keys, ...]:
+    """Columns of which the last may be names, in handles then, without rows of names that have none."""
+    *others, last = columns
+    if not isinstance(last, Names):
+        return cast(tuple[Keys, ...], columns)
+    assert snapshot.names is not None
+    handles, known = snapshot.names.handles(last)
+    return (*(cast(Keys, column)[known] for column in others), handles[known])
+
+
+def named_lookup(snapshot: Snapshot, asked: Names, most: int, go_on: Callable[[], None]) -> Rows:
+    """All rows of these names, by (name, fingerprint). TooManyMatches for more than most; go_on: as of lookup."""
+    (handles,) = in_handles(snapshot, (asked,))
+    keys, ids = snapshot.lookup(np.unique(handles), most, go_on)
+    names = _names(snapshot, ids)
+    order = np.lexsort([keys, names.ranks()])
+    return Rows(keys[order], to_column(names.take(order), _text(snapshot)))
+
+
+def _text(snapshot: Snapshot) -> bool:
+    return snapshot.settings.id_type == "string"
+
+
+def _names(snapshot: Snapshot, handles: Ids | None) -> Names:
+    names = snapshot.names
+    assert names is not None
+    return names.of(np.empty(0, dtype=np.uint64) if handles is None else handles)
+
+
+def _in_order(names: Names, same: Array) -> Names:
+    """Names, the least first of those that belong together; same: bool[n], which belong with the row before."""
+    return names.take(np.lexsort([names.ranks(), np.cumsum(~same)])) if same.any() else names
+
+
+def named_matches(snapshot: Snapshot, found: Matches) -> Matches:
+    """Matches with names for handles, ordered by (query, distance, fingerprint, name)."""
+    same = np.zeros(len(found), dtype=bool)
+    same[1:] = (found.query[1:] == found.query[:-1]) & (found.fingerprint[1:] == found.fingerprint[:-1])
+    names = _in_order(_names(snapshot, found.id), same)
+    # Rows that belong together differ in nothing else.
+    return made(found.query, found.fingerprint, found.distance, to_column(names, _text(snapshot)), found.method)
+
+
+def named_additions(snapshot: Snapshot, found: Additions) -> Additions:
+    """Additions with names for handles; where a row was stored it is the empty one."""
+    assert found.match_id is not None
+    matched = np.flatnonzero(~found.stored)
+    column = to_column(Names(np.empty(0, dtype=np.uint8), np.zeros(len(found), dtype=np.int64)), _text(snapshot))
+    column[matched] = to_column(_names(snapshot, found.match_id[matched]), _text(snapshot))
+    return Additions(found.stored, found.match_fingerprint, found.match_distance, column)
+
+
+def named_rows(snapshot: Snapshot, chunks: Iterator[tuple[Keys, Ids | None]]) -> Iterator[Rows]:
+    """Rows with names for handles, those of a fingerprint in the order of the names."""
+    held: Keys = np.empty(0, dtype=np.uint64)
+    held_names = joined([])
+    for keys, ids in chunks:
+        keys, names = np.concatenate([held, keys]), joined([held_names, _names(snapshot, ids)])
+        # The last fingerprint may go on in the next chunk.
+        end = int(np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))[-1]) if len(keys) else 0
+        held, held_names = keys[end:], names.part(end, names.size)
+        if end:
+            yield _rows(snapshot, keys[:end], names.part(0, end))
+    if len(held):
+        yield _rows(snapshot, held, held_names)
+
+
+def _rows(snapshot: Snapshot, keys: Keys, names: Names) -> Rows:
+    same = np.zeros(len(keys), dtype=bool)
+    same[1:] = keys[1:] == keys[:-1]
+    return Rows(keys, to_column(_in_order(names, same), _text(snapshot)))

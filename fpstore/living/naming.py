@@ -1,0 +1,198 @@
+"""From names to handles and back, in one state of a store; and the file of names beside a segment that is being made.
+
+A handle is the number by which the engine knows a name. It is given when the name comes to the store and stays the
+name's as long as the log or any file has it, whether a row lives or not; so one handle never has two names, and one
+name never two handles.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fpstore._names_pending import PendingNames
+from fpstore.disk import Place
+from fpstore.errors import CorruptStore, Damage
+from fpstore.living.live import Live
+from fpstore.living.removals import Removals
+from fpstore.living.state import MAX_NUMBER, expect_left
+from fpstore.names.column import Named, Names, joined
+from fpstore.names.merging import NameSorter, merged_names
+from fpstore.names.reader import NamesReader, verify_names
+from fpstore.names.writer import NamesWriter
+from fpstore.segment.entry import SegmentEntry, names_name
+from fpstore.segment.reader import Segment
+from fpstore.types import Array, Ids
+
+# For sorting the names of a flush.
+SORT_MEMORY = 8 << 20
+# Of handles whose names are looked up for a file, so many at a time.
+HANDLES_AT_ONCE = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class StoreNames:
+    """The names of one state: those of the files, and those of the log."""
+
+    files: tuple[NamesReader, ...]
+    pending: PendingNames
+
+    def of(self, handles: Ids) -> Names:
+        """The name of each handle. CorruptStore where one has none."""
+        if not len(handles):
+            return joined([])
+        entries = self.pending.entries(handles)
+        if not self.files or (entries >= 0).all():
+            return self._of_pending(handles, entries)
+        if len(handles) == 1:
+            for file in self.files:
+                ranks = file.ranks(handles)
+                if ranks[0] >= 0:
+                    return file.names(ranks)
+        left = entries < 0
+        parts, places = [Names(*self.pending.read(entries[~left]))], [np.flatnonzero(~left)]
+        for file in self.files:
+            at = np.flatnonzero(left)
+            if not len(at):
+                break
+            ranks = file.ranks(handles[at])
+            found = ranks >= 0
+            # In their order they are read quickest.
+            order = np.argsort(ranks[found], kind="stable")
+            parts.append(file.names(ranks[found][order]))
+            places.append(at[found][order])
+            left[at[found]] = False
+        if left.any():
+            raise self._nameless(handles[left])
+        back = np.empty(len(handles), dtype=np.int64)
+        back[np.concatenate(places)] = np.arange(len(handles))
+        return joined(parts).take(back)
+
+    def _of_pending(self, handles: Ids, entries: Array) -> Names:
+        if (entries < 0).any():
+            raise self._nameless(handles[entries < 0])
+        return Names(*self.pending.read(entries))
+
+    def _nameless(self, handles: Ids) -> CorruptStore:
+        path = self.files[0].path.parent if self.files else None
+        return CorruptStore(f"names: found none for handle {handles[0]}, expected one in a file or the log", path=path)
+
+    def handles(self, names: Names) -> tuple[Ids, Array]:
+        """The handle of each name, uint64[n], and whether it has one, bool[n]."""
+        handles, known = self.pending.find(*names)
+        for file in self.files:
+            if known.all():
+                break
+            at = np.flatnonzero(~known)
+            ranks = file.find(names if len(at) == names.size else names.take(at))
+            found = ranks >= 0
+            handles[at[found]] = file.handles(ranks[found])
+            known[at[found]] = True
+        return handles, known
+
+
+def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> Ids:
+    """The handle of each name, a new one, from next_handle on, for those that have none.
+
+    next_handle: above every handle that was ever given. Error where there are no more numbers.
+    """
+    assert store is not None
+    handles, known = store.handles(names)
+    new = np.flatnonzero(~known)
+    if len(new):
+        ranks = names.take(new).ranks()
+        expect_left("handles of names", next_handle + int(ranks.max()), MAX_NUMBER)
+        handles[new] = ranks.astype(np.uint64) + np.uint64(next_handle)
+    return handles
+
+
+# --- Files ---
+
+
+def write_names(at: Place, entry: SegmentEntry, handles: Ids, store: StoreNames) -> SegmentEntry:
+    """Write the file of names of these handles beside the segment of entry, which lies there; the entry, which says so.
+
+    Where it fails neither of the two files is left.
+    """
+
+    def named() -> Iterator[Named]:
+        sorter = NameSorter(at.folder.reach, SORT_MEMORY)
+        try:
+            distinct = np.unique(handles)
+            for start in range(0, len(distinct), HANDLES_AT_ONCE):
+                own = distinct[start : start + HANDLES_AT_ONCE]
+                sorter.add(store.of(own), own)
+            yield from sorter.chunks()
+        finally:
+            sorter.close()
+
+    return _written(at, entry, named())
+
+
+def merge_names(at: Place, entry: SegmentEntry, parts: Sequence[Live]) -> SegmentEntry:
+    """As write_names, where the segment was merged of parts: of their names those that have a row in it."""
+    files = [part.names for part in parts if part.names is not None]
+    return keep_names(at, entry, files, all_of_them=not any(len(part.removals.since(part.position)) for part in parts))
+
+
+def keep_names(at: Place, entry: SegmentEntry, files: Sequence[NamesReader], *, all_of_them: bool) -> SegmentEntry:
+    """As write_names, of the names of these files, all of them or those that have a row in the segment."""
+    chunks = [file.chunks() for file in files]
+    if not all_of_them:
+        with contextlib.closing(Segment(at)) as segment:
+            masks = _with_rows(segment, files)
+        chunks = [_kept(each, mask) for each, mask in zip(chunks, masks, strict=True)]
+    return _written(at, entry, merged_names(chunks, once=True))
+
+
+def names_damage(part: Live) -> list[Damage]:
+    """What is wrong with the names of a segment, every byte of which is read: at most one place."""
+    names = part.names
+    assert names is not None
+    try:
+        verify_names(names)
+        (mask,) = _with_rows(part.segment, [names])
+        if not mask.all():
+            rank = int(np.argmin(mask))
+            raise CorruptStore(f"names: found no row of the name of rank {rank}, expected one", path=names.path)
+    except CorruptStore as error:
+        return [Damage(str(error.path or names.path), str(error.args[0]), "", "")]
+    return []
+
+
+def _written(at: Place, entry: SegmentEntry, named: Iterator[Named]) -> SegmentEntry:
+    try:
+        with NamesWriter(Place(at.folder, names_name(at.name)), at.folder.reach) as writer:
+            for chunk in named:
+                writer.add(chunk)
+            file = writer.finish()
+    except BaseException:
+        at.folder.unlink(at.name, missing_ok=True)
+        raise
+    return replace(entry, names_bytes=file.file_bytes, names_crc=file.crc)
+
+
+def _with_rows(segment: Segment, files: Sequence[NamesReader]) -> list[Array]:
+    """Which names of each file have a row in the segment: bool[n]. CorruptStore for a row without a name."""
+    masks = [np.zeros(file.count, dtype=bool) for file in files]
+    for _, ids in Live(segment, 1, Removals.none()).rows(lambda keys: None):
+        named = np.zeros(len(ids), dtype=bool)
+        for file, mask in zip(files, masks, strict=True):
+            ranks = file.ranks(ids)
+            mask[ranks[ranks >= 0]] = True
+            named |= ranks >= 0
+        if not named.all():
+            raise CorruptStore(f"names: found none for handle {ids[~named][0]}, expected one", path=files[0].path)
+    return masks
+
+
+def _kept(chunks: Iterator[Named], mask: Array) -> Iterator[Named]:
+    first = 0
+    for names, handles in chunks:
+        own = mask[first : first + names.size]
+        first += names.size
+        if own.all():
+            yield Named(names, handles)
+        elif own.any():
+            yield Named(names.take(np.flatnonzero(own)), handles[own])

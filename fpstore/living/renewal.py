@@ -1,0 +1,81 @@
+"""What a writer makes: rows that were chosen; segments, of new rows and of segments, each with its file of names."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fpstore._names_pending import PendingNames
+from fpstore.building.rows import write_rows
+from fpstore.disk import Place
+from fpstore.living.live import Advance, Live
+from fpstore.living.mending import sound_parts
+from fpstore.living.merge import merge_segments
+from fpstore.living.naming import StoreNames, merge_names, write_names
+from fpstore.living.opening import open_part
+from fpstore.living.snapshot import Snapshot
+from fpstore.names.column import Names
+from fpstore.progress import Tell
+from fpstore.segment.entry import SegmentEntry
+from fpstore.types import Array, Ids, Keys
+
+
+def names_of_rows(names: Names | None, ids: Ids | None) -> StoreNames | None:
+    """Names and their handles as those of a store; None without names."""
+    if names is None or ids is None:
+        return None
+    store = StoreNames((), PendingNames())
+    store.pending.add(*names, ids)
+    return store
+
+
+def segment_of_rows(
+    place: Place,
+    keys: Keys,
+    ids: Ids | None,
+    position: int,
+    snapshot: Snapshot,
+    tell: Tell,
+    names: StoreNames | None = None,
+) -> SegmentEntry | None:
+    """A new segment of these rows, as the segments of the snapshot are; None where there are no rows.
+
+    names: those of the ids, by default the snapshot's.
+    """
+    if not len(keys):
+        return None
+    names = names or snapshot.names
+    entry = write_rows(place, keys, ids, snapshot.plan, snapshot.settings.codec, tell, position)
+    return entry if names is None or ids is None else write_names(place, entry, ids, names)
+
+
+def segment_of_parts(place: Place, parts: Sequence[Live], snapshot: Snapshot, advance: Advance) -> SegmentEntry | None:
+    """A new segment of what lives of some of the snapshot's; None where nothing does."""
+    settings, plan = snapshot.settings, snapshot.plan
+    with contextlib.ExitStack() as stack:
+        # Mapped anew, as a merge lets go of the pages that it is done with, which probes may want.
+        # And looked at anew, as another file may have the name by now.
+        named = {entry.name: entry for entry in snapshot.state.segments}
+        inputs = []
+        for part in parts:
+            old = named[part.segment.path.name]
+            inputs.append(open_part(place.folder, old, plan, settings, snapshot.removals))
+            stack.callback(inputs[-1].close)
+        sound = stack.enter_context(sound_parts(inputs, plan))
+        entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance)
+        if entry is None:
+            return None
+        if settings.named:
+            entry = merge_names(place, entry, sound)
+        return replace(entry, position=snapshot.state.next_change)
+
+
+def chosen_names(names: Names | None, chosen: Array, piece: slice) -> Names | None:
+    """Of names, those of a piece that were chosen; chosen: bool[n] of all of them."""
+    return None if names is None else names.take(np.flatnonzero(chosen[piece]) + piece.start)
+
+
+def chosen_columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:
+    """Rows that were chosen, bool[n], as columns."""
+    return (keys[chosen],) if ids is None else (keys[chosen], ids[chosen])

@@ -1,0 +1,243 @@
+"""Writes a file of names: sorted names with their handles go in, and what finds either is made of them at the end.
+
+In bounded memory: names are coded a block at a time, and what has to be sorted by handle or by hash is spilled.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, NamedTuple, Self
+
+import numpy as np
+
+from fpstore import format as layout
+from fpstore._codec import PackedWriter, crc32c, page_checksums
+from fpstore._names import NameEncoder, filter_lines, hashes, lines_of
+from fpstore.building.spill import KeySorter, PairSorter
+from fpstore.disk import Place, naming, placed
+from fpstore.format import CRC_BYTES, Footer, Header
+from fpstore.names.column import Named, Names, joined
+from fpstore.names.layout import KIND_NAMES, NamesRecord, line_count
+from fpstore.segment.files import ChecksummedFile, check_file
+from fpstore.types import Array, Keys
+
+# For sorting hashes, and afterwards handles; what does not fit is spilled.
+SORT_MEMORY = 8 << 20
+# Names are coded when so many bytes of them have come; handles are kept in memory up to so many.
+GATHERED_BYTES = 2 << 20
+HELD_HANDLES = 1 << 18
+FILTER_LINES_AT_ONCE = 1 << 14
+ONE_HANDLE = "found two names with one handle, expected each to have its own"
+
+
+class NamesFile(NamedTuple):
+    """What the catalog is to say of a file of names."""
+
+    file_bytes: int
+    crc: int
+
+
+class NamesWriter:
+    """Writes a file of names. Use as a context: leaving it before finish() removes the file."""
+
+    def __init__(self, at: Path | Place, scratch: Path) -> None:
+        """Create the file; FileExistsError if it is there. scratch: a folder for spill files."""
+        self._held = contextlib.ExitStack()
+        self._at = self._held.enter_context(placed(at))
+        self._scratch = scratch
+        try:
+            self._file = ChecksummedFile(self._at)
+        except BaseException:
+            self._held.close()
+            raise
+        self._encoder = NameEncoder()
+        self._waiting: list[Names] = []
+        self._hashes = KeySorter(scratch, SORT_MEMORY)
+        self._handles = self._held.enter_context(_Handles(scratch))
+        self._directory: list[Array] = []
+        self._counts: list[Array] = []
+        self._data_bytes = 0
+        self._finished = False
+        self._file.write(Header(KIND_NAMES).pack())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._held:
+            self._file.close()
+            if not self._finished:
+                self._at.folder.unlink(self._at.name, missing_ok=True)
+
+    def add(self, named: Named) -> None:
+        """Append names, increasing also across calls, and their handles, of which no two are the same."""
+        names, handles = named
+        if not names.size:
+            return
+        self._data_bytes += len(names.data)
+        self._hashes.add(hashes(*names))
+        self._handles.add(handles)
+        self._waiting.append(names)
+        if sum(len(part.data) for part in self._waiting) >= GATHERED_BYTES:
+            self._code(all_of_them=False)
+
+    def finish(self) -> NamesFile:
+        """Write the rest, make the file durable, read it back and check it. What the catalog is to say of it.
+
+        ValueError where two names have one handle; CorruptStore where the file does not read back as it was written.
+        """
+        self._code(all_of_them=True)
+        blocks_bytes = self._file.offset - layout.HEADER_BYTES
+        self._file.align()
+        block_count = self._write_directory()
+        self._write_filter()
+        record = self._write_handles(block_count, blocks_bytes)
+        summary_offset = self._file.align()
+        self._file.write(record.pack())
+        self._file.align()
+        checksums = self._file.checksums().astype("<u4").tobytes()
+        roots = page_checksums(checksums).astype("<u4").tobytes()
+        footer = Footer.locate(summary_offset, 1, crc32c(roots)).pack()
+        self._file.write_uncovered(checksums + roots + footer)
+        self._file.sync()
+        self._file.close()
+        self._at.folder.sync()
+        check_file(self._at)
+        self._finished = True
+        return NamesFile(self._file.offset, int.from_bytes(footer[-CRC_BYTES:], "little"))
+
+    def _code(self, all_of_them: bool) -> None:
+        names = joined(self._waiting)
+        data, sizes, counts = self._encoder.blocks(*names, all_of_them)
+        self._file.write(data)
+        self._directory.append(sizes)
+        self._counts.append(counts)
+        coded = int(counts.sum())
+        left = names.part(coded, names.size)
+        self._waiting = [Names(left.data.copy(), left.ends.copy())] if left.size else []
+
+    def _write_directory(self) -> int:
+        """Where each block begins, and its first rank; one entry more for their end. How many blocks there are."""
+        sizes, counts = np.concatenate(self._directory), np.concatenate(self._counts)
+        entries = np.zeros((len(sizes) + 1, 2), dtype="<u8")
+        entries[1:, 0], entries[1:, 1] = np.cumsum(sizes), np.cumsum(counts)
+        self._file.write(entries.view(np.uint8).ravel())
+        return len(sizes)
+
+    def _write_filter(self) -> None:
+        self._file.align()
+        found = self._hashes.finish()
+        lines = line_count(self._handles.count)
+        waiting = np.empty(0, dtype=np.uint64)
+        done = 0
+        for chunk in found.chunks():
+            waiting = np.concatenate([waiting, chunk])
+            upto = int(lines_of(waiting[-1:], lines)[0])  # more of this line may come
+            done = self._write_lines(waiting, done, upto, lines)
+            waiting = waiting[lines_of(waiting, lines) >= done]
+        self._write_lines(waiting, done, lines, lines)
+        found.close()
+
+    def _write_lines(self, sorted_hashes: Keys, first: int, end: int, lines: int) -> int:
+        of = lines_of(sorted_hashes, lines)
+        for start in range(first, end, FILTER_LINES_AT_ONCE):
+            stop = min(start + FILTER_LINES_AT_ONCE, end)
+            own = sorted_hashes[np.searchsorted(of, start) : np.searchsorted(of, stop)]
+            self._file.write(filter_lines(own, lines, start, stop))
+        return end
+
+    def _write_handles(self, block_count: int, blocks_bytes: int) -> NamesRecord:
+        """The handles by rank, and the ranks by handle; neither where a rank tells the handle."""
+        handles = self._handles
+        base, last = handles.least, handles.most
+        if last - base < handles.count - 1:
+            raise ValueError(ONE_HANDLE)
+        width = 0 if handles.in_turn else (last - base).bit_length()
+        rank_width = (handles.count - 1).bit_length() if width else 0
+        self._file.align()
+        if width:
+            self._pack(width, (chunk - np.uint64(base) for chunk in handles.chunks()))
+            self._file.align()
+            sorter, first = PairSorter(self._scratch, SORT_MEMORY), 0
+            for chunk in handles.chunks():
+                sorter.add(chunk, np.arange(first, first + len(chunk), dtype=np.uint64))
+                first += len(chunk)
+            pairs = sorter.finish()
+            self._pack(rank_width, _distinct(pairs.chunks()))
+            pairs.close()
+        return NamesRecord(
+            count=handles.count,
+            data_bytes=self._data_bytes,
+            block_count=block_count,
+            blocks_bytes=blocks_bytes,
+            handle_base=base,
+            handle_last=last,
+            handle_width=width,
+            rank_width=rank_width,
+        )
+
+    def _pack(self, width: int, arrays: Iterator[Keys]) -> None:
+        packed = PackedWriter(width)
+        for values in arrays:
+            self._file.write(packed.push(values))
+        self._file.write(packed.finish())
+
+
+def _distinct(pairs: Iterator[tuple[Keys, Keys]]) -> Iterator[Keys]:
+    """The ranks of sorted pairs of handle and rank. ValueError where a handle comes twice."""
+    last: Keys = np.empty(0, dtype=np.uint64)
+    for handles, ranks in pairs:
+        together = np.concatenate([last, handles])
+        if (together[1:] == together[:-1]).any():
+            raise ValueError(ONE_HANDLE)
+        last = handles[-1:].copy()
+        yield ranks
+
+
+class _Handles:
+    """Handles in the order in which they came; beyond a bound in a file without a name."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.count, self.least, self.most = 0, 0, 0
+        self.in_turn = True
+        self._scratch = scratch
+        self._held: list[Keys] = []
+        self._first = 0
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, handles: Keys) -> None:
+        """Take some, at least one."""
+        first, least, most = int(handles[0]), int(handles.min()), int(handles.max())
+        if not self.count:
+            self.least, self.most, self._first = least, most, first
+        expected = np.arange(len(handles), dtype=np.uint64) + np.uint64((self._first + self.count) % (1 << 64))
+        self.in_turn = self.in_turn and np.array_equal(handles, expected)
+        self.least, self.most = min(self.least, least), max(self.most, most)
+        self.count += len(handles)
+        self._held.append(handles.copy())
+        if sum(map(len, self._held)) >= HELD_HANDLES:
+            with naming(self._scratch):
+                if self._file is None:
+                    self._file = tempfile.TemporaryFile(dir=self._scratch)  # noqa: SIM115
+                self._file.write(np.concatenate(self._held).tobytes())
+            self._held = []
+
+    def chunks(self) -> Iterator[Keys]:
+        """All of them, again and again."""
+        if self._file is not None:
+            with naming(self._scratch):
+                self._file.seek(0)
+                while data := self._file.read(8 * HELD_HANDLES):
+                    yield np.frombuffer(data, dtype=np.uint64)
+        yield from self._held

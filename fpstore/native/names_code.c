@@ -1,0 +1,471 @@
+/* Writing blocks of names: which symbols a block has, and its bytes. */
+#include "names.h"
+
+enum {
+    CODES = 256 + NAME_SYMBOLS, /* while symbols are chosen: every byte that stands for itself, then the symbols */
+    SAMPLE_BYTES_MAX = 1 << 13, /* of what is coded, so much decides on the symbols */
+    ROUNDS = 5,
+    LATER_SAMPLE_BYTES = 1 << 12,
+    LATER_ROUNDS = 1, /* where the block before has left its symbols: neighbours are alike */
+    PLACES = 1 << 14, /* of candidates, of which there are at most 511 + SAMPLE_BYTES_MAX */
+    MAX_VARINT = 3
+};
+
+typedef struct {
+    uint64_t word; /* its bytes, the first one lowest */
+    uint64_t gain;
+    uint32_t length;
+} Candidate;
+
+typedef struct {
+    uint32_t count;
+    uint64_t words[NAME_SYMBOLS];
+    uint8_t lengths[NAME_SYMBOLS];
+    uint8_t order[NAME_SYMBOLS]; /* by first byte, the longest first */
+    uint16_t from[257];          /* where in order a first byte begins */
+} Symbols;
+
+struct NameCoder {
+    Symbols symbols;
+    uint32_t single[CODES];
+    uint32_t pairs[CODES * CODES];
+    uint32_t touched[SAMPLE_BYTES_MAX];
+    Candidate places[PLACES];
+    uint8_t sample[SAMPLE_BYTES_MAX];
+    uint32_t sample_ends[SAMPLE_BYTES_MAX];
+    uint32_t shared[NAME_BLOCK];
+    int begun;
+};
+
+NameCoder *name_coder_new(void) { return calloc(1, sizeof(NameCoder)); }
+void name_coder_free(NameCoder *coder) { free(coder); }
+
+int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes) {
+    uint64_t shared = one_bytes < other_bytes ? one_bytes : other_bytes;
+    int order = shared ? memcmp(one, other, shared) : 0;
+    return order ? order : (one_bytes > other_bytes) - (one_bytes < other_bytes);
+}
+
+ALWAYS_INLINE uint64_t load_some(const uint8_t *at, uint64_t left) {
+    uint64_t word = 0;
+    if (LIKELY(left >= 8)) return load64(at);
+    for (uint64_t i = 0; i < left; i++) word |= (uint64_t)at[i] << 8 * i;
+    return word;
+}
+
+#define ROTATE(word, bits) ((word) << (bits) | (word) >> (64 - (bits)))
+#define ROUND                                                    \
+    do {                                                         \
+        v0 += v1, v1 = ROTATE(v1, 13) ^ v0, v0 = ROTATE(v0, 32); \
+        v2 += v3, v3 = ROTATE(v3, 16) ^ v2;                      \
+        v0 += v3, v3 = ROTATE(v3, 21) ^ v0;                      \
+        v2 += v1, v1 = ROTATE(v1, 17) ^ v2, v2 = ROTATE(v2, 32); \
+    } while (0)
+
+/* SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012). */
+uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key) {
+    uint64_t v0 = key ^ 0x736f6d6570736575u, v1 = 0x646f72616e646f6du, v2 = key ^ 0x6c7967656e657261u,
+             v3 = 0x7465646279746573u, at = 0, word;
+    for (; at + 8 <= bytes; at += 8) {
+        word = load64(name + at);
+        v3 ^= word;
+        ROUND;
+        v0 ^= word;
+    }
+    word = load_some(name + at, bytes - at) | bytes << 56;
+    v3 ^= word;
+    ROUND;
+    v0 ^= word;
+    v2 ^= 255;
+    ROUND;
+    ROUND;
+    ROUND;
+    return v0 ^ v1 ^ v2 ^ v3;
+}
+
+/* --- Symbols --- */
+
+/* Whether a comes before b where both are of one length: by their bytes. */
+ALWAYS_INLINE int word_before(uint64_t a, uint64_t b) { return __builtin_bswap64(a) < __builtin_bswap64(b); }
+
+/* Put the symbols in their order on disk, by length and then by bytes, and make them ready to be looked for. */
+static void symbols_ready(Symbols *symbols, Candidate *chosen, uint32_t count) {
+    for (uint32_t i = 1; i < count; i++) { /* some 250, mostly in no order */
+        Candidate candidate = chosen[i];
+        uint32_t to = i;
+        for (; to > 0 &&
+               (candidate.length < chosen[to - 1].length ||
+                (candidate.length == chosen[to - 1].length && word_before(candidate.word, chosen[to - 1].word)));
+             to--)
+            chosen[to] = chosen[to - 1];
+        chosen[to] = candidate;
+    }
+    symbols->count = count;
+    memset(symbols->from, 0, sizeof symbols->from);
+    for (uint32_t i = 0; i < count; i++) {
+        symbols->words[i] = chosen[i].word;
+        symbols->lengths[i] = (uint8_t)chosen[i].length;
+        symbols->from[(chosen[i].word & 255) + 1]++;
+    }
+    for (uint32_t i = 0; i < 256; i++) symbols->from[i + 1] = (uint16_t)(symbols->from[i + 1] + symbols->from[i]);
+    uint16_t next[256];
+    memcpy(next, symbols->from, sizeof next);
+    for (uint32_t i = count; i-- > 0;) symbols->order[next[symbols->words[i] & 255]++] = (uint8_t)i;
+}
+
+/* The longest symbol that the word, of which `left` bytes count, begins with; NAME_ESCAPE for none. */
+ALWAYS_INLINE unsigned symbol_at(const Symbols *symbols, uint64_t word, uint64_t left) {
+    unsigned first = word & 255;
+    for (unsigned i = symbols->from[first]; i < symbols->from[first + 1]; i++) {
+        unsigned code = symbols->order[i], length = symbols->lengths[code];
+        if (((word ^ symbols->words[code]) & low_bits(8 * length)) == 0 && length <= left) return code;
+    }
+    return NAME_ESCAPE;
+}
+
+/* Add to the candidate of these bytes. */
+static void candidate_add(Candidate *places, uint64_t word, uint32_t length, uint64_t gain) {
+    uint64_t place = (word * 0x9E3779B97F4A7C15u + length * 0xD6E8FEB86659FD93u) >> 50;
+    while (places[place].length != 0 && (places[place].word != word || places[place].length != length))
+        place = (place + 1) & (PLACES - 1);
+    places[place].word = word;
+    places[place].length = length;
+    places[place].gain += gain;
+}
+
+/* Which of two candidates is worth more; by their bytes where it is the same, so that the choice is the same always. */
+ALWAYS_INLINE int worth_less(const Candidate *a, const Candidate *b) {
+    if (a->gain != b->gain) return a->gain < b->gain;
+    if (a->length != b->length) return a->length < b->length;
+    return word_before(b->word, a->word);
+}
+
+static void sift_down(Candidate *heap, uint32_t count, uint32_t at) {
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= count) return;
+        if (child + 1 < count && worth_less(&heap[child + 1], &heap[child])) child++;
+        if (!worth_less(&heap[child], &heap[at])) return;
+        Candidate swap = heap[at];
+        heap[at] = heap[child];
+        heap[child] = swap;
+        at = child;
+    }
+}
+
+/* One round: code the sample with the symbols there are, and take those that saved, or would save, the most bytes. */
+static void symbols_improve(NameCoder *coder, uint32_t sample_count, int last) {
+    Symbols *symbols = &coder->symbols;
+    Candidate chosen[NAME_SYMBOLS];
+    uint32_t touched = 0, start = 0, kept = 0;
+    memset(coder->single, 0, sizeof coder->single);
+    for (uint32_t i = 0; i < sample_count; i++) {
+        unsigned before = CODES;
+        for (uint32_t at = start, end = coder->sample_ends[i]; at < end;) {
+            uint64_t word = load_some(coder->sample + at, end - at);
+            unsigned code = symbol_at(symbols, word, end - at), length = 1;
+            if (code == NAME_ESCAPE)
+                code = word & 255;
+            else {
+                length = symbols->lengths[code];
+                code += 256;
+            }
+            coder->single[code]++;
+            if (before != CODES && !last) {
+                uint32_t pair = before * CODES + code;
+                if (coder->pairs[pair]++ == 0) coder->touched[touched++] = pair;
+            }
+            before = code;
+            at += length;
+        }
+        start = coder->sample_ends[i];
+    }
+    memset(coder->places, 0, sizeof coder->places);
+    for (uint32_t code = 0; code < CODES; code++)
+        if (coder->single[code] && (code < 256 || code - 256 < symbols->count)) {
+            uint64_t word = code < 256 ? code : symbols->words[code - 256];
+            uint32_t length = code < 256 ? 1 : symbols->lengths[code - 256];
+            /* A byte without a symbol takes two. */
+            candidate_add(coder->places, word, length, (uint64_t)coder->single[code] * (length == 1 ? 2 : length));
+        }
+    for (uint32_t i = 0; i < touched; i++) {
+        uint32_t pair = coder->touched[i], one = pair / CODES, other = pair % CODES, count = coder->pairs[pair];
+        coder->pairs[pair] = 0;
+        uint64_t word = one < 256 ? one : symbols->words[one - 256],
+                 next = other < 256 ? other : symbols->words[other - 256];
+        uint32_t length = one < 256 ? 1 : symbols->lengths[one - 256],
+                 more = other < 256 ? 1 : symbols->lengths[other - 256];
+        if (length + more > 8 || count < 2) continue;
+        candidate_add(coder->places, word | next << 8 * length, length + more, (uint64_t)count * (length + more));
+    }
+    for (uint32_t place = 0; place < PLACES; place++) {
+        const Candidate *candidate = &coder->places[place];
+        if (candidate->length == 0) continue;
+        /* A symbol takes length + 1 bytes in the head of the block, or nearly that. */
+        if (candidate->gain <= candidate->length + 1) continue;
+        if (kept < NAME_SYMBOLS) {
+            chosen[kept++] = *candidate;
+            if (kept == NAME_SYMBOLS)
+                for (uint32_t i = NAME_SYMBOLS / 2 + 1; i-- > 0;) sift_down(chosen, kept, i);
+        } else if (worth_less(&chosen[0], candidate)) {
+            chosen[0] = *candidate;
+            sift_down(chosen, kept, 0);
+        }
+    }
+    symbols_ready(symbols, chosen, kept);
+}
+
+/* --- Blocks --- */
+
+ALWAYS_INLINE uint8_t *put_varint(uint8_t *out, uint64_t value) {
+    for (; value >= 128; value >>= 7) *out++ = (uint8_t)(value | 128);
+    *out++ = (uint8_t)value;
+    return out;
+}
+
+static uint64_t shared_bytes(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes) {
+    uint64_t most = one_bytes < other_bytes ? one_bytes : other_bytes, at = 0;
+    for (; at + 8 <= most; at += 8) {
+        uint64_t differs = load64(one + at) ^ load64(other + at);
+        if (differs) return at + (uint64_t)__builtin_ctzll(differs) / 8;
+    }
+    while (at < most && one[at] == other[at]) at++;
+    return at;
+}
+
+/* How much of a name stands in the one that it is coded after: the block's first for the first of a group. */
+static uint64_t shared_before(const Names *names, uint64_t first, uint64_t index) {
+    uint64_t before = (index - first) % NAME_GROUP == 0 ? first : index - 1;
+    int64_t start = name_start(names, index), from = name_start(names, before);
+    return shared_bytes(names->data + from, (uint64_t)(names->ends[before] - from), names->data + start,
+                        (uint64_t)(names->ends[index] - start));
+}
+
+uint64_t name_block_count(const Names *names, uint64_t first) {
+    uint64_t count = 0;
+    int64_t start = name_start(names, first);
+    while (first + count < names->count && count < NAME_BLOCK) {
+        count++;
+        if (names->ends[first + count - 1] - start >= NAME_BLOCK_BYTES) break;
+    }
+    return count;
+}
+
+uint64_t name_block_room(const Names *names, uint64_t first, uint64_t count) {
+    uint64_t bytes = (uint64_t)(names->ends[first + count - 1] - name_start(names, first));
+    return 64 + 8 * NAME_SYMBOLS + 3 * bytes + count * (2 * MAX_VARINT + 4) + NAME_SLACK;
+}
+
+/* How much each name shares with the one that it is coded after; how many bytes are left of all. */
+static uint64_t find_shared(NameCoder *coder, const Names *names, uint64_t first, uint64_t count) {
+    uint64_t left = 0;
+    coder->shared[0] = (uint32_t)(names->ends[first] - name_start(names, first));
+    for (uint64_t i = 1; i < count; i++) {
+        coder->shared[i] = (uint32_t)shared_before(names, first, first + i);
+        left += (uint64_t)(names->ends[first + i] - name_start(names, first + i)) - coder->shared[i];
+    }
+    return left;
+}
+
+/* Take at most `room` of the `total` bytes that are left of names, evenly over the block. */
+static void take_sample(NameCoder *coder, const Names *names, uint64_t first, uint64_t count, uint64_t total,
+                        uint64_t room, uint32_t *sample_count) {
+    uint64_t used = 0, passed = 0;
+    *sample_count = 0;
+    for (uint64_t i = 1; i < count; i++) {
+        uint64_t start = (uint64_t)name_start(names, first + i) + coder->shared[i];
+        uint64_t bytes = (uint64_t)names->ends[first + i] - start;
+        int ahead = total > room && used * total > passed * room;
+        passed += bytes;
+        uint64_t taken = bytes < room - used ? bytes : room - used;
+        if (ahead || taken == 0) continue;
+        memcpy(coder->sample + used, names->data + start, taken);
+        used += taken;
+        coder->sample_ends[(*sample_count)++] = (uint32_t)used;
+    }
+}
+
+static uint8_t *code_bytes(const Symbols *symbols, const uint8_t *at, uint64_t left, uint8_t *out) {
+    while (left > 0) {
+        uint64_t word = load_some(at, left);
+        unsigned code = symbol_at(symbols, word, left), length = 1;
+        *out++ = (uint8_t)code;
+        if (UNLIKELY(code == NAME_ESCAPE))
+            *out++ = (uint8_t)word;
+        else
+            length = symbols->lengths[code];
+        at += length;
+        left -= length;
+    }
+    return out;
+}
+
+uint64_t name_block_write(NameCoder *coder, const Names *names, uint64_t first, uint64_t count, uint8_t *out) {
+    Symbols *symbols = &coder->symbols;
+    uint8_t *const start = out;
+    uint32_t sample_count, by_length[9] = {0};
+    uint64_t first_bytes = (uint64_t)(names->ends[first] - name_start(names, first)),
+             groups = (count - 1) / NAME_GROUP + 1;
+    uint64_t left = find_shared(coder, names, first, count);
+    take_sample(coder, names, first, count, left, coder->begun ? LATER_SAMPLE_BYTES : SAMPLE_BYTES_MAX, &sample_count);
+    int rounds = coder->begun ? LATER_ROUNDS : ROUNDS;
+    coder->begun = 1;
+    for (int round = 0; round < rounds; round++)
+        symbols_improve(coder, sample_count, rounds == ROUNDS && round == ROUNDS - 1);
+
+    *out++ = (uint8_t)count;
+    *out++ = (uint8_t)(count >> 8);
+    for (unsigned i = 0; i < 3; i++) *out++ = (uint8_t)(first_bytes >> 8 * i);
+    memcpy(out, names->data + name_start(names, first), first_bytes);
+    out += first_bytes;
+    for (uint32_t i = 0; i < symbols->count; i++) by_length[symbols->lengths[i]]++;
+    for (unsigned length = 1; length <= 8; length++) *out++ = (uint8_t)by_length[length];
+    for (uint32_t i = 0; i < symbols->count; i++) {
+        store64(out, symbols->words[i]);
+        out += symbols->lengths[i];
+    }
+    uint8_t *const ends = out, *const body = out + 4 * groups;
+    uint8_t coded[3 * 256];
+    out = body;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t shared = coder->shared[i];
+        const uint8_t *rest = names->data + name_start(names, first + i) + shared;
+        uint64_t bytes = (uint64_t)(names->ends[first + i] - name_start(names, first + i)) - shared;
+        out = put_varint(out, shared);
+        if (bytes <= 256) {
+            uint64_t coded_bytes = (uint64_t)(code_bytes(symbols, rest, bytes, coded) - coded);
+            out = put_varint(out, coded_bytes);
+            memcpy(out, coded, coded_bytes);
+            out += coded_bytes;
+        } else { /* coded behind the room for its length, and moved there */
+            uint8_t *at = out + MAX_VARINT;
+            uint64_t coded_bytes = (uint64_t)(code_bytes(symbols, rest, bytes, at) - at);
+            out = put_varint(out, coded_bytes);
+            memmove(out, at, coded_bytes);
+            out += coded_bytes;
+        }
+        if (i % NAME_GROUP == NAME_GROUP - 1 || i == count - 1) {
+            uint32_t end = (uint32_t)(out - body);
+            memcpy(ends + 4 * (i / NAME_GROUP), &end, 4);
+        }
+    }
+    return (uint64_t)(out - start);
+}
+
+/* --- In memory --- */
+
+/* Names that are to be sorted by what comes after `depth` bytes that they share: their next 8 bytes, and which. */
+typedef struct {
+    uint64_t head;
+    uint32_t index;
+} Keyed;
+
+static uint64_t head_of(const Names *names, uint32_t index, uint64_t depth) {
+    int64_t start = name_start(names, index) + (int64_t)depth;
+    return __builtin_bswap64(load_some(names->data + start, (uint64_t)(names->ends[index] - start)));
+}
+
+/* With how many bytes all names begin. */
+static uint64_t shared_by_all(const Names *names) {
+    uint64_t shared = names->count ? (uint64_t)names->ends[0] : 0;
+    for (uint64_t i = 1; i < names->count && shared > 0; i++) {
+        int64_t start = name_start(names, i);
+        shared = shared_bytes(names->data, shared, names->data + start, (uint64_t)(names->ends[i] - start));
+    }
+    return shared;
+}
+
+ALWAYS_INLINE int keyed_order(const Names *names, const Keyed *one, const Keyed *other) {
+    if (one->head != other->head) return one->head < other->head ? -1 : 1;
+    int64_t start = name_start(names, one->index), from = name_start(names, other->index);
+    int order = name_compare(names->data + start, (uint64_t)(names->ends[one->index] - start), names->data + from,
+                             (uint64_t)(names->ends[other->index] - from));
+    return order ? order : (one->index > other->index) - (one->index < other->index);
+}
+
+/* Bottom-up merge sort: stable, without a worst case that somebody could aim at. */
+Status names_sort(const Names *names, uint32_t *order) {
+    uint64_t count = names->count;
+    Keyed *room = malloc((2 * count + 1) * sizeof(Keyed)), *from = room, *to = room + count;
+    if (room == NULL) return NO_MEMORY;
+    uint64_t depth = shared_by_all(names);
+    for (uint64_t i = 0; i < count; i++) from[i] = (Keyed){head_of(names, (uint32_t)i, depth), (uint32_t)i};
+    for (uint64_t width = 1; width < count; width *= 2) {
+        for (uint64_t low = 0; low < count; low += 2 * width) {
+            uint64_t middle = low + width < count ? low + width : count,
+                     high = low + 2 * width < count ? low + 2 * width : count;
+            uint64_t one = low, other = middle, at = low;
+            if (middle == high || keyed_order(names, &from[middle - 1], &from[middle]) <= 0) {
+                memcpy(to + low, from + low, (high - low) * sizeof(Keyed));
+                continue;
+            }
+            while (one < middle && other < high)
+                to[at++] = keyed_order(names, &from[one], &from[other]) <= 0 ? from[one++] : from[other++];
+            while (one < middle) to[at++] = from[one++];
+            while (other < high) to[at++] = from[other++];
+        }
+        Keyed *swap = from;
+        from = to;
+        to = swap;
+    }
+    for (uint64_t i = 0; i < count; i++) order[i] = from[i].index;
+    free(room);
+    return OK;
+}
+
+ALWAYS_INLINE int source_before(const NameSource *sources, uint64_t one, uint64_t other) {
+    const Names *a = &sources[one].names, *b = &sources[other].names;
+    uint64_t i = sources[one].at, j = sources[other].at;
+    int64_t start = name_start(a, i), from = name_start(b, j);
+    int order =
+        name_compare(a->data + start, (uint64_t)(a->ends[i] - start), b->data + from, (uint64_t)(b->ends[j] - from));
+    return order ? order < 0 : one < other;
+}
+
+static void sources_sift(const NameSource *sources, uint64_t *heap, uint64_t count, uint64_t at) {
+    for (;;) {
+        uint64_t child = 2 * at + 1;
+        if (child >= count) return;
+        if (child + 1 < count && source_before(sources, heap[child + 1], heap[child])) child++;
+        if (!source_before(sources, heap[child], heap[at])) return;
+        uint64_t swap = heap[at];
+        heap[at] = heap[child];
+        heap[child] = swap;
+        at = child;
+    }
+}
+
+Status names_merge(NameSource *sources, uint64_t count, int once, NameLast last, Bytes *out, int64_t *ends,
+                   uint64_t *values, uint64_t *merged) {
+    uint64_t *heap = malloc((count + 1) * sizeof(uint64_t)), left = 0, filled = 0;
+    Status status = heap == NULL ? NO_MEMORY : OK;
+    if (status == OK) {
+        for (uint64_t i = 0; i < count; i++)
+            if (sources[i].at < sources[i].names.count) heap[left++] = i;
+        for (uint64_t i = left / 2 + 1; i-- > 0;) sources_sift(sources, heap, left, i);
+    }
+    while (left > 0) {
+        NameSource *source = &sources[heap[0]];
+        int64_t start = name_start(&source->names, source->at);
+        const uint8_t *name = source->names.data + start;
+        uint64_t bytes = (uint64_t)(source->names.ends[source->at] - start), value = source->values[source->at];
+        if (once && last.bytes != NULL && bytes == last.count && (bytes == 0 || memcmp(name, last.bytes, bytes) == 0)) {
+            if (value != last.value) status = BAD_BLOCK;
+        } else {
+            status = bytes_reserve(out, bytes);
+            if (status == OK) {
+                if (bytes) memcpy(out->data + out->used, name, bytes);
+                out->used += bytes;
+                ends[filled] = (int64_t)out->used;
+                values[filled++] = value;
+                last = (NameLast){name, bytes, value};
+            }
+        }
+        if (status != OK || (++source->at == source->names.count && !source->ended)) break;
+        if (source->at == source->names.count) heap[0] = heap[--left];
+        sources_sift(sources, heap, left, 0);
+    }
+    free(heap);
+    *merged = filled;
+    return status;
+}

@@ -1,0 +1,153 @@
+"""Owns what a service does for each request: from the bytes of its body to those of its answer.
+
+Bodies are JSON or Arrow, in the same words: `fingerprints` or `texts`, and `ids`, lists in JSON and columns in Arrow.
+"""
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fpstore import Additions, Matches, ReadOnly, RecipeError, Store
+from fpstore.inputs import BadInput
+from fpstore.serve import arrow, forms
+from fpstore.serve.failures import Refused
+from fpstore.serve.limits import Limits
+from fpstore.serve.writing import Change, Writing
+from fpstore.text import Recipe
+from fpstore.types import Ids, Keys
+
+JSON_TYPE = "application/json"
+ROW_FIELDS = ("fingerprints", "texts")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a body says. fingerprints, ids: None where there are none."""
+
+    fingerprints: Keys | None
+    ids: Ids | None
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return max(len(column) for column in (self.fingerprints, self.ids) if column is not None)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The bytes of an answer, and what they are."""
+
+    body: bytes
+    media_type: str = JSON_TYPE
+
+
+class Service:
+    """A store that is asked by many at once: one Store answers, another one is written to, if any. Thread-safe.
+
+    recipe: that of texts, with its model; None where the store has none.
+    """
+
+    def __init__(self, reader: Store, writing: Writing | None, recipe: Recipe | None, limits: Limits) -> None:
+        self.limits = limits
+        self._reader = reader
+        self._writing = writing
+        self._recipe = recipe
+        reader.max_matches = limits.matches
+
+    # --- What is asked ---
+
+    def read(self, body: bytes, media_type: str, fields: tuple[str, ...]) -> Asked:
+        """What a body says in these fields. BadInput, Refused for too many rows, RecipeError for texts."""
+        columns = self._arrow(body, fields) if media_type == arrow.MEDIA_TYPE else self._json(body, fields)
+        named = [name for name in ROW_FIELDS if name in columns]
+        if len(named) > 1:
+            raise BadInput("body: found fingerprints and texts, expected one of them")
+        if not columns or not (named or "ids" in columns):
+            raise BadInput(f"body: found no rows, expected {' or '.join(fields)}")
+        counts = {len(column) for column in columns.values()}
+        if max(counts) > self.limits.queries:
+            most = self.limits.queries
+            raise Refused(413, "TooManyQueries", f"body: found {max(counts)} rows, expected at most {most}")
+        if len(counts) > 1:
+            found = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
+            raise BadInput(f"body: found {found}, expected one for each")
+        return self._asked(columns)
+
+    def _json(self, body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
+        record = forms.object_of(body, "body", fields)
+        return {name: forms.items_of(record, name) for name in record}
+
+    def _arrow(self, body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
+        return {**arrow.columns_of(body, fields, self.limits.queries)}
+
+    def _asked(self, columns: Mapping[str, Any]) -> Asked:
+        fingerprints, texts, ids = (columns.get(name) for name in ("fingerprints", "texts", "ids"))
+        if texts is not None:
+            if self._recipe is None:
+                raise RecipeError("found no recipe for texts in it, expected fingerprints", path=self._reader.path)
+            fingerprints = self._recipe.fingerprint_many(forms.texts_of(texts))
+        elif fingerprints is not None:
+            fingerprints = forms.fingerprints_of(fingerprints)
+        if ids is not None:
+            ids = forms.ids_of(ids, self._reader.id_type)
+        return Asked(fingerprints, ids)
+
+    # --- What is answered ---
+
+    def probe(self, asked: Asked, max_distance: int | None, media_type: str) -> Answer:
+        """All that is near each of them. TooManyMatches."""
+        assert asked.fingerprints is not None
+        found = self._reader.probe_many(asked.fingerprints, max_distance=max_distance, threads=1)
+        if media_type == arrow.MEDIA_TYPE:
+            return Answer(arrow.bytes_of(found), media_type)
+        return Answer(_matches(found, asked.rows))
+
+    def lookup(self, asked: Asked, media_type: str) -> Answer:
+        """All rows of each id. TooManyMatches."""
+        found = self._reader.lookup(asked.ids)
+        if media_type == arrow.MEDIA_TYPE:
+            return Answer(arrow.bytes_of(found), media_type)
+        return Answer(_document("rows", f'"rows": [{", ".join(forms.rows_of(found))}]'))
+
+    def change(self, kind: str, asked: Asked, max_distance: int | None) -> "Future[Any]":
+        """Have the writer change the store; done when that is durable. ReadOnly where there is none."""
+        if self._writing is None:
+            raise ReadOnly("found it served for reading, expected a service that writes", path=self._reader.path)
+        if kind in ("add", "add_if_new", "upsert"):
+            if asked.fingerprints is None:
+                raise BadInput("body: found ids alone, expected fingerprints or texts, too")
+            if asked.ids is None and self._reader.id_type is not None:
+                raise BadInput("ids: found none, expected one for each row")
+        return self._writing.submit(Change(kind, asked.fingerprints, asked.ids, max_distance))
+
+    def changed(self, result: Any, asked: Asked, media_type: str) -> Answer:
+        """What is said of a change that was made, given what the store said."""
+        if not isinstance(result, Additions):
+            return Answer(_document("changed", f'"row_count": {asked.rows}'))
+        if media_type == arrow.MEDIA_TYPE:
+            return Answer(arrow.bytes_of(result), media_type)
+        rows = ", ".join(f"{{{fields}}}" for fields in forms.additions_of(result))
+        stored = int(np.count_nonzero(result.stored))
+        return Answer(_document("additions", f'"stored_count": {stored}, "additions": [{rows}]'))
+
+    def stats(self) -> Answer:
+        """What the store holds."""
+        return Answer(json.dumps({"format": "fpstore.stats/1", **self._reader.stats().to_json()}).encode())
+
+    def health(self) -> Answer:
+        """That it answers; what stands in its way is raised."""
+        self._reader.contains_near(0)
+        return Answer(_document("health", '"status": "ok"'))
+
+
+def _matches(found: Matches, queries: int) -> bytes:
+    rows = ", ".join(forms.matches_of(found, with_query=True))
+    return _document("matches", f'"query_count": {queries}, "matches": [{rows}]')
+
+
+def _document(kind: str, fields: str) -> bytes:
+    return f'{{"format": "fpstore.{kind}/1", {fields}}}'.encode()

@@ -1,0 +1,194 @@
+"""Compares two texts as a recipe sees them: distance, Jaccard, cosine, and the shingles that only one of them has.
+
+Jaccard: of the shingles that one of the two documents has, the share that both have. Cosine: of the angle between the
+two vectors of shingles with their weights. Both are exact, from the recipe's features, but for shingles whose hashes
+collide; both are 1 for two documents without any, and 0 where only one of the two has some.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fpstore.text.presets import DEFAULT, expect_recipe
+from fpstore.text.recipe import Features, Recipe
+
+# A store's, unless it was made with another.
+DEFAULT_DISTANCE = 3
+# So many shingles of each text are named by default, and so much of each is shown.
+SHOWN = 20
+SHOWN_CHARACTERS = 200
+# Shingles are looked for in so much of a text: as strings, its tokens take some hundred times as many bytes.
+SEARCHED = 1 << 22
+
+
+class Shingle(NamedTuple):
+    """One feature of a text: its hash, its weight, and what it says.
+
+    text: None of a shingle that lies behind the first 2^22 characters; "..." at the end of one that was cut.
+    """
+
+    text: str | None
+    hash: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How alike two texts are.
+
+    first, second: their fingerprints. first_count, second_count, common_count: distinct shingles, of each and in both.
+    first_tokens, second_tokens: how many tokens each has. only_first, only_second: the shingles that weigh most of
+    those that only the one has, of one weight in the order of the text; so many as were asked for.
+    """
+
+    recipe: Recipe
+    first: int
+    second: int
+    max_distance: int
+    jaccard: float
+    cosine: float
+    first_tokens: int
+    second_tokens: int
+    first_count: int
+    second_count: int
+    common_count: int
+    only_first: tuple[Shingle, ...]
+    only_second: tuple[Shingle, ...]
+
+    @property
+    def distance(self) -> int:
+        """In how many bits the fingerprints differ."""
+        return (self.first ^ self.second).bit_count()
+
+    @property
+    def near(self) -> bool:
+        """Whether a store of this max_distance takes the one for a near-duplicate of the other."""
+        return self.distance <= self.max_distance
+
+    @property
+    def only_first_count(self) -> int:
+        """How many shingles only the first text has."""
+        return self.first_count - self.common_count
+
+    @property
+    def only_second_count(self) -> int:
+        """How many shingles only the second text has."""
+        return self.second_count - self.common_count
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, by name; fingerprints and hashes as hex digits."""
+        only = {
+            f"only_{which}": [each._asdict() | {"hash": f"{each.hash:016x}"} for each in shingles]
+            for which, shingles in (("first", self.only_first), ("second", self.only_second))
+        }
+        return {
+            "recipe": self.recipe.to_json(),
+            "first_fingerprint": f"{self.first:016x}",
+            "second_fingerprint": f"{self.second:016x}",
+            "distance": self.distance,
+            "max_distance": self.max_distance,
+            "near": self.near,
+            "jaccard": self.jaccard,
+            "cosine": self.cosine,
+            "first_token_count": self.first_tokens,
+            "second_token_count": self.second_tokens,
+            "first_shingle_count": self.first_count,
+            "second_shingle_count": self.second_count,
+            "common_shingle_count": self.common_count,
+            "only_first_count": self.only_first_count,
+            "only_second_count": self.only_second_count,
+            **only,
+        }
+
+
+def compare(
+    a: str | bytes,
+    b: str | bytes,
+    recipe: Recipe = DEFAULT,
+    *,
+    max_distance: int = DEFAULT_DISTANCE,
+    shown: int = SHOWN,
+) -> Comparison:
+    """How alike two texts are by recipe; bytes are UTF-8.
+
+    max_distance: what is called near. shown: how many of the shingles that only one has are named, of each text.
+    Raises ValueError for one of these below 0, or a distance over 64.
+    """
+    expect_recipe(recipe)
+    if not 0 <= max_distance <= 64:
+        raise ValueError(f"max_distance: found {max_distance}, expected 0..64")
+    if shown < 0:
+        raise ValueError(f"shown: found {shown}, expected 0 or more")
+    (first, second), (first_tokens, second_tokens), _ = (column.tolist() for column in recipe.measure_many([a, b]))
+    one, other = recipe.features(a), recipe.features(b)
+    common = np.intersect1d(one.hashes, other.hashes, assume_unique=True)
+    return Comparison(
+        recipe=recipe,
+        first=first,
+        second=second,
+        max_distance=max_distance,
+        jaccard=jaccard(one, other),
+        cosine=cosine(one, other),
+        first_tokens=first_tokens,
+        second_tokens=second_tokens,
+        first_count=len(one.hashes),
+        second_count=len(other.hashes),
+        common_count=len(common),
+        only_first=tuple(_heaviest(recipe, a, one, common, shown)),
+        only_second=tuple(_heaviest(recipe, b, other, common, shown)),
+    )
+
+
+def jaccard(one: Features, other: Features) -> float:
+    """The share of the shingles of either that both have."""
+    common = len(np.intersect1d(one.hashes, other.hashes, assume_unique=True))
+    union = len(one.hashes) + len(other.hashes) - common
+    return common / union if union else 1.0
+
+
+def cosine(one: Features, other: Features) -> float:
+    """Of the angle between the weighted shingles; 0 where only one of the two has any that weighs something."""
+    squares = float(one.weights @ one.weights), float(other.weights @ other.weights)
+    if not all(squares):
+        return float(squares[0] == squares[1])
+    _, in_one, in_other = np.intersect1d(one.hashes, other.hashes, assume_unique=True, return_indices=True)
+    dot = float(one.weights[in_one] @ other.weights[in_other])
+    # One root of the product, so that equal documents give 1 without rounding; others may round above it.
+    return min(1.0, dot / math.sqrt(squares[0] * squares[1]))
+
+
+def _heaviest(
+    recipe: Recipe, text: str | bytes, features: Features, common: npt.NDArray[np.uint64], count: int
+) -> Iterator[Shingle]:
+    """The shingles that weigh most of those that are not in common, of one weight in the order of the text."""
+    own = np.flatnonzero(~np.isin(features.hashes, common, assume_unique=True))
+    count = min(count, len(own))
+    if not count:
+        return
+    weights = features.weights[own]
+    least = np.partition(weights, len(own) - count)[len(own) - count]
+    weight_of = dict(zip(features.hashes[own].tolist(), weights.tolist(), strict=True))
+    heavier = {each: weight for each, weight in weight_of.items() if weight > least}
+    found: dict[int, str | None] = {}
+    missing = count - len(heavier)  # of those that weigh just as much as the last one shown
+    unseen = set(heavier)
+    for each, shingle in recipe.shingles(text[:SEARCHED]):
+        if each in unseen:
+            unseen.remove(each)
+        elif missing and weight_of.get(each) == least and each not in found:
+            missing -= 1
+        else:
+            continue
+        found[each] = shingle if len(shingle) <= SHOWN_CHARACTERS else shingle[: SHOWN_CHARACTERS - 3] + "..."
+        if not unseen and not missing:
+            break
+    later = sorted(each for each, weight in weight_of.items() if weight == least and each not in found)
+    found |= dict.fromkeys([*sorted(unseen), *later[:missing]])
+    order = sorted(found, key=lambda each: -weight_of[each])
+    yield from (Shingle(found[each], each, weight_of[each]) for each in order)

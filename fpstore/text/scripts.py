@@ -1,0 +1,84 @@
+"""Owns what the scripts of texts decide: which a recipe does not cut well, seen in a sample, and shingles by script.
+
+- Tokens `words` are runs of letters: a clause, in a script that does not part words (Han, kana, Thai, Lao, Khmer,
+  Myanmar), and a part of a word, where vowels are marks of their own (Hindi, Bengali, Tamil, Arabic with its vowels).
+- Tokens `chinese` are words of Han; other scripts than that and Latin are cut letter by letter.
+
+A text is of such a script if that is so of a SHARE of its letters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from fpstore.text.unicode import Column, pinned
+
+LOOKED_AT_CHARACTERS = 1024
+SHARE = 5  # one letter in so many
+# The first texts are all looked at, then one in STEP: that takes no time, and sees what comes later in a corpus.
+FIRST_TEXTS = 1024
+STEP = 64
+LEAST = 10  # one text in so many is worth a word
+
+_LETTERS = re.compile(r"[^\W\d_]")
+_HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
+
+
+def is_cut_badly(text: str, tokens: str) -> bool:
+    """Whether the beginning of a text is of a script that these tokens of a recipe are not made for."""
+    if tokens not in ("words", "chinese"):
+        return False
+    beginning = text[:LOOKED_AT_CHARACTERS]
+    if tokens == "words" and beginning.isascii():
+        return False
+    beginning = unicodedata.normalize("NFC", beginning)
+    letters = len(_LETTERS.findall(beginning))
+    if tokens == "chinese":
+        return SHARE * len(_HAN.findall(beginning)) < letters
+    wrong = len(_marks_and_dense().findall(beginning))
+    return wrong > 0 and SHARE * wrong >= letters
+
+
+def is_looked_at(number: int) -> bool:
+    """Whether the text of this number, from 0, is of the sample."""
+    return number < FIRST_TEXTS or number % STEP == 0
+
+
+def advice(looked_at: int, cut_badly: int, tokens: str, name: str) -> str:
+    """What to say of a sample of texts and of those in it that a recipe of this name cuts badly; empty for nothing."""
+    if not cut_badly or LEAST * cut_badly < looked_at:
+        return ""
+    what = "have little Han" if tokens == "chinese" else "are in scripts that part no words, or write vowels as marks"
+    return f"{cut_badly} of {looked_at} texts looked at {what}, for which recipe {name} is not made: text-1 is"
+
+
+def mixed_shingles(tokens: Sequence[str], shingle: int, dense_shingle: int) -> Iterator[str]:
+    """The shingles of `mixed` tokens, in their order, as the core makes them of its own."""
+    is_dense = [_dense().match(token) is not None for token in tokens]
+    written = [token if dense else f"{token} " for token, dense in zip(tokens, is_dense, strict=True)]
+    is_any = False
+    for first, dense in enumerate(is_dense):
+        end = first + (dense_shingle if dense else shingle)
+        if end <= len(tokens):
+            is_any = True
+            yield "".join(written[first:end]).removesuffix(" ")
+    if tokens and not is_any:
+        yield "".join(written).removesuffix(" ")
+
+
+@cache
+def _dense() -> re.Pattern[str]:
+    return re.compile(f"[{_ranges(pinned()['dense_ranges'])}]")
+
+
+@cache
+def _marks_and_dense() -> re.Pattern[str]:
+    columns = pinned()
+    return re.compile(f"[{_ranges(columns['mark_ranges'])}{_ranges(columns['dense_ranges'])}]")
+
+
+def _ranges(column: Column) -> str:
+    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in column.reshape(-1, 2).tolist())

@@ -1,0 +1,402 @@
+"""Stores whose ids are names: what they answer, what they hold, and what they refuse."""
+
+# mypy: disable-error-code="union-attr,index,no-untyped-call"
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fpstore
+from fpstore.errors import CorruptStore
+from fpstore.living import changes
+from fpstore.living.sizes import LivingSizes
+from fpstore.names.column import as_names
+
+KEY = np.ones(1, dtype=np.uint64)
+FAR = [0, (1 << 64) - 1, 0x0F0F0F0F0F0F0F0F, 0x3333333333333333, 0x00FF00FF00FF00FF]
+
+
+@pytest.fixture(params=["string", "bytes"])
+def id_type(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def ids(id_type: str, *names: str) -> list[Any]:
+    return [name if id_type == "string" else name.encode() for name in names]
+
+
+def rows(store: fpstore.Store) -> list[tuple[int, Any]]:
+    return [(row.fingerprint, row.id) for table in store.rows() for row in table]
+
+
+def read_and_verify(path: Path, expected: list[tuple[int, Any]]) -> None:
+    with fpstore.open(path) as store:
+        assert rows(store) == expected
+        store.verify()
+
+
+def test_names_come_back_from_the_log_from_segments_and_from_both(tmp_path: Path, id_type: Any) -> None:
+    given = ids(id_type, "b", "", "a\0\n", "http://example.org/é")
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        store.add(FAR[:4], ids=given)
+        for step in (lambda: None, store._flush, store.compact, lambda: store.add(FAR[:1], ids=ids(id_type, "aa"))):
+            step()
+            assert [match.id for match in store.probe(FAR[0])][-1] == given[0]
+            assert [store.probe(key).id[0] for key in FAR[1:4]] == given[1:]
+        assert store.probe(FAR[0]).id.tolist() == ids(id_type, "aa", "b")
+        assert sorted(rows(store)) == sorted([*zip(FAR[:4], given, strict=True), (FAR[0], *ids(id_type, "aa"))])
+        store.verify()
+    with fpstore.open(tmp_path / "s") as store:
+        assert store.id_type == id_type
+        assert store.probe(FAR[0]).id.tolist() == ids(id_type, "aa", "b")
+
+
+def test_rows_of_one_fingerprint_are_in_the_order_of_their_names(tmp_path: Path, id_type: Any) -> None:
+    names = [f"name {i * 7919 % 300}" for i in range(300)]
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        store.add([5] * 100, ids=ids(id_type, *names[:100]))
+        store._flush()
+        store.add([5] * 200, ids=ids(id_type, *names[100:]))
+        expected = sorted(ids(id_type, *names))
+        assert store.probe(5).id.tolist() == expected
+        assert [row[1] for row in rows(store)] == expected
+        assert store.nearest_many([5, 4]).id.tolist() == expected[:1] * 2
+        assert store.add_if_new([4], ids=ids(id_type, "x"))[0].match.id == expected[0]
+
+
+def test_a_removed_name_goes_and_may_come_again(tmp_path: Path, id_type: Any) -> None:
+    one, other = ids(id_type, "one", "other")
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        for merged in (False, True, False, True):
+            store.add(FAR[:3], ids=[one, one, other])
+            if merged:
+                store.compact()
+            store.remove(ids=[one, *ids(id_type, "nobody")])
+            assert rows(store) == [(FAR[2], other)]
+            if merged:
+                store.compact()
+        store.add(FAR[:1], ids=[one])
+        assert store.probe(FAR[0]).id.tolist() == [one]
+        store.remove(fingerprints=[FAR[2], FAR[0]], ids=[other, other])
+        assert rows(store) == [(FAR[0], one)]
+        store.verify()
+
+
+def test_a_name_is_gone_from_the_disk_when_its_last_row_is_merged_away(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        store.add(FAR[:3], ids=["stays", "goes", "goes"])
+        store.compact()
+        store.remove(ids=["goes"])
+        store.compact()
+    data = b"".join(path.read_bytes() for path in (tmp_path / "s" / "segments").iterdir())
+    assert b"stays" in data
+    assert b"goes" not in data
+
+
+def test_a_file_of_names_comes_and_goes_with_its_segment(tmp_path: Path) -> None:
+    def files() -> list[str]:
+        return sorted(os.listdir(tmp_path / "s" / "segments"))
+
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        store.add(FAR[:2], ids=["a", "b"])
+        assert files() == []
+        store._flush()
+        assert files() == ["00000001.fpnames", "00000001.fpseg"]
+        store.add(FAR[2:], ids=["a", "c", "d"])
+        store.compact()
+        (number,) = {name[:8] for name in files()}
+        assert files() == [f"{number}.fpnames", f"{number}.fpseg"]
+    # What a writer leaves that died goes; what nobody knows is set aside.
+    segments = tmp_path / "s" / "segments"
+    with fpstore.open(tmp_path / "s") as store:
+        identity = store.identity
+    (segments / f"00000077.fpnames.{identity[:16]}.new").write_bytes(b"")
+    shutil.copy(segments / f"{number}.fpnames", segments / "00000078.fpnames")
+    with pytest.warns(fpstore.StoreWarning, match=r"00000078\.fpnames"), fpstore.open(tmp_path / "s", "w"):
+        pass
+    assert files() == [f"{number}.fpnames", f"{number}.fpseg"]
+    assert os.listdir(tmp_path / "s" / "aside") == ["00000078.fpnames"]
+
+
+def test_many_names_are_flushed_before_there_are_many_rows(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s", id_type="string").close()
+    sizes = LivingSizes(flush_name_bytes=1000, max_name_bytes=1500, growth=0)
+    with fpstore.Store(tmp_path / "s", "w", sizes=sizes) as store:
+        for i in range(40):
+            store.add([i << 40], ids=[f"{i:0100d}"])
+        store.wait()
+        assert len(store._segments) >= 2
+        assert sorted(row[1] for row in rows(store)) == [f"{i:0100d}" for i in range(40)]
+
+
+def test_a_build_numbers_names_in_their_order(tmp_path: Path, id_type: Any) -> None:
+    keys = np.arange(3000, dtype=np.uint64) << np.uint64(30)
+    names = ids(id_type, *(f"doc/{i * 7 % 2000}" for i in range(3000)))
+    for given in ((keys, names), (iter([(keys[:1000], names[:1000]), (keys[1000:], names[1000:])]), "row")):
+        with fpstore.build(tmp_path / "s", given[0], ids=given[1], id_type=id_type, force=True) as store:
+            assert rows(store) == [*zip(keys.tolist(), names, strict=True)]
+            store.verify()
+            (part,) = store._latest.parts
+            assert part.names.record.handle_width == 0
+        with fpstore.open(tmp_path / "s", "w") as store:
+            store.add([5], ids=ids(id_type, "doc/0"))
+            store.compact()
+            store.verify()
+
+
+def test_an_empty_build_and_an_empty_answer_have_the_types_of_the_store(tmp_path: Path, id_type: Any) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    with fpstore.build(tmp_path / "s", [], ids=[], id_type=id_type) as store:
+        assert rows(store) == []
+        empty = store.probe(5)
+        assert len(empty) == 0
+        store.verify()
+    with fpstore.open(tmp_path / "s", "w") as store:
+        store.add([5], ids=ids(id_type, "x"))
+        full = store.probe(5)
+        new = store.add_if_new([FAR[1]], ids=ids(id_type, "y"))
+        old = store.add_if_new([5], ids=ids(id_type, "y"))
+    wanted = pyarrow.string() if id_type == "string" else pyarrow.binary()
+    assert full.schema.field("id").type == wanted
+    assert empty.schema == full.schema == full.to_arrow().schema == empty.to_arrow().schema
+    assert full.to_arrow()["id"].to_pylist() == ids(id_type, "x")
+    assert new.schema == old.schema
+    assert new.to_arrow()["match_id"].to_pylist() == [None]
+    assert old.to_arrow()["match_id"].to_pylist() == ids(id_type, "x")
+    assert full == full[0:]
+    assert full != empty
+
+
+def test_names_are_copied_with_their_store(tmp_path: Path, id_type: Any) -> None:
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        store.add(FAR[:2], ids=ids(id_type, "a", "b"))
+        store._flush()
+        store.add(FAR[2:3], ids=ids(id_type, "a"))
+        store.copy(tmp_path / "t")
+        expected = rows(store)
+    with fpstore.open(tmp_path / "t") as store:
+        store.verify()
+        assert rows(store) == expected
+
+
+@pytest.mark.parametrize("lost", [None, "catalog.mdb"])
+def test_names_are_recovered(tmp_path: Path, id_type: Any, lost: str | None) -> None:
+    given = ids(id_type, "a", "b") if id_type == "string" else [b"a", b"\xff"]
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        store.add(FAR[:2], ids=given)
+        store._flush()
+        if lost is None:
+            store.add(FAR[2:3], ids=given[:1])
+        expected = rows(store)
+    if lost is not None:
+        (tmp_path / "s" / lost).unlink()
+    recovered = fpstore.recover(tmp_path / "s", tmp_path / "t")
+    assert recovered.complete == (lost is None)
+    with fpstore.open(tmp_path / "t") as store:
+        store.verify()
+        assert store.id_type == id_type
+        assert rows(store) == expected
+
+
+def test_rows_whose_names_are_lost_are_told_of_as_lost(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "s", np.arange(5000) << 40, ids=[f"n{i:05d}" for i in range(5000)], id_type="string"):
+        pass
+    path = tmp_path / "s" / "segments" / "00000001.fpnames"
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    with fpstore.open(tmp_path / "s") as store, pytest.raises(CorruptStore) as raised:
+        store.verify()
+    assert [damage.segment for damage in raised.value.damage] == [str(path)]
+    recovered = fpstore.recover(tmp_path / "s", tmp_path / "t")
+    # The page has parts of two blocks, of 2,048 names each.
+    assert recovered.ids_lost == 4096
+    assert recovered.rows == 5000 - 4096
+    assert {damage.segment for damage in recovered.damage} == {str(path)}
+    with fpstore.open(tmp_path / "t") as store:
+        store.verify()
+    path.unlink()
+    assert fpstore.recover(tmp_path / "s", tmp_path / "u").ids_lost == 5000
+
+
+def test_a_file_of_names_that_is_not_the_one_that_was_meant_is_refused(tmp_path: Path) -> None:
+    for name in ("s", "t"):
+        fpstore.build(tmp_path / name, FAR[:2], ids=[f"{name}1", f"{name}2"], id_type="string").close()
+    path = tmp_path / "s" / "segments" / "00000001.fpnames"
+    shutil.copy(tmp_path / "t" / "segments" / "00000001.fpnames", path)
+    with pytest.raises(CorruptStore, match="not the names that the catalog names"):
+        fpstore.open(tmp_path / "s")
+    path.unlink()
+    with pytest.raises(CorruptStore, match="missing, though the catalog names it"):
+        fpstore.open(tmp_path / "s")
+
+
+@pytest.mark.slow
+def test_every_changed_byte_of_the_names_is_found_or_changes_no_answer(tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", FAR, ids=["a", "ab", "b", "", "zz"], id_type="string").close()
+    path = tmp_path / "s" / "segments" / "00000001.fpnames"
+    whole = path.read_bytes()
+    expected = [
+        *zip(
+            sorted(FAR), [dict(zip(FAR, ["a", "ab", "b", "", "zz"], strict=True))[f] for f in sorted(FAR)], strict=True
+        )
+    ]
+    for at in range(0, len(whole), 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(CorruptStore):
+            read_and_verify(tmp_path / "s", expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "told"),
+    [
+        (["ok", "\ud800"], ValueError, "half of a surrogate pair"),
+        (["ok", 5], TypeError, "ids, item 1: found a int, expected a str"),
+        (["ok", "x" * 65537], ValueError, "found 65537 bytes, expected at most 65536"),
+        (["ok"], ValueError, "1 ids for 2 fingerprints: expected one for each"),
+        (None, ValueError, "the store has ids, expected one for each fingerprint"),
+    ],
+)
+def test_what_are_no_names_is_refused_and_changes_nothing(
+    tmp_path: Path, given: Any, error: type[Exception], told: str
+) -> None:
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        for call in (store.add, store.add_if_new):
+            with pytest.raises(error, match=told):
+                call([1, 2], ids=given)
+        assert store.count("rows") == 0
+        assert store.stats().pending_count == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        (([1], {}), ValueError, "ids: found 'row', expected a name for each fingerprint"),
+        (([1], {"ids": None}), ValueError, "ids: found None, expected a name for each fingerprint"),
+        (([1], {"ids": ["a", "b"]}), ValueError, "2 ids for 1 fingerprints: expected one for each"),
+        ((iter([[1]]), {}), TypeError, r"the stream yields \[1\], expected pairs of arrays"),
+        ((iter([[1]]), {"ids": ["a"]}), TypeError, "ids of a stream: found a list, expected names in the stream"),
+        (([1], {"ids": [1]}), TypeError, "ids, item 0: found a int, expected a str"),
+    ],
+)
+def test_a_build_refuses_what_are_no_names(tmp_path: Path, arguments: Any, error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        fpstore.build(tmp_path / "s", arguments[0], **arguments[1], id_type="string")
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_longest_names_come_back(tmp_path: Path) -> None:
+    names = ["x" * 65536, "x" * 65535, "y" * 65536]
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        store.add(FAR[:3], ids=names)
+        store.compact()
+        assert [store.probe(key).id[0] for key in FAR[:3]] == names
+        store.verify()
+
+
+def test_a_row_without_a_name_is_damage(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        store.add(FAR[:1], ids=["a"])
+        names = store._latest.names
+        assert names is not None
+        for handles in ([5], [0, 5]):
+            with pytest.raises(CorruptStore, match="found none for handle 5"):
+                names.of(np.array(handles, dtype=np.uint64))
+        store._flush()
+        names = store._latest.names
+        assert names is not None
+        with pytest.raises(CorruptStore, match="found none for handle 5"):
+            names.of(np.array([0, 5], dtype=np.uint64))
+        assert names.handles(as_names(["a", "b"], True, "ids"))[1].tolist() == [True, False]
+
+
+def test_rows_are_looked_up_by_name_in_the_order_of_the_names(tmp_path: Path, id_type: Any) -> None:
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        store.add(FAR[:3], ids=ids(id_type, "b", "a", "b"))
+        store._flush()
+        store.add(FAR[3:4], ids=ids(id_type, "a"))
+        found = store.lookup(ids(id_type, "nobody", "b", "a", "a"))
+        a, b = ids(id_type, "a", "b")
+        assert [tuple(row) for row in found] == sorted(
+            [(FAR[1], a), (FAR[3], a), (FAR[0], b), (FAR[2], b)], key=lambda row: (row[1], row[0])
+        )
+        assert len(store.lookup([])) == 0
+        store.remove(ids=[a])
+        assert [row.id for row in store.lookup([a, b])] == [b, b]
+        with pytest.raises(ValueError, match="found ids that are names, expected numbers"):
+            store.max_id()
+
+
+def test_what_has_a_name_is_replaced_in_one_step(tmp_path: Path, id_type: Any) -> None:
+    a, b, c = ids(id_type, "a", "b", "c")
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        store.add(FAR[:3], ids=[a, a, b])
+        store._flush()
+        store.upsert([FAR[3], FAR[4], FAR[0]], ids=[a, c, a])
+        assert sorted(rows(store)) == sorted([(FAR[0], a), (FAR[2], b), (FAR[4], c)])
+        store.compact()
+        store.upsert([], ids=[])
+        store.verify()
+    with fpstore.open(tmp_path / "s") as store:
+        assert sorted(rows(store)) == sorted([(FAR[0], a), (FAR[2], b), (FAR[4], c)])
+
+
+def test_a_handle_is_never_given_twice(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        store.add(FAR[:1], ids=["a"])
+        store.remove(ids=["a"])
+        store.compact()
+        store.add(FAR[:1], ids=["b"])
+        names = store._latest.names
+        assert names is not None
+        assert names.handles(as_names(["b"], True, "ids"))[0].tolist() == [1]
+
+
+def test_a_catalog_of_one_moment_with_files_of_another_loses_no_names(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with fpstore.create(path, id_type="string") as store:
+        store.add(FAR[:2], ids=["a", "b"])
+        store._flush()
+        earlier = rows(store)
+    (tmp_path / "earlier.mdb").write_bytes((path / "catalog.mdb").read_bytes())
+    with fpstore.open(path, "w") as store:
+        store.add(FAR[2:], ids=["c", "a", "d"])
+        store._flush()
+        later = rows(store)
+    (tmp_path / "later.mdb").write_bytes((path / "catalog.mdb").read_bytes())
+    shutil.copy(tmp_path / "earlier.mdb", path / "catalog.mdb")
+    with pytest.warns(fpstore.StoreWarning, match="its catalog never named"):
+        fpstore.open(path, "w").close()
+    read_and_verify(path, earlier)
+    aside = sorted(os.listdir(path / "aside"))
+    assert [name[8:] for name in aside] == [".fpnames", ".fpseg"]
+    for name in aside:
+        os.rename(path / "aside" / name, path / "segments" / name)
+    shutil.copy(tmp_path / "later.mdb", path / "catalog.mdb")
+    with fpstore.open(path, "w") as store:
+        assert rows(store) == later
+        store.verify()
+
+
+def test_a_log_whose_names_contradict_each_other_is_damage(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        store.add(FAR[:1], ids=["a"])
+        snapshot = store._latest
+        change = changes.Change(snapshot.state.next_change, changes.ADDED, (KEY, KEY * 0), as_names(["b"], True, "ids"))
+        with pytest.raises(CorruptStore, match=r"change 2: handle 0 and its name do not belong together"):
+            snapshot.extended([change], snapshot.state)
+
+
+def test_a_job_gives_numbers_and_refuses_a_store_with_names(tmp_path: Path) -> None:
+    from fpstore.jobs import dedup
+
+    fpstore.create(tmp_path / "s", id_type="string", recipe="web-en").close()
+    (tmp_path / "in.jsonl").write_text('{"text": "one two three"}\n')
+    with pytest.raises(ValueError, match="found ids that are names, expected numbers, which a job gives to documents"):
+        dedup([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", store=tmp_path / "s")
+    with fpstore.open(tmp_path / "s") as store:
+        assert rows(store) == []
