@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from plain_hashes import hash_value
 
-from fpstore.jobs.corpus import hash_of
 from fpstore.jobs.journal import Job
 from fpstore.text import DEFAULT_RECIPE, Recipe
 
@@ -28,11 +28,10 @@ def lines_of(path: Path) -> list[str]:
 
 
 def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT_RECIPE) -> list[int]:
-    """By recipe; of a document without tokens, the hash of it, which some recipes make themselves."""
+    """By recipe; of a document without tokens, the hash of its bytes, which most recipes make themselves."""
     keys, counts, _ = recipe.measure_many(documents)
-    if recipe.parts_empty:
-        return list(map(int, keys))
-    return [key if count else hash_of(text) for key, count, text in zip(keys.tolist(), counts, documents, strict=True)]
+    found = zip(keys.tolist(), counts.tolist(), documents, strict=True)
+    return [key if count else hash_value("xxh3", text.encode("utf-8", "replace")) for key, count, text in found]
 
 
 # Which of the kept a document is near, and how far; None where it is kept.

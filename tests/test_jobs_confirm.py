@@ -16,10 +16,11 @@ from outcome import Command
 
 import fpstore
 from fpstore.jobs import JobError, Summary, confirm, dedup
-from fpstore.jobs._alike import common_counts, common_products
-from fpstore.jobs.confirm import Checker, Confirm, Share, cosine, jaccard
+from fpstore.jobs.confirm import Checker, Confirm
 from fpstore.jobs.leaders import MOST_LOOKED_AT
 from fpstore.text import Recipe, recipes
+from fpstore.text._alike import common_counts, common_products
+from fpstore.text.measures import Share, cosine, jaccard
 from fpstore.text.recipe import Features
 
 UNIT = 1 << 16  # of a weight

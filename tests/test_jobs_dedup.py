@@ -375,3 +375,10 @@ def test_threads_are_the_processors_where_no_affinity_is_known(monkeypatch: pyte
     assert dedup([source], tmp_path / "kept").documents == 1
     with pytest.raises(ValueError, match="threads: found 0, expected a positive integer or None"):
         dedup([source], tmp_path / "other", threads=0)
+
+
+def test_texts_without_tokens_go_by_equality_by_the_hashes_of_other_tools_too(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["!", "?", "!", "", "..."])
+    for recipe in (recipes()["pypi-simhash"], Recipe("other", hash="md5")):
+        for confirm in (None, "jaccard>=0.5"):
+            assert dedup([source], tmp_path / "kept", recipe=recipe, confirm=confirm, force=True).kept == 4

@@ -1,9 +1,6 @@
-"""Checks a match on the documents themselves: how alike are they, by a textbook measure, and is that enough?
+"""Checks a match on the documents themselves: how alike are they, by a measure, and is that enough?
 
-Jaccard: of the shingles that one of the two documents has, the share that both have. Cosine: of the angle between the
-two vectors of shingles with their weights. Both are of the recipe's features, which shingles share whose hashes
-collide, and of weights as a fingerprint takes them: whole multiples of 2^-16. Of these they are exact, and so is what
-is decided by them. A document without shingles is like one with the same bytes, and like no other.
+What the measures are: fpstore/text/measures.py.
 """
 
 import math
@@ -14,11 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from fpstore.jobs._alike import common_counts, common_products
 from fpstore.text import Recipe
+from fpstore.text.measures import MEASURES, Measure
 from fpstore.text.recipe import Features
 
-MEASURES = ("jaccard", "cosine")
 # With a distance of 6 it drops at most one document in 1,000 wrongly of each corpus that docs/jobs.md names, and finds
 # more than a distance of 3 alone. With 0.8 titles that differ in a year are dropped; with 0.85 it finds less.
 DEFAULT_CONFIRM = "jaccard>=0.82"
@@ -27,8 +23,6 @@ DEFAULT_CONFIRM = "jaccard>=0.82"
 _CACHE_BYTES = 64 << 20
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
-# A root is taken of a share with so many bits behind the point.
-_ROOT_BITS = 160
 
 _TYPED = re.compile(r"\s*([a-z]+)\s*>=\s*([0-9.]+)\s*")
 
@@ -60,42 +54,6 @@ class Confirm:
         return f"{self.measure}>={self.least}"
 
 
-class Share(NamedTuple):
-    """A measure as a share of whole numbers, or, is_root, as its root: exact."""
-
-    part: int
-    whole: int
-    is_root: bool
-
-    def reaches(self, least: Fraction) -> bool:
-        """Whether the measure is that much."""
-        bound = least * least if self.is_root else least
-        return self.part * bound.denominator >= bound.numerator * self.whole
-
-    def __float__(self) -> float:
-        if not self.is_root:
-            return self.part / self.whole
-        return math.isqrt((self.part << _ROOT_BITS) // self.whole) / (1 << _ROOT_BITS // 2)
-
-
-def jaccard(one: Features, others: Sequence[Features]) -> list[Share]:
-    """The share of the shingles of either document that both have, for each of others; one has shingles."""
-    common = common_counts(one, list(others))
-    return [
-        Share(both, len(one.hashes) + len(other.hashes) - both, False)
-        for both, other in zip(common, others, strict=True)
-    ]
-
-
-def cosine(one: Features, others: Sequence[Features]) -> list[Share]:
-    """Of the angle between the weighted shingles of two documents, for each of others; one has shingles."""
-    (square,) = common_products(one, [one])
-    common = common_products(one, list(others))
-    squares = [common_products(other, [other])[0] for other in others]
-    # With the root of a product as a whole, equal documents give 1.
-    return [Share(both * both, max(1, square * own), True) for both, own in zip(common, squares, strict=True)]
-
-
 class Found(NamedTuple):
     """Which of the kept documents is alike, as a place among those that were asked for, and how alike; None for none.
 
@@ -114,23 +72,22 @@ class Checker:
         """kept_texts: the texts of kept documents."""
         # The decimal number that was typed, not the binary one next to it.
         self._least = Fraction(repr(confirm.least))
-        self._measure = jaccard if confirm.measure == "jaccard" else cosine
+        self._measure = Measure(confirm.measure, recipe)
         self._recipe = recipe
         self._kept_texts = kept_texts
-        self._of_nothing = recipe.features("").hashes.tolist()
         self._features: OrderedDict[int, Features] = OrderedDict()
         self._bytes = 0
 
     def first_alike(self, text: str, kept_ids: Sequence[int]) -> Found:
         """The first of kept documents that is enough like a text; one with the same bytes anyhow."""
         features = self._recipe.features(text)
-        if self._is_nothing(features):
+        if self._measure.says_nothing(features):
             return self._first_equal(text, kept_ids)
         start, end = 0, 1
         while start < len(kept_ids):
             kept = self._of_kept(kept_ids[start:end])
-            for place, share in enumerate(self._measure(features, kept), start):
-                if share.reaches(self._least) and not self._is_nothing(kept[place - start]):
+            for place, share in enumerate(self._measure.shares(features, kept), start):
+                if share.reaches(self._least) and not self._measure.says_nothing(kept[place - start]):
                     return Found(place, float(share), place)
             start, end = end, end + _AT_ONCE
         return Found(None, math.nan, len(kept_ids))
@@ -140,10 +97,6 @@ class Checker:
             if self._kept_texts([kept_id]) == [text]:
                 return Found(place, 1.0, place)
         return Found(None, math.nan, len(kept_ids))
-
-    def _is_nothing(self, features: Features) -> bool:
-        """Whether these are the features of a text without tokens."""
-        return len(features.hashes) <= 1 and features.hashes.tolist() == self._of_nothing
 
     def _of_kept(self, kept_ids: Sequence[int]) -> list[Features]:
         unknown = [kept_id for kept_id in kept_ids if kept_id not in self._features]

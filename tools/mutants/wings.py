@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         "little main text is enough",
         "fpstore/text/cleaning.py",
-        "return visible if found < MIN_MAIN or found * MAX_SHARE < of_all else main",
-        "return visible if found < MIN_MAIN and found * MAX_SHARE < of_all else main",
+        "return visible if found < MIN_MAIN or found * 100 < of_all * MIN_SHARE else main",
+        "return visible if found < MIN_MAIN and found * 100 < of_all * MIN_SHARE else main",
         "pages of which little is left are taken for each other",
         ("tests/test_text_cleaning.py::test_all_is_taken_where_little_is_main",),
     ),
@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "texts without tokens have one fingerprint",
         "fpstore/text/recipe.py",
-        "fingerprints[at] = _simhash.xxh3(_utf8(texts[at]))",
+        "fingerprints[at] = bytes_hash(texts[at])",
         "fingerprints[at] = 0",
         "texts without tokens are equal, whatever they hold",
         ("tests/test_text_minhash.py::test_texts_without_tokens_are_told_apart_by_their_bytes",),
@@ -449,7 +449,7 @@ MUTANTS = (
     ),
     Mutant(
         "a measure just enough is not enough",
-        "fpstore/jobs/confirm.py",
+        "fpstore/text/measures.py",
         "return self.part * bound.denominator >= bound",
         "return self.part * bound.denominator > bound",
         "equal documents are both kept with jaccard>=1",
@@ -458,7 +458,7 @@ MUTANTS = (
     Mutant(
         "documents without tokens are alike",
         "fpstore/jobs/confirm.py",
-        "if self._is_nothing(features):",
+        "if self._measure.says_nothing(features):",
         "if False:",
         "a page without text is dropped for another one",
         ("tests/test_jobs_confirm.py::test_a_document_without_tokens_is_alike_an_equal_one_only",),
@@ -802,8 +802,8 @@ MUTANTS = (
     ),
     Mutant(
         "shingles that weigh nothing are divided by",
-        "fpstore/text/comparison.py",
-        "if not all(squares):",
+        "fpstore/text/measures.py",
+        "if self._weighs and not features.weights.any():",
         "if False:",
         "a comparison by a model that weighs them 0 ends in an error",
         ("tests/test_text_comparison.py::test_weights_of_zero_divide_by_nothing",),
