@@ -19,6 +19,7 @@ Examples:
   fpstore serve web.fpstore                       (a Unix socket web.fpstore.sock, its owner's alone)
   fpstore serve web.fpstore --port 3778           (http://127.0.0.1:3778, for who is on this machine)
   fpstore serve web.fpstore --port 3778 --host 0.0.0.0 --token-file token
+  fpstore serve web.fpstore --port 0 --json       (any free port; a line of JSON says which, once it answers)
   curl --unix-socket web.fpstore.sock http://localhost/stats
   curl -H 'Content-Type: application/json' -d '{"fingerprints": ["9f3a5c0012ab44de"]}' http://127.0.0.1:3778/probe
 
