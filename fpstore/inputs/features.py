@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fpstore.inputs.columns import Asked
 from fpstore.inputs.compressed import STANDARD_INPUT, OnBytes, display_name
-from fpstore.inputs.errors import Faults, shown
+from fpstore.inputs.errors import Faults, expect_some, shown
 from fpstore.inputs.reader import DEFAULT_BATCH
 from fpstore.inputs.records import Request
 from fpstore.inputs.sources import format_of
@@ -54,6 +54,7 @@ def fingerprints_of_features(
 
 
 def _fingerprints(paths: list[str], request: Request, steps: Mapping[str, object]) -> Generator[tuple[str, int]]:
+    good = 0
     for path in paths:
         for records in read_jsonl(path, request):
             for index, value in enumerate(records.values):
@@ -65,4 +66,6 @@ def _fingerprints(paths: list[str], request: Request, steps: Mapping[str, object
                 except (TypeError, ValueError, OverflowError) as error:
                     request.faults.meet(records.error(index, str(error)))
                     continue
+                good += 1
                 yield records.name(index), fingerprint
+    expect_some(good, request.faults.bad, request.faults.counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import numpy.typing as npt
 from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
-from fpstore.inputs.errors import BadInput, Faults, about
+from fpstore.inputs.delimited import DIALECTS
+from fpstore.inputs.errors import BadInput, Faults, about, expect_some
 from fpstore.inputs.fields import Names, check_name_column, named
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
@@ -27,12 +29,14 @@ from fpstore.inputs.records import (
     Request,
     Row,
     Seen,
+    batches_of,
+    kind_of,
     piece_of_ids,
     piece_of_texts,
     pieces_of_fingerprints,
 )
 from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream, total_bytes
-from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
+from fpstore.inputs.tabular import read_delimited, read_parquet
 from fpstore.inputs.text import DEFAULT_FIELD, fields_of, read_html, read_json, read_jsonl, read_text
 from fpstore.inputs.warc import read_warc
 from fpstore.text import DEFAULT_RECIPE, Recipe
@@ -47,8 +51,7 @@ _PIECE_READERS: dict[str, Callable[[str, Request], Iterator[Piece]]] = {
     "hex": read_hex,
 }
 _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
-    "csv": read_csv,
-    "tsv": read_tsv,
+    **{format: partial(read_delimited, format=format) for format in DIALECTS},
     "parquet": read_parquet,
     "jsonl": read_jsonl,
     "json": read_json,
@@ -56,12 +59,9 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
 }
 # A file is one document of these, so many are read together.
 _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] = {"text": read_text, "html": read_html}
-_TABLES = ("csv", "tsv", "parquet")
+_TABLES = (*DIALECTS, "parquet")
 _OF_DOCUMENTS = (*_FILE_READERS, "warc")  # these hold nothing but texts, and have no columns
 _OF_FIELDS = ("jsonl", "json")
-
-
-_DELIMITED = ("csv", "tsv")
 
 
 class Reader(Iterator[Batch]):
@@ -80,7 +80,7 @@ class Reader(Iterator[Batch]):
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
-        self._batches = _batches(sources, request)
+        self._batches = batches_of(_numbered(sources, request), request.rows)
 
     def __next__(self) -> Batch:
         return next(self._batches)
@@ -104,6 +104,11 @@ class Documents(Iterator[tuple[str, str]]):
         self._sources, self._request = sources, request
         self._documents = _documents(sources, request)
 
+    @property
+    def bad(self) -> int:
+        """How much of what was passed over so far is bad."""
+        return self._request.faults.bad
+
     def __next__(self) -> tuple[str, str]:
         name, text, _ = next(self._documents)
         return name, text
@@ -113,7 +118,8 @@ class Documents(Iterator[tuple[str, str]]):
         return self._documents
 
     def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
-        """Of each source what messages call it, its format and its layout; None of tables that only reading tells.
+        """Of each source what messages call it, the kind of its format, and its layout; None of tables that only
+        reading tells.
 
         Reads the beginning of each table.
         """
@@ -122,7 +128,7 @@ class Documents(Iterator[tuple[str, str]]):
             layout: Layout | None = JSON_OBJECTS if source.format in _OF_FIELDS else DOCUMENTS
             if source.format in _TABLES:
                 layout = None if is_stream(source.path) else _layout_of(source, request)
-            yield display_name(source.path), source.format, layout
+            yield display_name(source.path), kind_of(source.format), layout
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
@@ -166,8 +172,8 @@ def read(
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
     first value that can be only one of them (fpstore.inputs.cells). html: the texts are HTML (those of formats html and
     warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: make the
-    fingerprints. skip_bad: count bad lines, rows and files instead of raising. on_bytes: told of bytes as they are
-    read.
+    fingerprints. skip_bad: count bad lines, rows and files instead of raising; where all are bad, the end is
+    BadInput. on_bytes: told of bytes as they are read.
 
     Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
     ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
@@ -233,6 +239,7 @@ def documents(
     recipe: Recipe | None = None,
     skip_bad: bool = False,
     all_columns: bool = False,
+    is_part: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> Documents:
     """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
@@ -240,7 +247,7 @@ def documents(
     A file's name is its path, that of a line or row is path:number, that of an archive's record path:number:URI.
     id_column: the column that has the names instead, texts or whole numbers; a document without one is a bad row, and
     whole files beside tables keep theirs. all_columns: read all that tables have of a document, for
-    Documents.with_rows.
+    Documents.with_rows. is_part: there are other sources, so that all of these may be bad.
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
@@ -251,6 +258,7 @@ def documents(
         on_bytes=on_bytes,
         html=html,
         all_columns=all_columns or id_column is not None,
+        is_part=is_part,
         name_column=id_column,
     )
     resolved, request = _resolve(sources, format, request, of_documents=True)
@@ -271,7 +279,7 @@ def has_columns(source: str | Path, format: str = "auto") -> bool:
 
 def has_header(source: str | Path, format: str = "auto") -> bool:
     """Whether any file of a source is CSV or TSV, of which a header can be said. Errors as of read."""
-    return any(kind.format in _DELIMITED for kind in _kinds(inputs_of([source], format)))
+    return any(kind.format in DIALECTS for kind in _kinds(inputs_of([source], format)))
 
 
 def _resolve(
@@ -295,7 +303,7 @@ def _resolve(
         raise ValueError(f"first_id: found {request.first_id}, expected 0 to 2**64 - 1")
     resolved = inputs_of(sources, format)
     kinds = _kinds(resolved)
-    if request.asked.header is not None and not any(kind.format in _DELIMITED for kind in kinds):
+    if request.asked.header is not None and not any(kind.format in DIALECTS for kind in kinds):
         formats = ", ".join(dict.fromkeys(kind.format for kind in kinds)) or "none"
         raise ValueError(f"{ASK_HEADER}: found it with format {formats}, expected csv or tsv")
     if request.value_column is None and not of_documents and not request.asked.of_ids:
@@ -409,12 +417,16 @@ def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Re
 
 
 def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, Row]]:
-    base = 0
+    base = good = 0
     names = None if request.name_column is None else Names(request.name_column)
     for format, paths in _runs(inputs, request):
         with about(_source_of(format, paths)):
-            yield from named(_records(format, paths, request), request, names, base)
+            for document in named(_records(format, paths, request), request, names, base):
+                good += 1
+                yield document
         base = request.seen.rows
+    if not request.is_part:
+        expect_some(good, request.faults.bad, request.faults.counts)
 
 
 def _layout_of(source: Source, request: Request) -> Layout | None:
@@ -441,12 +453,13 @@ def _pieces(format: str, paths: Iterable[str], request: Request) -> Iterator[Pie
 
 def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
     """The pieces of all inputs as batches of whatever size, rows numbered from the first file on."""
-    base = 0
+    base = good = 0
     for format, paths in _runs(inputs, request):
         with about(_source_of(format, paths)):
             for piece in _pieces(format, paths, request):
                 request.seen.rows = base + piece.end
                 if len(piece.fingerprints):
+                    good += len(piece.fingerprints)
                     ids = piece.ids
                     if ids is None and request.id_type != "uint64" and request.asked.ids is not None:
                         raise BadInput(
@@ -456,40 +469,10 @@ def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
                         ids = _row_ids(piece.rows, request.first_id + base)
                     yield Batch(piece.fingerprints, ids)
         base = request.seen.rows
+    expect_some(good, request.faults.bad, request.faults.counts)
 
 
 def _row_ids(rows: npt.NDArray[np.uint64], first: int) -> npt.NDArray[np.uint64]:
     if first + int(rows[-1]) > MAX_VALUE:
         raise ValueError(f"first_id: found id {first + int(rows[-1])} for a row, expected at most 2**64 - 1")
     return rows + np.uint64(first)
-
-
-def _batches(inputs: list[Input], request: Request) -> Generator[Batch]:
-    """The same rows in batches of request.rows; only the last is smaller."""
-    held: list[Batch] = []
-    count = 0
-    for part in _numbered(inputs, request):
-        held.append(part)
-        count += len(part.fingerprints)
-        if count < request.rows:
-            continue
-        joined = _join(held)
-        whole = count - count % request.rows
-        for start in range(0, whole, request.rows):
-            yield _slice(joined, start, start + request.rows)
-        count -= whole
-        held = [_slice(joined, whole, whole + count)] if count else []
-    if held:
-        yield _join(held)
-
-
-def _join(parts: list[Batch]) -> Batch:
-    if len(parts) == 1:
-        return parts[0]
-    ids = [part.ids for part in parts if part.ids is not None]
-    fingerprints = np.concatenate([part.fingerprints for part in parts])
-    return Batch(fingerprints, np.concatenate(ids) if ids else None)
-
-
-def _slice(batch: Batch, start: int, end: int) -> Batch:
-    return Batch(batch.fingerprints[start:end], None if batch.ids is None else batch.ids[start:end])

@@ -26,8 +26,23 @@ from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, display_name, op
 from fpstore.inputs.decoding import marked, text_of
 from fpstore.inputs.errors import Faults
 
-FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "json", "text", "html", "warc")
-_FORMAT_OF_SUFFIX = {f".{name}": name for name in FORMATS[1:] if name != "text"} | {
+FORMATS = (
+    "auto",
+    "npy",
+    "u64",
+    "hex",
+    "csv",
+    "tsv",
+    "tsv-quoted",
+    "tsv-plain",
+    "parquet",
+    "jsonl",
+    "json",
+    "text",
+    "html",
+    "warc",
+)
+_FORMAT_OF_SUFFIX = {f".{name}": name for name in FORMATS[1:] if name.isalnum() and name != "text"} | {
     ".ndjson": "jsonl",
     ".txt": "text",
     ".htm": "html",

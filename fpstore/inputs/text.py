@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_IDS, ASK_TEXT, FINGERPRINT_NAMES, ID_NAME, id_field, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import BadInput, about, cut, shown
+from fpstore.inputs.errors import BLANK, BadInput, about, cut, shown
 from fpstore.inputs.items import first_of, items_of
 from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
 
@@ -94,12 +94,17 @@ def _read_objects(
     may_be_fingerprints = request.takes_fingerprints and request.value_column is None
     group = Group(stream.name, unit, request)
     group.layout = JSON_OBJECTS
+    is_begun = False
     for place, line in objects:
         if isinstance(line, BadInput):
             group.meet(line)
             continue
         if not line.strip() and unit == "line":
+            # Nobody writes an object so, a null neither, and no reader of JSON lines makes a row of it.
+            if is_begun:
+                request.faults.pass_over(BLANK)
             continue
+        is_begun = True
         try:
             record = load(line)
         except (ValueError, RecursionError) as error:

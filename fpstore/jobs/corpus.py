@@ -15,7 +15,7 @@ import numpy as np
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError, PathLike
 from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
-from fpstore.inputs.errors import Faults
+from fpstore.inputs.errors import Faults, expect_some
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
@@ -33,6 +33,8 @@ BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 16 << 20
 
 _DIGEST_BYTES = 16
+# Options of reading that no result follows from.
+_NO_IDENTITY = ("skip_bad", "all_columns", "is_part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class Corpus:
             "html": sources.html,
             "skip_bad": sources.skip_bad,
             "all_columns": all_columns,
+            "is_part": True,
         }
         self._recipe = recipe
         self._threads = thread_count(threads)
@@ -172,7 +175,7 @@ class Corpus:
 
         Not whether bad lines are passed over: a job that stopped at one may go on behind it.
         """
-        options = {name: value for name, value in self._options.items() if name not in ("skip_bad", "all_columns")}
+        options = {name: value for name, value in self._options.items() if name not in _NO_IDENTITY}
         return {"inputs": self.sources, **options, "recipe": self._recipe.to_json()}
 
     def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
@@ -261,12 +264,14 @@ class Corpus:
         """The documents from a place on; the last batch may be empty.
 
         The source that the place is in is read from its beginning; JobError where its documents up to there are others.
+        BadInput at the end where all was bad.
         """
         names: list[str] = []
         texts: list[str] = []
         rows: list[Row] = []
         document_digests: list[bytes] = []
         size, skipped, notes = 0, Counter(start.skipped), Counter(start.notes)
+        good, bad = int(start != Place()), 0  # a place is behind a document
         digests = tuple(start.digests[: start.source])
         self.bytes_read = 0
         for number in range(start.source, len(self.sources)):
@@ -284,6 +289,7 @@ class Corpus:
                         continue
                     if fault is not None:
                         continue
+                    good += 1
                     names.append(name)
                     texts.append(text)
                     rows.append(row)
@@ -299,7 +305,9 @@ class Corpus:
                     raise _changed(self.sources[number])
                 skipped += Counter(found.skipped) + faults.counts
                 notes += Counter(found.notes)
+                bad += found.bad + faults.bad
             digests = (*digests, digest.told())
+        expect_some(good, bad, skipped)
         so_far = dict(skipped), dict(notes)
         end = Place(len(self.sources), 0, *so_far, digests)
         yield Batch(names, texts, rows, document_digests, size, end, *so_far)

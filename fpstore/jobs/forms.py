@@ -86,13 +86,14 @@ def _zstd(out: BinaryIO) -> Any:
 # --- Cells ---
 
 
-def csv_row(cells: list[str]) -> bytes:
-    """Cells as a line of CSV; raises UnicodeEncodeError for half of a surrogate pair."""
+def csv_row(cells: list[str], delimiter: str = ",") -> bytes:
+    """Cells as a line of CSV, or of quoted TSV; raises UnicodeEncodeError for half of a surrogate pair."""
     if len(cells) == 1 and not cells[0]:
         return b'""\n'  # an empty line would be no row
-    return ",".join(map(_csv_cell, cells)).encode("utf-8", "surrogateescape") + b"\n"
+    written = (_csv_cell(cell, delimiter) for cell in cells)
+    return delimiter.join(written).encode("utf-8", "surrogateescape") + b"\n"
 
 
-def _csv_cell(cell: str) -> str:
-    quoted = '"' in cell or "," in cell or "\n" in cell or "\r" in cell
+def _csv_cell(cell: str, delimiter: str) -> str:
+    quoted = '"' in cell or delimiter in cell or "\n" in cell or "\r" in cell
     return '"' + cell.replace('"', '""') + '"' if quoted else cell

@@ -136,13 +136,13 @@ class Keeping:
         """What is wrong with a document that could not be written: a row with bytes that are no UTF-8, of which a text
         is to be made. None for all others.
         """
-        if self._as_read or row.layout.format not in (CSV, TSV) or not isinstance(row.data, bytes):
+        if self._as_read or row.layout.kind not in (CSV, TSV) or not isinstance(row.data, bytes):
             return None
         try:
             row.data.decode()
         except UnicodeDecodeError as error:
             found = f"found byte {row.data[error.start]:#04x} in a row that is no UTF-8, expected text"
-            return BadInput(f"{name}: {found}; or -o NAME.{row.layout.format}, which has the lines as they stand")
+            return BadInput(f"{name}: {found}; or -o NAME.{row.layout.kind}, which has the lines as they stand")
         return None
 
     def _expect_same(self, name: str, layout: Layout) -> None:
