@@ -87,10 +87,8 @@ class _HexLines:
         self._has_ids = has_ids
         self._reads_ids = with_ids(request.asked, request.decided, has_ids, name)
         if self._reads_ids and not has_ids:
-            raise BadInput(
-                f"{name}, line {line_number}: found no tab, expected a fingerprint, a tab and an id, or {ASK_IDS} for"
-                " row numbers"
-            )
+            rows = f", or {ASK_IDS} for row numbers" if request.asked.rows_serve else ""
+            raise BadInput(f"{name}, line {line_number}: found no tab, expected a fingerprint, a tab and an id{rows}")
 
     def pieces(self, block: bytes) -> Iterator[Piece]:
         """The rows of whole lines."""

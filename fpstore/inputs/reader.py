@@ -153,6 +153,7 @@ def read(
     threads: int = 1,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
+    rows_serve: bool | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Reader:
     """Stream the fingerprints of sources, one after the other, as batches of at most `batch`.
@@ -173,16 +174,18 @@ def read(
     first value that can be only one of them (fpstore.inputs.cells). html: the texts are HTML (those of formats html and
     warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: make the
     fingerprints. skip_bad: count bad lines, rows and files instead of raising; where all are bad, the end is
-    BadInput. on_bytes: told of bytes as they are read.
+    BadInput. rows_serve: whether messages may advise row numbers as ids, where None unless ids are names. on_bytes:
+    told of bytes as they are read.
 
     Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
     ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
     The system's errors pass through.
     """
     recipe = DEFAULT_RECIPE if recipe is None else recipe
+    rows_serve = id_type == "uint64" if rows_serve is None else rows_serve
     lengths = Lengths(recipe, max_distance)
     request = Request(
-        asked=Asked(fingerprint_column, text_column, id_column, ids, header=header),
+        asked=Asked(fingerprint_column, text_column, id_column, ids, header=header, rows_serve=rows_serve),
         fingerprint_format=fingerprint_format,
         first_id=first_id,
         id_type=id_type,

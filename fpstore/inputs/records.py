@@ -431,7 +431,7 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
     for position, index in enumerate(kept):
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
-            expected = f"{bad[index]}, or ids (--ids) row"
+            expected = f"{bad[index]}, or ids (--ids) row" if request.asked.rows_serve else bad[index]
             request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
         else:
             good.append(position)

@@ -302,7 +302,7 @@ def _refuse_unknown(folder: str, unknown: int, first: str, kinds: dict[str, str]
         expected = f"one format for all files of the folder (--format {looked}: {each}), or a pattern for some of them"
     else:
         known = next((_suffix(file) for file in kinds.values()), ".jsonl")
-        expected = f"files of one kind; a pattern names some of them, such as '{folder}/**/*{known}'"
+        expected = f"files of one kind; a pattern names some of them, such as '{glob.escape(folder)}/**/*{known}'"
     raise ValueError(f"{folder}: found {found}; expected {expected}")
 
 

@@ -125,8 +125,8 @@ class Corpus:
         self._recipe = recipe
         self._threads = thread_count(threads)
         self._lengths = Lengths(recipe, max_distance)
-        # Tells, given its name and row, of a document that the job's results cannot hold; None of all others.
-        self.fault_of: Callable[[str, Row], BadInput | None] = lambda name, row: None
+        # Each tells, given its name and row, of a document that a result of the job cannot hold; None of all others.
+        self.checks: list[Callable[[str, Row], BadInput | None]] = []
         self.total_bytes: int | None = None
         paths = self._paths
         if paths or not self._given:
@@ -281,7 +281,7 @@ class Corpus:
                 first = start.document if number == start.source else 0
                 for index, (name, text, row) in enumerate(found.with_rows()):
                     own = digest.add(name, text, row)
-                    if (fault := self.fault_of(name, row)) is not None:
+                    if (fault := self._fault_of(name, row)) is not None:
                         faults.meet(fault)
                     if index < first:
                         if index == first - 1 and digest.told() != start.digests[number]:
@@ -311,6 +311,9 @@ class Corpus:
         so_far = dict(skipped), dict(notes)
         end = Place(len(self.sources), 0, *so_far, digests)
         yield Batch(names, texts, rows, document_digests, size, end, *so_far)
+
+    def _fault_of(self, name: str, row: Row) -> BadInput | None:
+        return next((fault for check in self.checks if (fault := check(name, row)) is not None), None)
 
     def again(self, place: Sequence[Any], count: int) -> Iterator[Batch]:
         """All documents once more; JobError where they are others than the so many that were read up to a place."""

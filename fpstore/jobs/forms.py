@@ -34,10 +34,11 @@ Pack = Callable[[BinaryIO, BinaryIO], None]
 
 @dataclass(frozen=True)
 class Form:
-    """The kind of a result's lines, and the suffix of what it is compressed by, "" for nothing."""
+    """The kind of a result's lines, the suffix of what it is compressed by, "" for nothing, and the file's name."""
 
     kind: str
     packing: str = ""
+    name: str = ""
 
     def pack(self, convert: Pack | None = None) -> Pack | None:
         """What makes the file of a part, which convert turns into plain bytes of the kind; None if a part is it."""
@@ -70,7 +71,7 @@ def form_of(path: Path, otherwise: str) -> Form:
         need("pyarrow.parquet", "arrow", "writing Parquet")
     if packing == ".zst":
         need("zstandard", "zstd", "writing .zst")
-    return Form(kind, packing)
+    return Form(kind, packing, path.name)
 
 
 def _gzip(out: BinaryIO) -> Any:

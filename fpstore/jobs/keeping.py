@@ -14,10 +14,22 @@ from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row, cells_of, plain
 from fpstore.jobs.adding import batch_with, delimited_with, expect_room, header_with, json_with, schema_with
 from fpstore.jobs.corpus import Batch, Corpus
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
-from fpstore.jobs.packing import JsonTypes, arrow, csv_of_json, parquet_of_batches, parquet_of_json
+from fpstore.jobs.packing import (
+    ADVICE,
+    JsonTypes,
+    arrow,
+    csv_of_json,
+    expect_utf8,
+    is_utf8,
+    no_utf8,
+    parquet_of_batches,
+    parquet_of_json,
+)
 from fpstore.jobs.rows import json_line
 
 _TABLES = (CSV, TSV, PARQUET)
+# The added column that holds the name of another document.
+DUPLICATE_OF = "duplicate_of"
 
 
 class Keeping:
@@ -84,6 +96,9 @@ class Keeping:
         if self._kind != JSON:
             for index in indexes:
                 self._expect_same(batch.names[index], batch.rows[index].layout)
+        if self._kind == PARQUET:
+            for values in added:
+                expect_utf8(values, self._path.name)
         if not self._as_read:
             return b"".join(self._objects(batch, indexes, added))
         head = self._head(batch.rows[0].layout) if is_first and batch.rows else b""
@@ -134,8 +149,12 @@ class Keeping:
 
     def fault_of(self, name: str, row: Row) -> BadInput | None:
         """What is wrong with a document that could not be written: a row with bytes that are no UTF-8, of which a text
-        is to be made. None for all others.
+        is to be made, or a text or a name that is no UTF-8, in a form that has no place for it. None for all others.
         """
+        if self._kind == PARQUET and (row.layout is DOCUMENTS or DUPLICATE_OF in self._added) and not is_utf8(name):
+            return no_utf8(name, self._path.name)
+        if self._kind != JSON and row.layout.format == JSON and _has_half_a_pair(row.data):
+            return BadInput(f"{name}: found half of a surrogate pair, expected text for {self._path.name}; {ADVICE}")
         if self._as_read or row.layout.kind not in (CSV, TSV) or not isinstance(row.data, bytes):
             return None
         try:
@@ -162,6 +181,11 @@ class Keeping:
         return (
             f"{self._path}: found {found}, expected {expected}; -o NAME.jsonl can hold any, each with its own columns"
         )
+
+
+def _has_half_a_pair(line: Any) -> bool:
+    """Whether a line of JSON has half of a surrogate pair, which it can only write by its number."""
+    return b"\\u" in line and not is_utf8(json.dumps(json.loads(line), ensure_ascii=False))
 
 
 def expect_fields(name: str, layout: Layout) -> None:
