@@ -293,6 +293,12 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         "write NAME.jsonl in its place",
         ["dedup a.jsonl -o k.jsonl --store new"],
     ),
+    "a field twice in CSV": (
+        write(a__jsonl='{"text": "one", "x": {"y": 1, "y": 2}}'),
+        "dedup a.jsonl -o k.csv",
+        "found 'y' twice in an object, expected it once for k.csv; write NAME.jsonl in its place",
+        ["dedup a.jsonl -o k.jsonl"],
+    ),
     "names in dropped Parquet": (
         non_utf8,
         "dedup in0\udcff.txt in1\udcff.txt -o k.jsonl --dropped d.parquet",

@@ -37,7 +37,15 @@ from fpstore.inputs.records import (
 )
 from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream, total_bytes
 from fpstore.inputs.tabular import read_delimited, read_parquet
-from fpstore.inputs.text import DEFAULT_FIELD, fields_of, read_html, read_json, read_jsonl, read_text
+from fpstore.inputs.text import (
+    DEFAULT_FIELD,
+    FORMATS_OF_FIELDS,
+    first_fields,
+    read_html,
+    read_json,
+    read_jsonl,
+    read_text,
+)
 from fpstore.inputs.warc import read_warc
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
@@ -61,13 +69,13 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
 _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] = {"text": read_text, "html": read_html}
 _TABLES = (*DIALECTS, "parquet")
 _OF_DOCUMENTS = (*_FILE_READERS, "warc")  # these hold nothing but texts, and have no columns
-_OF_FIELDS = ("jsonl", "json")
 
 
 class Reader(Iterator[Batch]):
     """Batches of the fingerprints of several sources, read as they are asked for; made by read.
 
-    recipe: by which texts among the sources become fingerprints, None where there are none.
+    recipe: by which texts among the sources become fingerprints, None where there are none. tells_nothing: whether all
+    sources are files of JSON without anything in them, which could be meant for texts or for fingerprints.
     total_bytes: the sizes of all sources, None where that is not known before they are read. lengths: of the texts
     that were read so far. seen: how many files and rows were read so far. skipped: what was passed over so far, how
     many by reason (`bad line`, `hidden file`). notes: what was read in spite of some damage, in the same way.
@@ -75,7 +83,9 @@ class Reader(Iterator[Batch]):
 
     def __init__(self, sources: list[Input], request: Request, lengths: Lengths) -> None:
         self.lengths = lengths
-        self.recipe = request.recipe if any(_holds_texts(kind, request) for kind in _kinds(sources)) else None
+        telling = _telling(sources, request)
+        self.recipe = request.recipe if any(_holds_texts(kind, request) for kind in telling) else None
+        self.tells_nothing = not telling
         self.total_bytes = total_bytes(sources)
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
@@ -125,7 +135,7 @@ class Documents(Iterator[tuple[str, str]]):
         """
         request = replace(self._request, faults=Faults(True), on_bytes=None, seen=Seen())
         for source in _sources(self._sources, request):
-            layout: Layout | None = JSON_OBJECTS if source.format in _OF_FIELDS else DOCUMENTS
+            layout: Layout | None = JSON_OBJECTS if source.format in FORMATS_OF_FIELDS else DOCUMENTS
             if source.format in _TABLES:
                 layout = None if is_stream(source.path) else _layout_of(source, request)
             yield display_name(source.path), kind_of(source.format), layout
@@ -310,7 +320,7 @@ def _resolve(
         formats = ", ".join(dict.fromkeys(kind.format for kind in kinds)) or "none"
         raise ValueError(f"{ASK_HEADER}: found it with format {formats}, expected csv or tsv")
     if request.value_column is None and not of_documents and not request.asked.of_ids:
-        request = _with_field_of_fingerprints(kinds, request)
+        request = _with_field_of_fingerprints(resolved, request)
     # Documents have no columns: the one of the texts is for the tables beside them.
     is_beside = request.reads_texts and any(kind.format not in _OF_DOCUMENTS for kind in kinds)
     for kind in kinds:
@@ -318,23 +328,31 @@ def _resolve(
     return resolved, request
 
 
-def _with_field_of_fingerprints(kinds: list[Source], request: Request) -> Request:
+def _with_field_of_fingerprints(inputs: list[Input], request: Request) -> Request:
     """The request, for JSON objects of which the first has no text but a fingerprint by its name.
 
     BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said, and
     reading refuses it where they have fingerprints instead.
     """
-    of_fields = [kind for kind in kinds if kind.format in _OF_FIELDS and not is_stream(kind.path)]
-    for kind in of_fields:
-        names = fields_of(kind.path)
-        called = [name for name in names if name.lower() in FINGERPRINT_NAMES]
-        if not called:
+    empty: list[str] = []
+    for one in inputs:
+        source, names = first_fields(one)
+        if source is not None and names is None:
+            empty.append(one.path)
+        called = [name for name in names or () if name.lower() in FINGERPRINT_NAMES]
+        if source is None or names is None or not called or request.json_field is not None:
             continue
         if len(called) > 1 or DEFAULT_FIELD in names:
-            name, found = display_name(kind.path), f"found fields {', '.join(names)}"
+            name, found = display_name(source.path), f"found fields {', '.join(names)}"
             raise BadInput(f"{name}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}", source=name)
-        return replace(request, json_field=called[0])
-    return request
+        request = replace(request, json_field=called[0])
+    return replace(request, empty=frozenset(empty))
+
+
+def _telling(inputs: list[Input], request: Request) -> list[Source]:
+    """As _kinds, without files of JSON in which there is nothing: these are neither texts nor fingerprints."""
+    kinds = [(one, Source(path, format)) for one in inputs for format, path in one.kinds.items()]
+    return [kind for one, kind in kinds if kind.format not in FORMATS_OF_FIELDS or one.path not in request.empty]
 
 
 def _kinds(inputs: list[Input]) -> list[Source]:
@@ -362,7 +380,7 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
         raise ValueError(f"{name}: found ids of a column, expected ids (--ids) row, none or from:N for format {format}")
     if request.fingerprint_format != "auto" and (_holds_texts(source, request) or format in ("npy", "u64")):
         raise ValueError(f"{name}: found {ASK_WAY}, expected none for format {format}: no strings are read as numbers")
-    if format in _OF_FIELDS and (isinstance(request.value_column, int) or isinstance(asked.id, int)):
+    if format in FORMATS_OF_FIELDS and (isinstance(request.value_column, int) or isinstance(asked.id, int)):
         raise ValueError(f"{name}: found a column number, expected the name of a field for format {format}")
     if request.html and not _holds_texts(source, request):
         raise ValueError(f"{name}: found html for fingerprints of format {format}, expected texts")
@@ -372,14 +390,14 @@ def _holds_texts(source: Source, request: Request) -> bool:
     """Whether the values of a source are texts rather than fingerprints."""
     if request.asked.of_ids:
         return False
-    if source.format in _OF_FIELDS:
+    if source.format in FORMATS_OF_FIELDS:
         return request.asked.fingerprint is None and request.json_field is None
     return source.format in _OF_DOCUMENTS or request.reads_texts
 
 
 def _expect_one_kind(inputs: list[Input], request: Request) -> None:
     """Refuse texts beside ready-made fingerprints: nobody knows whether these were made by the same recipe."""
-    kinds = _kinds(inputs)
+    kinds = _telling(inputs, request)
     texts = [kind for kind in kinds if _holds_texts(kind, request)]
     others = [kind for kind in kinds if not _holds_texts(kind, request)]
     if texts and others:

@@ -141,6 +141,7 @@ class Request:
     first_id: int = 0  # of row numbers
     id_type: str = "uint64"  # or what names are: "string", "bytes"
     json_field: str | None = None  # of the fingerprints of JSON objects, where it was not asked for
+    empty: frozenset[str] = frozenset()  # the inputs whose files of JSON objects have nothing in them
     takes_fingerprints: bool = False  # and not only texts
     html: bool = False
     threads: int = 1

@@ -99,13 +99,16 @@ class Input:
             yield Source(path, format_of_name(path) if self.format == "auto" else self.format)
 
 
-def inputs_of(paths: Sequence[str | Path], format: str) -> list[Input]:
+def inputs_of(paths: Sequence[str | Path], format: str, standard_input: str | None = None) -> list[Input]:
     """What paths stand for, with format where that is not `auto`. Looks at names and sizes, and reads nothing.
+
+    standard_input: its format, where `auto` would not tell.
 
     Raises ValueError where the format of a file cannot be told, and for standard input or a file twice, by its name or
     through a folder; FileNotFoundError for what is not there, and for a pattern that nothing matches.
     """
-    found = [_input_of(path, format) for path in expand(paths)]
+    of_stream = standard_input if format == "auto" and standard_input is not None else format
+    found = [_input_of(path, of_stream if path == STANDARD_INPUT else format) for path in expand(paths)]
     if sum(one.path == STANDARD_INPUT for one in found) > 1:
         raise ValueError("standard input: found it more than once among the sources, expected it once")
     _expect_once(found)

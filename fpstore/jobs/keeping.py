@@ -26,6 +26,7 @@ from fpstore.jobs.packing import (
     parquet_of_json,
 )
 from fpstore.jobs.rows import json_line
+from fpstore.text.loading import each_name_once
 
 _TABLES = (CSV, TSV, PARQUET)
 # The added column that holds the name of another document.
@@ -153,8 +154,10 @@ class Keeping:
         """
         if self._kind == PARQUET and (row.layout is DOCUMENTS or DUPLICATE_OF in self._added) and not is_utf8(name):
             return no_utf8(name, self._path.name)
-        if self._kind != JSON and row.layout.format == JSON and _has_half_a_pair(row.data):
-            return BadInput(f"{name}: found half of a surrogate pair, expected text for {self._path.name}; {ADVICE}")
+        if self._kind != JSON and row.layout.format == JSON:
+            found = _unfit(row.data)
+            if found is not None:
+                return BadInput(f"{name}: {found} for {self._path.name}; {ADVICE}")
         if self._as_read or row.layout.kind not in (CSV, TSV) or not isinstance(row.data, bytes):
             return None
         try:
@@ -183,9 +186,16 @@ class Keeping:
         )
 
 
-def _has_half_a_pair(line: Any) -> bool:
-    """Whether a line of JSON has half of a surrogate pair, which it can only write by its number."""
-    return b"\\u" in line and not is_utf8(json.dumps(json.loads(line), ensure_ascii=False))
+def _unfit(line: Any) -> str | None:
+    """What a line of JSON has that the cells of a table have no place for, None where there is nothing of that kind."""
+    try:
+        record = json.loads(line, object_pairs_hook=each_name_once)
+    except ValueError as error:
+        return str(error)
+    # Half of a surrogate pair can only be written by its number.
+    if b"\\u" in line and not is_utf8(json.dumps(record, ensure_ascii=False)):
+        return "found half of a surrogate pair, expected text"
+    return None
 
 
 def expect_fields(name: str, layout: Layout) -> None:
