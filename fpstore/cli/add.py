@@ -151,11 +151,15 @@ def command(
         try:
             with closing(reader), progress_bar(results_follow=not if_new) as bar:
                 for batch in reader:
+                    lines = ""
                     if if_new:
-                        added += _add_new(opened, batch, max_distance, signed)
+                        stored, lines = _add_new(opened, batch, max_distance, signed)
+                        added += stored
                     else:
                         added += _add(opened, batch, upsert)
-                    done += len(batch.fingerprints)
+                    done += len(batch.fingerprints)  # first, as they are stored even where their lines go nowhere
+                    if lines:
+                        sys.stdout.write(lines)
                     if bar is not None:
                         bar(Progress("reading", done, None, "rows"))
         except BaseException:
@@ -198,8 +202,8 @@ def _add(store: "Store", batch: "Batch", upsert: bool) -> int:
     return len(batch.fingerprints)
 
 
-def _add_new(store: "Store", batch: "Batch", max_distance: int | None, signed: bool) -> int:
-    """Store what is new of a batch and print the rest; how many rows were stored."""
+def _add_new(store: "Store", batch: "Batch", max_distance: int | None, signed: bool) -> tuple[int, str]:
+    """Store what is new of a batch; how many rows were stored, and the lines of the rest."""
     found = store.add_if_new(batch.fingerprints, ids=batch.ids, max_distance=max_distance)
     known = ~found.stored
     as_json = common().as_json
@@ -213,8 +217,7 @@ def _add_new(store: "Store", batch: "Batch", max_distance: int | None, signed: b
         written(column[known], signed, True) for column in (batch.fingerprints, found.match_fingerprint)
     )
     columns = (ids, fingerprints, match_fingerprints, found.match_distance[known].tolist(), match_ids)
-    sys.stdout.write("".join(map(line.format, *columns)))
-    return len(known) - count
+    return len(known) - count, "".join(map(line.format, *columns))
 
 
 def _tell(store: str, if_new: bool, upsert: bool, added: int, done: int) -> None:

@@ -136,7 +136,7 @@ def command(
             on_bytes=count_bytes,
         )
 
-        if reader.recipe is None:
+        if reader.recipe is None and not reader.tells_nothing:
             refuse_unused(OF_TEXTS)
 
         def show(progress: Progress) -> None:
@@ -159,7 +159,7 @@ def command(
                 codec=codec,
                 memory=memory,
                 progress=show,
-                recipe=recipe if told or reader.recipe is not None else None,
+                recipe=recipe if told or reader.recipe is not None or reader.tells_nothing else None,
                 force=force,
                 shuffle=shuffle,
                 mode=mode,

@@ -149,7 +149,7 @@ def _telling_what_stays(result: Path) -> Iterator[None]:
 
     try:
         yield
-    except (BadInput, KeyboardInterrupt):
+    except (BadInput, OSError, MemoryError, KeyboardInterrupt):
         work = result.with_name(f"{result.name}.job")
         if work.is_dir():
             say(f"{work}: has what was done; the same command goes on with it, or remove it")

@@ -127,6 +127,7 @@ def command(
                 idf_path,
                 format=format,
                 ids="column" if pairs else None,
+                rows_serve=False,
                 id_type=opened.id_type or "uint64",
                 id_column=id_column,
                 fingerprint_column=fingerprint_column,

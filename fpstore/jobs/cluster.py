@@ -132,10 +132,9 @@ class Labelling:
         """Raises what Lines and Keeping do."""
         self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS, "cluster")
         self._keeping = Keeping(result, corpus, ANNOTATIONS) if annotate else None
-        if self._keeping is not None:
-            corpus.fault_of = self._keeping.fault_of
         form = self._lines or self._keeping
         assert form is not None
+        corpus.checks.append(form.fault_of)
         self.head, self.pack = form.head, form.pack
 
     def write(self, file: AppendFile, batch: Batch, clusters: Sequence[int], distances: Sequence[int]) -> None:

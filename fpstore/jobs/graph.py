@@ -164,7 +164,9 @@ def document_pairs(
 
     expect_paths(output=output)
     result = Path(output).absolute()
+    corpus = Corpus(inputs, recipe, max_distance, threads)
     lines = Lines(form_of(result, TSV), _PAIR_COLUMNS, "document-pairs")
+    corpus.checks.append(lines.fault_of)
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
         count = 0
@@ -178,7 +180,7 @@ def document_pairs(
 
     return _run(
         PairsSummary,
-        Corpus(inputs, recipe, max_distance, threads),
+        corpus,
         [result],
         ({"job": "pairs"}, [lines]),
         max_distance,

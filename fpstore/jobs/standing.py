@@ -5,6 +5,8 @@ job that is and what was there before. So a job that never ended can be undone, 
 """
 
 import os
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -117,7 +119,8 @@ def standing_workplace(
     JobError where it lacks some, and where it is not as this job left it: another store, or one that another job has
     written to; ValueError for a store of moving centers where the job is not about them.
     """
-    if job.state is None and not os.path.lexists(path):
+    is_made = job.state is None and not os.path.lexists(path)
+    if is_made:
         fpstore.create(path, max_distance=settings.max_distance, recipe=settings.recipe).close()
     with _opened(path, job) as (store, spools), Folder.open(path) as home:
         with files_of_jobs():
@@ -154,7 +157,19 @@ def standing_workplace(
                     _take_back(store, folder, begun, next_id)
                     notes.cut_back(folder, begun)
                     notes.remove_note(home)
+                    if is_made and not store.count():
+                        _discard(path)
+                        store.close()
             raise
+
+
+def _discard(path: Path) -> None:
+    """Remove an empty store that this job has made, and nobody else can write to now."""
+    hidden = path.with_name(
+        f".{path.name}.building-{secrets.token_hex(4)}"
+    )  # what is left of it, the next build sweeps
+    path.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def release(path: Path, job: Job, votes: str | None = None) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from fpstore.errors import Error, PathLike, RecipeError, UnsupportedVersion
 from fpstore.text.model import read_model
@@ -41,7 +42,7 @@ def _recipe_in(path: Path) -> Recipe:
     if not path.is_file():
         raise RecipeError(f"recipe: found {str(path)!r:.200}, expected one of {', '.join(recipes())} or a JSON file")
     try:
-        record = json.loads(path.read_bytes())
+        record = json.loads(path.read_bytes(), object_pairs_hook=each_name_once)
     except ValueError as error:
         raise RecipeError(f"found no JSON ({error}), expected a recipe", path=path) from None
     if isinstance(record, dict) and record.pop("format", FORMAT) != FORMAT:
@@ -54,3 +55,13 @@ def _recipe_in(path: Path) -> Recipe:
         raise
     except ValueError as error:
         raise RecipeError(str(error), path=path) from None
+
+
+def each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for json.loads, which of a name that is there twice takes the last: ValueError for such."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"found {twice!r:.60} twice in an object, expected it once")
+    return record
