@@ -13,6 +13,7 @@ from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
 from fpstore.jobs.keeping import Keeping
+from fpstore.jobs.naming import fault_of_name
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
@@ -74,6 +75,8 @@ def dedup(
     tags = _TAGS | (_MEASURE if check else {}) if tag else {}
     keeping = Keeping(results[0], corpus, tags)
     corpus.fault_of = keeping.fault_of
+    if settings.named:
+        corpus.fault_of = lambda name, row: fault_of_name(name) or keeping.fault_of(name, row)
     forms: list[Any] = [keeping]
     if dropped is not None:
         forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {})))
