@@ -164,10 +164,24 @@ def test_in_a_store_of_numbers_a_job_tells_names_of_its_own_and_numbers_of_other
     store = tmp_path / "s.fpstore"
     fpstore.create(store, recipe=DEFAULT_RECIPE).close()
     first = write_named(tmp_path / "1.jsonl", [("one", "a b c d"), ("two", "a b c d")])
-    dedup(first, tmp_path / "1", dropped=tmp_path / "1d", store=store)
+    dedup(first, tmp_path / "1", dropped=tmp_path / "1d", store=store, confirm=None)
     assert lines_of(tmp_path / "1d") == ["two\tone\t0"]
-    dedup(first, tmp_path / "2", dropped=tmp_path / "2d", store=store)
+    dedup(first, tmp_path / "2", dropped=tmp_path / "2d", store=store, confirm=None)
     assert lines_of(tmp_path / "2d") == [f"one\t{store}#0\t0", f"two\t{store}#0\t0"]
+
+
+def test_a_store_of_numbers_that_is_empty_may_get_texts_later(tmp_path: Path) -> None:
+    store = tmp_path / "s.fpstore"
+    fpstore.create(store, recipe=DEFAULT_RECIPE).close()
+    first = write_named(tmp_path / "1.jsonl", [("one", "a b c d")])
+    dedup(first, tmp_path / "1", store=store, confirm=None)
+    with fpstore.open(store, "w") as opened:
+        opened.remove(ids=[0])
+    for number, results in ((2, 1), (3, 0)):
+        dropped = tmp_path / f"d{number}"
+        assert dedup(first, tmp_path / str(number), dropped=dropped, store=store, confirm=CONFIRM).results == results
+    assert lines_of(dropped) == ["one\tone\t0\t1.0000"]
+    assert [number for _, number in rows_of(store)] == [1]
 
 
 def test_ids_that_do_not_fit_a_job_are_refused(tmp_path: Path) -> None:

@@ -270,16 +270,16 @@ def test_a_job_that_never_ended_is_undone_when_its_folder_is_gone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store = tmp_path / "s.fpstore"
-    dedup([write_jsonl(tmp_path / "0.jsonl", ["x"])], tmp_path / "0", store=store)
-    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store), 4)
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["x"])], tmp_path / "0", store=store, confirm=None)
+    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store, confirm=None), 4)
     other = write_jsonl(tmp_path / "other.jsonl", ["y z", "x"])
     with pytest.raises(JobError, match=r"the job .*out\.job is not finished"):
-        dedup([other], tmp_path / "2", store=store)
+        dedup([other], tmp_path / "2", store=store, confirm=None)
     shutil.rmtree(tmp_path / "out.job")
     with pytest.warns(
         UserWarning, match=r"the job .*out\.job, which did not end and cannot go on, was undone: 5 documents"
     ):
-        dedup([other], tmp_path / "2", dropped=tmp_path / "2d", store=store)
+        dedup([other], tmp_path / "2", dropped=tmp_path / "2d", store=store, confirm=None)
     assert lines_of(tmp_path / "2d") == [f"{other}:2\t{tmp_path / '0.jsonl'}:1\t0"]
     with fpstore.open(store) as opened:
         kept = [f"{tmp_path / '0.jsonl'}:1", f"{other}:1"]
@@ -510,7 +510,7 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
     for path in {out, *tmp_path.glob("out.tsv")}:
         disk.expect(path)
     if name == "store":
-        assert disk.names(spooled) == set()
+        assert disk.names(spooled) == {"index", "names", "settings.json", "texts"}
 
 
 def test_the_spool_names_no_document_whose_name_is_not_on_the_disk(
@@ -557,7 +557,7 @@ def test_a_number_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_a_standing_store_that_is_empty_may_get_texts_later(tmp_path: Path) -> None:
     store, empty = tmp_path / "seen.fpstore", write_jsonl(tmp_path / "in.jsonl", [])
-    dedup([empty], tmp_path / "one", store=store)
+    dedup([empty], tmp_path / "one", store=store, confirm=None)
     assert dedup([empty], tmp_path / "two", store=store, confirm="cosine>=0.9").documents == 0
     first = write_jsonl(tmp_path / "first.jsonl", ["a b c d e"])
     for result, results in (("three", 1), ("four", 0)):

@@ -33,26 +33,9 @@ class NamedRows:
         """That of the store."""
         return self._store.path
 
-    @property
-    def max_matches(self) -> int:
+    def nearest_many(self, keys: Keys, count: int, *, max_distance: int) -> Matches:
         """As of a store."""
-        return self._seen.max_matches
-
-    @max_matches.setter
-    def max_matches(self, most: int) -> None:
-        self._seen.max_matches = most
-
-    def nearest_many(self, keys: Keys, *, max_distance: int) -> Matches:
-        """As of a store."""
-        return self._seen.nearest_many(keys, max_distance=max_distance)
-
-    def probe_many(self, keys: Keys, *, max_distance: int, threads: int) -> Matches:
-        """As of a store."""
-        return self._seen.probe_many(keys, max_distance=max_distance, threads=threads)
-
-    def probe(self, key: int, *, max_distance: int) -> Matches:
-        """As of a store."""
-        return self._seen.probe(key, max_distance=max_distance)
+        return self._seen.nearest_many(keys, count, max_distance=max_distance)
 
     def known(self, keys: Keys, names: list[str]) -> Array:
         """Whether the store has these rows already, bool[n]. What is near nothing is no row yet."""

@@ -11,7 +11,7 @@ import numpy as np
 from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.jobs.files import AppendFile, files_of_jobs, read_json, write_json
-from fpstore.notes import ENTRY, INDEX, MAX_ID, NAME_BYTES, SETTINGS, TEXT_BYTES, document_count
+from fpstore.notes import ENTRY, INDEX, MAX_ID, NAME_BYTES, SETTINGS, TEXT_BYTES, cut_back, document_count
 from fpstore.types import Array, Counts, Ids, Keys
 
 _VERSION = 3
@@ -37,6 +37,10 @@ class Spool:
                 count = count or 0
             if settings.get("version") != _VERSION:
                 raise JobError(f"found version {settings.get('version')}, expected {_VERSION}", path=folder.path)
+            if count is None and texts and not settings.get("texts"):  # of a job that has ended: it has no documents
+                settings["texts"] = True
+                write_json(folder, SETTINGS, settings)
+                cut_back(folder, 0)
             self._next_id = settings.get("next_id", 0)
             if not isinstance(self._next_id, int) or not 0 <= self._next_id <= MAX_ID + 1:
                 raise JobError(f"found next_id {self._next_id!r:.40}, expected a number", path=folder.path / SETTINGS)

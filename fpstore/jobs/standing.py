@@ -16,7 +16,7 @@ from fpstore import Store, notes
 from fpstore.disk import Folder
 from fpstore.errors import Error, JobError
 from fpstore.jobs.arguments import expect_settings
-from fpstore.jobs.files import files_of_jobs
+from fpstore.jobs.files import files_of_jobs, read_json
 from fpstore.jobs.journal import Job
 from fpstore.jobs.naming import ConfirmedRows, NamedRows
 from fpstore.jobs.scratch import scratch_store
@@ -26,7 +26,8 @@ from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.types import Ids, IdType
 
 _LAST_ID = (1 << 64) - 1
-DEFAULT_DISTANCE = 3
+# With the default of --confirm, which it was chosen with.
+DEFAULT_DISTANCE = 6
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
 
@@ -36,12 +37,14 @@ class Settings:
     """What a store and a job with it agree on.
 
     store: the identity of a standing store that is there. named: whether the ids of a standing store are names.
+    can_confirm: whether what the store holds, if it holds anything, has its texts beside it.
     """
 
     recipe: Recipe
     max_distance: int
     store: str | None = None
     named: bool = False
+    can_confirm: bool = True
 
 
 def settle_settings(
@@ -72,7 +75,24 @@ def settle_settings(
             most = opened.plan.max_distance
             raise ValueError(f"{store}: found max_distance {max_distance}, expected 0..{most}, what the store answers")
         distance = opened.max_distance if max_distance is None else max_distance
-        return Settings(recipe or own, distance, opened.identity, opened._settings.named)
+        return Settings(recipe or own, distance, opened.identity, opened._settings.named, _has_texts(opened))
+
+
+def _has_texts(store: Store) -> bool:
+    """Whether jobs write down the texts of what they add to the store; before the first of them, whether it is empty.
+
+    Not whether all are there: what others add meanwhile does not make another job of one that was interrupted.
+    """
+    with suppress(Error, OSError):  # who opens it for writing says what is wrong
+        with Folder.open(store.path) as home:
+            record = notes.open_record(home, store.identity)
+        if record is not None:
+            with record:
+                settings = read_json(record, notes.SETTINGS)
+            if settings is not None and settings.get("texts"):
+                return True
+        return not any(len(rows) for rows in store.rows(batch=1))
+    return False
 
 
 @dataclass(frozen=True)
@@ -292,6 +312,5 @@ def _expect_texts(path: Path, store: Store, spool: Spool) -> None:
 
 def _refuse_lacking(path: Path, lacking: int) -> None:
     found = f"{lacking} documents without their texts"
-    raise JobError(
-        f"found {found}, which --confirm cannot check; expected those that jobs with --confirm kept", path=path
-    )
+    expected = "expected those that jobs with --confirm kept, or --confirm none"
+    raise JobError(f"found {found}, which --confirm cannot check; {expected}", path=path)
