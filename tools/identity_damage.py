@@ -182,7 +182,7 @@ for _kind, _make in {
 
 FILES = ("catalog.mdb", "writer.lock", "segments/00000001.fpseg", "segments/00000003.fpseg")
 # What jobs have stored there: the names, and the texts, of documents that were kept, and a note of one under way.
-OF_JOBS = ("names/names", "names/index", "names/settings.json", "jobs/unfinished.json")
+OF_JOBS = ("jobs/names", "jobs/index", "jobs/settings.json", "jobs/unfinished.json")
 IN_WAYS = {
     "missing": "rm live/FILE",
     "empty": ": > live/FILE",

@@ -471,7 +471,7 @@ class Play:
         own = places | {name for name, each in self.after.items() if each.kind == stat.S_IFDIR and each.inode in inodes}
         files = [f"{at}/{name}" for at in places for name in ("catalog.mdb", "writer.lock")]
         own_inodes = {seen[name].inode for seen in (self.after, self._before) for name in files if name in seen}
-        own_inodes |= {each.inode for name, each in self.after.items() if any(f"{at}/names/" in name for at in places)}
+        own_inodes |= {each.inode for name, each in self.after.items() if any(f"{at}/jobs/" in name for at in places)}
         for name in sorted({*self.after, *now}):
             one, other = self.after.get(name), now.get(name)
             if any(name == at or name.startswith((f"{at}/", f"{at}.documents")) for at in own):

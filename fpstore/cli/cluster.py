@@ -102,7 +102,7 @@ def command(
 
     With --store the documents join the clusters of earlier jobs with STORE, as if all documents came in one job: the
     numbers go on. STORE has a row for each cluster: the fingerprint of its first document, with the number as its id,
-    and the document's name. With --update-center STORE also keeps the bit counts of each cluster, 264 bytes; all jobs
+    so it is one of numbers. With --update-center STORE also keeps the bit counts of each cluster, 264 bytes; all jobs
     with one STORE are with --update-center, or all without. Until the job is done nobody else may write to STORE.
 
     With --annotate FILE has the documents in place of these lines, as dedup writes kept ones: JSON lines, CSV and TSV

@@ -115,9 +115,9 @@ def command(
     the same command again does nothing. KEPT and FILE are regular files. What goes to standard output is held in a
     temporary file until all is done, and begins again when it is interrupted.
 
-    With --store the kept documents are numbered on from the largest id in STORE. Their names are kept in it, and with
-    --confirm their texts too: a later job with --confirm needs them. The same INPUT a second time is dropped as a
-    whole. Until the job is done nobody else may write to STORE.
+    With --store the kept documents are added to STORE, under their names; in a STORE whose ids are numbers they are
+    numbered on from the largest. With --confirm it keeps their texts too: a later job with --confirm needs them. The
+    same INPUT a second time is dropped as a whole. Until the job is done nobody else may write to STORE.
     """
     from fpstore import jobs
     from fpstore.jobs.leaders import MOST_LOOKED_AT

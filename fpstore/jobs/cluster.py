@@ -67,7 +67,7 @@ def cluster(
     started = time.monotonic()
     expect_paths(output=output, topics=topics, store=store)
     standing = None if store is None else Path(store).absolute()
-    settings = settle_settings(standing, recipe, max_distance)
+    settings = settle_settings(standing, recipe, max_distance, clusters=True)
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
     expect_other_files(results, corpus, standing)

@@ -14,6 +14,7 @@ from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
 from fpstore.jobs.keeping import DUPLICATE_OF, Keeping
+from fpstore.jobs.naming import fault_of_name
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
@@ -80,6 +81,8 @@ def dedup(
     forms: list[Any] = [keeping]
     if dropped is not None:
         forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {}), "dropped"))
+    if settings.named:
+        corpus.checks.append(lambda name, row: fault_of_name(name))
     corpus.checks += [form.fault_of for form in forms]
     identity = {
         "job": "dedup",

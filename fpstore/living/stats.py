@@ -29,8 +29,8 @@ class Stats:
     pending_count: what was added and is in no segment yet. removal_count: removals that mask what is in segments.
     spikes: where they were asked for, of a store with ids. has_writer: whether one has it open just now; writer_pid:
     the process number that it gave, None where it gave none. written_at: when the catalog's file was last written.
-    total_bytes: of all files in the folder: live segments, the catalog, names of documents, notes of jobs, what was
-    set aside, and other_bytes: locks, what is being made or removed, and what is none of fpstore's.
+    total_bytes: of all files in the folder: live segments, their files of names, the catalog, what jobs keep, what
+    was set aside, and other_bytes: locks, what is being made or removed, and what is none of fpstore's.
     """
 
     path: str
