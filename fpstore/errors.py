@@ -120,7 +120,7 @@ class JobError(Error):
 
 
 class TooManyMatches(Error):
-    """An answer would have more rows than are held at once. rows: how many it has, or more than which."""
+    """An answer would have more than is held at once. rows: how many it has, or more than which, where they count."""
 
     def __init__(self, message: str = "", *, rows: int = 0) -> None:
         super().__init__(message)
@@ -134,6 +134,11 @@ class TooManyMatches(Error):
             "one answer; ask fewer queries at once, or with a smaller max_distance",
             rows=rows,
         )
+
+    @classmethod
+    def of_names(cls, most: int) -> "TooManyMatches":
+        """For names that are more bytes than that."""
+        return cls(f"names: found more than {most} bytes, expected at most {most} in one answer; ask for less at once")
 
 
 class StoreWarning(UserWarning):

@@ -44,10 +44,12 @@ class Store(_BaseStore):
     """An open store. Safe to use from several threads; a context manager; pickles as its path, opened for reading.
 
     Each call answers from the state of its beginning, which is the newest; an iterator keeps its state to its end.
-    max_matches: how many rows an answer of probe_many may have; for tests and tools.
+    max_matches: how many rows an answer of probe_many may have; for tests and tools. max_name_bytes: how many bytes the
+    names in an answer may have, for services; None for any.
     """
 
     max_matches = MAX_MATCHES
+    max_name_bytes: int | None = None
     # Whether matches have the handles of names in place of the names, for jobs, which hold many of them.
     _gives_handles = False
 
@@ -200,7 +202,9 @@ class Store(_BaseStore):
         return self._out(self._named(snapshot, found))
 
     def _named(self, snapshot: Snapshot, found: Matches) -> Matches:
-        return found if snapshot.names is None or self._gives_handles else named_matches(snapshot, found)
+        if snapshot.names is None or self._gives_handles:
+            return found
+        return named_matches(snapshot, found, self.max_name_bytes)
 
     def _names_of(self, handles: Ids) -> list[str | bytes]:
         """The names that handles stand for, which matches had."""
@@ -354,7 +358,8 @@ class Store(_BaseStore):
             raise ValueError(f"{self.path}: the store has no ids, expected one with ids to look up")
         with Reading(self) as snapshot:
             if isinstance(given, Names):
-                return self._out(named_lookup(snapshot, given, self.max_matches, self._expect_usable))
+                most = self.max_matches, self.max_name_bytes
+                return self._out(named_lookup(snapshot, given, *most, self._expect_usable))
             asked = np.unique(given)
             return self._out(Rows(*snapshot.lookup(asked, self.max_matches, self._expect_usable)))
 
@@ -391,7 +396,7 @@ class Store(_BaseStore):
         step: no other addition comes in between.
         """
         rows = self._given(fingerprints, ids)
-        return self._out(self._expect_writer().add_if_new(*rows, self._distance(max_distance)))
+        return self._out(self._expect_writer().add_if_new(*rows, self._distance(max_distance), self.max_name_bytes))
 
     def upsert(self, fingerprints: object, *, ids: object) -> None:
         """Store fingerprints (uint64[n], up to 2^20), each with its id, in place of every row that has this id.

@@ -122,10 +122,11 @@ def with_app(
     **options: Any,
 ) -> _Result:
     """What work does with an App of the store at path; options: of the App."""
-    writing = Writing(fpstore.open(path, "w")) if writes else None
+    limits = limits or Limits()
+    writing = Writing(fpstore.open(path, "w"), limits.answer_bytes) if writes else None
     try:
         with fpstore.open(path) as reader:
-            service = Service(reader, writing, recipe or reader.recipe, limits or Limits())
+            service = Service(reader, writing, recipe or reader.recipe, limits)
 
             async def run() -> _Result:
                 app = App(service, threads=2, **options)

@@ -485,7 +485,7 @@ def test_limits_are_kept(unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with_app(unchanged, work, limits=limits)
 
 
-@pytest.mark.parametrize("name", ["body_bytes", "queries", "matches", "seconds", "connections"])
+@pytest.mark.parametrize("name", ["body_bytes", "queries", "matches", "answer_bytes", "seconds", "connections"])
 def test_a_limit_is_at_least_one(name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name}: found 0, expected 1 or more"):
         Limits(**{name: 0})

@@ -208,7 +208,16 @@ def test_a_class_has_the_methods_and_columns_that_the_surface_says(name: str) ->
     for member in (member for member, each in members.items() if isinstance(each, property)):
         assert isinstance(getattr(found, member), property), member
     assert name in fpstore.__all__
-    known = {*members, *asked.__annotations__, "signed", "NAMES", "FINGERPRINTS", "identity", "max_matches"}
+    known = {
+        *members,
+        *asked.__annotations__,
+        "signed",
+        "NAMES",
+        "FINGERPRINTS",
+        "identity",
+        "max_matches",
+        "max_name_bytes",
+    }
     assert {member for member in dir(found) if not member.startswith("_")} - known == set()
 
 

@@ -59,6 +59,7 @@ def _limit(name: str, default: int, text: str) -> Callable[[_Command], _Command]
 @_limit("--max-body", 8 << 20, "Bytes of a request.")
 @_limit("--max-queries", 100_000, "Fingerprints, texts or ids of a request.")
 @_limit("--max-matches", 100_000, "Rows of an answer; more is an error.")
+@_limit("--max-answer", 32 << 20, "Bytes of an answer; more is an error.")
 @_limit("--max-connections", 512, "Connections at a time; more are told to try again.")
 @_limit("--timeout", 30, "Seconds for a client to send its request, to take its answer, and to ask again.")
 def command(
@@ -72,6 +73,7 @@ def command(
     max_body: int,
     max_queries: int,
     max_matches: int,
+    max_answer: int,
     max_connections: int,
     timeout: int,
 ) -> None:
@@ -90,7 +92,7 @@ def command(
     from fpstore.serve.writing import Writing
     from fpstore.threads import thread_count
 
-    limits = Limits(max_body, max_queries, max_matches, timeout, max_connections)
+    limits = Limits(max_body, max_queries, max_matches, max_answer, timeout, max_connections)
     token = None if token_file is None else sockets.read_token(token_file)
     if port is not None and token is None and not sockets.is_local(host or "127.0.0.1"):
         raise click.UsageError(
@@ -101,7 +103,7 @@ def command(
     with ExitStack() as stack:
         writing = None
         if not read_only:
-            writing = Writing(fpstore.open(store, "w"))
+            writing = Writing(fpstore.open(store, "w"), limits.answer_bytes)
             stack.callback(writing.close)
         reader = stack.enter_context(fpstore.open(store))
         recipe = None if reader.recipe is None and idf_path is None else recipe_of(reader, idf_path)

@@ -287,6 +287,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "max_body": (),
         "max_queries": (),
         "max_matches": (),
+        "max_answer": (),
         "max_connections": (),
         "timeout": (),
     },

@@ -1,10 +1,12 @@
 """Rows with names, as callers give and get them, from rows with handles and back; names are in their order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
 
+from fpstore._names import MAX_NAME_BYTES
+from fpstore.errors import TooManyMatches
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, joined, to_column
 from fpstore.query.additions import Additions
@@ -12,6 +14,9 @@ from fpstore.query.id_pairs import IdPairs
 from fpstore.query.matches import Matches, made
 from fpstore.query.tables import Rows
 from fpstore.types import Array, Ids, Keys
+
+# Of an answer that is bounded: names that are read at once, 16 MiB of them at most.
+NAMES_AT_ONCE = 256
 
 
 def in_handles(snapshot: Snapshot, columns: tuple[Keys | Names, ...]) -> tuple[Keys, ...]:
@@ -24,11 +29,16 @@ def in_handles(snapshot: Snapshot, columns: tuple[Keys | Names, ...]) -> tuple[K
     return (*(cast(Keys, column)[known] for column in others), handles[known])
 
 
-def named_lookup(snapshot: Snapshot, asked: Names, most: int, go_on: Callable[[], None]) -> Rows:
-    """All rows of these names, by (name, fingerprint). TooManyMatches for more than most; go_on: as of lookup."""
+def named_lookup(
+    snapshot: Snapshot, asked: Names, most: int, name_bytes: int | None, go_on: Callable[[], None]
+) -> Rows:
+    """All rows of these names, by (name, fingerprint).
+
+    TooManyMatches for more than most, or more than name_bytes of names; go_on: as of lookup.
+    """
     (handles,) = in_handles(snapshot, (asked,))
     keys, ids = snapshot.lookup(np.unique(handles), most, go_on)
-    names = _names(snapshot, ids)
+    names = _names(snapshot, ids, name_bytes)
     order = np.lexsort([keys, names.ranks()])
     return Rows(keys[order], to_column(names.take(order), _text(snapshot)))
 
@@ -51,10 +61,44 @@ def _text(snapshot: Snapshot) -> bool:
     return snapshot.settings.id_type == "string"
 
 
-def _names(snapshot: Snapshot, handles: Ids | None) -> Names:
+def _names(snapshot: Snapshot, handles: Ids | None, most: int | None = None) -> Names:
+    """The names of handles. TooManyMatches, before more are held, where they have more than most bytes."""
     names = snapshot.names
     assert names is not None
-    return names.of(np.empty(0, dtype=np.uint64) if handles is None else handles)
+    handles = np.empty(0, dtype=np.uint64) if handles is None else handles
+    if most is None or len(handles) * MAX_NAME_BYTES <= most:
+        return names.of(handles)
+    distinct, back, counts = np.unique(handles, return_inverse=True, return_counts=True)
+    parts, total = [], 0
+    for start in range(0, len(distinct), NAMES_AT_ONCE):
+        own = slice(start, start + NAMES_AT_ONCE)
+        parts.append(names.of(distinct[own]))
+        total += int(counts[own] @ parts[-1].sizes())
+        if total > most:
+            raise TooManyMatches.of_names(most)
+    return joined(parts).take(back)
+
+
+def expect_room(
+    snapshot: Snapshot, names: Names | None, handles: Ids | None, found: Sequence[Additions], most: int | None
+) -> None:
+    """TooManyMatches where the names of what rows are near have more than most bytes together.
+
+    names, handles: of the rows, which may be near one another; all other names are in the snapshot.
+    """
+    if names is None or handles is None or most is None or not len(handles):
+        return
+    near = np.concatenate([part.match_id[~part.stored] for part in found if part.match_id is not None])
+    given, first = np.unique(handles, return_index=True)
+    at = np.minimum(given.searchsorted(near), len(given) - 1)
+    own = given[at] == near
+    left = most - int(names.sizes()[first[at[own]]].sum())
+    if left < 0:
+        raise TooManyMatches.of_names(most)
+    try:
+        _names(snapshot, near[~own], left)
+    except TooManyMatches:
+        raise TooManyMatches.of_names(most) from None
 
 
 def _in_order(names: Names, same: Array) -> Names:
@@ -62,17 +106,22 @@ def _in_order(names: Names, same: Array) -> Names:
     return names.take(np.lexsort([names.ranks(), np.cumsum(~same)])) if same.any() else names
 
 
-def named_matches(snapshot: Snapshot, found: Matches) -> Matches:
-    """Matches with names for handles, ordered by (query, distance, fingerprint, name)."""
+def named_matches(snapshot: Snapshot, found: Matches, most: int | None) -> Matches:
+    """Matches with names for handles, ordered by (query, distance, fingerprint, name).
+
+    TooManyMatches where the names have more than most bytes.
+    """
     same = np.zeros(len(found), dtype=bool)
     same[1:] = (found.query[1:] == found.query[:-1]) & (found.fingerprint[1:] == found.fingerprint[:-1])
-    names = _in_order(_names(snapshot, found.id), same)
+    names = _in_order(_names(snapshot, found.id, most), same)
     # Rows that belong together differ in nothing else.
     return made(found.query, found.fingerprint, found.distance, to_column(names, _text(snapshot)), found.method)
 
 
 def named_additions(snapshot: Snapshot, found: Additions) -> Additions:
-    """Additions with names for handles; where a row was stored it is the empty one."""
+    """In a store with names additions with names for handles; where a row was stored it is the empty one."""
+    if snapshot.names is None:
+        return found
     assert found.match_id is not None
     matched = np.flatnonzero(~found.stored)
     column = to_column(Names(np.empty(0, dtype=np.uint8), np.zeros(len(found), dtype=np.int64)), _text(snapshot))

@@ -21,7 +21,7 @@ from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
-from fpstore.living.named import in_handles, named_additions
+from fpstore.living.named import expect_room, in_handles, named_additions
 from fpstore.living.naming import StoreNames, given_handles
 from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.renewal import chosen_columns, chosen_names, names_of_rows, segment_of_parts, segment_of_rows
@@ -121,10 +121,10 @@ class Writer:
         largest = self.snapshot.state.max_id
         return ids, given_handles(self.snapshot.names, ids, 0 if largest is None else largest + 1)
 
-    def add_if_new(self, keys: Keys, given: Ids | Names | None, distance: int) -> Additions:
+    def add_if_new(self, keys: Keys, given: Ids | Names | None, distance: int, room: int | None = None) -> Additions:
         """Store those that are near none which is stored, nor near an earlier one of them which now is.
 
-        ValueError for more than flush_rows of them.
+        ValueError for more than flush_rows of them, TooManyMatches for names to tell of over room bytes.
         """
         most, size = self.sizes.flush_rows, self.sizes.piece_rows
         if len(keys) > most:
@@ -147,14 +147,14 @@ class Writer:
                     columns = chosen_columns(keys[piece], piece_ids, parts[-1].stored)
                     own = chosen_names(names, new, piece)
                     change = Change(snapshot.state.next_change, changes.ADDED, columns, own)
+                expect_room(self.snapshot, names, ids, parts, room)
                 if change is not None and new.any():
                     all_columns = change.columns if len(parts) == 1 else chosen_columns(keys, ids, new)
                     all_names = change.names if len(parts) == 1 else chosen_names(names, new, slice(0, len(keys)))
                     state = self._logged(changes.ADDED, all_columns, self._defers, all_names)
                     self.snapshot = snapshot.extended([change], state)
             self._start_due_flush()
-            found_all = additions.concatenate(parts, ids is not None)
-            return found_all if self.snapshot.names is None else named_additions(self.snapshot, found_all)
+            return named_additions(self.snapshot, additions.concatenate(parts, ids is not None))
 
     def upsert(self, keys: Keys, given: Ids | Names) -> None:
         """Store fingerprints, each in place of all that has its id, in one durable step; of one id the last counts.

@@ -9,6 +9,7 @@ from typing import Any
 
 from fpstore.inputs import BadInput
 from fpstore.inputs.cells import Column
+from fpstore.serve.forms import too_long
 from fpstore.text.packages import need
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
@@ -49,14 +50,17 @@ def columns_of(body: bytes, allowed: tuple[str, ...], most: int) -> dict[str, Co
         raise BadInput(f"body: found no stream of Arrow ({told:.200}), expected one") from None
 
 
-def bytes_of(table: Any) -> bytes:
-    """A table of an answer as a stream."""
+def bytes_of(table: Any, most: int) -> bytes:
+    """A table of an answer as a stream. TooManyMatches for one of more than most bytes."""
     pyarrow = need("pyarrow", "arrow", "Arrow")
     sink = pyarrow.BufferOutputStream()
     arrow = table.to_arrow()
     with pyarrow.ipc.new_stream(sink, arrow.schema) as writer:
         writer.write_table(arrow)
-    answer: bytes = sink.getvalue().to_pybytes()
+    written = sink.getvalue()
+    if written.size > most:
+        raise too_long(most)
+    answer: bytes = written.to_pybytes()
     return answer
 
 

@@ -5,7 +5,7 @@ numbers above 2^53. Whole numbers up to that are taken as ids, too.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,6 +21,8 @@ from fpstore.types import Array, IdType, Keys
 MAX_EXACT = 1 << 53
 
 NO_ID = "null"
+# Between the items of a list.
+SEPARATOR = ", "
 _MATCH = '{{"fingerprint": "{:016x}", "distance": {}, "id": {}}}'
 _QUERY_MATCH = '{{"query": {}, "fingerprint": "{:016x}", "distance": {}, "id": {}}}'
 _ROW = '{{"fingerprint": "{:016x}", "id": {}}}'
@@ -112,7 +114,7 @@ def _refuse_constant(name: str) -> NoReturn:
 # --- What is answered ---
 
 
-def matches_of(matches: Matches, *, with_query: bool) -> list[str]:
+def matches_of(matches: Matches, *, with_query: bool) -> Iterator[str]:
     """Each match as an object; with_query: the number of its query in it."""
     columns: list[Iterable[Any]] = [
         matches.fingerprint.tolist(),
@@ -121,28 +123,45 @@ def matches_of(matches: Matches, *, with_query: bool) -> list[str]:
     ]
     if with_query:
         columns.insert(0, matches.query.tolist())
-    return list(map((_QUERY_MATCH if with_query else _MATCH).format, *columns))
+    return map((_QUERY_MATCH if with_query else _MATCH).format, *columns)
 
 
-def additions_of(found: Additions) -> list[str]:
+def additions_of(found: Additions) -> Iterator[str]:
     """What became of each row, as the fields of an object, without its brackets."""
     ids = cells_of(found.match_id, len(found))
     rows = zip(found.stored.tolist(), found.match_fingerprint.tolist(), found.match_distance.tolist(), ids, strict=True)
-    return [_STORED if stored else _KNOWN.format(*match) for stored, *match in rows]
+    return (_STORED if stored else _KNOWN.format(*match) for stored, *match in rows)
 
 
-def rows_of(rows: Rows) -> list[str]:
+def rows_of(rows: Rows) -> Iterator[str]:
     """Each row as an object."""
-    return list(map(_ROW.format, rows.fingerprint.tolist(), cells_of(rows.id, len(rows))))
+    return map(_ROW.format, rows.fingerprint.tolist(), cells_of(rows.id, len(rows)))
 
 
-def cells_of(ids: Array | None, count: int) -> list[str]:
+def cells_of(ids: Array | None, count: int) -> Iterable[str]:
     """Ids as JSON has them: strings, null in a store without ids. Of bytes as surrogateescape has them."""
     if ids is None:
         return [NO_ID] * count
     if ids.dtype.kind in "ui":
-        return list(map('"{}"'.format, ids.tolist()))
-    return [json.dumps(each if isinstance(each, str) else each.decode("utf-8", "surrogateescape")) for each in ids]
+        return map('"{}"'.format, ids.tolist())
+    return (json.dumps(each if isinstance(each, str) else each.decode("utf-8", "surrogateescape")) for each in ids)
+
+
+def bounded(parts: Iterable[str], most: int) -> list[str]:
+    """What an answer consists of. TooManyMatches, before more is made, where it is more than most characters."""
+    found: list[str] = []
+    left = most
+    for part in parts:
+        left -= len(part) + len(SEPARATOR)
+        if left < 0:
+            raise too_long(most)
+        found.append(part)
+    return found
+
+
+def too_long(most: int) -> TooManyMatches:
+    """The error of an answer of more than so many bytes."""
+    return TooManyMatches(f"answer: found more than {most} bytes, expected at most {most}; ask for less at once")
 
 
 def error_of(error: Exception) -> dict[str, str]:

@@ -24,12 +24,14 @@ class Limits:
     """What a request may have, and how many connections there may be. ValueError for a limit below 1.
 
     body_bytes: of a request. queries: fingerprints, texts or ids of a request. matches: rows of an answer.
+    answer_bytes: of an answer, and of the names in it before they are written.
     seconds: for a client to send what it began, to take an answer, and to ask again on its connection.
     """
 
     body_bytes: int = 8 * MIB
     queries: int = 100_000
     matches: int = 100_000
+    answer_bytes: int = 32 * MIB
     seconds: int = 30
     connections: int = 512
 

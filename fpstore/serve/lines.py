@@ -20,8 +20,9 @@ from fpstore.types import Ids, Keys
 # What is read at once: as many lines as wait are answered together.
 READ_BYTES = 1 << 16
 MAX_LINE_BYTES = 16 << 20
-# Of the answer to one line.
+# Of the answer to one line, and of the names in it before they are written.
 MAX_MATCHES = 100_000
+MAX_ANSWER_BYTES = 32 << 20
 FIELDS = ("fingerprint", "text", "id")
 
 # The next bytes that there are, at most so many, as soon as there are some; empty at the end.
@@ -120,16 +121,16 @@ def read_line(line: bytes | None, recipe: Recipe | None) -> tuple[Keys, object]:
 def probing(store: Store, max_distance: int | None) -> Ask:
     """Answers with all that is near each line. Raises what is wrong with max_distance."""
     _expect_distance(store, max_distance)
-    store.max_matches = MAX_MATCHES
+    store.max_matches, store.max_name_bytes = MAX_MATCHES, MAX_ANSWER_BYTES
 
     def ask(rows: Rows) -> list[str]:
         matches = store.probe_many(rows.fingerprints, max_distance=max_distance, threads=1)
         ends = np.searchsorted(matches.query, np.arange(len(rows.numbers) + 1)).tolist()
-        found = forms.matches_of(matches, with_query=False)
+        found = forms.bounded(forms.matches_of(matches, with_query=False), MAX_ANSWER_BYTES)
         answers = []
         for index, (key, one_id) in enumerate(zip(rows.fingerprints.tolist(), rows.ids, strict=True)):
             tag = "" if one_id is None else f', "query_id": {json.dumps(one_id)}'
-            near = ", ".join(found[ends[index] : ends[index + 1]])
+            near = forms.SEPARATOR.join(found[ends[index] : ends[index + 1]])
             answers.append(f'"query_fingerprint": "{key:016x}"{tag}, "matches": [{near}]')
         return [_line("probe-line", number, answer) for number, answer in zip(rows.numbers, answers, strict=True)]
 
@@ -143,6 +144,7 @@ def adding(store: Store, max_distance: int | None, first_id: int | None) -> Ask:
     max_distance.
     """
     _expect_distance(store, max_distance)
+    store.max_name_bytes = MAX_ANSWER_BYTES
 
     def ids_of(rows: Rows) -> Ids | None:
         if first_id is not None:

@@ -124,7 +124,7 @@ _STATUSES = {
     "411": "The body has no length, and no chunks.",
     "413": "The body is too large, or has too many rows.",
     "415": "The body is neither JSON nor Arrow, or it is packed.",
-    "422": "The store does not take that, or too much is near.",
+    "422": "The store does not take that, or the answer would be too large.",
     "500": "The store is damaged, or the service is at fault.",
     "503": "Try again: too many connections, a full disk, a store that was replaced.",
 }
@@ -176,7 +176,7 @@ def _told_of(limits: Limits) -> str:
     return (
         f"Bodies are {JSON_TYPE} or {MEDIA_TYPE} with columns of the same names; answers are as the body, or as Accept"
         f" says. A body has at most {limits.body_bytes} bytes and {limits.queries} rows, an answer at most"
-        f" {limits.matches} matches: more is an error, never a shorter answer."
+        f" {limits.matches} matches and {limits.answer_bytes} bytes: more is an error, never a shorter answer."
     )
 
 

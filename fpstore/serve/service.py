@@ -4,14 +4,14 @@ Bodies are JSON or Arrow, in the same words: `fingerprints` or `texts`, and `ids
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fpstore import Additions, Matches, ReadOnly, RecipeError, Store
+from fpstore import Additions, ReadOnly, RecipeError, Store, TooManyMatches
 from fpstore.inputs import BadInput
 from fpstore.serve import arrow, forms
 from fpstore.serve.failures import Refused
@@ -57,6 +57,7 @@ class Service:
         self._writing = writing
         self._recipe = recipe
         reader.max_matches = limits.matches
+        reader.max_name_bytes = limits.answer_bytes
 
     # --- What is asked ---
 
@@ -103,16 +104,19 @@ class Service:
         """All that is near each of them. TooManyMatches."""
         assert asked.fingerprints is not None
         found = self._reader.probe_many(asked.fingerprints, max_distance=max_distance, threads=1)
+        most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
-            return Answer(arrow.bytes_of(found), media_type)
-        return Answer(_matches(found, asked.rows))
+            return Answer(arrow.bytes_of(found, most), media_type)
+        rows = forms.matches_of(found, with_query=True)
+        return _listed("matches", f'"query_count": {asked.rows}, "matches"', rows, most)
 
     def lookup(self, asked: Asked, media_type: str) -> Answer:
         """All rows of each id. TooManyMatches."""
         found = self._reader.lookup(asked.ids)
+        most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
-            return Answer(arrow.bytes_of(found), media_type)
-        return Answer(_document("rows", f'"rows": [{", ".join(forms.rows_of(found))}]'))
+            return Answer(arrow.bytes_of(found, most), media_type)
+        return _listed("rows", '"rows"', forms.rows_of(found), most)
 
     def change(self, kind: str, asked: Asked, max_distance: int | None) -> "Future[Any]":
         """Have the writer change the store; done when that is durable. ReadOnly where there is none."""
@@ -126,14 +130,18 @@ class Service:
         return self._writing.submit(Change(kind, asked.fingerprints, asked.ids, max_distance))
 
     def changed(self, result: Any, asked: Asked, media_type: str) -> Answer:
-        """What is said of a change that was made, given what the store said."""
+        """What is said of a change that was made, given what the store said. TooManyMatches where that is too much."""
         if not isinstance(result, Additions):
             return Answer(_document("changed", f'"row_count": {asked.rows}'))
-        if media_type == arrow.MEDIA_TYPE:
-            return Answer(arrow.bytes_of(result), media_type)
-        rows = ", ".join(f"{{{fields}}}" for fields in forms.additions_of(result))
-        stored = int(np.count_nonzero(result.stored))
-        return Answer(_document("additions", f'"stored_count": {stored}, "additions": [{rows}]'))
+        most = self.limits.answer_bytes
+        try:
+            if media_type == arrow.MEDIA_TYPE:
+                return Answer(arrow.bytes_of(result, most), media_type)
+            rows = (f"{{{fields}}}" for fields in forms.additions_of(result))
+            stored = int(np.count_nonzero(result.stored))
+            return _listed("additions", f'"stored_count": {stored}, "additions"', rows, most)
+        except TooManyMatches as error:
+            raise TooManyMatches(f"{error}; the rows were added") from None
 
     def stats(self) -> Answer:
         """What the store holds."""
@@ -145,9 +153,9 @@ class Service:
         return Answer(_document("health", '"status": "ok"'))
 
 
-def _matches(found: Matches, queries: int) -> bytes:
-    rows = ", ".join(forms.matches_of(found, with_query=True))
-    return _document("matches", f'"query_count": {queries}, "matches": [{rows}]')
+def _listed(kind: str, fields: str, items: Iterable[str], most: int) -> Answer:
+    """A document that ends with a list; fields: what comes before it, its name at the end."""
+    return Answer(_document(kind, f"{fields}: [{forms.SEPARATOR.join(forms.bounded(items, most))}]"))
 
 
 def _document(kind: str, fields: str) -> bytes:

@@ -46,10 +46,14 @@ class Change:
 
 
 class Writing:
-    """Changes a store, opened for writing, from a thread of its own until it is closed; then the store is, too."""
+    """Changes a store, opened for writing, from a thread of its own until it is closed; then the store is, too.
 
-    def __init__(self, store: Store) -> None:
+    name_bytes: how many bytes of names may be told of in one commit; of additions that come to more none is made.
+    """
+
+    def __init__(self, store: Store, name_bytes: int | None = None) -> None:
         self._store = store
+        store.max_name_bytes = name_bytes
         self._waiting: deque[Change] = deque()
         self._wake = threading.Condition()
         self._closing = False

@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         "the answer to a line is not bounded",
         LINES,
-        "store.max_matches = MAX_MATCHES",
+        "store.max_matches, store.max_name_bytes = MAX_MATCHES, MAX_ANSWER_BYTES",
         "pass",
         "one line of a hostile client takes the memory",
         ("tests/test_serve_lines.py::test_a_line_with_too_many_matches_is_an_error_and_never_a_shorter_answer",),
@@ -43,6 +43,30 @@ MUTANTS = (
             "tests/test_serve_lines.py::test_a_bad_id_costs_its_line_alone",
             "tests/test_serve_app.py::test_what_is_wrong_with_a_request_is_said",
         ),
+    ),
+    Mutant(
+        "an answer is as long as it gets",
+        "fpstore/serve/forms.py",
+        "if left < 0:",
+        "if False:",
+        "a few names that JSON writes with six bytes for one take the memory",
+        ("tests/test_serve_bounds.py::test_what_names_become_as_they_are_written_counts",),
+    ),
+    Mutant(
+        "of names that are told to an addition those of its own rows do not count",
+        "fpstore/living/named.py",
+        "left = most - int(names.sizes()[first[at[own]]].sum())",
+        "left = most",
+        "a row with one long name, and many that are near it, take gigabytes",
+        ("tests/test_serve_bounds.py::test_the_bytes_of_names_are_counted_exactly",),
+    ),
+    Mutant(
+        "a name that an answer has often counts once",
+        "fpstore/living/named.py",
+        "total += int(counts[own] @ parts[-1].sizes())",
+        "total += int(parts[-1].sizes().sum())",
+        "a body of 5 kB is answered by gigabytes",
+        ("tests/test_serve_bounds.py::test_the_bytes_of_names_are_counted_exactly",),
     ),
     # --- writing ---
     Mutant(
