@@ -218,6 +218,10 @@ class _BaseStore(ABC):
         with Reading(self) as snapshot:
             copy_store(snapshot, self._living.home, Path(path), told(progress), as_mode(mode))
 
+    def _difference(self) -> str | None:
+        """How what lies at its path differs from what it has open, if it does, whatever was found before."""
+        return self._living._catalog.difference()
+
     def _expect_writer(self) -> Writer:
         self._expect_usable()
         if not isinstance(self._living, Writer):

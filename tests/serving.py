@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -57,11 +57,12 @@ class Client:
         *,
         method: str = "",
         headers: Mapping[str, str] | None = None,
+        again: Sequence[tuple[str, str]] = (),
         parts: Sequence[bytes] | None = None,
         query: str = "",
         before_part: Callable[[int], Awaitable[None]] | None = None,
     ) -> Response:
-        """body: bytes, or what becomes JSON. parts: it comes in these, without a length."""
+        """body: bytes, or what becomes JSON. parts: it comes in these, without a length. again: more headers."""
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         chunks = [sent] if parts is None else [*parts]
         has_body = body is not None or parts is not None
@@ -99,7 +100,7 @@ class Client:
             "method": method or ("POST" if has_body else "GET"),
             "path": path,
             "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+            "headers": [(name.encode(), value.encode()) for name, value in [*given.items(), *again]],
             ABORT: left.set,
         }
         await self.app(scope, receive, send)
@@ -125,8 +126,10 @@ def with_app(
     limits = limits or Limits()
     writing = Writing(fpstore.open(path, "w"), limits.answer_bytes) if writes else None
     try:
-        with fpstore.open(path) as reader:
+        with fpstore.open(path) as reader, ExitStack() as stack:
             service = Service(reader, writing, recipe or reader.recipe, limits)
+
+            stack.callback(service.close)
 
             async def run() -> _Result:
                 app = App(service, threads=2, **options)

@@ -111,7 +111,9 @@ def test_additions_and_removals_come_to_what_the_store_does(store: Path) -> None
         ]
 
     found = with_app(store, work)
-    assert [each.json["row_count"] for each in found] == [3, 1, 1, 2]
+    # Of a removal nobody has counted the rows that were there, so that is not said.
+    told = [{name: value for name, value in each.json.items() if name != "format"} for each in found]
+    assert told == [{"row_count": 3}, {"asked_count": 1}, {"asked_count": 1}, {"asked_count": 2}]
     with fpstore.open(store) as opened:
         rows = sorted((row.fingerprint, row.id) for batch in opened.rows() for row in batch)
     assert rows == [(7, 2), (8, 3), (BASE ^ 3, 9)]
@@ -246,6 +248,40 @@ def test_who_accepts_another_form_gets_it(unchanged: Path) -> None:
     assert ask(unchanged, "/probe", {"fingerprints": [FIRST]}, headers={"accept": "*/*"}).json["query_count"] == 1
 
 
+@pytest.mark.parametrize(
+    ("accept", "of_json", "of_arrow"),
+    [
+        (f"{ARROW};q=0", JSON, JSON),
+        (f"{JSON};q=0", ARROW, ARROW),
+        (f"{ARROW};q=0.1, {JSON}", JSON, JSON),
+        (f"{JSON};q=0.1, {ARROW};q=0.25", ARROW, ARROW),
+        (f"{ARROW};q=0.5;x=y, */*;q=0.9", JSON, JSON),
+        (f"{ARROW} ; Q = 0.5, application/*;q=0.4", ARROW, ARROW),
+        (f"{JSON}, {ARROW}", JSON, ARROW),
+        (f"{ARROW};q=0, {JSON};q=0", JSON, ARROW),
+        ("text/html", JSON, ARROW),
+        ("*/*;q=0.1, text/html", JSON, ARROW),
+        (f"{ARROW};q=what, {JSON};q=0.9", ARROW, ARROW),
+        ("", JSON, ARROW),
+    ],
+)
+def test_of_two_forms_the_one_that_is_accepted_most(unchanged: Path, accept: str, of_json: str, of_arrow: str) -> None:
+    async def work(client: Client) -> None:
+        for own, body, expected in (
+            (JSON, json.dumps(ROWS).encode(), of_json),
+            (ARROW, stream_of(pa.table(ROWS)), of_arrow),
+        ):
+            named = {"content-type": own, "accept": accept}
+            found = await client.ask("/probe", body, headers=named)
+            assert (found.status, found.headers["content-type"]) == (200, expected)
+            first, _, second = accept.partition(", ")
+            if second:  # which may stand in two lines
+                found = await client.ask("/probe", body, headers={**named, "accept": first}, again=[("accept", second)])
+                assert found.headers["content-type"] == expected
+
+    with_app(unchanged, work)
+
+
 def test_texts_come_as_a_column_too(tmp_path: Path) -> None:
     fpstore.create(tmp_path / "s", recipe=RECIPE).close()
     body = stream_of(pa.table({"texts": ["a text"], "ids": ["77"]}))
@@ -283,6 +319,9 @@ def bad_streams() -> dict[str, tuple[bytes, str]]:
             "body: found columns texts, texts, expected each once",
         ),
     }
+    behind = {"another stream": whole, "rubbish": b"abc", "an end": whole[-8:], "zeros": bytes(8)}
+    for kind, more in behind.items():
+        values[f"{kind} behind it"] = (whole + more, f"body: found {len(more)} bytes behind the stream, expected its")
     for codec in ("lz4", "zstd"):
         packed = stream_of(good, options=pa.ipc.IpcWriteOptions(compression=codec))
         values[codec] = (packed, "body: found compressed buffers, expected plain ones")
@@ -418,6 +457,28 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[int, str, str]]] = {
         {"path": "/add", "body": {"fingerprints": ["5"], "ids": ["x"]}},
         (400, "BadInput", "ids, item 0: found 'x', expected a decimal number"),
     ),
+    "a distance twice": (
+        {"path": "/probe", "body": ROWS, "query": "max_distance=2&max_distance=3"},
+        (400, "ValueError", "max_distance: found it twice, expected it once"),
+    ),
+    **{
+        f"{name} twice": (
+            {"path": "/probe", "body": ROWS, "headers": {name: value}, "again": [(name, value)]},
+            (400, "BadRequest", f"{name}: found it 2 times, expected it once"),
+        )
+        for name, value in {
+            "authorization": "Bearer x",
+            "host": "localhost",
+            "content-type": JSON,
+            "content-encoding": "identity",
+            "content-length": "10",
+            "transfer-encoding": "chunked",
+        }.items()
+    },
+    "two lengths": (
+        {"path": "/probe", "body": ROWS, "headers": {"transfer-encoding": "chunked"}},
+        (400, "BadRequest", "body: found a Content-Length and a Transfer-Encoding, expected one of them"),
+    ),
     "a rounded id": (
         {"path": "/remove", "body": {"ids": ["1", 2**53 + 1]}},
         (400, "BadInput", "ids, item 1: found the number 9007199254740993, expected a string, as many programs round"),
@@ -537,6 +598,19 @@ def test_a_service_for_reading_changes_nothing(store: Path) -> None:
 # --- Who may ask ---
 
 
+def test_a_whole_address_is_the_path_in_it(unchanged: Path) -> None:
+    async def work(client: Client) -> None:
+        for address in ("http://localhost/stats", "https://x:80/stats", "HTTP://[::1]:1/stats"):
+            assert (await client.ask(address)).json["format"] == "fpstore.stats/1"
+        assert (await client.ask("http://localhost")).headers["content-type"].startswith("text/html")
+        assert (await client.ask("http://localhost/probe", ROWS)).json["query_count"] == 1
+        assert (await client.ask("http://localhost/probe")).headers["allow"] == "POST"
+        for address in ("ftp://localhost/stats", "http:/stats", "http://localhost//stats", "http://x/http://y/stats"):
+            assert (await client.ask(address)).status == 404
+
+    with_app(unchanged, work)
+
+
 def test_only_who_shows_the_token_is_answered(unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apps, "LINGER_SECONDS", 0.01)
 
@@ -563,8 +637,12 @@ def test_without_a_token_a_port_is_for_requests_that_name_this_machine(unchanged
         for host in ("localhost", "LOCALHOST:3778", "127.0.0.1:3778", "[::1]:3778", "[::1]"):
             assert (await client.ask("/stats", headers={"host": host})).status == 200
         for host in ("example.org", "example.org:3778", "localhost.example.org", "127.0.0.1.example.org:80", ""):
-            refused = await client.ask("/stats", headers={"host": host})
-            assert refused.error == (403, "Forbidden", f"host: found {host!r}, expected localhost or 127.0.0.1 or ::1")
+            told = (403, "Forbidden", f"host: found {host!r}, expected localhost or 127.0.0.1 or ::1")
+            for path in ("/stats", "/healthz"):
+                assert (await client.ask(path, headers={"host": host})).error == told
+            # A whole address has its own host, which counts.
+            assert (await client.ask(f"http://{host}/stats")).error == told
+            assert (await client.ask("http://localhost/stats", headers={"host": host})).status == 200
 
     with_app(unchanged, work, only_local=True)
 

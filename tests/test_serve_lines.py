@@ -1,6 +1,9 @@
 """The coprocess: a line asked is a line answered, at once, in order, whatever the line, to programs in any language."""
 
+import bz2
+import gzip
 import json
+import lzma
 import os
 import shutil
 import signal
@@ -166,6 +169,19 @@ BAD = {
     '{"a":' * 100_000: "line: found no JSON (maximum recursion depth exceeded",
     '{"fingerprint": "\udcff"}': "line: found no JSON ('utf-8' codec can't decode",
 }
+# What the end of the input cuts may have been longer: in a store of names, of numbers, or without ids.
+CUT = {
+    "9f3a5c00": "found '9f3a5c00' with no line feed behind it, expected one, or 16 digits",
+    "": None,
+    " ": "found '', expected",
+    "0x9f3a5c00": "found '0x9f3a5c00' with no line feed behind it",
+    "9f3a5c0012ab44d": "found '9f3a5c0012ab44d' with no line feed behind it",
+    "9f3a5c0012ab44de": "",
+    "0x9f3a5c0012ab44de": "",
+    "0x9f3a5c0012ab44": "found '0x9f3a5c0012ab44' with no line feed behind it",
+    '{"fingerprint": "9f3a"}': "",
+    '{"fingerprint": "9f3a"': "line: found no JSON (",
+}
 BAD_IDS = {
     '{"fingerprint": "1"}': "id: found none, expected one, as the store has ids",
     '{"fingerprint": "1", "id": "x"}': "id: found 'x', expected a decimal number from -2**63 to 2**64 - 1",
@@ -185,6 +201,44 @@ def test_a_bad_line_is_answered_by_its_error_and_the_next_goes_on(unchanged: Pat
     assert message(error).startswith(BAD[bad])
     assert error["error"]["type"] == "BadInput"
     assert [match["id"] for match in before["matches"]] == [match["id"] for match in after["matches"]] == ["3"]
+
+
+@pytest.mark.parametrize("cut", CUT, ids=range(len(CUT)))
+def test_a_line_that_its_writer_did_not_end_is_not_taken_for_another(tmp_path: Path, cut: str) -> None:
+    told = CUT[cut]
+    with fpstore.create(tmp_path / "s", id_type=None) as opened:
+        found: list[str] = []
+        read = BytesIO(f"ffff000000000000\n{cut}".encode()).read
+        answer_lines(read, found.append, lambda: None, None, adding(opened, 0, None))
+        first, *rest = map(json.loads, found)
+        assert first["stored"]
+        assert [("error" in answer) for answer in rest] == ([] if told is None else [told != ""])
+        assert all((told or "") in message(answer) for answer in rest if "error" in answer)
+        assert opened.count() == (2 if told == "" else 1)
+
+
+@pytest.mark.parametrize("id_type", ["uint64", "string", "bytes"])
+def test_an_id_that_may_have_been_rounded_is_refused_whatever_ids_are(tmp_path: Path, id_type: Any) -> None:
+    with fpstore.create(tmp_path / "s", id_type=id_type) as opened:
+        for number in (2**53 + 1, -(2**53) - 1, 2**64 - 1, 2**64, 10**400):
+            (answer,) = asked(adding(opened, 0, None), json.dumps({"fingerprint": "5", "id": number}))
+            assert message(answer).endswith("expected a string, as many programs round numbers above 2^53")
+            with pytest.raises(fpstore.BadInput, match="ids, item 1: found the number"):
+                forms.ids_of([1, number], id_type)
+        assert opened.count() == 0
+        exact = [1, 2**53, str(2**53 + 1)]
+        assert [str(each.decode() if isinstance(each, bytes) else each) for each in forms.ids_of(exact, id_type)] == [
+            str(each) for each in exact
+        ]
+        column = np.array([2**64 - 1], dtype=np.uint64)  # of Arrow, which rounds nothing
+        assert str(forms.ids_of(column, id_type)[0]).strip("b'") == str(2**64 - 1)
+
+
+@pytest.mark.parametrize("id_type", ["string", "bytes"])
+@pytest.mark.parametrize("half", ["\ud800", "a\udbff", "\ud800\ud800"])
+def test_half_a_character_is_no_name(tmp_path: Path, id_type: Any, half: str) -> None:
+    with pytest.raises(fpstore.BadInput, match=r"ids, item 1: found '.*', expected text of at most 65536 bytes"):
+        forms.ids_of(["good", half], id_type)
 
 
 @pytest.mark.parametrize("bad", BAD_IDS, ids=range(len(BAD_IDS)))
@@ -232,8 +286,7 @@ def test_lines_are_those_that_were_written_however_they_come(pieces: list[bytes]
     data = b"\n".join(pieces)
     source = BytesIO(data)
     found = [line for block in blocks_of(lambda most: source.read(size)) for line in block]
-    *ended, last = data.split(b"\n")
-    assert found == ended + [last] * bool(last)
+    assert found == [*BytesIO(data)]
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
@@ -244,7 +297,7 @@ def test_a_line_over_the_limit_is_one_error_and_is_not_held(
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 10)
     source = BytesIO(b"before\n" + b"x" * 50 + end)
     found = [line for block in blocks_of(lambda most: source.read(size)) for line in block]
-    assert found == [b"before", None, *([b"after"] if end else [])]
+    assert found == [b"before\n", None, *([b"after"] if end else [])]
     with pytest.raises(fpstore.BadInput, match="line: found more than 10 bytes, expected at most so many"):
         lines.read_line(None, None)
 
@@ -295,6 +348,22 @@ def test_the_commands_answer_a_file_of_lines(command: Command, store: Path, tmp_
     assert ["error" in json.loads(line) for line in outcome.lines] == [True, False]
     outcome = command("add", store, tmp_path / "lines", "--if-new", "--unbuffered", "--ids", "from:50", "-k", 0)
     assert [json.loads(line).get("match_id") for line in outcome.lines] == ["3", None]
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, lzma.compress], ids=["gzip", "bzip2", "xz"])
+def test_lines_that_are_packed_are_refused(
+    command: Command, unchanged: Path, tmp_path: Path, packed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lines.packed"
+    path.write_bytes(packed(b"5\n"))
+    for name, source_path in ((path, path), ("standard input", "-")):
+        with open(path) as source:
+            monkeypatch.setattr("sys.stdin", source)
+            outcome = command("probe", unchanged, "--input", source_path, "--unbuffered")
+        assert (outcome.status, outcome.out) == (1, "")
+        assert f"{name}: found bytes packed by " in outcome.err
+    path.write_bytes(b"5\n" + packed(b"5\n"))  # no mark at its beginning: lines, of which some are bad
+    assert command("probe", unchanged, "--input", path, "--unbuffered").status == 0
 
 
 @pytest.mark.parametrize(

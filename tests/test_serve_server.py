@@ -139,10 +139,25 @@ def test_a_token_is_long_enough_and_can_be_sent(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(f"  {TOKEN}\n")
     assert sockets.read_token(path) == TOKEN.encode()
-    for bad in ("", "short", "x" * 15, f"{TOKEN} {TOKEN}", f"{TOKEN}\n{TOKEN}", f"{TOKEN}\xe9"):
+    for right in ("x" * 16, "x" * 4096):
+        path.write_text(right)
+        assert sockets.read_token(path) == right.encode()
+    long = ("x" * 4097, "x" * 3_000_000)
+    for bad in ("", "short", "x" * 15, f"{TOKEN} {TOKEN}", f"{TOKEN}\n{TOKEN}", f"{TOKEN}\xe9", *long):
         path.write_text(bad, encoding="latin-1")
-        with pytest.raises(ValueError, match=r"token: found \d+ bytes, expected a token of 16 or more visible ASCII"):
+        with pytest.raises(
+            ValueError, match=r"token: found (more than )?\d+ bytes, expected a token of 16 to 4096 visible ASCII"
+        ):
             sockets.read_token(path)
+
+
+def test_a_token_that_others_may_read_is_told_of(command: Command, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    for mode, told in ((0o644, True), (0o640, True), (0o600, False), (0o400, False)):
+        (tmp_path / "token").chmod(mode)
+        outcome = command("serve", store / "nosuch", "--token-file", tmp_path / "token")
+        assert outcome.status == 1
+        assert ("token: others than its owner may read the token" in outcome.err) == told
 
 
 def test_as_many_files_as_are_needed_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +202,8 @@ def test_errors_of_the_server_are_one_line(capsys: pytest.CaptureFixture[str]) -
         (("--port", 0, "--host", "example.org"), "host: found 'example.org', expected localhost or an address"),
         (("--port", 70000), "70000 is not in the range"),
         (("--max-body", 0), "0 is not in the range"),
+        (("--socket", ""), "found nothing, expected a value, or not the option"),
+        (("--port", 0, "--host", ""), "found nothing, expected a value, or not the option"),
         (("--idf", "x"), "found no recipe for texts in the store"),
         (("--max-connections", 10**9), "connections: found a need of"),
     ],
@@ -243,6 +260,7 @@ def test_a_unix_socket_beside_the_store_is_the_default(store: Path) -> None:
 @pytest.mark.slow
 def test_a_wider_address_is_served_to_who_shows_the_token(store: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
     arguments = ("--port", 0, "--host", "127.0.0.1", "--token-file", tmp_path / "token", "--read-only")
     with fpstore.open(store, "w") as writer, serving(store, *arguments) as served, served.client() as client:
         assert [client.get("/stats", headers=shown).status_code for shown in ({}, {"authorization": "Bearer no"})] == [
@@ -310,6 +328,57 @@ def memory_of(process: int) -> int:
     """The most that it held so far."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+
+
+def head_of(body: bytes, path: str = "/add", *more: str) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Type: {JSON}", *more]
+    return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode()
+
+
+@pytest.mark.slow
+def test_who_ends_its_side_is_answered_what_it_asked_whole(served: Serving, store: Path) -> None:
+    body = json.dumps({"fingerprints": ["c000"], "ids": ["77"]}).encode()
+    whole = head_of(body) + body
+    for sent, statuses in (
+        (whole, [200]),
+        (whole * 3, [200] * 3),
+        (whole + whole[:-1], [200]),
+        (whole[:-1], []),
+        (whole + b"GET /sta", [200]),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", [200]),
+    ):
+        with socket.create_connection(("127.0.0.1", served.port), 30) as client:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+            answered = all_of(client)
+        assert [status_in(part) for part in answered.split(b"HTTP/1.1")[1:]] == statuses, sent
+    with fpstore.open(store) as opened:
+        assert len(opened.probe(0xC000, max_distance=0)) == 1
+    assert served.end(signal.SIGTERM) == (0, f"{store}: ended\n")
+
+
+@pytest.mark.slow
+def test_chunks_that_are_none_are_told_and_two_lengths_too(served: Serving) -> None:
+    post = b"POST /probe HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    chunked = post + b"Transfer-Encoding: chunked\r\n\r\n"
+    for sent in (
+        [chunked, b"ZZ\r\n"],
+        [chunked, b"5\r\nabcde\r\n", b"-1\r\n"],
+        [chunked, b"5;" + b"x" * 200_000 + b"\r\n"],
+        [post + b"Content-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
+        [post + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n"],
+    ):
+        found = raw(served, *sent, pause=0.1)
+        head, _, body = found.lower().partition(b"\r\n\r\n")
+        assert status_in(found) == 400, sent
+        assert b"connection: close" in head
+        assert b"retry-after" not in head  # later it is no better
+        assert json.loads(body)["error"]["type"] == "badrequest"
+    with served.client() as client:
+        assert client.post("/probe", json=ROWS).status_code == 200
+        assert client.get("/stats", headers={"host": "example.org"}).status_code == 403
+    whole = raw(served, b"GET http://127.0.0.1/stats HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert status_in(whole) == 200
 
 
 @pytest.mark.slow
@@ -433,6 +502,11 @@ def test_a_second_signal_waits_for_nobody(store: Path) -> None:
             if served.process.poll() is not None:
                 break
         assert served.process.returncode == 0
+        found = all_of(client)  # its upload was under way
+        assert status_in(found) == 503
+        assert json.loads(found.partition(b"\r\n\r\n")[2])["error"]["type"] == "Ending"
+        assert served.process.stderr is not None
+        assert served.process.stderr.read().decode() == f"{store}: ended\n"
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from helpers import fingerprint_array, uniform
 import fpstore
 from fpstore import PlanError, Store, StoreClosed
 from fpstore.serve import writing
+from fpstore.serve.held import Held
 from fpstore.serve.writing import Change, Writing, make
 
 
@@ -108,7 +109,7 @@ def test_together_they_come_to_what_they_do_one_by_one(tmp_path: Path) -> None:
     with fpstore.create(tmp_path / "a") as one, fpstore.create(tmp_path / "b") as other:
         alone = [one.add_if_new(keys[part], ids=ids[part]) for part in parts]
         group = [Change("add_if_new", keys[part], ids[part]) for part in parts]
-        make(other, group)
+        make(Held(other), group)
         assert [each.done.result() for each in group] == alone
         assert one.count() == other.count() < 300
 
@@ -116,13 +117,13 @@ def test_together_they_come_to_what_they_do_one_by_one(tmp_path: Path) -> None:
 def test_what_one_did_wrong_is_told_to_that_one(tmp_path: Path) -> None:
     with fpstore.create(tmp_path / "s") as store:
         group = [change("add", [1], [1]), change("add", [2, 3], [2]), change("add", [4], [4])]
-        make(store, group)
+        make(Held(store), group)
         assert [each.done.exception() is None for each in group] == [True, False, True]
         with pytest.raises(ValueError, match="1 ids for 2 fingerprints"):
             group[1].done.result()
         assert store.count() == 2
         group = [change("add_if_new", [9], [9], 60), change("add_if_new", [10], [10], 60)]
-        make(store, group)
+        make(Held(store), group)
         assert [type(each.done.exception()) for each in group] == [PlanError] * 2
         assert store.count() == 2
 
@@ -131,10 +132,10 @@ def test_a_change_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
     with fpstore.create(tmp_path / "s") as store:
         group = [change("add", [1], [1]), change("add", [2], [2])]
         assert group[0].done.cancel()
-        make(store, group)
+        make(Held(store), group)
         alone = change("add", [3], [3])
         assert alone.done.cancel()
-        make(store, [alone])
+        make(Held(store), [alone])
         assert [row.id for rows in store.rows() for row in rows] == [2]
 
 

@@ -160,6 +160,7 @@ def attacked(arguments: argparse.Namespace, folder: Path) -> None:
     """Each in turn, and a proper client after each."""
     folder.mkdir()
     (folder / "token").write_text(TOKEN)
+    (folder / "token").chmod(0o600)
     fpstore.build(folder / "s", [5] * 90_000).close()
     most = arguments.connections + 500
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -37,15 +37,29 @@ def _limit(name: str, default: int, text: str) -> Callable[[_Command], _Command]
     return click.option(name, type=click.IntRange(1), default=default, show_default=True, metavar="N", help=text)
 
 
+def _not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A callback of click: BadParameter for an empty value, as of a variable of a shell that is not set."""
+    if value == "":
+        raise click.BadParameter("found nothing, expected a value, or not the option")
+    return value
+
+
 @subcommand("serve", short_help="Serve a store over HTTP.", epilog=EPILOG)
 @store_argument
-@click.option("--socket", "socket_path", metavar="PATH", help="Listen at this Unix socket.  [default: STORE.sock]")
+@click.option(
+    "--socket",
+    "socket_path",
+    metavar="PATH",
+    callback=_not_empty,
+    help="Listen at this Unix socket.  [default: STORE.sock]",
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), metavar="N", help="Listen at this port instead; 0: any free one."
 )
 @click.option(
     "--host",
     metavar="ADDRESS",
+    callback=_not_empty,
     help="With --port: where. Wider than this machine takes --token-file.  [default: 127.0.0.1]",
 )
 @click.option(
@@ -94,6 +108,8 @@ def command(
 
     limits = Limits(max_body, max_queries, max_matches, max_answer, timeout, max_connections)
     token = None if token_file is None else sockets.read_token(token_file)
+    if token_file is not None and sockets.others_may_read(token_file):
+        say(f"fpstore: warning: {token_file}: others than its owner may read the token (chmod 600 keeps it)")
     if port is not None and token is None and not sockets.is_local(host or "127.0.0.1"):
         raise click.UsageError(
             f"--host {host}: found no --token-file, expected one where others than this machine may ask"
@@ -108,7 +124,7 @@ def command(
         reader = stack.enter_context(fpstore.open(store))
         recipe = None if reader.recipe is None and idf_path is None else recipe_of(reader, idf_path)
         if port is None:
-            socket_path = socket_path or f"{store.rstrip('/')}.sock"
+            socket_path = f"{store.rstrip('/')}.sock" if socket_path is None else socket_path
             listener = stack.enter_context(sockets.unix_socket(socket_path))
             where = f"unix socket {socket_path}"
             told = {"socket": socket_path, "url": None}
@@ -117,8 +133,10 @@ def command(
             address, number = listener.getsockname()[:2]
             where = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
             told = {"socket": None, "url": where}
+        service = Service(reader, writing, recipe, limits)
+        stack.callback(service.close)
         app = App(
-            Service(reader, writing, recipe, limits),
+            service,
             threads=thread_count(common().threads),
             token=token,
             only_local=port is not None and token is None,

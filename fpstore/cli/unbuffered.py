@@ -7,7 +7,10 @@ import click
 
 if TYPE_CHECKING:
     from fpstore import Store
-    from fpstore.serve.lines import Ask
+    from fpstore.serve.lines import Ask, Read
+
+# As many as tell how a file is packed.
+HEAD_BYTES = 10
 
 unbuffered_option = click.option(
     "--unbuffered",
@@ -25,7 +28,27 @@ def answer_input(store: "Store", path: str, idf_path: str | None, ask: "Ask") ->
     recipe = None if store.recipe is None and idf_path is None else recipe_of(store, idf_path)
     if path == "-":
         standard = sys.stdin.buffer
-        answer_lines(getattr(standard, "raw", standard).read, sys.stdout.write, sys.stdout.flush, recipe, ask)
+        read = _plain(getattr(standard, "raw", standard).read, "standard input")
+        answer_lines(read, sys.stdout.write, sys.stdout.flush, recipe, ask)
         return
     with open(path, "rb", buffering=0) as source:
-        answer_lines(source.read, sys.stdout.write, sys.stdout.flush, recipe, ask)
+        answer_lines(_plain(source.read, path), sys.stdout.write, sys.stdout.flush, recipe, ask)
+
+
+def _plain(read: "Read", name: str) -> "Read":
+    """What reads the lines of a file of this name. BadInput, at the first bytes, for a file that is packed."""
+    from fpstore.inputs import BadInput
+    from fpstore.inputs.compressed import packing_of
+
+    is_first = True
+
+    def read_plain(size: int) -> bytes:
+        nonlocal is_first
+        data = read(size)
+        if is_first and (kind := packing_of(data[:HEAD_BYTES])) is not None:
+            told = f"{name}: found bytes packed by {kind}, expected lines; unpack them before, as by a pipe and -"
+            raise BadInput(told, source=name)
+        is_first = False
+        return data
+
+    return read_plain

@@ -142,7 +142,7 @@ def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True, is_t
         raw = _Raw(file, on_bytes)
         head = raw.peek(_HEAD_BYTES)
         said = SUFFIXES.get(os.path.splitext(path)[1].lower())
-        found = _kind(head)
+        found = packing_of(head)
         if said is not None and said != found:
             raise BadInput(f"{name}: found first bytes {head[:4].hex(' ') or 'none'}, expected {said} data")
         kind = found if by_magic else said
@@ -161,7 +161,7 @@ def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True, is_t
         yield Stream(name, io.BufferedReader(bare, _BUFFER_BYTES), size)
 
 
-def _kind(head: bytes) -> str | None:
+def packing_of(head: bytes) -> str | None:
     """Which compression the first bytes are the mark of."""
     if head.startswith(b"\x1f\x8b\x08"):
         return "gzip"

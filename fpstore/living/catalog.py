@@ -190,8 +190,8 @@ class Catalog:
             self._writer_lock.check_catalog() if appending else self._writer_lock.check()
         except StoreChanged:
             lock = f"found another {locks.WRITER_LOCK_NAME} or none, expected the one that this writer has locked"
-            raise self.changed(self._difference() or lock) from None
-        if not appending and (how := self._difference()) is not None:
+            raise self.changed(self.difference() or lock) from None
+        if not appending and (how := self.difference()) is not None:
             raise self.changed(how)
 
     def follow(self) -> bool:
@@ -207,13 +207,13 @@ class Catalog:
             with contextlib.suppress(FileNotFoundError, CorruptStore):
                 self._open_anew()
                 return True
-        raise self.changed(self._difference() or "found no sound catalog, expected the one that was opened there")
+        raise self.changed(self.difference() or "found no sound catalog, expected the one that was opened there")
 
     def _open_anew(self) -> None:
         before, self._environment = self._environment, environments.share(self.folder, FILE_NAME)
         environments.give_back(before)
 
-    def _difference(self) -> str | None:
+    def difference(self) -> str | None:
         """How what lies under the path differs from what this has open, if it does."""
         if not self.folder.is_at(self.folder.path):
             there = "another folder" if os.path.lexists(self.folder.path) else "nothing"

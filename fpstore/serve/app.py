@@ -7,6 +7,7 @@ the number of connections, larger ones and their answers by LARGE_AT_ONCE, and e
 import asyncio
 import contextlib
 import hmac
+import re
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
@@ -37,6 +38,12 @@ LINGER_SECONDS = 1.0
 LINGER_BYTES = 64 << 20
 
 
+# What a request may say once: another one counts here than for who stands between.
+ONCE = (b"authorization", b"host", b"content-type", b"content-encoding", b"content-length", b"transfer-encoding")
+# How much a form is accepted that Accept does not name: less than any that it does, more than one that it refuses.
+UNNAMED = 1e-4
+
+
 class _Left(Exception):
     """The client has gone."""
 
@@ -65,7 +72,7 @@ class App:
         """Answer one request."""
         if scope["type"] != "http":
             raise ValueError(f"scope: found type {scope['type']!r:.20}, expected http")
-        request = _Request(scope, receive, send, dict(scope["headers"]), _Place(self._large))
+        request = _Request(scope, receive, send, _Place(self._large))
         try:
             answer = await self._answer(request)
         except _Left:
@@ -78,6 +85,7 @@ class App:
             request.place.leave()
 
     async def _answer(self, request: "_Request") -> Answer:
+        _expect_once(request)
         endpoint = self._endpoint(request)
         if endpoint.name == "openapi.json":
             return Answer(openapi(self._limits))
@@ -98,15 +106,18 @@ class App:
             return await self._in_thread(request, lambda: service.lookup(read(), wanted))
         asked = await self._in_thread(request, read)
         result = await asyncio.wrap_future(service.change(endpoint.call, asked, distance))
-        return await self._in_thread(request, partial(service.changed, result, asked, wanted))
+        return await self._in_thread(request, partial(service.changed, endpoint.call, result, asked, wanted))
 
     # --- Whether it may ---
 
     def _endpoint(self, request: "_Request") -> Endpoint:
         """Where a request leads. Paths are names and nothing else: none is looked up anywhere."""
-        path, method = request.scope["path"], request.scope["method"]
-        if path != "/healthz":
-            self._expect_allowed(request.headers)
+        path, method = request.path, request.scope["method"]
+        if self._token is None:
+            if self._only_local:
+                _expect_local(request.host)
+        elif path != "/healthz":
+            self._expect_shown(request.headers)
         endpoint = ENDPOINTS.get(path.removeprefix("/")) if path.startswith("/") else None
         if endpoint is None:
             raise Refused(404, "NotFound", f"path: found {path!r:.60}, expected one of those that / lists")
@@ -114,16 +125,11 @@ class App:
             raise Refused(405, "MethodNotAllowed", f"method: found {method:.20}, expected {endpoint.method}")
         return endpoint
 
-    def _expect_allowed(self, headers: Headers) -> None:
-        if self._token is not None:
-            scheme, _, shown = headers.get(b"authorization", b"").partition(b" ")
-            if not (hmac.compare_digest(shown.strip(), self._token) and scheme.lower() == b"bearer"):
-                raise Refused(401, "Unauthorized", "authorization: found no right token, expected Bearer TOKEN")
-        elif self._only_local:
-            host = headers.get(b"host", b"").decode("latin-1")
-            name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
-            if name.strip("[]").lower() not in LOCAL_HOSTS:
-                raise Refused(403, "Forbidden", f"host: found {host!r:.60}, expected {' or '.join(LOCAL_HOSTS)}")
+    def _expect_shown(self, headers: Headers) -> None:
+        assert self._token is not None
+        scheme, _, shown = headers.get(b"authorization", b"").partition(b" ")
+        if not (hmac.compare_digest(shown.strip(), self._token) and scheme.lower() == b"bearer"):
+            raise Refused(401, "Unauthorized", "authorization: found no right token, expected Bearer TOKEN")
 
     # --- What comes in ---
 
@@ -183,7 +189,7 @@ class App:
         if status == 401:
             more.append((b"www-authenticate", b"Bearer"))
         if status == 405:
-            more.append((b"allow", ENDPOINTS[request.scope["path"].removeprefix("/")].method.encode()))
+            more.append((b"allow", ENDPOINTS[request.path.removeprefix("/")].method.encode()))
         if status == 503:
             more.append((b"retry-after", b"1"))
         if not request.is_read:
@@ -219,10 +225,19 @@ class App:
 
 
 class _Request:
-    """A request on its way. is_read: nothing more of it comes."""
+    """A request on its way. path, host: what it asks for, and of whom; is_read: nothing more of it comes."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, place: "_Place") -> None:
-        self.scope, self.receive, self.send, self.headers, self.place = scope, receive, send, headers, place
+    def __init__(self, scope: Scope, receive: Receive, send: Send, place: "_Place") -> None:
+        self.scope, self.receive, self.send, self.place = scope, receive, send, place
+        self.headers: Headers = dict(scope["headers"])
+        if b"accept" in self.headers:  # which may come in several lines
+            self.headers[b"accept"] = b",".join(value for name, value in scope["headers"] if name == b"accept")
+        self.path: str = scope["path"]
+        self.host = self.headers.get(b"host", b"").decode("latin-1")
+        scheme, is_whole, rest = self.path.partition("://")
+        if is_whole and scheme.lower() in ("http", "https"):  # a whole address, as a proxy is asked: its host counts
+            self.host, _, path = rest.partition("/")
+            self.path = f"/{path}"
         self.is_read = scope["method"] in ("GET", "HEAD")
 
 
@@ -250,6 +265,24 @@ def _start(status: int, size: int, kind: bytes, more: Iterable[tuple[bytes, byte
     return {"type": "http.response.start", "status": status, "headers": headers}
 
 
+def _expect_once(request: _Request) -> None:
+    """Refused for a request that says one thing twice: who stands between may have read the other one."""
+    names = [name for name, _ in request.scope["headers"]]
+    for name in ONCE:
+        if names.count(name) > 1:
+            raise Refused(400, "BadRequest", f"{name.decode()}: found it {names.count(name)} times, expected it once")
+    if b"content-length" in names and b"transfer-encoding" in names:
+        request.is_read = False  # so that the connection ends here: what follows may be a body, or a request
+        raise Refused(400, "BadRequest", "body: found a Content-Length and a Transfer-Encoding, expected one of them")
+
+
+def _expect_local(host: str) -> None:
+    """Refused for a request that asks another host than this machine, as a page of a stranger's would."""
+    name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
+    if name.strip("[]").lower() not in LOCAL_HOSTS:
+        raise Refused(403, "Forbidden", f"host: found {host!r:.60}, expected {' or '.join(LOCAL_HOSTS)}")
+
+
 def _media_type(headers: Headers) -> str:
     """What a body is. Refused for what is not taken."""
     found = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
@@ -263,10 +296,24 @@ def _media_type(headers: Headers) -> str:
 
 
 def _wanted(headers: Headers, media_type: str) -> str:
-    """What an answer is to be: what the client accepts, else as its body."""
-    accepted = headers.get(b"accept", b"*/*").decode("latin-1").lower()
-    named = [part.partition(";")[0].strip() for part in accepted.split(",")]
-    return next((name for name in named if name in (JSON_TYPE, arrow.MEDIA_TYPE)), media_type)
+    """What an answer is to be: what the client accepts most, and of equal forms that of its body."""
+    weights: dict[str, float] = {}
+    for part in headers.get(b"accept", b"*/*").decode("latin-1").lower().split(","):
+        name, *parameters = (each.strip() for each in part.split(";"))
+        weights.setdefault(name, _weight(parameters))
+
+    def weight(form: str) -> float:
+        return next((weights[name] for name in (form, "application/*", "*/*") if name in weights), UNNAMED)
+
+    return max(sorted((JSON_TYPE, arrow.MEDIA_TYPE), key=lambda form: form != media_type), key=weight)
+
+
+def _weight(parameters: Iterable[str]) -> float:
+    """How much one of the forms that a client names is accepted: q, 1 where that is not said as it is to be."""
+    for name, _, value in (parameter.partition("=") for parameter in parameters):
+        if name.strip() == "q" and re.fullmatch(r"[01](\.\d{0,3})?", value.strip()):
+            return float(value)
+    return 1.0
 
 
 def _max_distance(query: bytes, endpoint: Endpoint) -> int | None:
@@ -276,6 +323,8 @@ def _max_distance(query: bytes, endpoint: Endpoint) -> int | None:
         if name != "max_distance" or not endpoint.takes_distance:
             expected = "max_distance" if endpoint.takes_distance else "none"
             raise ValueError(f"parameter: found {name!r:.40}, expected {expected}")
+        if distance is not None:
+            raise ValueError("max_distance: found it twice, expected it once")
         if not (value.isascii() and value.isdigit() and len(value) <= 3):
             raise ValueError(f"max_distance: found {value!r:.40}, expected a whole number")
         distance = int(value)

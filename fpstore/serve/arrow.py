@@ -33,7 +33,8 @@ def columns_of(body: bytes, allowed: tuple[str, ...], most: int) -> dict[str, Co
         with pyarrow.ipc.open_stream(body) as reader:
             schema = reader.schema
         _expect_columns(pyarrow, schema, allowed)
-        messages = pyarrow.ipc.MessageReader.open_stream(body)
+        source = pyarrow.BufferReader(body)
+        messages = pyarrow.ipc.MessageReader.open_stream(source)
         next(messages)  # the schema
         for message in messages:
             _expect_plain(message)
@@ -43,6 +44,9 @@ def columns_of(body: bytes, allowed: tuple[str, ...], most: int) -> dict[str, Co
             count += batch.num_rows
             if count > most:
                 break
+        else:
+            if behind := len(body) - source.tell():
+                raise BadInput(f"body: found {behind} bytes behind the stream, expected its end")
         table = pyarrow.Table.from_batches(batches, schema)
         return {name: _column(name, table[name], pyarrow.types) for name in allowed if name in table.column_names}
     except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:

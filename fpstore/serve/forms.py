@@ -69,15 +69,12 @@ def ids_of(values: Column, id_type: IdType | None, what: str = "ids") -> Array:
     """Ids as programs write them, as the store has them. BadInput for what is none of this store's."""
     if id_type is None:
         raise BadInput(f"{what}: found some, expected none: the store has no ids")
+    _expect_exact(values, what)
     if id_type != "uint64":
         names, bad = parse_names(values, id_type == "string")
         _expect_none_bad(values, what, bad)
         return names
     if not isinstance(values, np.ndarray):
-        for index, value in enumerate(values):
-            if type(value) is int and abs(value) > MAX_EXACT:
-                expected = "a string, as many programs round numbers above 2^53"
-                raise BadInput(f"{_item(what, index)}: found the number {shown(value)}, expected {expected}")
         _expect(values, what, str | int, EXPECTED_ID)
     found, bad = parse_ids(values)
     _expect_none_bad(values, what, bad)
@@ -88,6 +85,16 @@ def texts_of(values: Column, what: str = "texts") -> list[str]:
     """Texts as programs write them. BadInput for what is none."""
     _expect(values, what, str, "a text, as a string")
     return [*values]
+
+
+def _expect_exact(values: Column, what: str) -> None:
+    """BadInput for a number that other programs may have rounded, whatever ids are: it would be another id."""
+    if isinstance(values, np.ndarray):  # of Arrow, where numbers are as they were
+        return
+    for index, value in enumerate(values):
+        if type(value) is int and abs(value) > MAX_EXACT:
+            expected = "a string, as many programs round numbers above 2^53"
+            raise BadInput(f"{_item(what, index)}: found the number {shown(value)}, expected {expected}")
 
 
 def _expect(values: Column, what: str, kind: Any, expected: str) -> None:

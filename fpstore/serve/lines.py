@@ -23,6 +23,8 @@ MAX_LINE_BYTES = 16 << 20
 # Of the answer to one line, and of the names in it before they are written.
 MAX_MATCHES = 100_000
 MAX_ANSWER_BYTES = 32 << 20
+# Of a fingerprint of which nothing can have been cut off.
+WHOLE_DIGITS = 16
 FIELDS = ("fingerprint", "text", "id")
 
 # The next bytes that there are, at most so many, as soon as there are some; empty at the end.
@@ -61,13 +63,16 @@ def answer_lines(
 
 
 def blocks_of(read: Read) -> Iterator[list[bytes | None]]:
-    """The lines that have come, each as soon as its end has; None for one of more than MAX_LINE_BYTES."""
+    """The lines that have come, each with its line feed and as soon as that has; None for one of over MAX_LINE_BYTES.
+
+    The last may have none.
+    """
     rest, too_long = bytearray(), False
     while data := read(READ_BYTES):
         *ended, last = data.split(b"\n")
         lines: list[bytes | None] = []
         for end in ended:
-            lines.append(None if too_long or len(rest) + len(end) > MAX_LINE_BYTES else bytes(rest) + end)
+            lines.append(None if too_long or len(rest) + len(end) > MAX_LINE_BYTES else bytes(rest) + end + b"\n")
             rest.clear()
             too_long = False
         rest += last
@@ -104,9 +109,15 @@ def read_line(line: bytes | None, recipe: Recipe | None) -> tuple[Keys, object]:
     """The fingerprint that a line asks about, uint64[1], and the id in it. BadInput."""
     if line is None:
         raise BadInput(f"line: found more than {MAX_LINE_BYTES} bytes, expected at most so many")
+    is_whole = line.endswith(b"\n")
     line = line.strip()
     if not line.startswith(b"{"):
-        return forms.fingerprints_of([line.decode("utf-8", "replace")], "fingerprint"), None
+        digits = line.decode("utf-8", "replace")
+        key = forms.fingerprints_of([digits], "fingerprint")
+        if not is_whole and len(digits.lower().removeprefix("0x")) < WHOLE_DIGITS:
+            expected = f"one, or {WHOLE_DIGITS} digits: who wrote it may have ended in the middle"
+            raise BadInput(f"fingerprint: found {digits!r} with no line feed behind it, expected {expected}")
+        return key, None
     record = forms.object_of(line, "line", FIELDS)
     named = [name for name in ("fingerprint", "text") if record.get(name) is not None]
     if len(named) != 1:

@@ -31,6 +31,7 @@ _ADDITIONS = (
 )
 _ROWS = '{"fingerprints": ["9f3a5c0012ab44df"], "ids": ["18"]}'
 _CHANGED = '{"format": "fpstore.changed/1", "row_count": 1}'
+_REMOVED = '{"format": "fpstore.removed/1", "asked_count": 1}'
 _ALL = (
     Endpoint("", "GET", "page", "This page."),
     Endpoint("openapi.json", "GET", "openapi", "The same for programs, as OpenAPI."),
@@ -101,11 +102,11 @@ _ALL = (
         "POST",
         "remove",
         "Remove fingerprints with all their ids, all that has an id, or, of both, just these pairs. Durable when it is"
-        " answered; what is not there is no error.",
+        " answered; what is not there is no error, and is counted as asked for.",
         ("fingerprints", "texts", "ids"),
         False,
         '{"ids": ["17"]}',
-        _CHANGED,
+        _REMOVED,
     ),
 )
 ENDPOINTS = {endpoint.name: endpoint for endpoint in _ALL}

@@ -118,10 +118,14 @@ def _connections(limits: Limits) -> Any:
             answer: Any = self.app
             self.idle_since = time.monotonic()
             self._is_refused = False
+            self._has_ended = False  # nothing more comes from the client
 
             async def with_abort(scope: Any, receive: Any, send: Any) -> None:
                 scope[ABORT] = self.transport.abort
-                await answer(scope, receive, send)
+                try:
+                    await answer(scope, receive, send)
+                except asyncio.CancelledError:  # the second signal
+                    self._leave(503, "Service Unavailable", "Ending", "found the service ending, try again")
 
             self.app: Any = with_abort
 
@@ -160,13 +164,32 @@ def _connections(limits: Limits) -> Any:
         def on_response_complete(self) -> None:
             self.idle_since = time.monotonic()
             super().on_response_complete()
+            if self._has_ended and not self._has_whole_request:
+                self.transport.close()
+
+        def eof_received(self) -> bool:
+            """Whether to stay: who says that no more comes is still answered what was asked whole."""
+            self._has_ended = True
+            return self._has_whole_request
+
+        @property
+        def _has_whole_request(self) -> bool:
+            return self.is_answering and not self.cycle.more_body
 
         def send_400_response(self, message: str) -> None:
-            if self.is_answering:  # behind a request that is being answered
-                self.transport.abort()
-                return
             told = "request: found bytes that are no HTTP, expected a request"
-            self.transport.write(_plain_response(400, "Bad Request", "BadRequest", told))
+            self._leave(400, "Bad Request", "BadRequest", told)
+
+        def _leave(self, status: int, reason: str, kind: str, message: str) -> None:
+            """Say why, unless an answer has begun, and close."""
+            if self.is_answering:
+                begun = self.cycle.response_started
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+                if begun:
+                    self.transport.abort()
+                    return
+            self.transport.write(_plain_response(status, reason, kind, message))
             self.transport.close()
 
     return Connection
@@ -175,11 +198,9 @@ def _connections(limits: Limits) -> Any:
 def _plain_response(status: int, reason: str, kind: str, message: str) -> bytes:
     """A whole response to who has not asked properly."""
     body = json.dumps({"format": "fpstore.error/1", "error": {"type": kind, "message": message}})
-    head = (
-        f"HTTP/1.1 {status} {reason}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
-        "retry-after: 1\r\nconnection: close\r\n\r\n"
-    )
-    return (head + body).encode()
+    later = ["retry-after: 1"] if status == 503 else []
+    head = [f"HTTP/1.1 {status} {reason}", "content-type: application/json", f"content-length: {len(body)}", *later]
+    return "\r\n".join([*head, "connection: close", "", body]).encode()
 
 
 class _OneLine(logging.Formatter):

@@ -15,6 +15,7 @@ from fpstore import Additions, ReadOnly, RecipeError, Store, TooManyMatches
 from fpstore.inputs import BadInput
 from fpstore.serve import arrow, forms
 from fpstore.serve.failures import Refused
+from fpstore.serve.held import Held
 from fpstore.serve.limits import Limits
 from fpstore.serve.writing import Change, Writing
 from fpstore.text import Recipe
@@ -22,6 +23,8 @@ from fpstore.types import Ids, Keys
 
 JSON_TYPE = "application/json"
 ROW_FIELDS = ("fingerprints", "texts")
+# Changes after which all rows that were asked for are there; of a removal nobody has counted what was.
+ADDING = ("add", "add_if_new", "upsert")
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,16 @@ class Service:
 
     def __init__(self, reader: Store, writing: Writing | None, recipe: Recipe | None, limits: Limits) -> None:
         self.limits = limits
-        self._reader = reader
+        self._reader = Held(reader)
+        self._id_type = reader.id_type
         self._writing = writing
         self._recipe = recipe
         reader.max_matches = limits.matches
         reader.max_name_bytes = limits.answer_bytes
+
+    def close(self) -> None:
+        """Close the store that answers; who has the writer closes that."""
+        self._reader.close()
 
     # --- What is asked ---
 
@@ -95,7 +103,7 @@ class Service:
         elif fingerprints is not None:
             fingerprints = forms.fingerprints_of(fingerprints)
         if ids is not None:
-            ids = forms.ids_of(ids, self._reader.id_type)
+            ids = forms.ids_of(ids, self._id_type)
         return Asked(fingerprints, ids)
 
     # --- What is answered ---
@@ -103,7 +111,8 @@ class Service:
     def probe(self, asked: Asked, max_distance: int | None, media_type: str) -> Answer:
         """All that is near each of them. TooManyMatches."""
         assert asked.fingerprints is not None
-        found = self._reader.probe_many(asked.fingerprints, max_distance=max_distance, threads=1)
+        keys = asked.fingerprints
+        found = self._reader.ask(lambda store: store.probe_many(keys, max_distance=max_distance, threads=1))
         most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
             return Answer(arrow.bytes_of(found, most), media_type)
@@ -112,7 +121,7 @@ class Service:
 
     def lookup(self, asked: Asked, media_type: str) -> Answer:
         """All rows of each id. TooManyMatches."""
-        found = self._reader.lookup(asked.ids)
+        found = self._reader.ask(lambda store: store.lookup(asked.ids))
         most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
             return Answer(arrow.bytes_of(found, most), media_type)
@@ -122,17 +131,18 @@ class Service:
         """Have the writer change the store; done when that is durable. ReadOnly where there is none."""
         if self._writing is None:
             raise ReadOnly("found it served for reading, expected a service that writes", path=self._reader.path)
-        if kind in ("add", "add_if_new", "upsert"):
+        if kind in ADDING:
             if asked.fingerprints is None:
                 raise BadInput("body: found ids alone, expected fingerprints or texts, too")
-            if asked.ids is None and self._reader.id_type is not None:
+            if asked.ids is None and self._id_type is not None:
                 raise BadInput("ids: found none, expected one for each row")
         return self._writing.submit(Change(kind, asked.fingerprints, asked.ids, max_distance))
 
-    def changed(self, result: Any, asked: Asked, media_type: str) -> Answer:
+    def changed(self, kind: str, result: Any, asked: Asked, media_type: str) -> Answer:
         """What is said of a change that was made, given what the store said. TooManyMatches where that is too much."""
         if not isinstance(result, Additions):
-            return Answer(_document("changed", f'"row_count": {asked.rows}'))
+            told = ("changed", "row_count") if kind in ADDING else ("removed", "asked_count")
+            return Answer(_document(told[0], f'"{told[1]}": {asked.rows}'))
         most = self.limits.answer_bytes
         try:
             if media_type == arrow.MEDIA_TYPE:
@@ -145,11 +155,11 @@ class Service:
 
     def stats(self) -> Answer:
         """What the store holds."""
-        return Answer(json.dumps({"format": "fpstore.stats/1", **self._reader.stats().to_json()}).encode())
+        return Answer(json.dumps({"format": "fpstore.stats/1", **self._reader.ask(Store.stats).to_json()}).encode())
 
     def health(self) -> Answer:
         """That it answers; what stands in its way is raised."""
-        self._reader.contains_near(0)
+        self._reader.ask(lambda store: store.contains_near(0))
         return Answer(_document("health", '"status": "ok"'))
 
 

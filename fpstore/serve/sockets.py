@@ -15,6 +15,7 @@ from fpstore.serve.limits import BACKLOG
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 MIN_TOKEN_BYTES = 16
+MAX_TOKEN_BYTES = 4096  # a header of a request has room for it
 
 
 def is_local(host: str) -> bool:
@@ -28,13 +29,19 @@ def is_local(host: str) -> bool:
 
 
 def read_token(path: str | Path) -> bytes:
-    """The token in a file, without the spaces around it. ValueError for one that could be guessed."""
-    token = Path(path).read_bytes().strip()
-    if len(token) < MIN_TOKEN_BYTES or not all(0x21 <= byte <= 0x7E for byte in token):
-        raise ValueError(
-            f"{path}: found {len(token)} bytes, expected a token of {MIN_TOKEN_BYTES} or more visible ASCII characters"
-        )
+    """The token in a file, without the spaces around it. ValueError for one that could be guessed, or not be sent."""
+    with open(path, "rb") as file:
+        token = file.read(2 * MAX_TOKEN_BYTES).strip()
+    if not MIN_TOKEN_BYTES <= len(token) <= MAX_TOKEN_BYTES or not all(0x21 <= byte <= 0x7E for byte in token):
+        found = f"{len(token)} bytes" if len(token) <= MAX_TOKEN_BYTES else f"more than {MAX_TOKEN_BYTES} bytes"
+        expected = f"a token of {MIN_TOKEN_BYTES} to {MAX_TOKEN_BYTES} visible ASCII characters"
+        raise ValueError(f"{path}: found {found}, expected {expected}")
     return token
+
+
+def others_may_read(path: str | Path) -> bool:
+    """Whether other users of this machine may read a file, by its mode."""
+    return bool(os.stat(path).st_mode & 0o077)
 
 
 def need_files(count: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fpstore import Store, StoreClosed
 from fpstore.serve.forms import is_of_the_request
+from fpstore.serve.held import Held
 from fpstore.types import Ids, Keys
 
 # Rows of changes that are made in one commit, unless one alone has more.
@@ -52,8 +53,8 @@ class Writing:
     """
 
     def __init__(self, store: Store, name_bytes: int | None = None) -> None:
-        self._store = store
         store.max_name_bytes = name_bytes
+        self._held = Held(store)
         self._waiting: deque[Change] = deque()
         self._wake = threading.Condition()
         self._closing = False
@@ -64,7 +65,7 @@ class Writing:
         """Have it made; done when it is durable. StoreClosed once close was called."""
         with self._wake:
             if self._closing:
-                raise StoreClosed("the service is ending", path=self._store.path)
+                raise StoreClosed("the service is ending", path=self._held.path)
             self._waiting.append(change)
             self._wake.notify()
         return change.done
@@ -75,11 +76,11 @@ class Writing:
             self._closing = True
             self._wake.notify()
         self._thread.join()
-        self._store.close()
+        self._held.close()
 
     def _work(self) -> None:
         while group := self._next_group():
-            make(self._store, group)
+            make(self._held, group)
 
     def _next_group(self) -> list[Change]:
         """The next changes that go together, once there are some; none when closing."""
@@ -97,20 +98,20 @@ class Writing:
             return group
 
 
-def make(store: Store, group: Sequence[Change]) -> None:
+def make(held: Held, group: Sequence[Change]) -> None:
     """Make changes that go together, in one call, and tell each what it came to."""
     group = [change for change in group if change.done.set_running_or_notify_cancel()]
     if group:
-        _make(store, group)
+        _make(held, group)
 
 
-def _make(store: Store, group: Sequence[Change]) -> None:
+def _make(held: Held, group: Sequence[Change]) -> None:
     try:
-        results = _called(store, group)
+        results = held.ask(lambda store: _called(store, group))
     except BaseException as error:
         if len(group) > 1 and isinstance(error, Exception) and is_of_the_request(error):
             for change in group:  # nothing was changed, and it may be the fault of one
-                _make(store, [change])
+                _make(held, [change])
             return
         for change in group:
             change.done.set_exception(error)

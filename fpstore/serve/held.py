@@ -1,0 +1,74 @@
+"""Owns a store that a service holds open: where it was away for a moment and is back, it is opened anew.
+
+A store that found its path to lead elsewhere says so for ever. One part of a service would then be cut off, while
+another, which nobody asked in that moment, goes on: so each asks here, and all of them have one rule.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import fpstore
+from fpstore import Store, StoreChanged, StoreClosed
+
+_Result = TypeVar("_Result")
+
+
+class Held:
+    """A store, and what takes its place. Safe to use from several threads.
+
+    store: as it was opened; its owner may close it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.path = store.path
+        self._store = store
+        self._identity = store.identity
+        self._lock = threading.Lock()
+        self._is_left = False  # closed, so that its place is free for the next writer
+        self._is_closed = False
+
+    def ask(self, work: Callable[[Store], _Result]) -> _Result:
+        """What work does with the store. StoreChanged, before anything was changed, while it is not in its place."""
+        store = self._store
+        try:
+            return work(store)
+        except (StoreChanged, StoreClosed):
+            again = self._anew(store)
+            if again is None:
+                raise
+        return work(again)
+
+    def close(self) -> None:
+        """Close it."""
+        with self._lock:
+            self._is_closed = True
+            self._store.close()
+
+    def _anew(self, failed: Store) -> Store | None:
+        """The store that is asked in place of one that failed; None where it was closed for good."""
+        with self._lock:
+            if self._store is not failed:
+                return self._store
+            if self._is_closed or (failed._closed and not self._is_left):
+                return None
+            how = None if self._is_left else failed._difference()
+            if how is None:
+                self._store = self._opened(failed)
+                self._is_left = False
+                return self._store
+        raise StoreChanged(f"{how}; put it back, or start the service again", path=self.path)
+
+    def _opened(self, failed: Store) -> Store:
+        if failed.mode == "w":  # there is one writer; all that this one acknowledged is in the files
+            self._is_left = True
+            with contextlib.suppress(StoreChanged):
+                failed.close()
+        store = fpstore.open(self.path, failed.mode)
+        if store.identity != self._identity:
+            store.close()
+            raise StoreChanged("found another store, expected the one that was opened there", path=self.path)
+        store.max_matches, store.max_name_bytes = failed.max_matches, failed.max_name_bytes
+        failed.close()
+        return store
