@@ -257,7 +257,7 @@ def test_names_that_are_no_text_go_out_as_bytes(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", [3], ids=[b"\xff"], id_type="bytes").close()
     cluster_store(tmp_path / "s", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"0\t\xff\t0000000000000003\t0\n"
-    with pytest.raises(BadInput, match="found a text or name that is no UTF-8"):
+    with pytest.raises(BadInput, match="found a name that is no UTF-8"):
         cluster_store(tmp_path / "s", tmp_path / "out.parquet")
 
 
