@@ -113,5 +113,6 @@ def fault_of_name(name: str) -> BadInput | None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        return BadInput(f"{name!a}: found a name that is no UTF-8, expected one that a store takes")
+        told = f"{name!a}: found a name that is no UTF-8, expected one that a store takes"
+        return BadInput(f"{told}; rename the file, or name the documents by a column (--id-column)")
     return None
