@@ -10,13 +10,12 @@ import numpy as np
 
 from fpstore import Matches, Store
 from fpstore.inputs import BadInput
+from fpstore.inputs.cells import MAX_NAME_BYTES
 from fpstore.jobs.spool import Spool
 from fpstore.notes import FIRST_NUMBER
 from fpstore.types import Array, Ids, Keys
 
 _AT_ONCE = 1 << 16
-# As long as a name of a store may be.
-MAX_NAME_BYTES = 1 << 16
 
 
 class NamedRows:
