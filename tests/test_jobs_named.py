@@ -13,7 +13,7 @@ from jobs_model import fingerprints, first_come, interrupt, jaccard, lines_of, t
 from outcome import Command
 
 import fpstore
-from fpstore import _names, notes
+from fpstore import notes
 from fpstore.inputs import BadInput
 from fpstore.jobs import Inputs, JobError, cluster, cluster_store, corpus, dedup, naming, runs
 from fpstore.text import DEFAULT_RECIPE, Recipe
@@ -230,10 +230,6 @@ def test_a_name_that_is_too_long_is_a_bad_row(name: str, is_one: bool) -> None:
     assert (fault is None) is is_one
     if fault is not None:
         assert "found a name of 32769 characters, expected at most 65,536 bytes, which a store takes" in str(fault)
-
-
-def test_a_job_knows_how_long_a_name_may_be() -> None:
-    assert naming.MAX_NAME_BYTES == _names.MAX_NAME_BYTES
 
 
 # --- Clusters of what such a store has ---
