@@ -260,6 +260,33 @@ MUTANTS = (
         ("tests/test_inputs_compressed.py::test_compressed_data_that_is_cut_anywhere_is_an_error",),
     ),
     Mutant(
+        "blank lines at the border of a block are no rows",
+        "fpstore/inputs/numeric.py",
+        'self._blank += block.count(b"\\n")',
+        'self._blank = block.count(b"\\n")',
+        "rows behind some blank lines have the numbers of others",
+        ("tests/test_inputs_blank.py::test_a_blank_line_never_gives_a_row_the_number_of_another",),
+    ),
+    Mutant(
+        "a quotation mark in TSV is a bad line",
+        "fpstore/inputs/tabular.py",
+        'if format == "tsv" and MARK in text and any(cell.startswith(MARK) for cell in cells):',
+        'if format == "tsv" and MARK in text and cells[0].startswith(MARK):',
+        "texts that pandas has written are read with their quotation marks",
+        (
+            "tests/test_inputs_tabular.py::"
+            "test_a_cell_of_tsv_that_begins_with_a_quotation_mark_is_refused_until_the_format_says_what_it_is",
+        ),
+    ),
+    Mutant(
+        "an input that is all bad is an empty one",
+        "fpstore/inputs/errors.py",
+        "if bad and not good:",
+        "if bad and not good and not counts:",
+        "an empty store is built of a file in another format, status 0",
+        ("tests/test_all_bad.py::test_an_input_of_which_all_is_bad_ends_with_status_1_and_leaves_nothing",),
+    ),
+    Mutant(
         "an npy file may be shorter than its header says",
         "fpstore/inputs/numeric.py",
         "if count is not None and row < count:",
