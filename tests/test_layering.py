@@ -16,6 +16,7 @@ CORE = (
     "errors",
     "types",
     "progress",
+    "origin",
     "arrays",
     "threads",
     "forks",
@@ -104,13 +105,14 @@ OF_WINGS = {"base": {"text"}, "making": {"text"}}
 # The wings stand beside the core and know of it only this.
 WINGS = {
     "text": {"errors", "threads", "types", "_native"},
-    "inputs": {"errors", "types", "text"},
+    # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
+    "inputs": {"errors", "origin", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
-    "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
-    "serve": {"", "types", "text", "inputs"},
+    "jobs": {"", "disk", "errors", "origin", "threads", "types", "progress", "query", "notes", "text", "inputs"},
+    "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface.
-    "cli": {"", "errors", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
+    "cli": {"", "errors", "origin", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
 }
 
 MAX_LINES = 500

@@ -31,6 +31,7 @@ from fpstore.cli.values import (
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Reader
+    from fpstore.text import Recipe
     from fpstore.types import Codec, Ids, IdType, Keys
 
 EPILOG = """\b
@@ -101,7 +102,8 @@ def command(
     An INPUT is a file, a folder or a pattern, of which every file is read by its own suffix, or - for standard input;
     .gz, .zst, .bz2 and .xz are read as they are.
     Texts become fingerprints by a recipe, which the store records; of fingerprints that come ready, --recipe says
-    how they were made. An interrupted build leaves nothing behind.
+    how they were made; a Parquet file that export wrote says it by itself, and two that say different things are
+    refused. An interrupted build leaves nothing behind.
     """
     import fpstore
     from fpstore.inputs import read
@@ -130,7 +132,7 @@ def command(
             text_column=text_column,
             header=input_header,
             html=html,
-            recipe=recipe,
+            recipe=recipe if told else None,
             max_distance=max_distance,
             threads=threads,
             skip_bad=skip_bad,
@@ -139,6 +141,8 @@ def command(
 
         if reader.recipe is None:
             refuse_unused(OF_TEXTS)
+        reader.settle_origin()
+        is_said = not told and reader.origin.record is not None
 
         def show(progress: Progress) -> None:
             # The build knows how many rows it has seen; only the bytes tell how many are left.
@@ -160,7 +164,7 @@ def command(
                 codec=codec,
                 memory=memory,
                 progress=show,
-                recipe=recipe if told or reader.recipe is not None else None,
+                recipe=_recorded(reader) if is_said else recipe if told or reader.recipe is not None else None,
                 force=force,
                 shuffle=shuffle,
                 mode=mode,
@@ -170,7 +174,16 @@ def command(
     tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
     seen = f"read {counted(reader.seen.rows, 'row')} of {counted(reader.seen.files, 'file')}"
-    say(f"{store}: {seen}; holds {held}")
+    by = f", by recipe {_recorded(reader).name}, as {reader.origin.said_by} says" if is_said else ""
+    say(f"{store}: {seen}; holds {held}{by}")
+
+
+def _recorded(reader: "Reader") -> "Recipe":
+    """The recipe that the inputs say their fingerprints are by."""
+    from fpstore.text import Recipe
+
+    assert reader.origin.record is not None
+    return Recipe.from_json(reader.origin.record)
 
 
 def _held(store: "Store", rows: int) -> str:

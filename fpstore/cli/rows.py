@@ -27,12 +27,14 @@ def read_for(
     """What fpstore.inputs.read reads of inputs, given its options, by the recipe of the store.
 
     UsageError for texts where there is none, or where it needs the model of --idf; and for an option of texts where
-    there are none. has_text: whether there is one besides.
+    there are none. RecipeError, before anything is read, for fingerprints that are known to be by another recipe.
+    has_text: whether there is one besides.
     """
     from fpstore.inputs import read
 
     reader = read(inputs, **options)
     if reader.recipe is None:
+        reader.settle_origin(store._settings.recipe, store.path)
         refuse_unused(OF_TEXTS, *(() if has_text else (ANY_TEXT,)))
         return reader
     # They are texts, so a recipe is asked for; nothing was read so far.

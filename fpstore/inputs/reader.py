@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.inputs.batching import in_batches
 from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
@@ -32,9 +33,10 @@ from fpstore.inputs.records import (
     pieces_of_fingerprints,
 )
 from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream, total_bytes
-from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
+from fpstore.inputs.tabular import look_at_origin, read_csv, read_parquet, read_tsv
 from fpstore.inputs.text import DEFAULT_FIELD, fields_of, read_html, read_json, read_jsonl, read_text
 from fpstore.inputs.warc import read_warc
+from fpstore.origin import Origin, Record
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
 from fpstore.types import IdType
@@ -59,8 +61,6 @@ _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] 
 _TABLES = ("csv", "tsv", "parquet")
 _OF_DOCUMENTS = (*_FILE_READERS, "warc")  # these hold nothing but texts, and have no columns
 _OF_FIELDS = ("jsonl", "json")
-
-
 _DELIMITED = ("csv", "tsv")
 
 
@@ -71,6 +71,7 @@ class Reader(Iterator[Batch]):
     total_bytes: the sizes of all sources, None where that is not known before they are read. lengths: of the texts
     that were read so far. seen: how many files and rows were read so far. skipped: what was passed over so far, how
     many by reason (`bad line`, `hidden file`). notes: what was read in spite of some damage, in the same way.
+    origin: by which recipe the fingerprints are that come ready, as far as a source has said so.
     """
 
     def __init__(self, sources: list[Input], request: Request, lengths: Lengths) -> None:
@@ -80,10 +81,24 @@ class Reader(Iterator[Batch]):
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
-        self._batches = _batches(sources, request)
+        self.origin = request.origin
+        self._sources, self._request = sources, request
+        self._batches = in_batches(_numbered(sources, request), request.rows)
 
     def __next__(self) -> Batch:
         return next(self._batches)
+
+    def settle_origin(self, record: Record | None = None, said_by: str | Path = "") -> None:
+        """Have RecipeError, before anything is read, where sources say that their fingerprints are by other recipes.
+
+        record: that of a store, None for one that has none; without it all sources have to say the same, if anything.
+        """
+        if record is not None:
+            self.origin.record, self.origin.said_by = record, said_by
+        if self.recipe is None and not self._request.asked.of_ids:
+            for source in _sources(self._sources, replace(self._request, faults=Faults(True), seen=Seen())):
+                if source.format == "parquet":
+                    look_at_origin(source.path, self._request)
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
@@ -156,8 +171,9 @@ def read(
     `auto` goes by the suffix of each, and refuses a folder that has files of unknown suffixes.
     fingerprint_column, text_column, id_column: which column of a table (its name, or its number from 0), or field of
     JSON objects, holds what; a field may be a path, its parts joined by dots. Texts become fingerprints by recipe
-    (DEFAULT_RECIPE where None). Where none is named, fingerprints are in the one column called `fingerprint`,
-    `simhash`, `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
+    (DEFAULT_RECIPE where None); a Parquet file that says its fingerprints are by another is refused.
+    Where none is named, fingerprints are in the one column called `fingerprint`, `simhash`, `hash` or `fp`, or in the
+    only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
     ones included; None leaves them out; "auto" is "column" where there is one, else "row". id_type: what the ids of a
     column are; names, "string" or "bytes", come as arrays of objects, and there are no others then.
@@ -169,10 +185,12 @@ def read(
     fingerprints. skip_bad: count bad lines, rows and files instead of raising. on_bytes: told of bytes as they are
     read.
 
-    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
-    ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
-    The system's errors pass through.
+    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; RecipeError
+    where they say that fingerprints are by other recipes; BadInput (a ValueError) for a source that
+    does not hold what its format says; ImportError where an optional package is missing. The system's errors pass
+    through.
     """
+    said = None if recipe is None else recipe.to_json()
     recipe = DEFAULT_RECIPE if recipe is None else recipe
     lengths = Lengths(recipe, max_distance)
     request = Request(
@@ -188,6 +206,7 @@ def read(
         threads=threads,
         on_measured=lengths.see,
         takes_fingerprints=True,
+        origin=Origin(said, "recipe (--recipe)", Recipe.from_json),
     )
     resolved, request = _resolve(sources, format, request)
     _expect_one_kind(resolved, request)
@@ -462,34 +481,3 @@ def _row_ids(rows: npt.NDArray[np.uint64], first: int) -> npt.NDArray[np.uint64]
     if first + int(rows[-1]) > MAX_VALUE:
         raise ValueError(f"first_id: found id {first + int(rows[-1])} for a row, expected at most 2**64 - 1")
     return rows + np.uint64(first)
-
-
-def _batches(inputs: list[Input], request: Request) -> Generator[Batch]:
-    """The same rows in batches of request.rows; only the last is smaller."""
-    held: list[Batch] = []
-    count = 0
-    for part in _numbered(inputs, request):
-        held.append(part)
-        count += len(part.fingerprints)
-        if count < request.rows:
-            continue
-        joined = _join(held)
-        whole = count - count % request.rows
-        for start in range(0, whole, request.rows):
-            yield _slice(joined, start, start + request.rows)
-        count -= whole
-        held = [_slice(joined, whole, whole + count)] if count else []
-    if held:
-        yield _join(held)
-
-
-def _join(parts: list[Batch]) -> Batch:
-    if len(parts) == 1:
-        return parts[0]
-    ids = [part.ids for part in parts if part.ids is not None]
-    fingerprints = np.concatenate([part.fingerprints for part in parts])
-    return Batch(fingerprints, np.concatenate(ids) if ids else None)
-
-
-def _slice(batch: Batch, start: int, end: int) -> Batch:
-    return Batch(batch.fingerprints[start:end], None if batch.ids is None else batch.ids[start:end])

@@ -6,6 +6,7 @@ from typing import Any
 
 from fpstore.jobs.forms import CSV, PARQUET, TSV, Form, csv_row
 from fpstore.jobs.packing import parquet_of_json
+from fpstore.origin import Record
 
 # What would end a line or a field, or speak to a terminal.
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]
@@ -39,12 +40,12 @@ class Lines:
     head: what its part begins with. pack: what makes the result of the part, None where the part is the result.
     """
 
-    def __init__(self, form: Form, columns: Mapping[str, str]) -> None:
-        """columns: the name of each, and its type in Arrow."""
+    def __init__(self, form: Form, columns: Mapping[str, str], recipe: Record | None = None) -> None:
+        """columns: the name of each, and its type in Arrow. recipe: that of a column `fingerprint`."""
         self._kind = form.kind
         self._names = list(columns)
         self.head = csv_row(self._names) if form.kind == CSV else b""
-        self.pack = form.pack(parquet_of_json(columns) if form.kind == PARQUET else None)
+        self.pack = form.pack(parquet_of_json(columns, recipe=recipe) if form.kind == PARQUET else None)
 
     def encode(self, *columns: Iterable[object]) -> bytes:
         """The lines of rows, given by their columns; measures have four digits."""

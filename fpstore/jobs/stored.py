@@ -61,12 +61,13 @@ def cluster_store(
     expect_outside_stores(result)
     with fpstore.open(path) as opened:
         most = opened.max_distance if max_distance is None else max_distance
+        recipe = opened._settings.recipe
         keys, ids = _rows_of(opened, progress)
     columns = {"cluster": "uint64", "id": "uint64", "fingerprint": "string", "distance": "uint16"}
     if ids is None:
         del columns["id"]
     form = form_of(result, TSV)
-    lines = Lines(form, columns)
+    lines = Lines(form, columns, recipe)
     method = "components" if components else "centers" if update_center else "leaders"
     identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
     # Whether a store has changed is not known from outside, as of standard input: so it is never known to be done.

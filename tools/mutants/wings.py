@@ -3,6 +3,31 @@
 from mutants.record import Mutant
 
 MUTANTS = (
+    # --- origin ---
+    Mutant(
+        "only the names of two recipes are compared",
+        "fpstore/origin.py",
+        "elif found != self.record:",
+        'elif found.get("name") != self.record.get("name"):',
+        "fingerprints by other steps under the same name come into a store",
+        ("tests/test_origin.py::test_every_call_refuses_what_says_another_recipe",),
+    ),
+    Mutant(
+        "files are compared only as they are read",
+        "fpstore/inputs/reader.py",
+        "if self.recipe is None and not self._request.asked.of_ids:",
+        "if not self:",
+        "the rows of the first files are stored before the last is refused",
+        ("tests/test_origin.py::test_files_of_two_recipes_make_no_store_and_are_added_to_none",),
+    ),
+    Mutant(
+        "a slice of a table forgets the recipe",
+        "fpstore/query/tables.py",
+        "*self._rest(rows))._of_store(self._made_by)",
+        "*self._rest(rows))",
+        "fingerprints that came out in part go into a store of another recipe",
+        ("tests/test_origin.py::test_every_column_of_fingerprints_that_goes_out_says_the_recipe",),
+    ),
     # --- text ---
     Mutant(
         "a text as long as it has to be is short",
