@@ -240,7 +240,9 @@ def test_the_rows_of_clusters_say_the_recipe_of_their_store(tmp_path: Path) -> N
     assert field.metadata == metadata_of(OWN.to_json())
 
 
-def test_files_of_two_recipes_make_no_store_and_are_added_to_none(command: Command, tmp_path: Path) -> None:
+def test_files_of_two_recipes_make_no_store_and_are_added_to_none(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before a row is stored, also where only the last of a folder says another; and in a store that says nothing."""
     folder = tmp_path / "parts"
     folder.mkdir()
@@ -252,6 +254,7 @@ def test_files_of_two_recipes_make_no_store_and_are_added_to_none(command: Comma
     assert (outcome.status, told in outcome.err) == (2, True)
     assert not (tmp_path / "s").exists()
     fpstore.create(tmp_path / "s").close()
+    monkeypatch.setattr("fpstore.cli.add.BATCH_ROWS", 2)
     outcome = command("add", tmp_path / "s", folder)
     assert (outcome.status, f"{told} {folder}/b.parquet" in outcome.err) == (2, True)
     with fpstore.open(tmp_path / "s") as store:
