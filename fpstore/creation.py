@@ -380,7 +380,8 @@ def _copied(segment: Segment | NamesReader, at: Place) -> Iterator[int]:
 def _copy_again(segment: Segment, copied: Place, plan: Plan, error: CorruptStore) -> None:
     """Put the segment as it was before the damage in the place of a damaged copy. Raises CorruptStore."""
     copied.folder.unlink(copied.name)
-    damage = CorruptStore(f"its copy is damaged, so it may be too: {error.args[0]}", path=segment.path)
+    note = "its copy is damaged, so it may be too"
+    damage = CorruptStore(error.where, error.found, error.expected, path=segment.path, note=note)
     make_again(segment, copied, plan, damage)
     with closing(Segment(copied)) as made:
         if made.footer_crc != segment.footer_crc:

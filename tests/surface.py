@@ -519,8 +519,8 @@ class Damaged(AnError, Protocol):
 
 
 class OfAVersion(AnError, Protocol):
-    found: int | None
-    supported: int | None
+    found: int
+    supported: int
 
 
 class Locked(AnError, Protocol):

@@ -556,7 +556,7 @@ def test_a_link_among_the_names_is_not_followed(tmp_path: Path, source: Path, na
     dedup([source], tmp_path / "1", store=store)
     (store / notes.NAMES / name).unlink()
     (store / notes.NAMES / name).symlink_to(mine)
-    with pytest.raises(JobError, match=f"^{store / notes.NAMES / name}: not a regular file, expected one that fpstore"):
+    with pytest.raises(JobError, match=f"^{store / notes.NAMES / name}: file: found what is not a regular file"):
         dedup([source], tmp_path / "2", store=store)
     assert mine.read_text() == "mine"
 

@@ -6,7 +6,7 @@ from time import perf_counter
 
 import click
 
-from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
+from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, json_option
@@ -48,8 +48,10 @@ def _verify(store: str, as_json: bool) -> int:
         if as_json:
             found_wrong = [dataclasses.asdict(each) for each in damage]
             _print_json(store, {"sound": False, "error": message, "damage": found_wrong})
-        for line in [str(each) for each in damage] or [message]:
-            click.echo(f"fpstore: {one_line(line)}", err=True)
+        # As the line of a sound store, each begins with what it is about.
+        named = getattr(error, "path", None) or getattr(error, "filename", None)
+        for line in [str(each) for each in damage] or [message if named else f"{store}: {message}"]:
+            say(line)
         return failure.status
     seconds = perf_counter() - start
     if as_json:
