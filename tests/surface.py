@@ -125,7 +125,7 @@ class Dedup(Protocol):
         store: AnyPath | None = None,
         recipe: Recipe | None = None,
         max_distance: int | None = None,
-        confirm: str | None = None,
+        confirm: str | None = "default",
         force: bool = False,
         threads: int | None = None,
         progress: OnProgress | None = None,
@@ -249,6 +249,28 @@ class FingerprintMany(Protocol):
     def __call__(
         self, texts: Texts, recipe: Recipe = DEFAULT_RECIPE, *, threads: int | None = None
     ) -> npt.NDArray[np.uint64]: ...
+
+
+class SomeDeduplicated(Protocol):
+    @property
+    def kept(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def duplicate_of(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def distance(self) -> npt.NDArray[np.uint16]: ...
+
+
+class DedupTexts(Protocol):
+    def __call__(
+        self,
+        texts: Texts,
+        *,
+        recipe: Recipe = DEFAULT_RECIPE,
+        max_distance: int = 6,
+        keep: Literal["first", "longest"] = "first",
+        confirm: str | None = "default",
+        threads: int | None = None,
+    ) -> SomeDeduplicated: ...
 
 
 class LearnIdf(Protocol):
@@ -543,6 +565,7 @@ FUNCTIONS: dict[str, type[Any]] = {
 }
 TEXT_FUNCTIONS: dict[str, type[Any]] = {
     "compare": Compare,
+    "dedup": DedupTexts,
     "fingerprint": Fingerprint,
     "fingerprint_many": FingerprintMany,
     "learn_idf": LearnIdf,
@@ -607,6 +630,7 @@ id_pairs: Callable[[IdPairs], SomeIdPairs] = lambda table: table  # noqa: E731
 additions: Callable[[Additions], SomeAdditions] = lambda table: table  # noqa: E731
 plan: Callable[[Plan], APlan] = lambda plan: plan  # noqa: E731
 compare: Compare = fpstore.text.compare
+dedup_texts: DedupTexts = fpstore.text.dedup
 stats: Callable[[Stats], SomeStats] = lambda record: record  # noqa: E731
 spikes: Callable[[Spikes], SomeSpikes] = lambda record: record  # noqa: E731
 report: Callable[[Report], Record] = lambda record: record  # noqa: E731

@@ -3,6 +3,15 @@
 from mutants.record import Mutant
 
 MUTANTS = (
+    # --- texts in memory ---
+    Mutant(
+        "texts in memory go by the places in which they were decided",
+        "fpstore/text/deduplication.py",
+        'kept = order[np.flatnonzero(found["leads"])]',
+        'kept = np.flatnonzero(found["leads"])',
+        "with keep longest other texts are named than those that are kept",
+        ("tests/test_text_dedup.py::test_texts_are_decided_as_plain_python_decides",),
+    ),
     # --- origin ---
     Mutant(
         "only the names of two recipes are compared",
@@ -56,8 +65,8 @@ MUTANTS = (
     Mutant(
         "little main text is enough",
         "fpstore/text/cleaning.py",
-        "return visible if found < MIN_MAIN or found * MAX_SHARE < of_all else main",
-        "return visible if found < MIN_MAIN and found * MAX_SHARE < of_all else main",
+        "return visible if found < MIN_MAIN or found * 100 < of_all * MIN_SHARE else main",
+        "return visible if found < MIN_MAIN and found * 100 < of_all * MIN_SHARE else main",
         "pages of which little is left are taken for each other",
         ("tests/test_text_cleaning.py::test_all_is_taken_where_little_is_main",),
     ),
@@ -72,7 +81,7 @@ MUTANTS = (
     Mutant(
         "texts without tokens have one fingerprint",
         "fpstore/text/recipe.py",
-        "fingerprints[at] = _simhash.xxh3(_utf8(texts[at]))",
+        "fingerprints[at] = bytes_hash(texts[at])",
         "fingerprints[at] = 0",
         "texts without tokens are equal, whatever they hold",
         ("tests/test_text_minhash.py::test_texts_without_tokens_are_told_apart_by_their_bytes",),
@@ -450,7 +459,7 @@ MUTANTS = (
     ),
     Mutant(
         "of leaders at one distance the oldest is taken, whatever its fingerprint",
-        "fpstore/jobs/leaders.py",
+        "fpstore/query/leaders.py",
         "nearer = [np.concatenate([found.fingerprint, keys]), ties]",
         "nearer = [ties]",
         "jobs decide by another rule than add_if_new",
@@ -474,15 +483,47 @@ MUTANTS = (
     ),
     Mutant(
         "a measure just enough is not enough",
-        "fpstore/jobs/confirm.py",
-        "return found, found >= self._least",
-        "return found, found > self._least",
+        "fpstore/text/measures.py",
+        "return self.part * bound.denominator >= bound",
+        "return self.part * bound.denominator > bound",
         "equal documents are both kept with jaccard>=1",
         ("tests/test_jobs_dedup.py::test_a_later_job_confirms_against_what_an_earlier_one_kept",),
     ),
     Mutant(
+        "documents without tokens are alike",
+        "fpstore/text/confirm.py",
+        "if self._measure.says_nothing(features):",
+        "if False:",
+        "a page without text is dropped for another one",
+        ("tests/test_jobs_confirm.py::test_a_document_without_tokens_is_alike_an_equal_one_only",),
+    ),
+    Mutant(
+        "every near document is looked at",
+        "fpstore/query/leaders.py",
+        "looked_at = near[:MOST_LOOKED_AT]",
+        "looked_at = near",
+        "documents with one fingerprint take time in the square of their number",
+        ("tests/test_jobs_confirm.py::test_of_many_documents_with_one_fingerprint_a_bounded_number_is_looked_at",),
+    ),
+    Mutant(
+        "no match is asked for behind those that are looked at",
+        "fpstore/query/leaders.py",
+        "count = MOST_LOOKED_AT + 1 if",
+        "count = MOST_LOOKED_AT if",
+        "nobody is told that a match may have been missed",
+        ("tests/test_jobs_confirm.py::test_of_many_documents_with_one_fingerprint_a_bounded_number_is_looked_at",),
+    ),
+    Mutant(
+        "the first pending ids of a fingerprint are its least",
+        "fpstore/living/snapshot.py",
+        "below = ids <= bound[which]",
+        "below = ids < 0 * ids if len(groups) else ids <= bound[which]",
+        "of equal fingerprints another one is taken for the first",
+        ("tests/test_nearest.py::test_of_one_fingerprint_the_least_ids_are_the_first_few",),
+    ),
+    Mutant(
         "a row is stored before its name is written",
-        "fpstore/jobs/leaders.py",
+        "fpstore/query/leaders.py",
         "self._before_store(leads.tolist(),",
         'self._store.add(fingerprints[leads], verdicts["id"][leads]); self._before_store(leads.tolist(),',
         "a power cut leaves rows that no job can take back",
@@ -684,7 +725,7 @@ MUTANTS = (
     Mutant(
         "what was kept waits in the store when the journal tells of it",
         "fpstore/jobs/kept.py",
-        "self._store.sync()",
+        "self._kept_in.sync()",
         "pass",
         "a kill loses leaders that the journal tells of",
         ("tests/test_jobs_resume.py::test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is",),
@@ -795,8 +836,8 @@ MUTANTS = (
     ),
     Mutant(
         "shingles that weigh nothing are divided by",
-        "fpstore/text/comparison.py",
-        "if not all(squares):",
+        "fpstore/text/measures.py",
+        "if self._weighs and not features.weights.any():",
         "if False:",
         "a comparison by a model that weighs them 0 ends in an error",
         ("tests/test_text_comparison.py::test_weights_of_zero_divide_by_nothing",),

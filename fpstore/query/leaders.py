@@ -5,12 +5,14 @@ of several at one distance to that with the least fingerprint, then to the first
 """
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
-from fpstore import Matches, Store, TooManyMatches
 from fpstore.notes import MAX_ID
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
+from fpstore.query.matches import Matches
 from fpstore.types import Array, Ids, Keys
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to
@@ -18,22 +20,33 @@ from fpstore.types import Array, Ids, Keys
 VERDICT = np.dtype([("id", "<u8"), ("measure", "<f8"), ("distance", "u1"), ("leads", "?")])
 
 _LATER = np.uint64((1 << 64) - 1)
-# Rows that are held of what a piece of documents is near, where one after the other is looked at. A piece near more
-# is cut in two, so that only a single document can have more than that.
-MOST_MATCHES = 1 << 20
+# Of the leaders that a document is near, so many are looked at, where it may go to another than the nearest.
+MOST_LOOKED_AT = 64
+
+
+class Searched(Protocol):
+    """What holds leaders: a store with ids that is open for writing, or rows in memory alone."""
+
+    path: Path
+
+    def nearest_many(self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None) -> Matches:
+        """The nearest rows of each, at most count."""
+
+    def add(self, fingerprints: Keys, *, ids: Ids) -> None:
+        """Hold them, for the next question."""
 
 
 class Leaders:
-    """The leaders, in a store with ids that is open for writing.
+    """The leaders, in what holds them.
 
-    looks_on: whether a document may go to another than the nearest.
+    looks_on: whether a document may go to another than the nearest. Then it is told of MOST_LOOKED_AT that it is near,
+    and of another one where there are more.
     """
 
     looks_on = False
 
-    def __init__(self, store: Store, max_distance: int, next_id: int) -> None:
+    def __init__(self, store: Searched, max_distance: int, next_id: int) -> None:
         self._store = store
-        self._store.max_matches = MOST_MATCHES
         self._max_distance = max_distance
         self.next_id = next_id
 
@@ -42,33 +55,30 @@ class Leaders:
         verdicts = np.zeros(len(fingerprints), dtype=VERDICT)
         start = 0
         while start < len(fingerprints):
-            found, count = self._near(fingerprints[start : start + PIECE_ROWS])
-            own = slice(start, start + count)
+            own = slice(start, min(start + PIECE_ROWS, len(fingerprints)))
+            count = MOST_LOOKED_AT + 1 if self.looks_on else 1
+            found = self._store.nearest_many(fingerprints[own], count, max_distance=self._max_distance)
             self._decide_piece(fingerprints[own], found, start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
             self._before_store(leads.tolist(), fingerprints[leads], verdicts["id"][leads].tolist())
             self._store.add(fingerprints[leads], ids=verdicts["id"][leads])
-            start += count
+            start = own.stop
         return verdicts
-
-    def _near(self, keys: Keys) -> tuple[Matches, int]:
-        """What the first of keys are near, as far as it matters, and how many of them these are."""
-        if not self.looks_on:
-            return self._store.nearest_many(keys, max_distance=self._max_distance), len(keys)
-        count = len(keys)
-        while count > 1:
-            try:
-                return self._store.probe_many(keys[:count], max_distance=self._max_distance, threads=1), count
-            except TooManyMatches:
-                count //= 2
-        return self._store.probe(int(keys[0]), max_distance=self._max_distance), 1
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         """The leader of a document among those it is near, the nearest first, and how alike they are.
 
         near: rows of ids, which has their ids. NEW where the document becomes a leader itself, with the next id.
         """
-        return near[0] if near else NEW, np.nan
+        if not self.looks_on or not near:
+            return near[0] if near else NEW, np.nan
+        looked_at = near[:MOST_LOOKED_AT]
+        place, measure = self._first_alike(index, ids[np.asarray(looked_at)].tolist())
+        return NEW if place is None else looked_at[place], measure
+
+    def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
+        """Of the leaders with these ids the place of the first that a document is alike, or None, and how alike."""
+        raise NotImplementedError(index)
 
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
         """These documents have become leaders, and are about to be stored."""
