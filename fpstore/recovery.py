@@ -8,8 +8,9 @@ import contextlib
 import errno
 import os
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +78,11 @@ class Recovered:
         """Whether nothing was lost."""
         counts = (self.fingerprints_lost, self.ids_lost, self.segments_lost, self.log_records_lost, self.removals_lost)
         return not any(counts) and not self.unknown
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, by name; fingerprints that are named as hex digits."""
+        named = {name: [f"{each:016x}" for each in getattr(self, name)] for name in ("without_ids", "partial")}
+        return asdict(self) | named | {"complete": self.complete}
 
 
 def recover(path: PathLike, new: PathLike, *, progress: OnProgress | None = None) -> Recovered:

@@ -525,7 +525,7 @@ class APlan(Protocol):
 
 
 class Record(Protocol):
-    """What report returns."""
+    """What report, verify, recover and, several of them, predict return."""
 
     def to_json(self) -> dict[str, Any]: ...
 
@@ -634,6 +634,9 @@ dedup_texts: DedupTexts = fpstore.text.dedup
 stats: Callable[[Stats], SomeStats] = lambda record: record  # noqa: E731
 spikes: Callable[[Spikes], SomeSpikes] = lambda record: record  # noqa: E731
 report: Callable[[Report], Record] = lambda record: record  # noqa: E731
+verified: Callable[[Verified], Record] = lambda record: record  # noqa: E731
+recovered: Callable[[fpstore.Recovered], Record] = lambda record: record  # noqa: E731
+prediction: Callable[[fpstore.Prediction], Record] = lambda record: record  # noqa: E731
 damaged: Callable[[fpstore.CorruptStore], Damaged] = lambda error: error  # noqa: E731
 of_a_version: Callable[[fpstore.UnsupportedVersion], OfAVersion] = lambda error: error  # noqa: E731
 locked: Callable[[fpstore.StoreLocked], Locked] = lambda error: error  # noqa: E731

@@ -183,8 +183,8 @@ def test_verify_returns_what_it_read_and_lists_the_damage_of_every_segment(tmp_p
         store.add([1], ids=[7])
         store.remove(ids=[3])
         found = store.verify()
-    assert (found.segments, found.tables, found.fingerprints, found.ids) == (2, 8, 5000, 5000)
-    assert (found.pending, found.removals) == (1, 1)
+    assert (found.segment_count, found.table_count, found.fingerprint_count, found.id_count) == (2, 8, 5000, 5000)
+    assert (found.pending_count, found.removal_count) == (1, 1)
     paths = sorted((tmp_path / "s" / "segments").iterdir())
     assert found.size_bytes == sum(path.stat().st_size for path in paths)
     for path in paths:

@@ -55,21 +55,14 @@ def _verify(store: str, as_json: bool) -> int:
         return failure.status
     seconds = perf_counter() - start
     if as_json:
-        counts = {
-            "segment_count": found.segments,
-            "table_count": found.tables,
-            "fingerprint_count": found.fingerprints,
-            "id_count": found.ids,
-            "pending_count": found.pending,
-            "removal_count": found.removals,
-        }
-        _print_json(store, {"sound": True, **counts, "size_bytes": found.size_bytes, "damage": []})
+        _print_json(store, {"sound": True, **found.to_json(), "damage": []})
         return DONE
-    rest = [counted(found.pending, "pending row")] if found.pending else []
-    rest += [counted(found.removals, "removal")] if found.removals else []
+    rest = [counted(found.pending_count, "pending row")] if found.pending_count else []
+    rest += [counted(found.removal_count, "removal")] if found.removal_count else []
+    checked = f"{counted(found.fingerprint_count, 'fingerprint')} in {counted(found.table_count, 'table')}"
     say(
-        f"{store}: sound; checked {counted(found.fingerprints, 'fingerprint')} in {counted(found.tables, 'table')}"
-        f" of {counted(found.segments, 'segment')} and {counted(found.ids, 'id')}{', '.join(['', *rest])}:"
+        f"{store}: sound; checked {checked} of {counted(found.segment_count, 'segment')}"
+        f" and {counted(found.id_count, 'id')}{', '.join(['', *rest])}:"
         f" {decimal_size(found.size_bytes)} in {seconds:.2f} s, {found.size_bytes / 1e6 / seconds:.0f} MB/s",
         err=False,
     )
