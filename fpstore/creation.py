@@ -37,6 +37,7 @@ from fpstore.living.sweep import (
 )
 from fpstore.names.reader import NamesReader
 from fpstore.names.rows import NamedRows
+from fpstore.origin import Origin
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
@@ -64,13 +65,13 @@ def build_store(
     memory: str | int,
     threads: int,
     progress: Tell | None,
-    recipe: dict[str, object] | None,
+    origin: Origin,
     force: bool,
     shuffle: int | None,
     mode: int | None,
     id_type: str = "uint64",
 ) -> None:
-    """Write the store at path; the arguments are those of fpstore.build.
+    """Write the store at path; the arguments are those of fpstore.build. origin: the recipe, once all was read.
 
     Raises FileExistsError where path exists, unless force and it is a store, which is then replaced.
     """
@@ -78,7 +79,7 @@ def build_store(
     named = None
     if id_type in NAMED:
         budget = parse_memory(memory)
-        named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE)
+        named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE, origin)
         memory, ids = max(budget - budget // NAMES_SHARE, min(budget, LEAST_MEMORY)), "row"
     build = _NamedBuild(
         named,
@@ -91,12 +92,14 @@ def build_store(
             memory=memory,
             threads=threads,
             shuffle=shuffle,
+            origin=origin,
         ),
     )
     report = progress or (lambda phase, done, total: None)
 
     def settings(chosen: Plan) -> Settings:
-        return Settings(build.max_distance, chosen.to_json(), codec, id_type if with_ids else None, recipe)
+        record = None if origin.record is None else dict(origin.record)
+        return Settings(build.max_distance, chosen.to_json(), codec, id_type if with_ids else None, record)
 
     if path.is_symlink() or path.exists():
         if not force:
@@ -377,7 +380,8 @@ def _copied(segment: Segment | NamesReader, at: Place) -> Iterator[int]:
 def _copy_again(segment: Segment, copied: Place, plan: Plan, error: CorruptStore) -> None:
     """Put the segment as it was before the damage in the place of a damaged copy. Raises CorruptStore."""
     copied.folder.unlink(copied.name)
-    damage = CorruptStore(f"its copy is damaged, so it may be too: {error.args[0]}", path=segment.path)
+    note = "its copy is damaged, so it may be too"
+    damage = CorruptStore(error.where, error.found, error.expected, path=segment.path, note=note)
     make_again(segment, copied, plan, damage)
     with closing(Segment(copied)) as made:
         if made.footer_crc != segment.footer_crc:

@@ -8,8 +8,9 @@ import contextlib
 import errno
 import os
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,6 @@ from fpstore.segment.salvage import Salvaged, salvage
 from fpstore.segment.wreck import Wreck
 from fpstore.types import Array, Ids, Keys
 
-_NO_IDS = "found ids, expected none as in the store"
 # For sorting the names that are left.
 NAMES_MEMORY = 64 << 20
 NO_KEYS: Keys = np.empty(0, dtype=np.uint64)
@@ -78,6 +78,11 @@ class Recovered:
         """Whether nothing was lost."""
         counts = (self.fingerprints_lost, self.ids_lost, self.segments_lost, self.log_records_lost, self.removals_lost)
         return not any(counts) and not self.unknown
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, by name; fingerprints that are named as hex digits."""
+        named = {name: [f"{each:016x}" for each in getattr(self, name)] for name in ("without_ids", "partial")}
+        return asdict(self) | named | {"complete": self.complete}
 
 
 def recover(path: PathLike, new: PathLike, *, progress: OnProgress | None = None) -> Recovered:
@@ -238,7 +243,9 @@ class _Recovery:
                 codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
                 id_type = self._id_type_beside(part) if with_ids else None
                 return plan, Settings(plan.max_distance, plan.to_json(), codec, id_type)
-        raise CorruptStore("neither the catalog nor any segment tells what the store was", path=self._folder.path)
+        raise CorruptStore(
+            "store", "neither a catalog nor a segment that tells what it was", "one of them", path=self._folder.path
+        )
 
     def _id_type_beside(self, part: _Part) -> str:
         """What the ids of a segment are, by what lies beside it: where all names are text they are taken for that."""
@@ -275,9 +282,11 @@ class _Recovery:
             losses.damage += wreck.damage(self._path_of(part))
             found = [(table.prefix_mask, table.flips) for table in wreck.tables]
             if found != [(table.prefix_mask, table.flips) for table in self._plan.tables]:
-                raise CorruptStore("its tables are not those of the store")
+                expected = [(table.prefix_mask, table.flips) for table in self._plan.tables]
+                raise CorruptStore("tables", _shown(found), f"{_shown(expected)}, those of the store")
             if (wreck.record.id_kind != ID_KIND_NONE) != self._settings.ids:
-                raise CorruptStore("found no ids, expected ids as in the store" if self._settings.ids else _NO_IDS)
+                own, other = ("none", "some") if self._settings.ids else ("some", "none")
+                raise CorruptStore("ids", own, f"{other}, as in the store")
             yield from salvage(wreck, scratch, salvaged)
         losses.fingerprints += salvaged.fingerprints_lost
         losses.ids += salvaged.ids_lost
@@ -338,9 +347,10 @@ class _Recovery:
 
     def _lose(self, part: _Part, error: CorruptStore | FileNotFoundError) -> None:
         """Nothing of a segment can be read."""
-        reason = str(error.args[0]) if isinstance(error, CorruptStore) else "missing, though the catalog names it"
+        path = self._path_of(part)
+        missing = Damage(path, "segment", "none", "the file that the catalog names")
         self._losses.segments += 1
-        self._losses.damage.append(Damage(self._path_of(part), reason, "", ""))
+        self._losses.damage.append(error.in_file(path) if isinstance(error, CorruptStore) else missing)
         if part.entry is not None:
             self._losses.fingerprints += part.entry.key_count
             self._losses.ids += part.entry.id_count
@@ -368,3 +378,7 @@ def _stored(path: Path, fingerprints: Keys) -> Array:
         with contextlib.closing(Segment(path)) as segment:
             stored[search(segment.view, fingerprints, 0)[0]] = True
     return stored
+
+
+def _shown(tables: list[tuple[int, int]]) -> str:
+    return ", ".join(f"prefix mask {mask:016x} with {flips} flips" for mask, flips in tables)

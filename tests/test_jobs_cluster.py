@@ -12,10 +12,11 @@ from jobs_model import Clusters, corpora, fingerprints, leader_follower, lines_o
 
 import fpstore
 from fpstore.disk import Folder
-from fpstore.jobs import centers, cluster, grouping, leaders
+from fpstore.jobs import centers, cluster, grouping
 from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.files import AppendFile
-from fpstore.jobs.leaders import Leaders
+from fpstore.query import leaders
+from fpstore.query.leaders import Leaders
 
 TempFactory = pytest.TempPathFactory
 

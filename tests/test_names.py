@@ -349,7 +349,7 @@ def in_steps(whole: Named, step: int) -> Iterator[Named]:
 def test_one_name_with_two_handles_is_damage() -> None:
     for step in (1, 2):
         chunks = [in_steps(named({b"a": 1, b"b": 2}), step), in_steps(named({b"b": 3}), step)]
-        with pytest.raises(CorruptStore, match="one name has two handles"):
+        with pytest.raises(CorruptStore, match="names: found two handles of one name, expected one"):
             list(merged_names(chunks, once=True))
 
 
@@ -469,7 +469,7 @@ def test_what_no_store_takes_is_refused(values: object, text: bool, error: type[
 
 
 def test_a_name_that_is_no_text_is_damage() -> None:
-    with pytest.raises(CorruptStore, match="not text in UTF-8"):
+    with pytest.raises(CorruptStore, match="that is no UTF-8, expected text"):
         to_column(column([b"\xff"]), True)
 
 

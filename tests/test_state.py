@@ -101,7 +101,7 @@ def test_every_flipped_bit_and_every_truncation_of_a_record_is_noticed() -> None
         flipped[index // 8] ^= 1 << index % 8
         damaged.append(bytes(flipped))
     for bad in damaged:
-        with pytest.raises(ValueError, match=f"the state, {len(bad)} bytes, does not match its checksum"):
+        with pytest.raises(ValueError, match=f"the state: found {len(bad)} bytes of another checksum"):
             decode(bad, 5)
 
 
@@ -133,7 +133,7 @@ def test_a_store_whose_numbers_are_used_up_says_so() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000, b"NaN", b"1" * 5000])
 def test_a_record_that_is_not_json_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError, match="the state is not JSON"):
+    with pytest.raises(ValueError, match="the state: found no JSON"):
         decode(sealed(text), 5)
 
 

@@ -120,7 +120,7 @@ def command(
     same INPUT a second time is dropped as a whole. Until the job is done nobody else may write to STORE.
     """
     from fpstore import jobs
-    from fpstore.jobs.leaders import MOST_LOOKED_AT
+    from fpstore.jobs.kept import MOST_LOOKED_AT
 
     if dropped == STANDARD_OUTPUT:
         raise click.UsageError("--dropped -: found standard output, expected a file; only KEPT can be standard output")

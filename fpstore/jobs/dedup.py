@@ -8,7 +8,6 @@ from typing import Any
 
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
-from fpstore.jobs.confirm import DEFAULT_CONFIRM, Confirm
 from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
@@ -21,6 +20,7 @@ from fpstore.jobs.standing import own_workplace, release, settle_settings, stand
 from fpstore.jobs.summary import DedupSummary, Tally, summarise
 from fpstore.progress import OnProgress
 from fpstore.text import Recipe
+from fpstore.text.confirm import DEFAULT_CONFIRM, Confirm
 
 _DROPPED = {"name": "string", "kept": "string", "distance": "uint16"}
 _TAGS = {"kept": "bool", DUPLICATE_OF: "string", "distance": "uint16"}

@@ -22,10 +22,10 @@ from fpstore.jobs.corpus import Batch
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
-from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.standing import Settings, Workplace, standing_workplace
 from fpstore.notes import VOTES
+from fpstore.query.leaders import Leaders
 from fpstore.types import Array, Ids, Keys
 
 # What is remembered of a document, to make the leaders again when the job goes on.

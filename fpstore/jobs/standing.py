@@ -25,11 +25,10 @@ from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.spool import Spool
 from fpstore.notes import FIRST_NUMBER, JOBS, VOTES, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
+from fpstore.text.confirm import DEFAULT_DISTANCE
 from fpstore.types import Ids, IdType
 
 _LAST_ID = (1 << 64) - 1
-# With the default of --confirm, which it was chosen with.
-DEFAULT_DISTANCE = 6
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
 

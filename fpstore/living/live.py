@@ -277,7 +277,7 @@ class Live:
         return removed if first.is_identity else np.sort(first.apply(removed))
 
     def _lacking(self, table: int) -> CorruptStore:
-        return CorruptStore(f"table {table} lacks a fingerprint that table 0 has", path=self.segment.path)
+        return CorruptStore(f"table {table}", "another set of fingerprints", "that of table 0", path=self.segment.path)
 
     def _in_table(self, table: int, keys0: Keys) -> Keys:
         """Keys of table 0 as those of a table, sorted."""

@@ -76,7 +76,7 @@ class StoreNames:
 
     def _nameless(self, handles: Ids) -> CorruptStore:
         path = self.files[0].path.parent if self.files else None
-        return CorruptStore(f"names: found none for handle {handles[0]}, expected one in a file or the log", path=path)
+        return CorruptStore("names", f"none for handle {handles[0]}", "one in a file or the log", path=path)
 
     def handles(self, names: Names) -> tuple[Ids, Array]:
         """The handle of each name, uint64[n], and whether it has one, bool[n]."""
@@ -155,9 +155,9 @@ def names_damage(part: Live) -> list[Damage]:
         (mask,) = _with_rows(part.segment, [names])
         if not mask.all():
             rank = int(np.argmin(mask))
-            raise CorruptStore(f"names: found no row of the name of rank {rank}, expected one", path=names.path)
+            raise CorruptStore("names", f"no row of the name of rank {rank}", "one", path=names.path)
     except CorruptStore as error:
-        return [Damage(str(error.path or names.path), str(error.args[0]), "", "")]
+        return [error.in_file(names.path)]
     return []
 
 
@@ -183,7 +183,7 @@ def _with_rows(segment: Segment, files: Sequence[NamesReader]) -> list[Array]:
             mask[ranks[ranks >= 0]] = True
             named |= ranks >= 0
         if not named.all():
-            raise CorruptStore(f"names: found none for handle {ids[~named][0]}, expected one", path=files[0].path)
+            raise CorruptStore("names", f"none for handle {ids[~named][0]}", "one", path=files[0].path)
     return masks
 
 

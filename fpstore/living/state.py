@@ -14,7 +14,7 @@ from typing import Any
 
 from fpstore._codec import crc32c
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of
-from fpstore.errors import Error, UnsupportedVersion
+from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.format import CODECS, KEY_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry
 
@@ -182,12 +182,12 @@ def decode(record: bytes, transaction: int) -> State:
     """The state in record, read by that transaction. Raises ValueError, UnsupportedVersion."""
     text = record[4:]
     if len(record) < 4 or struct.unpack_from("<I", record)[0] != _checksum(text):
-        raise ValueError(f"the state, {len(record)} bytes, does not match its checksum")
+        raise Wrong("the state", f"{len(record)} bytes of another checksum", "those of its own")
     fields = _parse(text)
     version = fields.pop("version", None)
     expect_integer("the version of the state", version, 0, 2**32)  # 2.0 equals 2, and True equals 1
     if version != RECORD_VERSION:
-        raise UnsupportedVersion.of("the version of the state", version, RECORD_VERSION)
+        raise UnsupportedVersion("the version of the state", version, RECORD_VERSION)
     expect_integer("the transaction that wrote the state", fields.get("transaction"), transaction, transaction)
     for name in ("segments", "strays"):
         entries = fields.get(name)
@@ -211,6 +211,6 @@ def _parse(text: bytes) -> dict[str, Any]:
         fields = json.loads(text)
         canonical = canonical_json(fields).encode("ascii")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the state is not JSON: {error}") from None
+        raise Wrong("the state", f"no JSON ({error})", "an object") from None
     expect("the state", text, isinstance(fields, dict) and canonical == text, "a canonical JSON object")
     return dict(fields)

@@ -8,6 +8,7 @@ import numpy as np
 
 from fpstore import _names
 from fpstore.arrays import as_keys, as_plain
+from fpstore.origin import Origin
 from fpstore.types import Array, Bytes, Counts, Keys
 
 # Pieces that a long column is worked on in.
@@ -87,9 +88,11 @@ def as_names(values: object, text: bool, what: str) -> Names:
     return Names(*_names.of_values(plain, text, what))
 
 
-def as_named_rows(fingerprints: object, ids: object, text: bool, path: Path) -> tuple[Keys, Names]:
+def as_named_rows(
+    fingerprints: object, ids: object, text: bool, path: Path, origin: Origin | None = None
+) -> tuple[Keys, Names]:
     """What a caller gives to a store with names at path: uint64[n], and as many names. ValueError."""
-    keys = as_keys(fingerprints, "fingerprints")
+    keys = as_keys(fingerprints, "fingerprints", origin)
     if ids is None:
         raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
     names = as_names(ids, text, "ids")

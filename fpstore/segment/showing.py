@@ -284,7 +284,9 @@ def _check(found: Segment | Wreck, start: int, end: int, where: str) -> None:
         with found.naming:
             found.view.check(start, end, where)
     elif start < end and not found.is_sound(start, end):
-        raise CorruptStore(f"{where}: found bytes {start} to {end} in a damaged page; they are shown as they lie")
+        raise CorruptStore(
+            where, f"bytes {start} to {end} in a damaged page", "sound ones", note="they are shown as they lie"
+        )
 
 
 def _expect_table(found: Segment | Wreck, table: int) -> layout.TableRecord:

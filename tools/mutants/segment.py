@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "the roots are not held against the footer",
         "fpstore/segment/files.py",
-        'if crc32c(roots) != footer.roots_crc: raise CorruptStore.of("roots, checksum"',
-        'if False: raise CorruptStore.of("roots, checksum"',
+        'if crc32c(roots) != footer.roots_crc: raise CorruptStore("roots, checksum"',
+        'if False: raise CorruptStore("roots, checksum"',
         "a segment with damaged roots opens",
         ("tests/test_segment.py::test_damage_to_a_region_that_opening_reads_is_named",),
     ),

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from fpstore.text import Recipe
 from fpstore.text.measures import MEASURES, Measure
-from fpstore.text.recipe import Features
+from fpstore.text.recipe import Features, Recipe
 
 # With a distance of 6 it drops at most one document in 1,000 wrongly of each corpus that docs/jobs.md names, and finds
 # more than a distance of 3 alone. With 0.8 titles that differ in a year are dropped; with 0.85 it finds less.
 DEFAULT_CONFIRM = "jaccard>=0.82"
+DEFAULT_DISTANCE = 6
 
 # For the features of kept documents, which are looked at again and again.
 _CACHE_BYTES = 64 << 20
