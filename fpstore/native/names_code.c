@@ -8,6 +8,7 @@ enum {
     LATER_SAMPLE_BYTES = 1 << 12,
     LATER_ROUNDS = 1, /* where the block before has left its symbols: neighbours are alike */
     PLACES = 1 << 14, /* of candidates, of which there are at most 511 + SAMPLE_BYTES_MAX */
+    SLOTS = 1 << 10,  /* in which symbols of two bytes and more are looked for */
     MAX_VARINT = 3
 };
 
@@ -17,12 +18,19 @@ typedef struct {
     uint32_t length;
 } Candidate;
 
+/* A symbol of two bytes or more: a word begins with it where none of the mask's bits differ. */
+typedef struct {
+    uint64_t word, mask;
+    uint32_t code, length;
+} Sought;
+
 typedef struct {
     uint32_t count;
     uint64_t words[NAME_SYMBOLS];
     uint8_t lengths[NAME_SYMBOLS];
-    uint8_t order[NAME_SYMBOLS]; /* by first byte, the longest first */
-    uint16_t from[257];          /* where in order a first byte begins */
+    uint8_t singles[256];        /* the symbol of this one byte, NAME_ESCAPE for none */
+    uint16_t from[SLOTS + 1];    /* where in sought a slot begins, which their first two bytes decide on */
+    Sought sought[NAME_SYMBOLS]; /* of a slot the longest first */
 } Symbols;
 
 struct NameCoder {
@@ -37,7 +45,11 @@ struct NameCoder {
     int begun;
 };
 
-NameCoder *name_coder_new(void) { return calloc(1, sizeof(NameCoder)); }
+NameCoder *name_coder_new(void) {
+    NameCoder *coder = calloc(1, sizeof(NameCoder));
+    if (coder != NULL) memset(coder->symbols.singles, NAME_ESCAPE, sizeof coder->symbols.singles);
+    return coder;
+}
 void name_coder_free(NameCoder *coder) { free(coder); }
 
 int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes) {
@@ -88,6 +100,8 @@ uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key) {
 /* Whether a comes before b where both are of one length: by their bytes. */
 ALWAYS_INLINE int word_before(uint64_t a, uint64_t b) { return __builtin_bswap64(a) < __builtin_bswap64(b); }
 
+ALWAYS_INLINE uint32_t sought_slot(uint64_t word) { return (uint32_t)(word & 0xFFFF) * 0x9E3779B1u >> 22; }
+
 /* Put the symbols in their order on disk, by length and then by bytes, and make them ready to be looked for. */
 static void symbols_ready(Symbols *symbols, Candidate *chosen, uint32_t count) {
     for (uint32_t i = 1; i < count; i++) { /* some 250, mostly in no order */
@@ -102,25 +116,31 @@ static void symbols_ready(Symbols *symbols, Candidate *chosen, uint32_t count) {
     }
     symbols->count = count;
     memset(symbols->from, 0, sizeof symbols->from);
+    memset(symbols->singles, NAME_ESCAPE, sizeof symbols->singles);
     for (uint32_t i = 0; i < count; i++) {
         symbols->words[i] = chosen[i].word;
         symbols->lengths[i] = (uint8_t)chosen[i].length;
-        symbols->from[(chosen[i].word & 255) + 1]++;
+        if (chosen[i].length == 1)
+            symbols->singles[chosen[i].word & 255] = (uint8_t)i;
+        else
+            symbols->from[sought_slot(chosen[i].word) + 1]++;
     }
-    for (uint32_t i = 0; i < 256; i++) symbols->from[i + 1] = (uint16_t)(symbols->from[i + 1] + symbols->from[i]);
-    uint16_t next[256];
+    for (uint32_t i = 0; i < SLOTS; i++) symbols->from[i + 1] = (uint16_t)(symbols->from[i + 1] + symbols->from[i]);
+    uint16_t next[SLOTS];
     memcpy(next, symbols->from, sizeof next);
-    for (uint32_t i = count; i-- > 0;) symbols->order[next[symbols->words[i] & 255]++] = (uint8_t)i;
+    for (uint32_t i = count; i-- > 0 && chosen[i].length > 1;)
+        symbols->sought[next[sought_slot(chosen[i].word)]++] =
+            (Sought){chosen[i].word, low_bits(8 * chosen[i].length), i, chosen[i].length};
 }
 
 /* The longest symbol that the word, of which `left` bytes count, begins with; NAME_ESCAPE for none. */
 ALWAYS_INLINE unsigned symbol_at(const Symbols *symbols, uint64_t word, uint64_t left) {
-    unsigned first = word & 255;
-    for (unsigned i = symbols->from[first]; i < symbols->from[first + 1]; i++) {
-        unsigned code = symbols->order[i], length = symbols->lengths[code];
-        if (((word ^ symbols->words[code]) & low_bits(8 * length)) == 0 && length <= left) return code;
+    uint32_t slot = sought_slot(word);
+    for (uint32_t i = symbols->from[slot]; i < symbols->from[slot + 1]; i++) {
+        const Sought *sought = &symbols->sought[i];
+        if (((word ^ sought->word) & sought->mask) == 0 && sought->length <= left) return sought->code;
     }
-    return NAME_ESCAPE;
+    return symbols->singles[word & 255];
 }
 
 /* Add to the candidate of these bytes. */

@@ -739,10 +739,26 @@ MUTANTS = (
     Mutant(
         "a name that is removed and merged away stays on the disk",
         "fpstore/living/naming.py",
-        "if not all_of_them:",
+        "if any(len(part.removals.since(part.position)) for part in parts):",
         "if False:",
         "what somebody asked to have removed is still there",
         ("tests/test_named.py::test_a_name_is_gone_from_the_disk_when_its_last_row_is_merged_away",),
+    ),
+    Mutant(
+        "files of names that a merge took over are removed with its parts",
+        "fpstore/living/state.py",
+        "entry.without_names(names) for entry in",
+        "entry for entry in",
+        "names that rows have are gone",
+        ("tests/test_state.py::test_a_file_of_names_that_goes_on_with_another_segment_is_not_one_to_remove",),
+    ),
+    Mutant(
+        "a compacted store keeps its many files of names",
+        "fpstore/living/naming.py",
+        "if due else range(len(files) if len(files) > 1 else 0)",
+        "if due else ()",
+        "names take more room, and longer to be found",
+        ("tests/test_named.py::test_a_merge_of_segments_takes_over_the_files_of_names_until_some_are_due",),
     ),
     Mutant(
         "a new name gets a handle that another has",
@@ -771,8 +787,8 @@ MUTANTS = (
     Mutant(
         "any file of names is taken",
         "fpstore/living/opening.py",
-        "found, expected = (names.file_bytes, names.footer_crc), (entry.names_bytes, entry.names_crc)",
-        "found = expected = (names.file_bytes, names.footer_crc)",
+        "found, expected = (opened[-1].file_bytes, opened[-1].footer_crc), (file.file_bytes, file.crc)",
+        "found = expected = (opened[-1].file_bytes, opened[-1].footer_crc)",
         "rows get the names of others",
         ("tests/test_named.py::test_a_file_of_names_that_is_not_the_one_that_was_meant_is_refused",),
     ),
