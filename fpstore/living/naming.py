@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fpstore._names_pending import PendingNames
+from fpstore._names import hashes as name_hashes
+from fpstore._names_pending import PendingNames, first_places
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.living.live import Live
@@ -25,12 +26,10 @@ from fpstore.segment.entry import NamesEntry, SegmentEntry, names_name
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Ids
 
-# For sorting the names of a flush.
-SORT_MEMORY = 8 << 20
+# For sorting the names of a flush, which fit into half of it.
+SORT_MEMORY = 48 << 20
 # Of the numbers of names of files, the indexes of those that are to be merged.
 Due = Callable[[Sequence[int]], Sequence[int]]
-# Of handles whose names are looked up for a file, so many at a time.
-HANDLES_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +82,19 @@ class StoreNames:
     def handles(self, names: Names) -> tuple[Ids, Array]:
         """The handle of each name, uint64[n], and whether it has one, bool[n]."""
         handles, known = self.pending.find(*names)
+        at = np.flatnonzero(~known)
+        asked = names if len(at) == names.size else names.take(at)
+        hashes = name_hashes(*asked) if self.files else handles
         for file in self.files:
-            if known.all():
+            if not len(at):
                 break
-            at = np.flatnonzero(~known)
-            ranks = file.find(names if len(at) == names.size else names.take(at))
+            ranks = file.find(asked, hashes)
             found = ranks >= 0
-            handles[at[found]] = file.handles(ranks[found])
-            known[at[found]] = True
+            if found.any():
+                handles[at[found]] = file.handles(ranks[found])
+                known[at[found]] = True
+                left = np.flatnonzero(~found)
+                at, asked, hashes = at[left], asked.take(left), hashes[left]
         return handles, known
 
 
@@ -103,9 +107,10 @@ def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> I
     handles, known = store.handles(names)
     new = np.flatnonzero(~known)
     if len(new):
-        ranks = names.take(new).ranks()
-        expect_left("handles of names", next_handle + int(ranks.max()), MAX_NUMBER)
-        handles[new] = ranks.astype(np.uint64) + np.uint64(next_handle)
+        first = first_places(*(names if len(new) == names.size else names.take(new)))
+        numbers = np.cumsum(first == np.arange(len(first))) - 1
+        expect_left("handles of names", next_handle + int(numbers[-1]), MAX_NUMBER)
+        handles[new] = numbers[first].astype(np.uint64) + np.uint64(next_handle)
     return handles
 
 
@@ -121,9 +126,10 @@ def write_names(at: Place, entry: SegmentEntry, handles: Ids, store: StoreNames)
     def named() -> Iterator[Named]:
         sorter = NameSorter(at.folder.reach, SORT_MEMORY)
         try:
-            distinct = np.unique(handles)
-            for start in range(0, len(distinct), HANDLES_AT_ONCE):
-                own = distinct[start : start + HANDLES_AT_ONCE]
+            distinct = handles if (handles[1:] > handles[:-1]).all() else np.unique(handles)
+            step = max(1, SORT_MEMORY // 4 * store.pending.count // max(1, store.pending.data_bytes))
+            for start in range(0, len(distinct), step):
+                own = distinct[start : start + step]
                 sorter.add(store.of(own), own)
             yield from sorter.chunks()
         finally:

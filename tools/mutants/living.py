@@ -763,8 +763,8 @@ MUTANTS = (
     Mutant(
         "a new name gets a handle that another has",
         "fpstore/living/naming.py",
-        "handles[new] = ranks.astype(np.uint64) + np.uint64(next_handle)",
-        "handles[new] = ranks.astype(np.uint64)",
+        "handles[new] = numbers[first].astype(np.uint64) + np.uint64(next_handle)",
+        "handles[new] = numbers[first].astype(np.uint64)",
         "two names become one",
         ("tests/test_named.py::test_names_come_back_from_the_log_from_segments_and_from_both",),
     ),
@@ -939,8 +939,8 @@ MUTANTS = (
     Mutant(
         "what was replaced is counted as live",
         "fpstore/living/census.py",
-        "if any(entry.name == name for entry in state.segments):",
-        "if is_segment_name(name):",
+        "if any(name == file for entry in state.segments for file, *_ in entry.files):",
+        "if named:",
         "the size of a store is told too large",
         ("tests/test_census.py::test_a_segment_that_was_replaced_is_told_from_a_live_one",),
     ),
