@@ -31,7 +31,9 @@ from fpstore.types import Array, Counted, Ids, Keys, Kind, Paired
 # disk), enough to hide the call (1 % of the time of plan "speed").
 SLICE_QUERIES = 1024
 MIN_SLICE = 256
-# Rows that the queries of one call may have of which only the nearest are kept; with more, they are asked in halves.
+# Queries of which the first few matches are looked for together: of each at most the square of the count is held.
+FIRST_QUERIES = 256
+# In a store whose ids are names: rows that the queries of one call may have; with more, they are asked in halves.
 SLICE_MATCHES = 1 << 20
 
 # Rows of a batch of rows().
@@ -154,8 +156,8 @@ class Store(_BaseStore):
     ) -> Matches:
         """Of what probe_many returns, the first count rows of each query: its nearest matches, as far as there are any.
 
-        Takes memory for these rows; with a count above 1 also for what some queries match. threads: as for probe_many.
-        TooManyMatches, with a count above 1, where one query alone has more than 2^26 rows.
+        Takes memory for these rows. Where ids are names and count is above 1, also for what some queries match, and
+        TooManyMatches where one query alone has more than 2^26 rows. threads: as for probe_many.
         """
         queries, most = as_keys(fingerprints, "fingerprints"), as_count(count, "count")
         distance, thread_total = self._distance(max_distance), thread_count(threads)
@@ -165,13 +167,19 @@ class Store(_BaseStore):
                 self._expect_usable()
                 if most == 1:
                     return _named(snapshot, snapshot.nearest(queries[own], distance, own.start))
-                return self._first_rows(snapshot, queries[own], own.start, distance, most)
+                if snapshot.names is None:
+                    return snapshot.first(queries[own], distance, most, own.start)
+                return self._first_named(snapshot, queries[own], own.start, distance, most)
 
-            parts = self._team(thread_total).map(search, slices(len(queries), thread_total, SLICE_QUERIES, MIN_SLICE))
+            pieces = slices(len(queries), thread_total, SLICE_QUERIES if most == 1 else FIRST_QUERIES, MIN_SLICE)
+            parts = self._team(thread_total).map(search, pieces)
         return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
 
-    def _first_rows(self, snapshot: Snapshot, queries: Keys, start: int, distance: int, most: int) -> Matches:
-        """The first rows of each of queries, which are numbered from start; fewer at once where they match too much."""
+    def _first_named(self, snapshot: Snapshot, queries: Keys, start: int, distance: int, most: int) -> Matches:
+        """The first rows of each of queries, which are numbered from start; fewer at once where they match too much.
+
+        Names are not in the order of what stands for them, so all are needed to know the first.
+        """
         alone = len(queries) == 1
         try:
             room = Room(len(queries), self.max_matches if alone else min(self.max_matches, SLICE_MATCHES))
@@ -181,8 +189,8 @@ class Store(_BaseStore):
                 raise
         half = len(queries) // 2
         parts = [
-            self._first_rows(snapshot, queries[:half], start, distance, most),
-            self._first_rows(snapshot, queries[half:], start + half, distance, most),
+            self._first_named(snapshot, queries[:half], start, distance, most),
+            self._first_named(snapshot, queries[half:], start + half, distance, most),
         ]
         return concatenate(parts, snapshot.settings.ids)
 

@@ -125,7 +125,7 @@ class Dedup(Protocol):
         store: AnyPath | None = None,
         recipe: Recipe | None = None,
         max_distance: int | None = None,
-        confirm: str | None = None,
+        confirm: str | None = "default",
         force: bool = False,
         threads: int | None = None,
         progress: OnProgress | None = None,

@@ -25,7 +25,7 @@ def test_dedup_keeps_one_and_says_how_many(command: Command, tmp_path: Path, sou
     kept, dropped = tmp_path / "kept.jsonl", tmp_path / "dropped.tsv"
     outcome = command("dedup", source, "-o", kept, "--dropped", dropped)
     assert (outcome.status, outcome.out) == (0, "")
-    assert outcome.err.startswith(f"{kept}: 4 documents, kept 2, dropped 2, passed over 0 (")
+    assert outcome.err.startswith(f"{kept}: 4 documents, kept 2, dropped 2, refused matches 0, passed over 0 (")
     assert outcome.err.endswith(" MB/s)\n")
     assert lines_of(kept) == lines_of(source)[:2]
     assert [line.split("\t")[:2] for line in lines_of(dropped)] == [[f"{source}:{i}", f"{source}:1"] for i in (3, 4)]
@@ -66,7 +66,7 @@ def test_dedup_warns_of_short_texts_and_counts_bad_lines(command: Command, tmp_p
     said = outcome.err.splitlines()
     assert said[0] == "fpstore: passed over: 1 bad line"
     assert said[1].startswith("fpstore: warning: 1 of 1 texts have fewer than ")
-    assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0, passed over 1 (")
+    assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0, refused matches 0, passed over 1 (")
 
 
 def test_dedup_reads_html_by_the_recipe(command: Command, tmp_path: Path) -> None:

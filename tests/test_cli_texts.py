@@ -311,3 +311,20 @@ def test_the_word_for_the_header_goes_with_what_is_read(command: Command, tmp_pa
         outcome = command(given[0], tmp_path / "s.fpstore", *given[1:], "--no-input-header")
         assert (outcome.status, "--no-input-header" in outcome.err or "--input-header" in outcome.err) == (2, True)
     assert command("remove", tmp_path / "s.fpstore", "--id-input", tmp_path / "a.csv", "--input-header").status == 0
+
+
+@pytest.mark.parametrize("name", ["text-1", "web-en", "exact", "simhash-1"])
+def test_texts_without_tokens_go_by_equality_in_every_command(command: Command, tmp_path: Path, name: str) -> None:
+    blank = ["\t", "", " ", "\t", "\n"] if name == "exact" else ["!", "?", "...", "!", ""]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in blank))
+    built, kept = tmp_path / "built.fpstore", tmp_path / "kept.fpstore"
+    assert command("build", built, tmp_path / "in.jsonl", "--recipe", name).status == 0
+    outcome = command("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "--store", kept, "--recipe", name)
+    assert "5 documents, kept 4, dropped 1" in outcome.err
+    for store, same in ((built, {0, 3}), (kept, {0})):
+        found = {int(line.split("\t")[3]) for line in command("probe", store, "--text", blank[0]).lines}
+        assert found == same
+        with fpstore.open(store, "w") as opened:
+            assert {match.id for match in opened.probe_text(blank[0])} == same
+            taken = opened.add_texts_if_new([*blank, "  "], ids=range(10, 16))
+        assert taken.stored.tolist() == [False] * 5 + [True]

@@ -260,7 +260,7 @@ def test_a_text_column_becomes_fingerprints_by_the_recipe(table: Callable[..., A
     reader = read([path], text_column="body", id_column="key", recipe=recipe)
     assert reader.recipe == recipe
     (batch,) = reader
-    assert batch.fingerprints.tolist() == [recipe.fingerprint("the quick brown fox"), 0]
+    assert batch.fingerprints.tolist() == recipe.fingerprint_many(["the quick brown fox", ""]).tolist()
     assert batch.ids.tolist() == [7, 8]
 
 

@@ -270,16 +270,16 @@ def test_a_job_that_never_ended_is_undone_when_its_folder_is_gone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store = tmp_path / "s.fpstore"
-    dedup([write_jsonl(tmp_path / "0.jsonl", ["x"])], tmp_path / "0", store=store)
-    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store), 4)
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["x"])], tmp_path / "0", store=store, confirm=None)
+    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store, confirm=None), 4)
     other = write_jsonl(tmp_path / "other.jsonl", ["y z", "x"])
     with pytest.raises(JobError, match=r"the job .*out\.job is not finished"):
-        dedup([other], tmp_path / "2", store=store)
+        dedup([other], tmp_path / "2", store=store, confirm=None)
     shutil.rmtree(tmp_path / "out.job")
     with pytest.warns(
         UserWarning, match=r"the job .*out\.job, which did not end and cannot go on, was undone: 5 documents"
     ):
-        dedup([other], tmp_path / "2", dropped=tmp_path / "2d", store=store)
+        dedup([other], tmp_path / "2", dropped=tmp_path / "2d", store=store, confirm=None)
     assert lines_of(tmp_path / "2d") == [f"{other}:2\t{tmp_path / '0.jsonl'}:1\t0"]
     with fpstore.open(store) as opened:
         assert sorted(row.id or 0 for rows in opened.rows() for row in rows) == [
@@ -550,6 +550,6 @@ def test_the_id_of_a_document_that_was_removed_is_not_given_again(tmp_path: Path
 
 def test_a_standing_store_made_without_texts_is_refused_though_it_is_empty(tmp_path: Path) -> None:
     store, empty = tmp_path / "seen.fpstore", write_jsonl(tmp_path / "in.jsonl", [])
-    dedup([empty], tmp_path / "one", store=store)
+    dedup([empty], tmp_path / "one", store=store, confirm=None)
     with pytest.raises(JobError, match="found 0 documents without their texts, which --confirm cannot check"):
         dedup([empty], tmp_path / "two", store=store, confirm="cosine>=0.9")

@@ -396,8 +396,8 @@ def test_build_force_takes_names_and_notes_of_the_old_content_away(
     assert not note_of(store).exists()
     assert os.listdir(store / notes.NAMES) == ["a folder"]
     with pytest.raises(JobError, match=r"found store [0-9a-f]{32}, expected store"):
-        dedup([source], out, store=store)
-    dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=store)
+        dedup([source], out, store=store, confirm=None)
+    dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=store, confirm=None)
     assert not any(line.split("\t")[1].startswith(str(store)) for line in lines_of(tmp_path / "2d"))
 
 
@@ -639,12 +639,12 @@ def test_the_end_of_a_note_is_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_store_whose_ids_come_to_their_end_says_so(tmp_path: Path, source: Path) -> None:
     store = tmp_path / "s.fpstore"
-    dedup([source], tmp_path / "1", store=store)
+    dedup([source], tmp_path / "1", store=store, confirm=None)
     with fpstore.open(store, "w") as opened:
         opened.add([2**64 - 1], ids=[2**64 - 3])
     more = write_jsonl(tmp_path / "more.jsonl", ["a b c d", "e f g h", "i j k l", "m n o p"])
     with pytest.raises(ValueError, match="found no id left above the largest, expected room for more"):
-        dedup([more], tmp_path / "2", store=store)
+        dedup([more], tmp_path / "2", store=store, confirm=None)
 
 
 def test_a_store_that_is_replaced_forgets_its_names_and_leaves_what_a_user_put_there(

@@ -107,7 +107,7 @@ WINGS = {
     "inputs": {"errors", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
-    "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
+    "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs", "_native"},
     "serve": {"", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface.
     "cli": {"", "errors", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},

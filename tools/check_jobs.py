@@ -39,12 +39,14 @@ Work = Callable[[Path], jobs.Summary]
 
 
 def first(folder: Path) -> jobs.Summary:
-    return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped")
+    return jobs.dedup(
+        [folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", confirm=None
+    )
 
 
 def first_into_store(folder: Path) -> jobs.Summary:
     sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
-    return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore")
+    return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore", confirm=None)
 
 
 def confirmed(folder: Path) -> jobs.Summary:
@@ -58,7 +60,12 @@ def confirmed(folder: Path) -> jobs.Summary:
 
 
 def longest(folder: Path) -> jobs.Summary:
-    options: dict[str, Any] = {"dropped": folder / "dropped", "store": folder / "s.fpstore", "keep": "longest"}
+    options: dict[str, Any] = {
+        "dropped": folder / "dropped",
+        "store": folder / "s.fpstore",
+        "keep": "longest",
+        "confirm": None,
+    }
     return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", **options)
 
 
@@ -70,11 +77,13 @@ def ranked(folder: Path) -> jobs.Summary:
 
 def again_into_store(folder: Path) -> jobs.Summary:
     """Another corpus, against a store that has one; set up by `before`."""
-    return jobs.dedup([folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore")
+    return jobs.dedup(
+        [folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore", confirm=None
+    )
 
 
 def before(folder: Path) -> None:
-    jobs.dedup([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fpstore")
+    jobs.dedup([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fpstore", confirm=None)
 
 
 def leaders(folder: Path) -> jobs.Summary:
@@ -119,7 +128,7 @@ def yesterday_centers(folder: Path) -> None:
 def packed(folder: Path) -> jobs.Summary:
     """Results that are made of their parts in the end."""
     sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
-    return jobs.dedup(sources, folder / "kept.parquet", dropped=folder / "dropped.csv.gz")
+    return jobs.dedup(sources, folder / "kept.parquet", dropped=folder / "dropped.csv.gz", confirm=None)
 
 
 def components(folder: Path) -> jobs.Summary:

@@ -20,6 +20,7 @@ from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
+from fpstore.text.recipe import bytes_hash
 from fpstore.text.short import Lengths
 from fpstore.threads import thread_count
 from fpstore.types import Keys
@@ -236,7 +237,7 @@ class Corpus:
         self._lengths.see(batch.texts, measured)
         if not self._recipe.parts_empty:
             for index in np.flatnonzero(token_counts == 0).tolist():
-                fingerprints[index] = hash_of(batch.texts[index])
+                fingerprints[index] = bytes_hash(batch.texts[index])
         return fingerprints
 
     @property
@@ -364,11 +365,6 @@ def _digest_of_layout(layout: Layout) -> bytes:
 def _changed(source: str) -> JobError:
     told = "has changed before the place where the interrupted job goes on"
     return JobError(f"{told}, expected the same documents up to there; --force begins again", path=source)
-
-
-def hash_of(text: str) -> int:
-    """The stand-in for the fingerprint of a text without tokens: 64 bits of BLAKE2b of its UTF-8."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def expect_other_files(results: Sequence[Path], corpus: Corpus, store: Path | None = None) -> None:

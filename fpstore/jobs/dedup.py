@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
-from fpstore.jobs.confirm import Confirm
+from fpstore.jobs.confirm import DEFAULT_CONFIRM, Confirm
 from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
@@ -35,7 +36,7 @@ def dedup(
     store: PathLike | None = None,
     recipe: Recipe | None = None,
     max_distance: int | None = None,
-    confirm: str | None = None,
+    confirm: str | None = "default",
     force: bool = False,
     threads: int | None = None,
     progress: OnProgress | None = None,
@@ -51,9 +52,10 @@ def dedup(
     fpstore.jobs.keep says how values compare. tag: write all documents to output, with more columns: kept, duplicate_of
     (the name of the kept document), distance and, with confirm, measure. store: a standing store, with which the corpus
     is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of the
-    store by default, else DEFAULT_RECIPE and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept
-    one have to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is
-    there. threads: for fingerprints; all processors by default.
+    store by default, else DEFAULT_RECIPE and 6. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept
+    one have to reach, by the shingles of the recipe, before it is dropped; None: what is near is dropped; "default":
+    jaccard>=0.82, or None for a store that holds documents without their texts. force: begin again, and replace what
+    is there. threads: for fingerprints; all processors by default.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
@@ -65,6 +67,8 @@ def dedup(
     kept_one = Keep.parse(keep)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, max_distance)
+    if confirm == "default":
+        confirm = DEFAULT_CONFIRM if settings.can_confirm else None
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=True)
     if not kept_one.is_first and not corpus.is_read_again:
         raise ValueError(f"standard input: found keep {keep}, which reads the inputs twice; expected files")
@@ -114,4 +118,5 @@ def dedup(
             release(standing, job)
         tally = Tally.of(job.state)
         job.finish()
-    return summarise(DedupSummary, tally, corpus, started, was_done=job.was_done)
+    summary = summarise(DedupSummary, tally, corpus, started, was_done=job.was_done)
+    return replace(summary, confirm=None if check is None else str(check))

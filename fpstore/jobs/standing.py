@@ -15,25 +15,30 @@ from fpstore import Store, notes
 from fpstore.disk import Folder
 from fpstore.errors import Error, JobError
 from fpstore.jobs.arguments import expect_settings
-from fpstore.jobs.files import files_of_jobs
+from fpstore.jobs.files import files_of_jobs, read_json
 from fpstore.jobs.journal import Job
 from fpstore.jobs.spool import Spool
 from fpstore.notes import NAMES, VOTES, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
 
 _LAST_ID = (1 << 64) - 1
-DEFAULT_DISTANCE = 3
+# With the default of --confirm, which it was chosen with.
+DEFAULT_DISTANCE = 6
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a store and a job with it agree on; store: the identity of a standing store that is there."""
+    """What a store and a job with it agree on; store: the identity of a standing store that is there.
+
+    can_confirm: whether what the store holds, if it holds anything, has its texts beside it.
+    """
 
     recipe: Recipe
     max_distance: int
     store: str | None = None
+    can_confirm: bool = True
 
 
 def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int | None) -> Settings:
@@ -58,7 +63,25 @@ def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int
         if max_distance is not None and not 0 <= max_distance <= opened.plan.max_distance:
             most = opened.plan.max_distance
             raise ValueError(f"{store}: found max_distance {max_distance}, expected 0..{most}, what the store answers")
-        return Settings(recipe or own, opened.max_distance if max_distance is None else max_distance, opened.identity)
+        distance = opened.max_distance if max_distance is None else max_distance
+        return Settings(recipe or own, distance, opened.identity, _has_texts(opened))
+
+
+def _has_texts(store: Store) -> bool:
+    """Whether jobs write down the texts of what they add to the store; before the first of them, whether it is empty.
+
+    Not whether all are there: what others add meanwhile does not make another job of one that was interrupted.
+    """
+    with suppress(Error, OSError):  # who opens it for writing says what is wrong
+        with Folder.open(store.path) as home:
+            names = notes.open_names(home, store.identity)
+        if names is not None:
+            with names:
+                settings = read_json(names, notes.SETTINGS)
+            if settings is not None:
+                return bool(settings.get("texts"))
+        return not any(len(rows) for rows in store.rows(batch=1))
+    return False
 
 
 @dataclass(frozen=True)
@@ -240,5 +263,7 @@ def _expect_texts(path: Path, store: Store, spool: Spool) -> None:
     if lacking or not spool.has_texts:
         found = f"{lacking} documents without their texts"
         raise JobError(
-            f"found {found}, which --confirm cannot check; expected those that jobs with --confirm kept", path=path
+            f"found {found}, which --confirm cannot check; expected those that jobs with --confirm kept,"
+            " or --confirm none",
+            path=path,
         )

@@ -6,6 +6,7 @@ they were stored. In memory are 65 bytes for each row. It begins again where it 
 
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.sizes import sizes_of
-from fpstore.jobs.summary import ClusterSummary
+from fpstore.jobs.summary import ClusterSummary, Tally
 from fpstore.notes import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.types import Array, Ids, Keys
@@ -83,15 +84,11 @@ def cluster_store(
                 # As strings in JSON, where larger numbers than 2**53 are rounded by many readers.
                 told.insert(1, own_ids if form.kind == PARQUET else list(map(str, own_ids)))
             job.files[0].write(lines.encode(*told))
-        tally = {"documents": len(keys), "results": count, "new": count, "detail": sizes_of(numbers).told()}
-        job.commit_last({"tally": tally})
+        tally = Tally(documents=len(keys), results=count, new=count, detail=sizes_of(numbers).told())
+        job.commit_last({"tally": asdict(tally)})
         job.finish()
     return ClusterSummary(
-        **tally,  # type: ignore[arg-type]
-        without_value=0,
-        refused=0,
-        skipped={},
-        notes={},
+        **asdict(tally),
         read_bytes=0,
         text_bytes=0,
         seconds=time.monotonic() - started,
