@@ -46,11 +46,13 @@ class StoreNames:
         entries = self.pending.entries(handles)
         if not self.files or (entries >= 0).all():
             return self._of_pending(handles, entries)
-        if len(handles) == 1:
+        if len(handles) == 1:  # a single probe should not pay for every file
+            handle = int(handles[0])
             for file in self.files:
-                ranks = file.ranks(handles)
-                if ranks[0] >= 0:
-                    return file.names(ranks)
+                if file.record.handle_base <= handle <= file.record.handle_last:
+                    ranks = file.ranks(handles)
+                    if ranks[0] >= 0:
+                        return file.names(ranks)
         left = entries < 0
         parts, places = [Names(*self.pending.read(entries[~left]))], [np.flatnonzero(~left)]
         for file in self.files:

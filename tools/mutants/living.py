@@ -753,6 +753,14 @@ MUTANTS = (
         ("tests/test_state.py::test_a_file_of_names_that_goes_on_with_another_segment_is_not_one_to_remove",),
     ),
     Mutant(
+        "a name of several rows is written as often as it has rows",
+        "fpstore/living/naming.py",
+        "handles if (handles[1:] > handles[:-1]).all() else np.unique(handles)",
+        "handles",
+        "a flush fails for good",
+        ("tests/test_named.py::test_a_removed_name_goes_and_may_come_again",),
+    ),
+    Mutant(
         "a compacted store keeps its many files of names",
         "fpstore/living/naming.py",
         "if due else range(len(files) if len(files) > 1 else 0)",
