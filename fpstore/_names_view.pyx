@@ -196,7 +196,8 @@ cdef class NamesView:
                         status = bytes_reserve(&out, size)
                     if status != OK:
                         break
-                    memcpy(out.data + out.used, scratch, size)
+                    if size:  # there may be no room at all before the first name with a byte
+                        memcpy(out.data + out.used, scratch, size)
                     out.used += size
                     ends[i] = <int64_t>out.used
             raise_status(status, self.view, "names")
