@@ -1,6 +1,6 @@
 """Measures ids that are names against ids that are numbers: bytes on disk, memory, adding, merging, probes with a hit.
 
-    python tools/bench_names.py [--n 1e7] [--added 2e6] [--batch 1000] [--queries 5000] [--memory 64MiB] [--small]
+    python tools/bench_names.py [--n 1e7] [--added 1e7] [--batch 1000] [--queries 5000] [--memory 64MiB] [--small]
 
 The names are URLs of some 60 bytes: hosts of which few have most pages, a path of words, a date and a number. Each
 store is made in a process of its own, whose memory is what it took at most. "built": streamed into a build with the
@@ -257,12 +257,12 @@ def main() -> int:
         )
         return 0
     parser = new_parser(__doc__, rounds=1, counted="rows of the stores that are built", small=50_000)
-    parser.add_argument("--added", type=parse_count, help="rows that are added; default 2,000,000, small 50,000")
+    parser.add_argument("--added", type=parse_count, help="rows that are added; default 10,000,000, small 50,000")
     parser.add_argument("--batch", type=parse_count, default=1000, help="rows of one addition; default 1,000")
     parser.add_argument("--queries", type=parse_count, default=5000, help="probes; default 5,000")
     parser.add_argument("--memory", default="64MiB", help="the budget of a build; default 64MiB")
     arguments = parse_arguments(parser, small=50_000)
-    arguments.added = arguments.added or (50_000 if arguments.small else 2_000_000)
+    arguments.added = arguments.added or (50_000 if arguments.small else 10_000_000)
     results = Results("bench_names", arguments, only_keys=10_000_000)
     with scratch_folder(arguments) as folder:
         bench(arguments, folder, results)
