@@ -2,6 +2,7 @@
 
 import click
 
+from fpstore.cli.common import common
 from fpstore.cli.corpora import (
     FORMS,
     corpus_options,
@@ -87,7 +88,6 @@ def command(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
@@ -115,9 +115,9 @@ def command(
     the same command again does nothing. KEPT and FILE are regular files. What goes to standard output is held in a
     temporary file until all is done, and begins again when it is interrupted.
 
-    With --store the kept documents are numbered on from the largest id in STORE. Their names are kept in it, and with
-    --confirm their texts too: a later job with --confirm needs them. The same INPUT a second time is dropped as a
-    whole. Until the job is done nobody else may write to STORE.
+    With --store the kept documents are added to STORE, under their names; in a STORE whose ids are numbers they are
+    numbered on from the largest. With --confirm it keeps their texts too: a later job with --confirm needs them. The
+    same INPUT a second time is dropped as a whole. Until the job is done nobody else may write to STORE.
     """
     from fpstore import jobs
     from fpstore.jobs.leaders import MOST_LOOKED_AT
@@ -140,7 +140,7 @@ def command(
             max_distance=max_distance,
             confirm=None if confirm == "none" else confirm,
             force=force,
-            threads=threads,
+            threads=common().threads,
             progress=bar,
         )
     if summary.cut_short:
@@ -151,6 +151,6 @@ def command(
         say(f"fpstore: {store} lacks the texts of documents, so that what is near one was dropped without --confirm")
     refused = f", refused matches {summary.refused}" if summary.confirm else ""
     write_summary(summary_path, summary)
-    if summary.without_value:
-        say(f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last")
-    tell(kept, summary, f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}")
+    last = f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last"
+    became = f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}"
+    tell(kept, summary, became, more=[last] if summary.without_value else [])

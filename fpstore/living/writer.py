@@ -85,7 +85,8 @@ class Writer:
             sweep_segments(self._catalog)
             self._next_segment = self.snapshot.state.next_segment
             if note is not None:
-                undo(note, self.home, job, partial(self.remove, changes.ROWS_REMOVED))
+                undo_rows = partial(self.remove, changes.ROWS_REMOVED)
+                undo(note, self.home, job, undo_rows, named=self.snapshot.settings.named)
         except BaseException:
             with contextlib.closing(self._catalog):
                 self._end_jobs()
@@ -366,10 +367,7 @@ class Writer:
         return len(self.snapshot.removals.since(oldest))
 
     def _start_merge(self, parts: Sequence[Live], whole: bool = False) -> None:
-        """In the background, if there is anything to merge and no merge under way. The caller holds the lock.
-
-        whole: their files of names become one, too.
-        """
+        """In the background, if there is anything and no merge under way; whole: their names become one file, too."""
         if not parts or self._closing or (self._merge_job is not None and not self._merge_job.done):
             return
 
