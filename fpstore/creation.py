@@ -41,7 +41,7 @@ from fpstore.origin import Origin
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
-from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of
+from fpstore.segment.entry import NamesEntry, SegmentEntry, is_segment_name, names_name, segment_name, segment_of
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 
@@ -132,7 +132,8 @@ class _NamedBuild:
         except BaseException:
             at.folder.unlink(names_name(at.name), missing_ok=True)
             raise
-        entry = dataclasses.replace(written.entry, names_bytes=file.file_bytes, names_crc=file.crc)
+        names = NamesEntry(written.entry.number, file.file_bytes, file.crc)
+        entry = dataclasses.replace(written.entry, names=(names,))
         return written._replace(entry=entry)
 
 
@@ -167,7 +168,7 @@ def copy_store(
     """
     _expect_nothing(path)
     total = sum(part.segment.file_bytes for part in snapshot.parts)
-    total += sum(part.names.file_bytes for part in snapshot.parts if part.names is not None)
+    total += sum(file.file_bytes for part in snapshot.parts for file in part.names)
     done = 0
     with _new_store(path, mode) as (folder, segments):
         for part in snapshot.parts:
@@ -180,9 +181,9 @@ def copy_store(
                 check_file(copied)
             except CorruptStore as error:
                 _copy_again(part.segment, copied, snapshot.plan, error)
-            if part.names is not None:
-                beside = Place(segments, part.names.path.name)
-                for count in _copied(part.names, beside):
+            for names in part.names:
+                beside = Place(segments, names.path.name)
+                for count in _copied(names, beside):
                     done += count
                     if progress:
                         progress("copying", done, total)

@@ -313,7 +313,8 @@ def _segment_row(home: _Home, entry: SegmentEntry, seen: Inspection) -> Fields:
             path = home.folder.path / SEGMENTS / entry.name
             raise CorruptStore("segment", "none", "the file that the catalog names", path=path)
         _sound(Place(home.segments, entry.name), entry, home).close()
-    return {**plain_fields(entry), "opens": len(seen.damage) == before}
+    names = [file.name for file in entry.names]
+    return {**plain_fields(entry), "names": names, "opens": len(seen.damage) == before}
 
 
 def _some(names: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ from fpstore.names.writer import NamesWriter
 from fpstore.plans.families import of_tables
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.progress import OnProgress, Tell, told
-from fpstore.segment.entry import SegmentEntry, names_name, segment_name
+from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.salvage import Salvaged, salvage
@@ -241,20 +241,22 @@ class _Recovery:
                 wreck.expect_certain()
                 plan = of_tables(TablePlan(table.prefix_mask, table.flips) for table in wreck.tables)
                 codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
-                id_type = self._id_type_beside(part) if with_ids else None
+                id_type = self._id_type_beside() if with_ids else None
                 return plan, Settings(plan.max_distance, plan.to_json(), codec, id_type)
         raise CorruptStore(
             "store", "neither a catalog nor a segment that tells what it was", "one of them", path=self._folder.path
         )
 
-    def _id_type_beside(self, part: _Part) -> str:
-        """What the ids of a segment are, by what lies beside it: where all names are text they are taken for that."""
+    def _id_type_beside(self) -> str:
+        """What the ids of segments are, by what lies beside them: where all names are text they are taken for that."""
         assert self._segments is not None
-        if self._segments.identity_of(names_name(part.name)) is None:
+        files = _names_files(self._segments)
+        if not files:
             return "uint64"
         try:
-            for chunk in salvaged_names(Place(self._segments, names_name(part.name)), []):
-                to_column(chunk.names, True)
+            for name in files:
+                for chunk in salvaged_names(Place(self._segments, name), []):
+                    to_column(chunk.names, True)
         except CorruptStore:
             return "bytes"
         return "string"
@@ -312,9 +314,13 @@ class _Recovery:
     def _gather_names(self, scratch: Path) -> None:
         """All names that are left, in a file of their own, which rows are looked up in."""
         sorter = NameSorter(scratch, NAMES_MEMORY)
-        for part in self._parts:
-            if self._segments is not None:
-                for chunk in salvaged_names(Place(self._segments, names_name(part.name)), self._losses.damage):
+        files = {file.name for part in self._parts if part.entry is not None for file in part.entry.names}
+        if self._segments is not None:
+            # Which files are those of a segment that no catalog names, nothing tells.
+            if any(part.entry is None for part in self._parts):
+                files |= {*_names_files(self._segments)}
+            for name in sorted(files):
+                for chunk in salvaged_names(Place(self._segments, name), self._losses.damage):
                     sorter.add(*chunk)
         for change in self._remains.changes:
             if change.names is not None and change.ids is not None:
@@ -332,7 +338,7 @@ class _Recovery:
         if self._names is None:
             return entry
         with contextlib.closing(self._names):
-            return keep_names(at, entry, [self._names], all_of_them=False)
+            return keep_names(at, entry, self._names)
 
     def _alive(self, keys: Keys, ids: Ids | None, position: int) -> Iterator[object]:
         kept = alive(self._removals, keys, ids, position)
@@ -361,6 +367,11 @@ class _Recovery:
 def _segments_but(segments: Folder, named: Container[str]) -> list[str]:
     """The names of the segments in their folder, but for those."""
     return [name for name in segments.names() if name.endswith(".fpseg") and name not in named]
+
+
+def _names_files(segments: Folder) -> list[str]:
+    """The files of names in the folder of the segments."""
+    return [name for name in segments.names() if segment_of(name) != name and is_segment_name(segment_of(name))]
 
 
 def _removals_of(remains: Remains) -> Removals:

@@ -161,3 +161,13 @@ def test_a_plan_that_is_none_is_damage_and_the_record_shown(command: Command, tm
     assert outcome.status == 3
     assert any(line.split() == ["name", "7"] for line in outcome.lines)
     assert command("inspect", tmp_path, "1").status == 3
+
+
+def test_the_files_of_names_of_a_segment_are_shown(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", [5, 6], ids=["a", "b"], id_type="string").close()
+    size = (tmp_path / "s" / "segments" / "00000001.fpnames").stat().st_size
+    whole = json.loads(command("inspect", tmp_path / "s", "--json").out)
+    entry = json.loads(command("inspect", tmp_path / "s", "1", "--json").out)["entry"]
+    assert whole["segments"][0]["names"] == ["00000001.fpnames"]
+    assert [(file["number"], file["file_bytes"], len(file["crc"])) for file in entry["names"]] == [(1, size, 8)]
+    assert "  00000001.fpnames  " in command("inspect", tmp_path / "s").out

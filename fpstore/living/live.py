@@ -68,21 +68,21 @@ def matched_alive(removals: Removals, matched: Matched, positions: int | Keys) -
 class Live:
     """A segment and its position: the changes before that are in it, those of removals from there on mask it.
 
-    names: of its ids, where these are names.
+    names: the files with those of its ids, where these are names.
     """
 
     segment: Segment
     position: int
     removals: Removals
-    names: NamesReader | None = None
+    names: tuple[NamesReader, ...] = ()
 
     def close(self) -> None:
         """Let go of its files."""
         try:
             self.segment.close()
         finally:
-            if self.names is not None:
-                self.names.close()
+            for names in self.names:
+                names.close()
 
     def masked_by(self, removals: Removals) -> "Live":
         """The same segment under other removals."""

@@ -18,7 +18,7 @@ from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
 from fpstore.living.state import Settings, State
 from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
-from fpstore.segment.entry import SegmentEntry, names_name
+from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 
 
@@ -112,13 +112,17 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
     return Live(segment, entry.position, removals, names)
 
 
-def _open_names(segments: Folder, entry: SegmentEntry, settings: Settings) -> NamesReader | None:
-    """The file of names that the catalog names beside a segment, in a store with names."""
-    if not settings.named:
-        return None
-    names = NamesReader(Place(segments, names_name(entry.name)))
-    found, expected = (names.file_bytes, names.footer_crc), (entry.names_bytes, entry.names_crc)
-    if found != expected:
-        names.close()
-        raise CorruptStore("names", found, f"{expected}, which the catalog names", path=names.path)
-    return names
+def _open_names(segments: Folder, entry: SegmentEntry, settings: Settings) -> tuple[NamesReader, ...]:
+    """The files of names that the catalog says are a segment's, in a store with names."""
+    opened: list[NamesReader] = []
+    try:
+        for file in entry.names if settings.named else ():
+            opened.append(NamesReader(Place(segments, file.name)))
+            found, expected = (opened[-1].file_bytes, opened[-1].footer_crc), (file.file_bytes, file.crc)
+            if found != expected:
+                raise CorruptStore("names", found, f"{expected}, which the catalog names", path=opened[-1].path)
+    except BaseException:
+        for names in opened:
+            names.close()
+        raise
+    return tuple(opened)

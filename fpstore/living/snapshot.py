@@ -88,7 +88,7 @@ class Snapshot:
         """Of the ids, where these are names."""
         if self.pending_names is None:
             return None
-        files = [part.names for part in self.parts if part.names is not None]
+        files = [file for part in self.parts for file in part.names]
         return StoreNames(tuple(files[::-1]), self.pending_names)  # the newest has what is asked for most
 
     @property

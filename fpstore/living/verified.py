@@ -35,7 +35,7 @@ def verify_snapshot(snapshot: Snapshot, progress: Tell | None = None) -> Verifie
             verify_segment(part.segment, snapshot.plan, progress)
         except CorruptStore as error:
             damage += error.damage
-        if part.names is not None:
+        if part.names:
             damage += names_damage(part)
     if damage:
         raise corrupt(damage)
@@ -48,5 +48,5 @@ def verify_snapshot(snapshot: Snapshot, progress: Tell | None = None) -> Verifie
         pending_count=snapshot.pending_end,
         removal_count=len(snapshot.removals),
         size_bytes=sum(segment.file_bytes for segment in segments)
-        + sum(part.names.file_bytes for part in snapshot.parts if part.names is not None),
+        + sum(file.file_bytes for part in snapshot.parts for file in part.names),
     )

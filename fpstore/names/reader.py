@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore._codec import crc32c, page_checksums
+from fpstore._names import hashes as name_hashes
 from fpstore._names_view import NamesView
 from fpstore._view import SegmentView
 from fpstore.disk import Place, placed
@@ -62,10 +63,10 @@ class NamesReader:
         """The CRC-32C at the end of the file: it stands for all its bytes."""
         return int.from_bytes(self.footer.pack()[-4:], "little")
 
-    def find(self, names: Names) -> Counts:
-        """The rank of each of names: int64[n], -1 for those that are not there."""
+    def find(self, names: Names, hashes: Keys | None = None) -> Counts:
+        """The rank of each of names: int64[n], -1 for those that are not there. hashes: theirs, where known."""
         with self._naming:
-            return self._names.find(*names)
+            return self._names.find(*names, name_hashes(*names) if hashes is None else hashes)
 
     def ranks(self, handles: Keys) -> Counts:
         """The rank of the name of each handle: int64[n], -1 for those that are not there."""

@@ -1,9 +1,12 @@
 """Files of segments: a new one with a checksum for each page, an old one's footer and mapping, one read back whole."""
 
+import contextlib
 import errno
 import mmap
 import os
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 
@@ -107,6 +110,51 @@ def check_file(at: Path | Place) -> None:
                 page = int(different[0])
                 where = f"page at byte {(first + page) * layout.PAGE_BYTES}, checksum"
                 raise CorruptStore(where, f"{found[page]:#010x}", f"{expected[first + page]:#010x}")
+
+
+class FileWriter:
+    """Writes a file of pages with checksums. Use as a context: leaving it before _seal() removes the file."""
+
+    def __init__(self, at: Path | Place) -> None:
+        """Create the file; FileExistsError if it is there."""
+        self._held = contextlib.ExitStack()
+        self._at = self._held.enter_context(placed(at))
+        self._finished = False
+        try:
+            self._file = ChecksummedFile(self._at)
+        except BaseException:
+            self._held.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._held:
+            self._file.close()
+            if not self._finished:
+                self._at.folder.unlink(self._at.name, missing_ok=True)
+
+    def _seal(self, summary: bytes, table_count: int) -> int:
+        """Write the end of the file, make it durable, read it back and check it; the checksum of its footer.
+
+        CorruptStore where the file does not read back as it was written.
+        """
+        summary_offset = self._file.align()
+        self._file.write(summary)
+        self._file.align()
+        checksums = self._file.checksums().astype("<u4").tobytes()
+        roots = page_checksums(checksums).astype("<u4").tobytes()
+        footer = Footer.locate(summary_offset, table_count, crc32c(roots)).pack()
+        self._file.write_uncovered(checksums + roots + footer)
+        self._file.sync()
+        self._file.close()
+        self._at.folder.sync()
+        check_file(self._at)
+        self._finished = True
+        return int.from_bytes(footer[-layout.CRC_BYTES :], "little")
 
 
 def footer_crc(fd: int) -> tuple[int, int | None]:

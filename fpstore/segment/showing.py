@@ -159,6 +159,8 @@ def plain_fields(record: Any) -> Fields:
         fields["crc"] = f"{fields['crc']:08x}"
     if "id_kind" in fields:
         fields["id_kind"] = ID_KINDS[fields["id_kind"]]
+    if "names" in fields:
+        fields["names"] = [plain_fields(file) for file in fields["names"]]
     return fields
 
 
