@@ -50,6 +50,13 @@ class Confirm:
             )
         return cls(measure, least)
 
+    @classmethod
+    def settle(cls, typed: str | None, *, has_texts: bool) -> "Confirm | None":
+        """What a job confirms by, None for nothing; "default" is DEFAULT_CONFIRM where all texts are there."""
+        if typed == "default":
+            typed = DEFAULT_CONFIRM if has_texts else None
+        return None if typed is None else cls.parse(typed)
+
     def __str__(self) -> str:
         return f"{self.measure}>={self.least}"
 

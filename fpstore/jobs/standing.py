@@ -22,8 +22,9 @@ from fpstore.notes import NAMES, VOTES, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
 
 _LAST_ID = (1 << 64) - 1
-# With the default of --confirm, which it was chosen with.
-DEFAULT_DISTANCE = 6
+# With the default of --confirm, which it was chosen with; and where nothing can be confirmed.
+CONFIRMED_DISTANCE = 6
+UNCONFIRMED_DISTANCE = 3
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
 
@@ -41,7 +42,9 @@ class Settings:
     can_confirm: bool = True
 
 
-def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int | None) -> Settings:
+def settle_settings(
+    store: Path | None, recipe: Recipe | None, max_distance: int | None, default_distance: int = CONFIRMED_DISTANCE
+) -> Settings:
     """The recipe and max_distance of a job: those given, else those of the standing store, else the defaults.
 
     Raises ValueError where the store has another recipe or none, a smaller max_distance, or no ids; TypeError for what
@@ -49,7 +52,7 @@ def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int
     """
     expect_settings(recipe, max_distance)
     if store is None or not os.path.lexists(store):
-        return Settings(recipe or DEFAULT_RECIPE, DEFAULT_DISTANCE if max_distance is None else max_distance)
+        return Settings(recipe or DEFAULT_RECIPE, default_distance if max_distance is None else max_distance)
     with fpstore.open(store) as opened:
         if not opened._settings.ids:
             raise ValueError(f"{store}: found a store without ids, expected one with ids")
