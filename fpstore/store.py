@@ -14,7 +14,7 @@ from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_pairs, as_r
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import PlanError, RecipeError, TooManyMatches
 from fpstore.living import changes
-from fpstore.living.named import named_lookup, named_matches, named_pairs, named_rows
+from fpstore.living.named import named_lookup, named_matches, named_pairs, named_rows, names_in
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, as_named_rows, as_names
 from fpstore.plans.plan import Plan
@@ -48,6 +48,8 @@ class Store(_BaseStore):
     """
 
     max_matches = MAX_MATCHES
+    # Whether matches have the handles of names in place of the names, for jobs, which hold many of them.
+    _gives_handles = False
 
     # --- What it is ---
 
@@ -90,7 +92,7 @@ class Store(_BaseStore):
         recipe = self.recipe
         if recipe is None:
             raise RecipeError("found no recipe for texts in it, expected a store made with one", path=self.path)
-        found = recipe.fingerprint_many(list(texts), thread_count(threads))
+        found = recipe.fingerprint_many(list(texts), threads=threads)
         return found.view(np.int64) if self._signed else found
 
     def probe_text(self, text: str | bytes, *, max_distance: int | None = None) -> Matches:
@@ -166,7 +168,7 @@ class Store(_BaseStore):
             def search(own: slice) -> Matches:
                 self._expect_usable()
                 if most == 1:
-                    return _named(snapshot, snapshot.nearest(queries[own], distance, own.start))
+                    return self._named(snapshot, snapshot.nearest(queries[own], distance, own.start))
                 if snapshot.names is None:
                     return snapshot.first(queries[own], distance, most, own.start)
                 return self._first_named(snapshot, queries[own], own.start, distance, most)
@@ -183,7 +185,7 @@ class Store(_BaseStore):
         alone = len(queries) == 1
         try:
             room = Room(len(queries), self.max_matches if alone else min(self.max_matches, SLICE_MATCHES))
-            return first_of_each(_named(snapshot, snapshot.search(queries, distance, start, room)), most)
+            return first_of_each(self._named(snapshot, snapshot.search(queries, distance, start, room)), most)
         except TooManyMatches:
             if alone:
                 raise
@@ -195,7 +197,16 @@ class Store(_BaseStore):
         return concatenate(parts, snapshot.settings.ids)
 
     def _matches(self, snapshot: Snapshot, found: Matches) -> Matches:
-        return self._out(_named(snapshot, found))
+        return self._out(self._named(snapshot, found))
+
+    def _named(self, snapshot: Snapshot, found: Matches) -> Matches:
+        return found if snapshot.names is None or self._gives_handles else named_matches(snapshot, found)
+
+    def _names_of(self, handles: Ids) -> list[str | bytes]:
+        """The names that handles stand for, which matches had."""
+        with Reading(self) as snapshot:
+            found: list[str | bytes] = names_in(snapshot, handles).tolist()
+            return found
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
@@ -425,7 +436,3 @@ class Store(_BaseStore):
                 f"build the store with max_distance={distance}"
             )
         return distance
-
-
-def _named(snapshot: Snapshot, found: Matches) -> Matches:
-    return found if snapshot.names is None else named_matches(snapshot, found)

@@ -1,6 +1,8 @@
 """`fpstore dedup`, `fpstore cluster` and `fpstore document-pairs`."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from jobs_model import lines_of, write_jsonl
 from outcome import Command
 
 import fpstore
+from fpstore.jobs.files import AppendFile
 from fpstore.text import recipes
 
 # Long enough that no warning of short texts is due.
@@ -147,3 +150,36 @@ def test_pairs_reads_no_documents_and_document_pairs_no_store(command: Command, 
     outcome = command("document-pairs", tmp_path / "s.fpstore")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert command("document-pairs", source, "--count").status == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["dedup in.jsonl -o kept.jsonl", "cluster in.jsonl -o kept.jsonl", "document-pairs in.jsonl -o kept.jsonl"]
+)
+def test_a_job_that_a_full_disk_ends_says_what_it_leaves_and_goes_on(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fpstore.jobs.corpus.BATCH_DOCUMENTS", 1)
+    write_jsonl(tmp_path / "in.jsonl", ["one two", "one two", "three four", "three four"])
+    synced = AppendFile.sync
+    calls = 0
+
+    def full(file: AppendFile) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 6:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file.path))
+        synced(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AppendFile, "sync", full)
+        outcome = command(*line.split())
+    assert outcome.status == 1
+    *_, left, last = outcome.err.splitlines()
+    assert left == "kept.jsonl.job: has what was done; the same command goes on with it, or remove it"
+    assert last.endswith("No space left on device")
+    assert not Path("kept.jsonl").exists()
+    outcome = command(*line.split())
+    assert outcome.status == 0
+    assert "4 documents" in outcome.err
+    assert not Path("kept.jsonl.job").exists()

@@ -252,7 +252,7 @@ def test_a_store_has_its_own_k_and_is_confirmed_where_it_has_the_texts(command: 
     assert f"fpstore: {bare} lacks the texts of documents" in outcome.err
     assert "3 documents, kept 0, dropped 3, passed over" in outcome.err
     with fpstore.open(store, "w") as opened:  # another way into it
-        opened.add([1, 2], ids=[100, 101])
+        opened.add([1, 2], ids=["100", "101"])
     with pytest.raises(JobError, match=r"found 2 documents without their texts, .* or --confirm none"):
         dedup([source], tmp_path / "4", store=store)
     assert dedup([source], tmp_path / "4", store=store, confirm=None).results == 0

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,14 +34,9 @@ def expect_results(folder: Path, source: Path, verdicts: Verdicts) -> None:
     ]
 
 
-def rows_of(path: Path) -> list[tuple[int, int]]:
+def rows_of(path: Path) -> list[tuple[Any, int]]:
     with fpstore.open(path) as store:
-        return sorted(
-            (document, key)
-            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
-            if ids is not None
-            for key, document in zip(keys.tolist(), ids.tolist(), strict=True)
-        )
+        return sorted((row.id, row.fingerprint) for rows in store.rows() for row in rows)
 
 
 # --- Which are kept ---
@@ -109,7 +105,8 @@ def test_a_standing_store_is_compared_with_and_extended(
     ]
     new = [i for i in order if verdicts[i] is None]
     stored = [keys[i] for i in kept] + [fingerprints(documents)[i] for i in new]
-    assert rows_of(store) == list(enumerate(stored))
+    called = [names[-1 - i] for i in kept] + [names[i] for i in new]
+    assert rows_of(store) == sorted(zip(called, stored, strict=True))
     # Once more: nothing of it is new.
     again = dedup([source], folder / "again", store=store, keep=keep, confirm=None)
     assert (again.results, again.documents) == (0, len(documents))
@@ -260,7 +257,7 @@ def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
 
 def test_dropped_are_json_lines_where_the_file_says_so(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a b", "a b"])
-    row = {"name": f"{source}:2", "kept": f"{source}:1", "distance": 0}
+    row = {"format": "fpstore.dropped/1", "name": f"{source}:2", "kept": f"{source}:1", "distance": 0}
     dedup([source], tmp_path / "1", dropped=tmp_path / "1.jsonl", confirm=None)
     assert json.loads((tmp_path / "1.jsonl").read_text()) == row
     dedup([source], tmp_path / "2", dropped=tmp_path / "2.jsonl", confirm="cosine>=0.5")
@@ -285,7 +282,7 @@ def test_a_document_of_another_way_into_the_store_goes_by_its_id(tmp_path: Path)
         confirm=None,
     )
     assert [document for document, _ in rows_of(store)] == [17, 18, 40, 41]
-    assert lines_of(tmp_path / "2d") == [f"{tmp_path / 'more.jsonl'}:2\t{source}:2\t0"]
+    assert lines_of(tmp_path / "2d") == [f"{tmp_path / 'more.jsonl'}:2\t{store}#18\t0"]
 
 
 # --- What cannot be ---
@@ -328,7 +325,7 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
             dedup([source], tmp_path / "kept", store=tmp_path / store)
     dedup([source], tmp_path / "first", store=tmp_path / "s.fpstore")
     with pytest.raises(ValueError, match="another place that the job writes to"):
-        dedup([source], tmp_path / "s.fpstore" / "names" / "texts", store=tmp_path / "s.fpstore", force=True)
+        dedup([source], tmp_path / "s.fpstore" / "jobs" / "texts", store=tmp_path / "s.fpstore", force=True)
     for place in (source, tmp_path / "docs" / "kept"):
         with pytest.raises(ValueError, match="also an input, or in one"):
             dedup([source, tmp_path / "docs"], place, force=True)

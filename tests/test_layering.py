@@ -109,8 +109,8 @@ WINGS = {
     # notes: what a store and its jobs must both know.
     "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs", "_native"},
     "serve": {"", "types", "text", "inputs"},
-    # inspection: what `fpstore inspect` shows is no part of the public surface.
-    "cli": {"", "errors", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
+    # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
+    "cli": {"", "platforms", "errors", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
 }
 
 MAX_LINES = 500

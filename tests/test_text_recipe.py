@@ -294,6 +294,7 @@ def test_a_model_is_learned_of_texts_and_loaded_with_a_recipe(tmp_path: Path) ->
     [
         (None, RecipeError, "^recipe: found '.*none.json', expected one of text-1, .* or a JSON file$"),
         ("{", RecipeError, "^.*none.json: found no JSON"),
+        ('{"name": "a", "name": "b"}', RecipeError, "none.json: found no JSON .found 'name' twice in an object"),
         ("[]", RecipeError, "^.*none.json: recipe: found list, expected an object"),
         (json.dumps(DEFAULT_RECIPE.to_json() | {"version": 1}), UnsupportedVersion, "^.*none.json: recipe version"),
         (

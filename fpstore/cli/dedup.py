@@ -2,6 +2,7 @@
 
 import click
 
+from fpstore.cli.common import common
 from fpstore.cli.corpora import (
     FORMS,
     confirm_option,
@@ -14,7 +15,6 @@ from fpstore.cli.corpora import (
     tell_confirmed,
     write_summary,
 )
-from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
@@ -83,7 +83,6 @@ def command(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
@@ -111,9 +110,9 @@ def command(
     the same command again does nothing. KEPT and FILE are regular files. What goes to standard output is held in a
     temporary file until all is done, and begins again when it is interrupted.
 
-    With --store the kept documents are numbered on from the largest id in STORE. Their names are kept in it, and with
-    --confirm their texts too: a later job with --confirm needs them. The same INPUT a second time is dropped as a
-    whole. Until the job is done nobody else may write to STORE.
+    With --store the kept documents are added to STORE, under their names; in a STORE whose ids are numbers they are
+    numbered on from the largest. With --confirm it keeps their texts too: a later job with --confirm needs them. The
+    same INPUT a second time is dropped as a whole. Until the job is done nobody else may write to STORE.
     """
     from fpstore import jobs
 
@@ -135,11 +134,11 @@ def command(
             max_distance=max_distance,
             confirm=None if confirm == "none" else confirm,
             force=force,
-            threads=threads,
+            threads=common().threads,
             progress=bar,
         )
     refused = tell_confirmed(summary, confirm, store)
     write_summary(summary_path, summary)
-    if summary.without_value:
-        say(f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last")
-    tell(kept, summary, f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}")
+    last = f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last"
+    became = f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}"
+    tell(kept, summary, became, more=[last] if summary.without_value else [])

@@ -73,7 +73,7 @@ def cluster(
     if update_center and confirm not in (None, "default"):
         raise ValueError(f"confirm: found {confirm!r:.40} with update_center, expected None: a center has no text")
     usual = UNCONFIRMED_DISTANCE if update_center else CONFIRMED_DISTANCE
-    settings = settle_settings(standing, recipe, max_distance, usual)
+    settings = settle_settings(standing, recipe, max_distance, usual, clusters=True)
     check = Confirm.settle(confirm, has_texts=settings.can_confirm and not update_center)
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
@@ -89,7 +89,7 @@ def cluster(
         "confirm": check and str(check),
     }
     forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
-    forms += [Lines(form_of(path, TSV), TOPICS) for path in results[1:]]
+    forms += [Lines(form_of(path, TSV), TOPICS, "topics") for path in results[1:]]
     job = Job(
         results,
         identity,
@@ -139,12 +139,11 @@ class Labelling:
 
     def __init__(self, result: Path, corpus: Corpus, *, annotate: bool) -> None:
         """Raises what Lines and Keeping do."""
-        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS)
+        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS, "cluster")
         self._keeping = Keeping(result, corpus, ANNOTATIONS) if annotate else None
-        if self._keeping is not None:
-            corpus.fault_of = self._keeping.fault_of
         form = self._lines or self._keeping
         assert form is not None
+        corpus.checks.append(form.fault_of)
         self.head, self.pack = form.head, form.pack
 
     def write(self, file: AppendFile, batch: Batch, clusters: Sequence[int], distances: Sequence[int]) -> None:

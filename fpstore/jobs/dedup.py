@@ -13,7 +13,8 @@ from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
-from fpstore.jobs.keeping import Keeping
+from fpstore.jobs.keeping import DUPLICATE_OF, Keeping
+from fpstore.jobs.naming import fault_of_name
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
@@ -22,7 +23,7 @@ from fpstore.progress import OnProgress
 from fpstore.text import Recipe
 
 _DROPPED = {"name": "string", "kept": "string", "distance": "uint16"}
-_TAGS = {"kept": "bool", "duplicate_of": "string", "distance": "uint16"}
+_TAGS = {"kept": "bool", DUPLICATE_OF: "string", "distance": "uint16"}
 _MEASURE = {"measure": "float64"}
 
 
@@ -75,10 +76,12 @@ def dedup(
     expect_other_files(results, corpus, standing)
     tags = _TAGS | (_MEASURE if check else {}) if tag else {}
     keeping = Keeping(results[0], corpus, tags)
-    corpus.fault_of = keeping.fault_of
     forms: list[Any] = [keeping]
     if dropped is not None:
-        forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {})))
+        forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {}), "dropped"))
+    if settings.named:
+        corpus.checks.append(lambda name, row: fault_of_name(name))
+    corpus.checks += [form.fault_of for form in forms]
     identity = {
         "job": "dedup",
         **corpus.identity,

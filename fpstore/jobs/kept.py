@@ -22,8 +22,8 @@ class Kept(Leaders):
     """
 
     def __init__(self, workplace: Workplace, recipe: Recipe, max_distance: int, confirm: Confirm | None) -> None:
-        super().__init__(workplace.store, max_distance, workplace.next_id)
-        self._spool = workplace.spool
+        super().__init__(workplace.rows or workplace.store, max_distance, workplace.next_id)
+        self._workplace, self._spool = workplace, workplace.spool
         self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of)
         self.looks_on = confirm is not None
         self._names: Sequence[str] = ()
@@ -40,9 +40,8 @@ class Kept(Leaders):
         return verdicts
 
     def names(self, ids: Ids) -> list[str]:
-        """What kept documents are called; by its id one that came into the store by another way."""
-        found = zip(ids.tolist(), self._spool.names(ids), strict=True)
-        return [f"{self._store.path}#{document_id}" if name is None else name for document_id, name in found]
+        """What kept documents are called."""
+        return self._workplace.names(ids)
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         if self._checker is None:
@@ -58,7 +57,9 @@ class Kept(Leaders):
         return NEW, math.nan
 
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
-        self._spool.append(ids, fingerprints, [self._names[i] for i in indexes], [self._texts[i] for i in indexes])
+        names, rows = [self._names[i] for i in indexes], self._workplace.rows
+        known = None if rows is None else rows.known(fingerprints, names)
+        self._spool.append(ids, fingerprints, names, [self._texts[i] for i in indexes], known)
         self._unspooled.clear()
 
     def _texts_of(self, document_ids: list[int]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fpstore import Matches, Store
+from fpstore.jobs.naming import NamedRows
 from fpstore.notes import MAX_ID
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
 from fpstore.types import Array, Ids, Keys
@@ -23,7 +24,7 @@ MOST_LOOKED_AT = 64
 
 
 class Leaders:
-    """The leaders, in a store with ids that is open for writing.
+    """The leaders, in a store with ids that is open for writing; one with names is seen by numbers.
 
     looks_on: whether a document may go to another than the nearest. Then it is told of MOST_LOOKED_AT that it is near,
     and of another one where there are more.
@@ -31,7 +32,7 @@ class Leaders:
 
     looks_on = False
 
-    def __init__(self, store: Store, max_distance: int, next_id: int) -> None:
+    def __init__(self, store: Store | NamedRows, max_distance: int, next_id: int) -> None:
         self._store = store
         self._max_distance = max_distance
         self.next_id = next_id

@@ -85,7 +85,8 @@ class Writer:
             sweep_segments(self._catalog)
             self._next_segment = self.snapshot.state.next_segment
             if note is not None:
-                undo(note, self.home, job, partial(self.remove, changes.ROWS_REMOVED))
+                undo_rows = partial(self.remove, changes.ROWS_REMOVED)
+                undo(note, self.home, job, undo_rows, named=self.snapshot.settings.named)
         except BaseException:
             with contextlib.closing(self._catalog):
                 self._end_jobs()

@@ -64,6 +64,7 @@ from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
 from fpstore.text.model import IdfModel
 from fpstore.text.scripts import mixed_shingles
 from fpstore.text.tokens import Prepare, preparation
+from fpstore.threads import thread_count
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
 VERSION = 2
@@ -172,22 +173,24 @@ class Recipe:
 
     def fingerprint(self, text: str | bytes) -> int:
         """The fingerprint (0..2**64 - 1) of one text; bytes are UTF-8."""
-        return int(self.fingerprint_many([text])[0])
+        return int(self.fingerprint_many([text], threads=1)[0])
 
-    def fingerprint_many(self, texts: Sequence[str | bytes], threads: int = 1) -> npt.NDArray[np.uint64]:
-        """The fingerprints of texts, in their order: uint64[len(texts)]."""
-        return self.measure_many(texts, threads)[0]
+    def fingerprint_many(self, texts: Sequence[str | bytes], *, threads: int | None = None) -> npt.NDArray[np.uint64]:
+        """The fingerprints of texts, in their order: uint64[len(texts)]. threads: as for measure_many."""
+        return self.measure_many(texts, threads=threads)[0]
 
-    def measure_many(self, texts: Sequence[str | bytes], threads: int = 1) -> Measured:
+    def measure_many(self, texts: Sequence[str | bytes], *, threads: int | None = None) -> Measured:
         """The fingerprints of texts, and what is to be known of how far these can be trusted.
 
-        threads: how many work on what is compiled here; what packages do, such as cutting Chinese, takes one.
+        threads: how many work on what is compiled here, one for each processor where None; they change nothing. What
+        packages do, such as cutting Chinese, takes one. ValueError for what is no number of threads.
         """
+        count = thread_count(threads)
         if isinstance(texts, str | bytes):
             raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
         prepare, steps = self._steps()
         groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
-        parts = [_simhash.measure(group, threads=threads, **steps) for group in groups]
+        parts = [_simhash.measure(group, threads=count, **steps) for group in groups]
         fingerprints, counts, outweighed = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         if self.parts_empty:
             for at in np.flatnonzero(counts == 0).tolist():
