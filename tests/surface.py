@@ -140,6 +140,7 @@ class Cluster(Protocol):
         *,
         store: AnyPath | None = None,
         max_distance: int | None = None,
+        confirm: str | None = "default",
         update_center: bool = False,
         annotate: bool = False,
         topics: AnyPath | None = None,

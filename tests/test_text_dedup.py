@@ -19,7 +19,7 @@ from fpstore import jobs
 from fpstore.living.memory import Memory
 from fpstore.query.leaders import MOST_LOOKED_AT, Leaders
 from fpstore.text import DEFAULT_RECIPE, Deduplicated, Recipe, dedup, recipes
-from fpstore.text.confirm import DEFAULT_CONFIRM, DEFAULT_DISTANCE
+from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM
 
 SHORT = Recipe("short", shingle=1, weights="presence")
 RECIPES = (DEFAULT_RECIPE, SHORT, recipes()["simhash-1"])
@@ -96,7 +96,7 @@ def test_by_default_what_is_near_has_to_be_alike() -> None:
     one, other = " ".join(LONG), " ".join([*LONG[:-1], "them"])
     assert by_name(dedup([one, other, one])) == [(0, 0), (0, by_name(dedup([one, other, one]))[1][1]), (0, 0)]
     assert DEFAULT_CONFIRM == "jaccard>=0.82"
-    assert DEFAULT_DISTANCE == 6
+    assert CONFIRMED_DISTANCE == 6
     assert by_name(dedup([one, other], confirm="jaccard>=1.0")) == [(0, 0), (1, 0)]
     assert by_name(dedup(["!", "?", "!"])) == by_name(dedup(["!", "?", "!"], recipe=SHORT)) == [(0, 0), (1, 0), (0, 0)]
 
@@ -135,11 +135,10 @@ def test_of_many_texts_that_are_near_and_not_alike_each_is_kept() -> None:
     assert dedup(texts, recipe=near, confirm="jaccard>=0.9").kept.tolist() == list(range(count))
 
 
-def test_leaders_that_look_on_say_how() -> None:
+def test_leaders_that_look_on_take_the_nearest_where_nothing_else_is_known() -> None:
     leaders = Leaders(Memory(3, 10), 3, 0)
     leaders.looks_on = True
-    with pytest.raises(NotImplementedError):
-        leaders.decide(np.array([1, 1], dtype=np.uint64))
+    assert leaders.decide(np.array([0, 15, 7], dtype=np.uint64))["id"].tolist() == [0, 1, 1]
 
 
 @pytest.mark.slow

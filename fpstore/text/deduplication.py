@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.text.confirm import DEFAULT_CONFIRM, DEFAULT_DISTANCE, Checker, Confirm
+from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
 from fpstore.text.recipe import Measured, Recipe, bytes_hash
 from fpstore.threads import thread_count
@@ -37,7 +37,7 @@ def dedup(
     texts: Iterable[str | bytes],
     *,
     recipe: Recipe = DEFAULT_RECIPE,
-    max_distance: int = DEFAULT_DISTANCE,
+    max_distance: int = CONFIRMED_DISTANCE,
     keep: Kept = "first",
     confirm: str | None = "default",
     threads: int | None = None,

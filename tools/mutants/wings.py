@@ -878,7 +878,7 @@ MUTANTS = (
         "first = first[clusters >= np.uint64(next_id)]",
         "pass",
         "a cluster has other members after an interruption",
-        ("tests/test_jobs_cluster.py::test_leaders_are_made_again_from_members_in_pieces",),
+        ("tests/test_jobs_cluster.py::test_centers_are_made_again_from_members_in_pieces",),
     ),
     Mutant(
         "the votes of a job count before its note has gone",
