@@ -58,6 +58,7 @@ class Service:
         self.limits = limits
         self._reader = Held(reader)
         self._id_type = reader.id_type
+        self._origin = reader._origin
         self._writing = writing
         self._recipe = recipe
         reader.max_matches = limits.matches
@@ -91,7 +92,7 @@ class Service:
         return {name: forms.items_of(record, name) for name in record}
 
     def _arrow(self, body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
-        return {**arrow.columns_of(body, fields, self.limits.queries)}
+        return {**arrow.columns_of(body, fields, self.limits.queries, self._origin)}
 
     def _asked(self, columns: Mapping[str, Any]) -> Asked:
         fingerprints, texts, ids = (columns.get(name) for name in ("fingerprints", "texts", "ids"))
