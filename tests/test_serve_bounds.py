@@ -67,11 +67,11 @@ def test_an_answer_over_its_bytes_is_refused_before_it_is_made(fat: tuple[Path, 
     try:
         for found in (
             ask(store, path, asked_of(path, id_type, 1), small, form),
-            ask(store, path, asked_of(path, id_type, 1 if path == "/lookup" else 200), small, form),
+            ask(store, path, asked_of(path, id_type, 1 if path == "/lookup" else 60), small, form),
         ):
             assert found.error[:2] == (422, "TooManyMatches")
             assert f"expected at most {small.answer_bytes} in one answer; ask for less at once" in found.error[2]
-        assert tracemalloc.get_traced_memory()[1] < 16 * MIB  # of 240 MB
+        assert tracemalloc.get_traced_memory()[1] < 16 * MIB  # of 72 MB
     finally:
         tracemalloc.stop()
     with fpstore.open(store) as opened:
