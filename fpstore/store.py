@@ -24,6 +24,7 @@ from fpstore.query.id_pairs import IdPairs
 from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate, first_of_each
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
+from fpstore.text.several import expect_several
 from fpstore.threads import slices, thread_count
 from fpstore.types import Array, Counted, Ids, Keys, Kind, Paired
 
@@ -89,8 +90,7 @@ class Store(_BaseStore):
 
         threads: how many at once, all processors by default. RecipeError in a store that has no recipe.
         """
-        if isinstance(texts, str | bytes):
-            raise TypeError(f"texts: found one {type(texts).__name__}, expected several of them")
+        expect_several(texts)
         recipe = self.recipe
         if recipe is None:
             raise RecipeError("found no recipe for texts in it, expected a store made with one", path=self.path)

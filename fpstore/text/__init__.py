@@ -14,6 +14,7 @@ from fpstore.text.model import IdfModel
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe, recipes
 from fpstore.text.projection import simhash_of_projection
 from fpstore.text.recipe import Features, Recipe
+from fpstore.text.several import expect_several
 
 __all__ = [
     "DEFAULT_RECIPE",
@@ -45,6 +46,5 @@ def fingerprint_many(
     texts: Iterable[str | bytes], recipe: Recipe = DEFAULT_RECIPE, *, threads: int | None = None
 ) -> npt.NDArray[np.uint64]:
     """The fingerprints of texts by recipe, in their order: uint64[n]. threads: how many at once; None: all."""
-    if isinstance(texts, str | bytes):
-        raise TypeError(f"texts: found one {type(texts).__name__}, expected several of them")
+    expect_several(texts)
     return expect_recipe(recipe).fingerprint_many(list(texts), threads=threads)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
 from fpstore.text.recipe import Measured, Recipe, bytes_hash
+from fpstore.text.several import expect_several
 from fpstore.threads import thread_count
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ def dedup(
     "jaccard>=0.82", which is meant by "default"; None: that it is near. threads: for fingerprints; all processors
     by default. Raises ValueError for a value that is none of these, TypeError for what is no text.
     """
-    if isinstance(texts, str | bytes):
-        raise TypeError(f"texts: found one {type(texts).__name__}, expected several of them")
+    expect_several(texts)
     if keep not in get_args(Kept):
         raise ValueError(f"keep: found {keep!r:.40}, expected {' or '.join(get_args(Kept))}")
     asked = DEFAULT_CONFIRM if confirm == "default" else confirm

@@ -18,6 +18,7 @@ import numpy as np
 from fpstore.text.model import UNIT, Hashes, IdfModel, Weights
 from fpstore.text.presets import expect_recipe
 from fpstore.text.recipe import Recipe
+from fpstore.text.several import expect_several
 
 MAX_SHINGLES = 1 << 23
 _BATCH_HASHES = 1 << 22  # are held before they are counted
@@ -28,8 +29,7 @@ def learn_idf(texts: Iterable[str | bytes], recipe: Recipe) -> IdfModel:
 
     A file of model.to_bytes() is what load_recipe(name, idf=FILE) reads. ValueError where there are no texts.
     """
-    if isinstance(texts, str | bytes):
-        raise TypeError(f"texts: found one {type(texts).__name__}, expected several of them")
+    expect_several(texts)
     learner = Learner(expect_recipe(recipe))
     for text in texts:
         learner.see(text)

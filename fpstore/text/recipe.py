@@ -63,6 +63,7 @@ from fpstore.text import _simhash
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
 from fpstore.text.model import IdfModel
 from fpstore.text.scripts import mixed_shingles
+from fpstore.text.several import expect_several
 from fpstore.text.tokens import Prepare, preparation
 from fpstore.threads import thread_count
 
@@ -186,8 +187,7 @@ class Recipe:
         packages do, such as cutting Chinese, takes one. ValueError for what is no number of threads.
         """
         count = thread_count(threads)
-        if isinstance(texts, str | bytes):
-            raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
+        expect_several(texts)
         prepare, steps = self._steps()
         groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
         parts = [_simhash.measure(group, threads=count, **steps) for group in groups]
