@@ -939,9 +939,25 @@ MUTANTS = (
     Mutant(
         "a store that may be there is replaced",
         "fpstore/making.py",
-        "if force:",
-        "if force or exist_ok:",
+        "mode=bits, force=force)",
+        "mode=bits, force=force or exist_ok)",
         "create --exist-ok loses every row",
         ("tests/test_rows.py::test_a_store_that_is_there_is_opened_where_it_is_what_was_asked_for",),
+    ),
+    Mutant(
+        "a build that fails leaves its mode",
+        "fpstore/creation.py",
+        "_change_mode(catalog, mode_before)",
+        "pass",
+        "who was to read what could not be built can read what is there",
+        ("tests/test_create_force.py::test_a_build_that_fails_changes_no_mode",),
+    ),
+    Mutant(
+        "an empty store by force has the ids of every other",
+        "fpstore/creation.py",
+        "lambda place, scratch, position: _Content(settings)",
+        'lambda place, scratch, position: _Content(dataclasses.replace(settings, id_type="uint64"))',
+        "create --force --id-type string loses what was there, for a store that was not asked for",
+        ("tests/test_create_force.py::test_an_empty_store_by_force_is_the_one_that_would_be_new",),
     ),
 )
