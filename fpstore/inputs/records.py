@@ -93,8 +93,8 @@ class Page(NamedTuple):
 class Layout:
     """The columns of what documents are read from.
 
-    format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `tsv-quoted`, `parquet`, or `documents` with
-    name and text.
+    format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `tsv-quoted`, `tsv-escaped`, `parquet`, or
+    `documents` with name and text.
     columns: their names in order; numbers where a table names none. header: the line with the names, b"" without one.
     schema: that of Arrow, of `parquet`.
     """

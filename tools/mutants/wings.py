@@ -973,4 +973,28 @@ MUTANTS = (
         "a folder is read otherwise than the same one here",
         ("tests/test_inputs_remote.py::test_a_folder_and_a_pattern_stand_for_their_files",),
     ),
+    Mutant(
+        "a backslash in a name stands as it is",
+        "fpstore/inputs/escapes.py",
+        'return text if text.isprintable() and "\\\\" not in text else',
+        "return text if text.isprintable() else",
+        "two names are printed alike",
+        ("tests/test_escapes.py::test_a_name_of_bytes_is_written_so_that_it_can_be_read",),
+    ),
+    Mutant(
+        "a character above 0x7F is written as a byte",
+        "fpstore/inputs/escapes.py",
+        'f"\\\\x{code:02x}" if code < 0x80 else',
+        'f"\\\\x{code:02x}" if code < 0x100 else',
+        "a name of bytes and one of text are printed alike",
+        ("tests/test_escapes.py::test_a_name_of_bytes_is_written_so_that_it_can_be_read",),
+    ),
+    Mutant(
+        "an id that is typed stands for itself",
+        "fpstore/cli/columns.py",
+        "name = unescaped(typed)",
+        'name = typed.encode("utf-8", "surrogateescape")',
+        "what is printed cannot be asked for",
+        ("tests/test_escapes.py::test_what_is_printed_can_be_asked_for",),
+    ),
 )
