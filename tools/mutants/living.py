@@ -960,4 +960,12 @@ MUTANTS = (
         "create --force --id-type string loses what was there, for a store that was not asked for",
         ("tests/test_create_force.py::test_an_empty_store_by_force_is_the_one_that_would_be_new",),
     ),
+    Mutant(
+        "fingerprints that lost their names are left out in silence",
+        "fpstore/recovery.py",
+        "self._losses.bare.append(keys[~named])",
+        "pass",
+        "nobody knows what to build again",
+        ("tests/test_recovery.py::test_with_any_page_of_a_segment_overwritten_what_is_lost_is_what_is_told",),
+    ),
 )
