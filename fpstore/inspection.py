@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from fpstore import format as layout
 from fpstore.disk import CATALOG_NAME, Folder, Place
 from fpstore.errors import CorruptStore, NotAStore, PathLike, PlanError, StoreChanged, UnsupportedVersion
@@ -22,9 +24,11 @@ from fpstore.living.records import Log
 from fpstore.living.remains import read_remains
 from fpstore.living.removals import Removals
 from fpstore.living.state import RECORD_VERSION, State
+from fpstore.names.column import to_column
+from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, told
-from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, is_segment_name, segment_name
+from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, is_segment_name, names_name, segment_name
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.showing import (
@@ -94,12 +98,36 @@ def inspect_table(path: PathLike, segment: str, table: int, most: int | None = S
 def inspect_slot(path: PathLike, segment: str, table: int, slot: int, most: int | None = SHOWN) -> Inspection:
     """The keys of a slot of a table: each with its code as bits, what was coded, its fingerprint and its ids.
 
+    Where ids are names, the handles that stand for them are told, too.
+
     Raises as inspect_table; ValueError for a slot that is not there.
     """
     with _opened("slot", path, segment) as (seen, found):
         if found is not None:
             show_slot(seen, found, table, slot, most)
+            _put_names(seen, found)
     return seen
+
+
+def _put_names(seen: Inspection, found: Segment | Wreck) -> None:
+    """Where ids are names, say what they are beside the handles that the segment has for them.
+
+    Bytes that are no UTF-8 are halves of surrogate pairs.
+    """
+    if not isinstance(found, Segment):
+        return
+    entry, path = seen.fields["entry"], found.path.with_name(names_name(found.path.name))
+    if not (path.exists() if entry is None else entry["names_bytes"]):
+        return
+    keys = [key for key in seen.fields["keys"] if "ids" in key]
+    for key in keys:
+        key |= {"handles": key["ids"], "ids": None}
+    with seen.noting(), closing(NamesReader(path)) as names:
+        for key in keys:
+            ranks = names.ranks(np.array([int(each) for each in key["handles"] or ()], dtype=np.uint64))
+            if (ranks < 0).any():
+                raise CorruptStore(f"names: found none for a handle of fingerprint {key['fingerprint']}", path=path)
+            key["ids"] = [each.decode("utf-8", "surrogateescape") for each in to_column(names.names(ranks), False)]
 
 
 class _Home:

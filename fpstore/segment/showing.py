@@ -155,8 +155,8 @@ def show_slot(seen: Inspection, found: Segment | Wreck, table: int, slot: int, m
 def plain_fields(record: Any) -> Fields:
     """The fields of a record, checksums as hex digits."""
     fields = {each.name: getattr(record, each.name) for each in dataclasses.fields(record)}
-    if "crc" in fields:
-        fields["crc"] = f"{fields['crc']:08x}"
+    for name in {"crc", "names_crc"} & fields.keys():
+        fields[name] = f"{fields[name]:08x}"
     if "id_kind" in fields:
         fields["id_kind"] = ID_KINDS[fields["id_kind"]]
     return fields
