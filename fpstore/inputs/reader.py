@@ -177,7 +177,7 @@ def read(
     `simhash`, `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
     ones included; None leaves them out; "auto" is "column" where there is one, else "row". id_type: what the ids of a
-    column are; names, "string" or "bytes", come as arrays of objects, and there are no others then.
+    column are; names, "string" or "bytes", are arrays of objects. Texts without one are called as by documents() then.
     header: whether the first row of CSV and TSV names the columns; None where the row tells it, and one that can be
     meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
@@ -377,7 +377,8 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
     if request.id_type != "uint64" and (format == "hex" or (asked.of_ids and format in ("npy", "u64"))):
         raise ValueError(f"{name}: found ids that are names, which format {format} does not hold; expected a table")
     if format in ("npy", "u64", *_OF_DOCUMENTS) and (asked.id is not None or asked.ids == "column"):
-        raise ValueError(f"{name}: found ids of a column, expected ids (--ids) row, none or from:N for format {format}")
+        others = "row, none or from:N" if request.id_type == "uint64" else "auto (no --ids and no --id-column)"
+        raise ValueError(f"{name}: found ids of a column, expected ids (--ids) {others} for format {format}")
     if request.fingerprint_format != "auto" and (_holds_texts(source, request) or format in ("npy", "u64")):
         raise ValueError(f"{name}: found {ASK_WAY}, expected none for format {format}: no strings are read as numbers")
     if format in FORMATS_OF_FIELDS and (isinstance(request.value_column, int) or isinstance(asked.id, int)):

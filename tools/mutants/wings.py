@@ -997,4 +997,12 @@ MUTANTS = (
         "what is printed cannot be asked for",
         ("tests/test_escapes.py::test_what_is_printed_can_be_asked_for",),
     ),
+    Mutant(
+        "texts are called by numbers of their own",
+        "fpstore/inputs/records.py",
+        "ids=[records.name(index) for index in range(len(records.places))]",
+        "ids=[str(place) for place in records.places]",
+        "a store of names and a job call one text by two names",
+        ("tests/test_text_names.py::test_the_ids_of_texts_are_the_names_that_jobs_give_them",),
+    ),
 )
