@@ -24,11 +24,10 @@ from fpstore.living.records import Log
 from fpstore.living.remains import read_remains
 from fpstore.living.removals import Removals
 from fpstore.living.state import RECORD_VERSION, State
-from fpstore.names.column import to_column
 from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, told
-from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, is_segment_name, names_name, segment_name
+from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, is_segment_name, names_name, segment_name, segment_of
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.showing import (
@@ -116,18 +115,32 @@ def _put_names(seen: Inspection, found: Segment | Wreck) -> None:
     """
     if not isinstance(found, Segment):
         return
-    entry, path = seen.fields["entry"], found.path.with_name(names_name(found.path.name))
-    if not (path.exists() if entry is None else entry["names_bytes"]):
-        return
+    entry, folder = seen.fields["entry"], found.path.parent
+    if entry is None:  # nobody says which of the files are its own
+        files = [path for path in sorted(folder.iterdir()) if path.name == names_name(segment_of(path.name))]
+        files = [path for path in files if is_segment_name(segment_of(path.name))]
+    else:
+        files = [folder / names_name(segment_name(file["number"])) for file in entry["names"]]
     keys = [key for key in seen.fields["keys"] if "ids" in key]
+    if not files or not keys:
+        return
     for key in keys:
         key |= {"handles": key["ids"], "ids": None}
-    with seen.noting(), closing(NamesReader(path)) as names:
+    with seen.noting(), ExitStack() as stack:
+        readers = [stack.enter_context(closing(NamesReader(path))) for path in files]
         for key in keys:
-            ranks = names.ranks(np.array([int(each) for each in key["handles"] or ()], dtype=np.uint64))
-            if (ranks < 0).any():
-                raise CorruptStore(f"names: found none for a handle of fingerprint {key['fingerprint']}", path=path)
-            key["ids"] = [each.decode("utf-8", "surrogateescape") for each in to_column(names.names(ranks), False)]
+            handles = [int(each) for each in key["handles"] or ()]
+            key["ids"] = [_name_of(handle, readers, key["fingerprint"]) for handle in handles]
+
+
+def _name_of(handle: int, readers: Sequence[NamesReader], fingerprint: str) -> str:
+    """The name of a handle, by the first of the files that has it. CorruptStore where none does."""
+    for reader in readers:
+        ranks = reader.ranks(np.array([handle], dtype=np.uint64))
+        if ranks[0] >= 0:
+            return reader.names(ranks).at(0).decode("utf-8", "surrogateescape")
+    where = f"names of fingerprint {fingerprint}"
+    raise CorruptStore(where, f"none for handle {handle}", "one", path=readers[0].path)
 
 
 class _Home:
@@ -222,7 +235,7 @@ def _opened(of: str, path: PathLike, name: str) -> Iterator[tuple[Inspection, Se
                     continue
                 found = None
                 where = home.folder.path / SEGMENTS / wanted
-                seen.damage.append(f"{where}: missing, though the catalog names it")
+                seen.damage.append(f"{where}: segment: found none, expected the file that the catalog names")
             yield seen, found
             return
     raise StoreChanged(f"segment {name} came and went {MAX_LOOKS} times; look again", path=path)
@@ -252,7 +265,9 @@ def _readable(
             wreck = stack.enter_context(Wreck.opened(place, entry, None))
         except (CorruptStore, UnsupportedVersion) as error:
             _show_ends(seen, place)
-            raise CorruptStore(f"no more of it can be shown: {error}", path=place.path) from None
+            if isinstance(error, CorruptStore):
+                error.note = "no more of it can be shown"
+            raise
         seen.damage += [str(each) for each in wreck.damage(os.fspath(place.path))]
         return wreck
     return None
@@ -279,7 +294,7 @@ def _sound(place: Place, entry: SegmentEntry | None, home: _Home) -> Segment:
     try:
         plan = Plan.from_json(settings.plan)
     except PlanError as error:
-        raise CorruptStore(str(error), path=home.folder.path / CATALOG_NAME) from None
+        raise CorruptStore.by(error, "plan", path=home.folder.path / CATALOG_NAME) from None
     return open_part(place.folder, entry, plan, settings, Removals.of(())).segment
 
 
@@ -336,9 +351,11 @@ def _segment_row(home: _Home, entry: SegmentEntry, seen: Inspection) -> Fields:
     before = len(seen.damage)
     with seen.noting():
         if home.segments is None:
-            raise CorruptStore("missing, though the catalog names it", path=home.folder.path / SEGMENTS / entry.name)
+            path = home.folder.path / SEGMENTS / entry.name
+            raise CorruptStore("segment", "none", "the file that the catalog names", path=path)
         _sound(Place(home.segments, entry.name), entry, home).close()
-    return {**plain_fields(entry), "opens": len(seen.damage) == before}
+    names = [file.name for file in entry.names]
+    return {**plain_fields(entry), "names": names, "opens": len(seen.damage) == before}
 
 
 def _some(names: Sequence[str]) -> str:

@@ -47,13 +47,6 @@ def non_utf8() -> None:
         Path(f"in{number}\udcff.txt").write_text(WORDS)
 
 
-def store_with_name() -> None:
-    non_utf8()
-    jobs.dedup(["in0\udcff.txt"], "before.jsonl", store="new")
-    Path("b.txt").write_text(WORDS)
-    pq.write_table(pa.table({"text": [WORDS]}), "b.parquet")
-
-
 def named_non_utf8(text: str) -> Make:
     return lambda: Path("in\udcff.jsonl").write_text(text)
 
@@ -305,23 +298,17 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         "expected one for d.parquet; write NAME.jsonl in its place",
         ["dedup in0\udcff.txt in1\udcff.txt -o k.jsonl --dropped d.jsonl"],
     ),
-    "names in dropped Parquet, and a store": (
+    "names that are to be ids": (
         non_utf8,
-        "dedup in0\udcff.txt in1\udcff.txt -o k.jsonl --dropped d.parquet --store new",
-        "expected one for d.parquet; write NAME.jsonl in its place",
-        ["dedup in0\udcff.txt in1\udcff.txt -o k.jsonl --dropped d.jsonl --store new"],
+        "dedup in0\udcff.txt in1\udcff.txt -o k.jsonl --store new",
+        "expected one that a store takes; rename the file",
+        ["mv in0\udcff.txt a.txt", "mv in1\udcff.txt b.txt", "dedup a.txt b.txt -o k.jsonl --store new"],
     ),
-    "names of a store in dropped Parquet": (
-        store_with_name,
-        "dedup b.txt -o k.jsonl --dropped d.parquet --store new",
-        "expected one for d.parquet; write NAME.jsonl in its place",
-        ["dedup b.txt -o k.jsonl --dropped d.jsonl --store new"],
-    ),
-    "names of a store in tags in Parquet": (
-        store_with_name,
-        "dedup b.parquet -o k.parquet --tag --text-column text --store new",
-        "expected one for k.parquet; write NAME.jsonl in its place",
-        ["dedup b.parquet -o k.jsonl --tag --text-column text --store new"],
+    "names of lines that are to be ids": (
+        named_non_utf8('{"text": "one", "url": "u"}\n'),
+        "dedup in\udcff.jsonl -o k.jsonl --store new",
+        "or name the documents by a column (--id-column)",
+        ["dedup in\udcff.jsonl -o k.jsonl --store new --id-column url"],
     ),
     "names in kept Parquet": (
         non_utf8,
@@ -438,6 +425,9 @@ def test_what_a_message_advises_goes_well(
     for line in then:
         if line.startswith("rm "):
             shutil.rmtree(line.removeprefix("rm "))
+            continue
+        if line.startswith("mv "):
+            Path(line.split()[1]).rename(line.split()[2])
             continue
         outcome = command(*shlex.split(line))
         assert (outcome.status, "internal" in outcome.err) == (0, False), outcome.err

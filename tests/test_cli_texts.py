@@ -323,10 +323,11 @@ def test_texts_without_tokens_go_by_equality_in_every_command(command: Command, 
     assert command("build", built, tmp_path / "in.jsonl", "--recipe", name).status == 0
     outcome = command("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "--store", kept, "--recipe", name)
     assert "5 documents, kept 4, dropped 1" in outcome.err
-    for store, same in ((built, {0, 3}), (kept, {0})):
-        found = {int(line.split("\t")[3]) for line in command("probe", store, "--text", blank[0]).lines}
+    names = [f"{tmp_path / 'in.jsonl'}:{line}" for line in range(1, 12)]
+    for store, same, ids in ((built, {0, 3}, range(11)), (kept, {names[0]}, names)):
+        found = {type(ids[0])(line.split("\t")[3]) for line in command("probe", store, "--text", blank[0]).lines}
         assert found == same
         with fpstore.open(store, "w") as opened:
             assert {match.id for match in opened.probe_text(blank[0])} == same
-            taken = opened.add_texts_if_new([*blank, "  "], ids=range(10, 16))
+            taken = opened.add_texts_if_new([*blank, "  "], ids=ids[5:])
         assert taken.stored.tolist() == [False] * 5 + [True]

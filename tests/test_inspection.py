@@ -170,9 +170,6 @@ def test_ids_that_are_names_are_shown_as_names(
     assert found == expected
     shown = command("inspect", tmp_path / "s", 1, 0, slots[0]["slot"], "--all").out
     assert ("\\u202e" in shown, "\u202e" in shown, "\\xff" in shown) == (True, False, id_type == "bytes")
-    if with_catalog:
-        crc = inspect_store(tmp_path / "s").fields["segments"][0]["names_crc"]
-        assert (len(crc), int(crc, 16) > 0) == (8, True)
 
 
 def test_names_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
@@ -183,7 +180,7 @@ def test_names_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
     names.write_bytes((tmp_path / "t" / "segments" / names.name).read_bytes())
     (tmp_path / "s" / "catalog.mdb").unlink()
     seen = inspect_slot(tmp_path / "s", "1", 0, slot)
-    assert any("names: found none for a handle of fingerprint" in each for each in seen.damage)
+    assert any("names of fingerprint" in each and "found none for handle" in each for each in seen.damage)
     assert {key["ids"] for key in seen.fields["keys"] if key["handles"] != ["0"]} == {None}
 
 
@@ -302,10 +299,16 @@ def test_a_segment_that_is_gone_or_cut_short_is_told(folder: Path) -> None:
     for look in looks(folder):
         assert any(str(path) in line for line in look().damage)
     assert [row["opens"] for row in inspect_store(folder).fields["segments"]] == [False, True]
-    assert inspect_segment(folder, "1").damage == [f"{path}: missing, though the catalog names it"]
+    assert inspect_segment(folder, "1").damage == [
+        f"{path}: segment: found none, expected the file that the catalog names"
+    ]
     shutil.rmtree(folder / "segments")
     assert len(inspect_store(folder).damage) >= 2
-    assert inspect_segment(folder, "2").damage[-1].endswith("missing, though the catalog names it")
+    assert (
+        inspect_segment(folder, "2")
+        .damage[-1]
+        .endswith("segment: found none, expected the file that the catalog names")
+    )
 
 
 @pytest.mark.slow

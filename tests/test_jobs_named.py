@@ -13,7 +13,7 @@ from jobs_model import fingerprints, first_come, interrupt, jaccard, lines_of, t
 from outcome import Command
 
 import fpstore
-from fpstore import _names, notes
+from fpstore import notes
 from fpstore.inputs import BadInput
 from fpstore.jobs import Inputs, JobError, cluster, cluster_store, corpus, dedup, naming, runs
 from fpstore.text import DEFAULT_RECIPE, Recipe
@@ -232,10 +232,6 @@ def test_a_name_that_is_too_long_is_a_bad_row(name: str, is_one: bool) -> None:
         assert "found a name of 32769 characters, expected at most 65,536 bytes, which a store takes" in str(fault)
 
 
-def test_a_job_knows_how_long_a_name_may_be() -> None:
-    assert naming.MAX_NAME_BYTES == _names.MAX_NAME_BYTES
-
-
 # --- Clusters of what such a store has ---
 
 
@@ -257,7 +253,7 @@ def test_names_that_are_no_text_go_out_as_lines_have_them(tmp_path: Path) -> Non
     fpstore.build(tmp_path / "s", [3], ids=[b"\xff"], id_type="bytes").close()
     cluster_store(tmp_path / "s", tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"0\t\\xff\t0000000000000003\t0\n"
-    with pytest.raises(BadInput, match="found a text or name that is no UTF-8"):
+    with pytest.raises(BadInput, match="found a name that is no UTF-8"):
         cluster_store(tmp_path / "s", tmp_path / "out.parquet")
 
 

@@ -315,7 +315,7 @@ def test_a_column_names_the_documents_in_every_result(tmp_path: Path, suffix: st
     again = write_rows(tmp_path / "tomorrow.jsonl", [{"url": "http://y", "text": SAME}])
     sources = Inputs([again], id_column="url")
     dedup(sources, tmp_path / "kept2", dropped=tmp_path / "dropped2", store=tmp_path / "s.fpstore")
-    assert lines_of(tmp_path / "dropped2") == ["http://y\thttp://x/0\t0"]
+    assert lines_of(tmp_path / "dropped2") == ["http://y\thttp://x/0\t0\t1.0000"]
 
 
 def test_a_whole_number_is_a_name_and_a_field_may_be_a_path(tmp_path: Path) -> None:

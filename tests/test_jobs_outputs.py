@@ -149,7 +149,8 @@ def test_cells_that_are_added_to_tsv_with_quotation_marks_have_them_too(tmp_path
     given = Inputs([tmp_path / "in.tsv"], "tsv-quoted", text_column="text", id_column="id")
     dedup(given, tmp_path / "tagged.tsv", tag=True)
     assert (tmp_path / "tagged.tsv").read_text() == (
-        'id\ttext\tkept\tduplicate_of\tdistance\n"1\t"\t"a b c"\ttrue\t\t\n"2"\t"a b c"\tfalse\t"1\t"\t0\n'
+        "id\ttext\tkept\tduplicate_of\tdistance\tmeasure\n"
+        '"1\t"\t"a b c"\ttrue\t\t\t\n"2"\t"a b c"\tfalse\t"1\t"\t0\t1.0\n'
     )
 
 
@@ -594,7 +595,7 @@ def test_empty_inputs_are_said_to_be(command: Command, tmp_path: Path) -> None:
         outcome.err == f"{tmp_path / 'kept.jsonl'}: 0 documents, kept 0, dropped 0, refused matches 0, passed over 0\n"
     )
     outcome = command("cluster", tmp_path / "in.jsonl", "-o", tmp_path / "out.tsv")
-    assert outcome.err == f"{tmp_path / 'out.tsv'}: 0 documents, clusters 0, passed over 0\n"
+    assert outcome.err == f"{tmp_path / 'out.tsv'}: 0 documents, clusters 0, refused matches 0, passed over 0\n"
     assert lines_of(tmp_path / "kept.jsonl") == []
 
 

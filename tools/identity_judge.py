@@ -291,7 +291,7 @@ class Play:
         if changes and writer_holds and "StoreLocked" in answer["kinds"] + [answer["said"]]:
             return True
         refused = changes and (writer_holds or not self.lockable or read_only or self.case.damage.traps)
-        refused |= what == "copy" and self.case.damage.name.startswith("names")  # which go with it
+        refused |= what == "copy" and self.case.damage.name.startswith("jobs")  # which go with it
         refused |= what == "build --force that fails" or (changes and HOLDERS[self.case.holder] == "j")
         if self.whole and not refused:
             self.find(f"{what}: the store there is whole, found {answer['error']}: {answer['said']}")

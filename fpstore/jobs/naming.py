@@ -10,13 +10,12 @@ import numpy as np
 
 from fpstore import Matches, Store
 from fpstore.inputs import BadInput
+from fpstore.inputs.cells import MAX_NAME_BYTES
 from fpstore.jobs.spool import Spool
 from fpstore.notes import FIRST_NUMBER
 from fpstore.types import Array, Ids, Keys
 
 _AT_ONCE = 1 << 16
-# As long as a name of a store may be.
-MAX_NAME_BYTES = 1 << 16
 
 
 class NamedRows:
@@ -33,17 +32,17 @@ class NamedRows:
         """That of the store."""
         return self._store.path
 
-    def nearest_many(self, keys: Keys, count: int, *, max_distance: int) -> Matches:
+    def nearest_many(self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None) -> Matches:
         """As of a store."""
-        return self._seen.nearest_many(keys, count, max_distance=max_distance)
+        return self._seen.nearest_many(fingerprints, count, max_distance=max_distance)
 
     def known(self, keys: Keys, names: list[str]) -> Array:
         """Whether the store has these rows already, bool[n]. What is near nothing is no row yet."""
         return np.zeros(len(keys), dtype=bool)
 
-    def add(self, keys: Keys, *, ids: Ids) -> None:
+    def add(self, fingerprints: Keys, *, ids: Ids) -> None:
         """Store documents of the record, given their numbers."""
-        self._store.add(keys, ids=self._spool.names(ids))
+        self._store.add(fingerprints, ids=self._spool.names(ids))
 
     def sync(self) -> None:
         """As of a store."""
@@ -77,7 +76,7 @@ class ConfirmedRows(NamedRows):
             self._seen.add(keys[at : at + _AT_ONCE].copy(), ids=ids[at : at + _AT_ONCE].copy())
         live, lacking = np.zeros(len(ids), dtype=bool), 0
         for rows in self._store.rows():
-            there = {(int(key), str(name)) for key, name in rows}
+            there = set(zip(rows.fingerprint.tolist(), np.asarray(rows.id).tolist(), strict=True))
             numbers, found = self._documents(np.unique(rows.fingerprint))
             own = np.fromiter((each in there for each in found), dtype=bool, count=len(found))
             live[(numbers[own] - np.uint64(FIRST_NUMBER)).astype(np.int64)] = True
@@ -87,11 +86,11 @@ class ConfirmedRows(NamedRows):
             self._seen.remove(ids=ids[part][~live[part]])
         return lacking
 
-    def _documents(self, keys: Keys) -> tuple[Ids, list[tuple[int, str]]]:
+    def _documents(self, keys: Keys) -> tuple[Ids, list[tuple[int, str | None]]]:
         """The documents of these fingerprints: numbers, and fingerprint and name of each."""
         found = self._seen.probe_many(keys, max_distance=0)
         assert found.id is not None
-        return found.id, list(zip(found.fingerprint.tolist(), map(str, self._spool.names(found.id)), strict=True))
+        return found.id, list(zip(found.fingerprint.tolist(), self._spool.names(found.id), strict=True))
 
     def known(self, keys: Keys, names: list[str]) -> Array:
         """Whether the store has these rows already, bool[n]: where an earlier text of the name was not alike."""
@@ -99,10 +98,10 @@ class ConfirmedRows(NamedRows):
         rows = zip(keys.tolist(), names, strict=True)
         return np.fromiter((row in there for row in rows), dtype=bool, count=len(keys))
 
-    def add(self, keys: Keys, *, ids: Ids) -> None:
+    def add(self, fingerprints: Keys, *, ids: Ids) -> None:
         """Store documents of the record, given their numbers."""
-        self._seen.add(keys, ids=ids)
-        super().add(keys, ids=ids)
+        self._seen.add(fingerprints, ids=ids)
+        super().add(fingerprints, ids=ids)
 
 
 def fault_of_name(name: str) -> BadInput | None:
@@ -113,5 +112,6 @@ def fault_of_name(name: str) -> BadInput | None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        return BadInput(f"{name!a}: found a name that is no UTF-8, expected one that a store takes")
+        told = f"{name!a}: found a name that is no UTF-8, expected one that a store takes"
+        return BadInput(f"{told}; rename the file, or name the documents by a column (--id-column)")
     return None
