@@ -110,12 +110,13 @@ def parse_memory(text: str | int) -> int:
 def as_plain(values: object, what: str) -> list[Any] | tuple[Any, ...]:
     """values that are strings, or bytes, as Python's own: of a list, an array of numpy, what speaks Arrow.
 
-    TypeError for what cannot be walked, or has no order; ValueError for nulls and for a table of several columns.
+    TypeError for what cannot be walked, or has no order, and for numpy's bytes, of which the items lose the zeros that
+    they end with; ValueError for nulls and for a table of several columns.
     """
     if isinstance(values, list | tuple):
         return values
     if isinstance(values, np.ndarray):
-        return list(values.tolist())
+        return _items(values, what)
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         pyarrow = _pyarrow()
         if pyarrow is not None:
@@ -124,10 +125,18 @@ def as_plain(values: object, what: str) -> list[Any] | tuple[Any, ...]:
             except _UnreadableError:
                 raise TypeError(f"{what}: found {_described(values)}, expected strings") from None
     if hasattr(values, "__array__"):
-        return list(np.asarray(values).tolist())
+        return _items(np.asarray(values), what)
     if isinstance(values, Iterable) and not isinstance(values, _NO_VALUES):
         return list(values)
     raise TypeError(f"{what}: found a {type(values).__name__}, expected several strings")
+
+
+def _items(array: Array, what: str) -> list[Any]:
+    if array.dtype.kind == "S":
+        width = array.dtype.itemsize
+        expected = f"a list of bytes, an array of objects, or .view('V{width}') where each has {width} bytes"
+        raise TypeError(f"{what}: found dtype {array.dtype}, which drops zeros that end an item, expected {expected}")
+    return list(array.tolist())
 
 
 def as_rows(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from fpstore import notes
 from fpstore.arrays import parse_memory
@@ -106,11 +107,28 @@ def build_store(
             is_store = (path / CATALOG_NAME).exists()
             advice = "--force (force=True) replaces a store" if is_store else "and no store, expected nothing"
             raise FileExistsError(errno.EEXIST, f"already there; {advice}", str(path))
-        _replace(path, build, settings, report, mode)
+
+        def write(place: Place, scratch: Path, position: int) -> _Content:
+            written = build.write(place, scratch, report, position)
+            return _Content(settings(written.plan), written.entry, written.max_id)
+
+        _replace(path, write, mode)
         return
     with _new_store(path, mode) as (folder, segments):
         written = build.write(Place(segments, segment_name(1)), folder.reach, report)
         create_catalog(folder, settings(written.plan), (written.entry,), max_id=written.max_id)
+
+
+class _Content(NamedTuple):
+    """What a store becomes: its settings, and its one segment with the largest id in it; an empty store has none."""
+
+    settings: Settings
+    entry: SegmentEntry | None = None
+    max_id: int | None = None
+
+
+# Writes the segment at a place, with spill files in a folder, as one of a position.
+_Write = Callable[[Place, Path, int], _Content]
 
 
 class _NamedBuild:
@@ -145,13 +163,17 @@ def create_store(
     codec: str,
     recipe: dict[str, object] | None,
     mode: int | None,
+    force: bool,
 ) -> None:
     """Make an empty store at path; the arguments are those of fpstore.create.
 
-    Raises FileExistsError where something is there.
+    Raises FileExistsError where something is there, unless force and it is a store, which is then replaced.
     """
     chosen = choice.for_count(EXPECTED_KEYS)
     settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe)
+    if force and (path.is_symlink() or path.exists()):
+        _replace(path, lambda place, scratch, position: _Content(settings), mode)
+        return
     _expect_nothing(path)
     with _new_store(path, mode) as (folder, _):
         create_catalog(folder, settings)
@@ -243,11 +265,9 @@ def _expect_nothing(path: Path) -> None:
         raise FileExistsError(errno.EEXIST, "already there", str(path))
 
 
-def _replace(
-    path: Path, build: _NamedBuild, settings: Callable[[Plan], Settings], report: Tell, mode: int | None
-) -> None:
+def _replace(path: Path, write: _Write, mode: int | None) -> None:
     with Catalog.open(path, writable=True) as catalog:
-        state = catalog.state()
+        state, mode_before = catalog.state(), catalog.folder.mode
         if mode is not None:
             _change_mode(catalog, mode)
         catalog.make_segments()
@@ -255,13 +275,13 @@ def _replace(
         remove_unpublished(catalog, state)  # not the strays: where this fails, another catalog may be put back
         try:
             place = unpublished_place(catalog, state.next_segment, state.identity)
-            plan, entry, max_id = build.write(place, catalog.folder.reach, report, state.next_change)
+            settings, entry, max_id = write(place, catalog.folder.reach, state.next_change)
             catalog.publish(
-                settings=settings(plan),
-                segments=(entry,),
+                settings=settings,
+                segments=() if entry is None else (entry,),
                 first_change=state.next_change,
                 removed=(),
-                strays=name_segment(catalog, place, entry),
+                strays=None if entry is None else name_segment(catalog, place, entry),
                 identity=new_identity(),
                 max_id=max_id,
             )
@@ -271,6 +291,8 @@ def _replace(
                 remove_unpublished(catalog, now)
                 own = tuple(entry for entry in now.strays if entry not in state.strays)
                 remove_replaced(catalog, dataclasses.replace(now, strays=own))
+                if mode is not None:
+                    _change_mode(catalog, mode_before)
             raise
         notes.forget(catalog.folder)
         sweep_segments(catalog)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from fpstore import format as layout
 from fpstore.disk import CATALOG_NAME, Folder, Place
 from fpstore.errors import CorruptStore, NotAStore, PathLike, PlanError, StoreChanged, UnsupportedVersion
@@ -22,9 +24,10 @@ from fpstore.living.records import Log
 from fpstore.living.remains import read_remains
 from fpstore.living.removals import Removals
 from fpstore.living.state import RECORD_VERSION, State
+from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, told
-from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, is_segment_name, segment_name
+from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, is_segment_name, names_name, segment_name, segment_of
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.showing import (
@@ -94,12 +97,50 @@ def inspect_table(path: PathLike, segment: str, table: int, most: int | None = S
 def inspect_slot(path: PathLike, segment: str, table: int, slot: int, most: int | None = SHOWN) -> Inspection:
     """The keys of a slot of a table: each with its code as bits, what was coded, its fingerprint and its ids.
 
+    Where ids are names, the handles that stand for them are told, too.
+
     Raises as inspect_table; ValueError for a slot that is not there.
     """
     with _opened("slot", path, segment) as (seen, found):
         if found is not None:
             show_slot(seen, found, table, slot, most)
+            _put_names(seen, found)
     return seen
+
+
+def _put_names(seen: Inspection, found: Segment | Wreck) -> None:
+    """Where ids are names, say what they are beside the handles that the segment has for them.
+
+    Bytes that are no UTF-8 are halves of surrogate pairs.
+    """
+    if not isinstance(found, Segment):
+        return
+    entry, folder = seen.fields["entry"], found.path.parent
+    if entry is None:  # nobody says which of the files are its own
+        files = [path for path in sorted(folder.iterdir()) if path.name == names_name(segment_of(path.name))]
+        files = [path for path in files if is_segment_name(segment_of(path.name))]
+    else:
+        files = [folder / names_name(segment_name(file["number"])) for file in entry["names"]]
+    keys = [key for key in seen.fields["keys"] if "ids" in key]
+    if not files or not keys:
+        return
+    for key in keys:
+        key |= {"handles": key["ids"], "ids": None}
+    with seen.noting(), ExitStack() as stack:
+        readers = [stack.enter_context(closing(NamesReader(path))) for path in files]
+        for key in keys:
+            handles = [int(each) for each in key["handles"] or ()]
+            key["ids"] = [_name_of(handle, readers, key["fingerprint"]) for handle in handles]
+
+
+def _name_of(handle: int, readers: Sequence[NamesReader], fingerprint: str) -> str:
+    """The name of a handle, by the first of the files that has it. CorruptStore where none does."""
+    for reader in readers:
+        ranks = reader.ranks(np.array([handle], dtype=np.uint64))
+        if ranks[0] >= 0:
+            return reader.names(ranks).at(0).decode("utf-8", "surrogateescape")
+    where = f"names of fingerprint {fingerprint}"
+    raise CorruptStore(where, f"none for handle {handle}", "one", path=readers[0].path)
 
 
 class _Home:

@@ -12,7 +12,7 @@ from fpstore.living.state import ID_TYPES
 from fpstore.living.stats import Stats
 from fpstore.origin import Origin
 from fpstore.plans import planner
-from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice, plan_asked
+from fpstore.plans.choice import PlanChoice, plan_asked
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import Prediction
 from fpstore.progress import OnProgress, told
@@ -115,11 +115,9 @@ def create(
     choice = PlanChoice(max_distance, plan_asked(plan, max_bytes)).shuffled(shuffle)
     record, bits = _recipe_record(recipe), as_mode(mode)
     try:
-        create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=bits)
+        create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=bits, force=force)
     except FileExistsError:
-        if force:
-            _empty(Path(path), choice, wanted, codec, record, bits)
-        elif not exist_ok:
+        if not exist_ok:
             raise
     store = open(path, "w", durability=durability)
     try:
@@ -128,27 +126,6 @@ def create(
         store.close()
         raise
     return store
-
-
-def _empty(
-    path: Path, choice: PlanChoice, id_type: str | None, codec: str, recipe: dict[str, Any] | None, mode: int | None
-) -> None:
-    """Replace the store at path by an empty one, as a build by force does, in one step."""
-    build_store(
-        path,
-        [],
-        None if id_type is None else "row",
-        max_distance=choice.max_distance,
-        plan=choice.for_count(EXPECTED_KEYS),
-        codec=codec,
-        memory="64MiB",
-        threads=1,
-        progress=None,
-        origin=Origin(recipe),
-        force=True,
-        shuffle=None,
-        mode=mode,
-    )
 
 
 def _expect_made_so(

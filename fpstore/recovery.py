@@ -347,6 +347,7 @@ class _Recovery:
         if self._names is not None and ids is not None:
             named = self._names.ranks(ids) >= 0
             self._losses.ids += int(np.count_nonzero(~named))
+            self._losses.bare.append(keys[~named])
             keys, ids = keys[named], ids[named]
         if len(keys):
             yield keys if ids is None else (keys, ids)

@@ -197,7 +197,7 @@ def test_the_name_of_a_file_cannot_write_lines_of_its_own(command: Command, tmp_
     folder.mkdir()
     (folder / "a\tb\\c\x85.txt").write_text(LONG)
     (line,) = command("fingerprint", folder).lines
-    assert line.split("\t")[1:] == [f"{tmp_path}/docs\\n\\x1b[31m/a\\tb\\\\c\\x85.txt"]
+    assert line.split("\t")[1:] == [f"{tmp_path}/docs\\n\\x1b[31m/a\\tb\\\\c\\u0085.txt"]
     store = folder / "s.fpstore"
     for arguments in (("build", store, folder), ("verify", store), ("compact", store), ("stats", store)):
         outcome = command(*arguments)

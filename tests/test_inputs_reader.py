@@ -219,7 +219,7 @@ def test_a_source_that_may_not_be_read_is_the_systems_error(tmp_path: Path, monk
     [
         (
             {"format": "xml"},
-            "format: found 'xml', expected one of auto, npy, u64, hex, csv, tsv, tsv-quoted, tsv-plain",
+            "format: found 'xml', expected one of auto, npy, u64, hex, csv, tsv, tsv-quoted, tsv-plain, tsv-escaped",
         ),
         ({"batch": 0}, "batch: found 0, expected at least 1"),
         ({"fingerprint_column": 0, "text_column": 1}, "fingerprint_column and text_column: found both"),

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from helpers import one_prefix, segment_of, uniform
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from living import MORE, SOME, ids_from, store_of_some, writer_of
+from outcome import Command
 
 import fpstore
 from fpstore import CorruptStore, NotAStore, StoreChanged, inspection
@@ -25,7 +27,7 @@ from fpstore.plans.permutation import Permutation
 from fpstore.segment.pages import region_name
 from fpstore.segment.reader import Segment
 from fpstore.segment.showing import Inspection, show_segment, show_slot, show_table
-from fpstore.types import Codec
+from fpstore.types import Codec, IdType
 
 PLAN = plans.flips(2, (1, 1), 3)
 NO_TELL = lambda phase, done, total: None  # noqa: E731
@@ -143,6 +145,43 @@ def test_the_keys_of_all_slots_are_those_that_are_stored_with_their_ids(tmp_path
             )
             found += [(int(row["fingerprint"], 16), int(each)) for row in seen.fields["keys"] for each in row["ids"]]
         assert sorted(found) == sorted(zip(keys.tolist(), range(len(keys)), strict=True))
+
+
+@pytest.mark.parametrize("with_catalog", [True, False])
+@pytest.mark.parametrize("id_type", ["string", "bytes"])
+def test_ids_that_are_names_are_shown_as_names(
+    command: Command, tmp_path: Path, id_type: IdType, with_catalog: bool
+) -> None:
+    names = [f"n{number}\u202e" for number in range(len(SOME))]
+    ids: list[Any] = names if id_type == "string" else [name.encode() + b"\xff" for name in names]
+    fpstore.build(tmp_path / "s", SOME, ids=ids, id_type=id_type, plan="paper-4").close()
+    expected = {
+        int(key): [each if isinstance(each, str) else each.decode("utf-8", "surrogateescape")]
+        for key, each in zip(SOME, ids, strict=True)
+    }
+    if not with_catalog:
+        (tmp_path / "s" / "catalog.mdb").unlink()
+    slots = inspect_table(tmp_path / "s", "1", 0, None).fields["used_slots"]
+    found = {}
+    for slot in slots:
+        for key in inspect_slot(tmp_path / "s", "1", 0, slot["slot"], None).fields["keys"]:
+            found[int(key["fingerprint"], 16)] = key["ids"]
+            assert [each.isdigit() for each in key["handles"]] == [True]
+    assert found == expected
+    shown = command("inspect", tmp_path / "s", 1, 0, slots[0]["slot"], "--all").out
+    assert ("\\u202e" in shown, "\u202e" in shown, "\\xff" in shown) == (True, False, id_type == "bytes")
+
+
+def test_names_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", SOME, ids=[str(key) for key in SOME], id_type="string").close()
+    fpstore.build(tmp_path / "t", SOME[:1], ids=["one"], id_type="string").close()
+    slot = inspect_table(tmp_path / "s", "1", 0, None).fields["used_slots"][-1]["slot"]
+    names = tmp_path / "s" / "segments" / "00000001.fpnames"
+    names.write_bytes((tmp_path / "t" / "segments" / names.name).read_bytes())
+    (tmp_path / "s" / "catalog.mdb").unlink()
+    seen = inspect_slot(tmp_path / "s", "1", 0, slot)
+    assert any("names of fingerprint" in each and "found none for handle" in each for each in seen.damage)
+    assert {key["ids"] for key in seen.fields["keys"] if key["handles"] != ["0"]} == {None}
 
 
 def test_the_bits_of_a_key_are_those_of_its_fingerprint(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
         Path(folder.as_posix() + "/" + name.decode("utf-8", "surrogateescape")).write_text("equal texts")
     dedup([folder], tmp_path / "kept", dropped=tmp_path / "dropped.tsv", confirm=None)
     assert json.loads((tmp_path / "kept").read_text())["name"] == f"{folder}/\udcff1.txt"
-    expected = f"{folder}/".encode() + b"\xff2\\t.txt\t" + f"{folder}/".encode() + b"\xff1.txt\t0\n"
+    expected = f"{folder}/".encode() + b"\\xff2\\t.txt\t" + f"{folder}/".encode() + b"\\xff1.txt\t0\n"
     assert (tmp_path / "dropped.tsv").read_bytes() == expected
 
 

@@ -249,10 +249,10 @@ def test_clusters_of_a_store_have_its_names_in_their_order(tmp_path: Path, id_ty
     assert lines_of(tmp_path / "out")[-1] == "2\té\\t1\t8000000000000000\t0"
 
 
-def test_names_that_are_no_text_go_out_as_bytes(tmp_path: Path) -> None:
+def test_names_that_are_no_text_go_out_as_lines_have_them(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", [3], ids=[b"\xff"], id_type="bytes").close()
     cluster_store(tmp_path / "s", tmp_path / "out")
-    assert (tmp_path / "out").read_bytes() == b"0\t\xff\t0000000000000003\t0\n"
+    assert (tmp_path / "out").read_bytes() == b"0\t\\xff\t0000000000000003\t0\n"
     with pytest.raises(BadInput, match="found a name that is no UTF-8"):
         cluster_store(tmp_path / "s", tmp_path / "out.parquet")
 

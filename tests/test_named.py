@@ -43,6 +43,50 @@ def read_and_verify(path: Path, expected: list[tuple[int, Any]]) -> None:
         store.verify()
 
 
+DIGESTS = [b"a", b"b\0", b"\0\0"]
+
+
+@pytest.mark.parametrize("how", ["array", "has __array__", "view"])
+def test_bytes_of_numpy_that_would_lose_zeros_are_refused(tmp_path: Path, how: str) -> None:
+    class Given:
+        def __array__(self, *args: object, **kwargs: object) -> Any:
+            return np.array([b"ab", b"cd"])
+
+    wide = np.array([b"ab", b"c\0"])
+    given: dict[str, Any] = {"array": wide, "has __array__": Given(), "view": wide.view("V2")}
+    with fpstore.create(tmp_path / "s", id_type="bytes") as store:
+        if how == "view":
+            store.add(FAR[:2], ids=given[how])
+            assert rows(store) == sorted(zip(FAR[:2], [b"ab", b"c\0"], strict=True))
+            return
+        with pytest.raises(
+            TypeError, match=r"ids: found dtype \|S2, which drops zeros .* \.view\('V2'\) where each has 2"
+        ):
+            store.add(FAR[:2], ids=given[how])
+        with pytest.raises(TypeError, match=r"found dtype \|S2"):
+            store.lookup(given[how])
+        with pytest.raises(TypeError, match=r"found dtype \|S2"):
+            fpstore.build(tmp_path / "t", FAR[:2], ids=given[how], id_type="bytes")
+        assert store.count() == 0
+    assert not (tmp_path / "t").exists()
+
+
+def test_text_of_numpy_is_what_numpy_says_it_is(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        store.add(FAR[:2], ids=np.array(["a\0", "\0b"]))
+        assert rows(store) == sorted(zip(FAR[:2], ["a", "\0b"], strict=True))
+
+
+@pytest.mark.parametrize("dtype", [object, "V"])
+def test_bytes_that_end_with_zeros_come_back_as_they_were(tmp_path: Path, dtype: Any) -> None:
+    names = DIGESTS if dtype is object else [name.ljust(2, b"\0") for name in DIGESTS]
+    column = np.empty(3, dtype=dtype if dtype is object else "V2")
+    column[:] = names if dtype is object else [np.void(name) for name in names]
+    with fpstore.create(tmp_path / "s", id_type="bytes") as store:
+        store.add(FAR[:3], ids=column)
+        assert sorted(row[1] for row in rows(store)) == sorted(names)
+
+
 def test_names_come_back_from_the_log_from_segments_and_from_both(tmp_path: Path, id_type: Any) -> None:
     given = ids(id_type, "b", "", "a\0\n", "http://example.org/é")
     with fpstore.create(tmp_path / "s", id_type=id_type) as store:

@@ -4,18 +4,20 @@ import fcntl
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers import uniform
 from living import writer_of
+from outcome import Command
 
 import fpstore
 from fpstore import CorruptStore, NotAStore, Recovered, StoreLocked
 from fpstore.format import PAGE_BYTES
 from fpstore.types import Keys
 
-Rows = set[tuple[int, int | None]]
+Rows = set[tuple[int, Any]]
 
 
 def some(count: int, seed: int = 1) -> Keys:
@@ -125,20 +127,53 @@ def test_any_region_of_any_table_of_a_large_store_overwritten_loses_nothing(tmp_
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("ids", [True, False])
-def test_with_any_page_of_a_segment_overwritten_what_is_lost_is_what_is_told(tmp_path: Path, ids: bool) -> None:
+def built(folder: Path, id_type: str | None, keys: Keys) -> Rows:
+    """A store of these keys with ids of a type; its rows."""
+    names = [f"https://example.org/{number * 7919 % len(keys)}" for number in range(len(keys))]
+    ids: dict[str | None, Any] = {None: None, "uint64": "row", "string": names, "bytes": [x.encode() for x in names]}
+    more: dict[str, Any] = {} if id_type is None else {"id_type": id_type}
+    fpstore.build(folder, keys, ids=ids[id_type], **more).close()
+    return rows_of(folder)
+
+
+ID_TYPES = [None, "uint64", "string", "bytes"]
+
+
+@pytest.mark.parametrize("id_type", ID_TYPES)
+def test_with_any_page_of_a_segment_overwritten_what_is_lost_is_what_is_told(
+    tmp_path: Path, id_type: str | None
+) -> None:
     folder = tmp_path / "s"
-    keys = np.concatenate([some(1500), some(1500)[::4]])
-    fpstore.build(folder, keys, ids="row" if ids else None).close()
-    truth = rows_of(folder)
-    (path,) = segment_paths(folder)
-    whole = path.read_bytes()
-    for start in range(0, len(whole), PAGE_BYTES):
-        overwrite(path, start, start + PAGE_BYTES)
-        found, rows = recovered(folder, truth)
-        expect_exact(found, rows, truth)
-        assert found.damage[0].segment == str(path)
-        path.write_bytes(whole)
+    truth = built(folder, id_type, np.concatenate([some(1500), some(1500)[::4]]))
+    paths = segment_paths(folder)
+    assert len(paths) == 1 + (id_type in ("string", "bytes"))
+    for path in paths:
+        whole = path.read_bytes()
+        for start in range(0, len(whole), PAGE_BYTES):
+            overwrite(path, start, start + PAGE_BYTES)
+            found, rows = recovered(folder, truth)
+            expect_exact(found, rows, truth)
+            assert found.damage[0].segment == str(path)
+            path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("id_type", ["string", "bytes"])
+def test_fingerprints_without_their_names_are_named_one_by_one(command: Command, tmp_path: Path, id_type: str) -> None:
+    folder = tmp_path / "s"
+    truth = built(folder, id_type, np.concatenate([some(300), some(300)[::4]]))
+    with fpstore.open(folder, "w") as store:
+        kept: Any = "kept" if id_type == "string" else b"kept"
+        store.add(some(300)[:1], ids=[kept])
+        store.remove(fingerprints=some(300)[1:2])
+    next(path for path in segment_paths(folder) if path.suffix == ".fpnames").unlink()
+    done = command("recover", folder, tmp_path / "new")
+    first, removed = (f"{key:016x}" for key in some(300)[:2].tolist())
+    lost = {f"{key:016x}" for key, _ in truth} - {first, removed}
+    assert done.status == 3
+    assert sorted(done.out.splitlines()) == sorted([*(f"{key}\tlost" for key in lost), f"{first}\tpartial"])
+    gone = len([key for key, _ in truth if f"{key:016x}" != removed])
+    assert f"lost: 298 fingerprints, {gone} ids" in done.err
+    assert rows_of(tmp_path / "new") == {(int(some(300)[0]), kept)}
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ JSON_NO_ID = "null"
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
 @fingerprint_options
-@id_options("column; none in a store without ids")
+@id_options("column; none in a store without ids; where they are names the path of a text without one, or path:line")
 @text_options
 @idf_option
 @click.option(
@@ -181,13 +181,14 @@ def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None, up
         if id_column is not None or asked not in (None, IdSource(None)):
             raise click.UsageError(f"{store.path}: the store has no ids, expected no --ids and no --id-column")
         return {"ids": None}
-    asked = IdSource("column") if asked is None else asked
+    asked = IdSource("auto" if store._settings.named else "column") if asked is None else asked
+    if store._settings.named:
+        if asked.ids not in ("auto", "column"):
+            expected = "--ids column, or for texts without one no --ids"
+            raise click.UsageError(f"{store.path}: the ids of the store are names, expected {expected}")
+        return {"ids": asked.ids, "id_type": store.id_type}
     if asked.ids is None:
         raise click.UsageError(f"{store.path}: the store has ids, expected --ids column or from:N")
-    if store._settings.named:
-        if asked.ids != "column":
-            raise click.UsageError(f"{store.path}: the ids of the store are names, expected --ids column")
-        return {"ids": "column", "id_type": store.id_type}
     if asked == IdSource("row") and id_column is None and not upsert and store.stats().fingerprint_count != 0:
         raise click.UsageError(
             f"{store.path}: found rows in it, and --ids row or from:0, whose numbers they may have; expected --ids"

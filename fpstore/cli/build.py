@@ -40,6 +40,7 @@ Examples:
   fpstore build web.fpstore part-*.csv.gz --fingerprint-column simhash --id-column doc_id
   zcat hashes.txt.gz | fpstore build web.fpstore - --format hex --plan size
   fpstore build docs.fpstore documents/ --format text     (a text each, by the recipe text-1)
+  fpstore build docs.fpstore documents/ --format text --id-type string     (each text's path is its id)
   fpstore build docs.fpstore crawl/ 'more/part-*.jsonl'    (every file by its own suffix)
   fpstore build web.fpstore crawl.warc.gz --recipe multilingual
   fpstore build docs.fpstore crawl.jsonl.zst --text-column body --memory 8GiB
@@ -51,7 +52,7 @@ Examples:
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
 @fingerprint_options
-@id_options("column where there is one, else row")
+@id_options("column where there is one, else row; with --id-type the path of a text, or path:line")
 @text_options
 @recipe_option
 @idf_option
@@ -109,9 +110,10 @@ def command(
 
     recipe = recipe_asked(recipe_name, idf_path)
     told = recipe_name is not None or idf_path is not None
-    asked = IdSource("auto" if id_type == "uint64" else "column") if ids is None else ids
-    if id_type != "uint64" and asked.ids != "column":
-        raise click.UsageError(f"--id-type {id_type}: found ids that are numbers or none, expected --ids column")
+    asked = IdSource("auto") if ids is None else ids
+    if id_type != "uint64" and asked.ids not in ("auto", "column"):
+        expected = "--ids column, or for texts without one no --ids: they are called by their paths and lines"
+        raise click.UsageError(f"--id-type {id_type}: found ids that are numbers or none, expected {expected}")
     bytes_read = 0
 
     def count_bytes(count: int) -> None:

@@ -1,7 +1,6 @@
 """The options that say what the columns of inputs hold, and how fingerprints are written, in inputs and in results."""
 
 import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -131,27 +130,39 @@ def typed_ids(store: "Store", ids: Sequence[str]) -> "Array":
     if not store._settings.named:
         return np.array([id_number(each) for each in ids], dtype=np.uint64)
     names = np.empty(len(ids), dtype=object)
-    names[:] = [each if store.id_type == "string" else os.fsencode(each) for each in ids]
+    names[:] = [_typed_name(each, store.id_type == "string") for each in ids]
     return names
 
 
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+def _typed_name(typed: str, text: bool) -> str | bytes:
+    """A name as lines have it: what a command prints can be asked for."""
+    from fpstore.inputs.escapes import unescaped
+
+    try:
+        name = unescaped(typed)
+    except ValueError as error:
+        raise click.BadParameter(f"id: {error}") from None
+    try:
+        return name.decode() if text else name
+    except UnicodeDecodeError:
+        raise click.BadParameter(f"id: found {typed!a:.40}, expected text, in UTF-8") from None
 
 
 def written_ids(ids: Any, signed: bool, as_json: bool) -> list[str]:
     """Ids as lines have them, or, with their quotes, as JSON has them; ids: uint64[n], or names.
 
-    In a line of a name a tab, a line break and a backslash are \\t, \\n, \\r and \\\\. Bytes that are no UTF-8 are, in
-    JSON, halves of surrogate pairs, as Python's surrogateescape has them, and \\xNN in lines.
+    In lines names are as fpstore.inputs.escapes has them. Bytes that are no UTF-8 are, in JSON, halves of surrogate
+    pairs, as Python's surrogateescape has them.
     """
     if ids.dtype.kind in "ui":
         numbers = written(ids, signed, False)
         return [f'"{number}"' for number in numbers] if as_json else numbers
-    names = [name if isinstance(name, str) else name.decode("utf-8", _UNREADABLE[as_json]) for name in ids.tolist()]
-    return [json.dumps(name) for name in names] if as_json else [name.translate(_ESCAPES) for name in names]
+    from fpstore.inputs.escapes import escaped
 
-
-_UNREADABLE = {True: "surrogateescape", False: "backslashreplace"}
+    names = ids.tolist()
+    if not as_json:
+        return list(map(escaped, names))
+    return [json.dumps(each if isinstance(each, str) else each.decode("utf-8", "surrogateescape")) for each in names]
 
 
 def written(values: Any, signed: bool, is_fingerprint: bool) -> list[str]:

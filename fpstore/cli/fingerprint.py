@@ -77,8 +77,6 @@ def command(
     from fpstore.inputs import documents
     from fpstore.text.short import Lengths
 
-    # A file's name can hold bytes that are no UTF-8; they go out as they came in.
-    sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
     own = {"hash": hash, "seed": seed, "tie": tie}
     given = {name: value for name, value in own.items() if value is not None}
     if features is not None:
@@ -129,12 +127,12 @@ def _print_features(inputs: tuple[str, ...], column: str, skip_bad: bool, given:
 
 def _line_of() -> Callable[[int, str], str]:
     """What makes a line of a fingerprint and a name; by --json one of JSON."""
-    from fpstore.jobs.rows import field
+    from fpstore.inputs.escapes import escaped
 
     if common().as_json:
         start = json.dumps({"format": format_of("fingerprint")}).removesuffix("}")
         return lambda fingerprint, name: f'{start}, "fingerprint": "{fingerprint:016x}", "name": {json.dumps(name)}}}\n'
-    return lambda fingerprint, name: f"{fingerprint:016x}\t{field(name)}\n"
+    return lambda fingerprint, name: f"{fingerprint:016x}\t{escaped(name)}\n"
 
 
 def _batches(named_texts: "Documents") -> Iterator[tuple[list[str], list[str]]]:

@@ -146,7 +146,9 @@ def _shown(value: object) -> str:
     if value is None or value in ([], {}):
         return "-"
     if isinstance(value, list):
-        return _cut(", ".join(map(str, value)))
+        from fpstore.inputs.escapes import escaped
+
+        return _cut(", ".join(escaped(str(each)) for each in value))
     return f"{value:,}" if isinstance(value, int) else _cut(str(value))
 
 

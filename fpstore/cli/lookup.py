@@ -65,7 +65,7 @@ def command(
     header: bool,
     signed: bool,
 ) -> None:
-    """Print every row of STORE with one of the IDs: decimal numbers, or names.
+    """Print every row of STORE with one of the IDs: decimal numbers, or names as commands print them.
 
     Each row is a line of id and fingerprint, separated by a tab, in the order of the ids, then of the fingerprints. An
     id that is not there is no error. There is no index of ids: each look-up reads the ids of the store, so ask for many

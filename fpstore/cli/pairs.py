@@ -57,8 +57,8 @@ def command(
     """Print every pair of distinct fingerprints in STORE within distance k, once: first, second, distance.
 
     With --of ids a line for every two rows of different ids, of which the fingerprints are near or equal: first_id,
-    second_id, distance. Of the two, the smaller comes first, as numbers without a sign; the lines are in no particular
-    order, printed as they are found. A fingerprint that several documents share is one fingerprint.
+    second_id, distance. Of the two, the smaller comes first, as numbers without a sign, names by their bytes; the lines
+    are in no particular order, printed as they are found. A fingerprint that several documents share is one.
     """
     import fpstore
 

@@ -19,6 +19,7 @@ FORMATS = (
     "tsv",
     "tsv-quoted",
     "tsv-plain",
+    "tsv-escaped",
     "parquet",
     "jsonl",
     "json",
@@ -91,7 +92,8 @@ format_option = click.option(
     show_default=True,
     help="What each file holds, in a folder too. auto goes by its suffix, before .gz, .zst, .bz2 or .xz; a folder "
     "with other suffixes takes --format text: each of its files is a text. Where cells of TSV begin with a quotation "
-    "mark, tsv-quoted takes it for one around the cell, as pandas writes it, tsv-plain for a part of it.",
+    "mark, tsv-quoted takes it for one around the cell, as pandas writes it, tsv-plain for a part of it. tsv-escaped "
+    "is what fpstore prints: names with \\t, \\n, \\\\ and the like in them.",
 )
 skip_bad_option = click.option(
     "--skip-bad",

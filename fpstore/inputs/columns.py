@@ -113,10 +113,8 @@ def with_ids(asked: Asked, decided: Decided, has_column: bool, where: str) -> bo
             decided.ids = has_column
         if decided.ids != has_column:
             found, before = ("a column", "none") if has_column else ("no column", "one")
-            raise BadInput(
-                f"{where}: found {found} called {ID_NAME}, and {before} in the files before; expected {ASK_IDS} to say"
-                " whether ids are a column or row numbers"
-            )
+            ask = f"{ASK_IDS} to say whether ids are a column or row numbers" if asked.rows_serve else "all or none"
+            raise BadInput(f"{where}: found {found} called {ID_NAME}, and {before} in the files before; expected {ask}")
         return has_column
     return asked.ids == "column" or asked.id is not None
 

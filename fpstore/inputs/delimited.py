@@ -23,7 +23,10 @@ DIALECTS: dict[str, tuple[str, Any]] = {
     "tsv": ("\t", csv.QUOTE_NONE),
     "tsv-plain": ("\t", csv.QUOTE_NONE),
     "tsv-quoted": ("\t", csv.QUOTE_MINIMAL),
+    "tsv-escaped": ("\t", csv.QUOTE_NONE),
 }
+# That of lines which fpstore prints: its cells are as inputs.escapes has names.
+ESCAPED = "tsv-escaped"
 MARK = '"'
 
 # The number of the first line of a record, its cells, the lines themselves, and how many bytes of input they took: a

@@ -10,8 +10,9 @@ from typing import Any
 
 from fpstore.inputs.columns import Asked
 from fpstore.inputs.compressed import display_name
-from fpstore.inputs.delimited import DIALECTS
+from fpstore.inputs.delimited import DIALECTS, ESCAPED
 from fpstore.inputs.errors import BadInput, cut, shown
+from fpstore.inputs.escapes import cells_read
 from fpstore.inputs.records import Layout, Records, Request, Row
 from fpstore.inputs.sources import Source
 from fpstore.inputs.text import BOTH, MISSING, field_of, json_loader, keys_of, named_twice
@@ -47,7 +48,8 @@ def cells_of(row: Row) -> list[str]:
     assert isinstance(row.data, bytes)
     delimiter, quoting = DIALECTS[row.layout.format]
     text = io.StringIO(row.data.decode("utf-8", "surrogateescape"), newline="")
-    return next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)) or [""]
+    cells = next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)) or [""]
+    return cells_read(cells) if row.layout.format == ESCAPED else cells
 
 
 class Field:

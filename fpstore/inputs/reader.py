@@ -190,7 +190,7 @@ def read(
     only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
     ones included; None leaves them out; "auto" is "column" where there is one, else "row". id_type: what the ids of a
-    column are; names, "string" or "bytes", come as arrays of objects, and there are no others then.
+    column are; names, "string" or "bytes", are arrays of objects. Texts without one are called as by documents() then.
     header: whether the first row of CSV and TSV names the columns; None where the row tells it, and one that can be
     meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the

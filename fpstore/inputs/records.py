@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -94,8 +94,8 @@ class Page(NamedTuple):
 class Layout:
     """The columns of what documents are read from.
 
-    format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `tsv-quoted`, `parquet`, or `documents` with
-    name and text.
+    format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `tsv-quoted`, `tsv-escaped`, `parquet`, or
+    `documents` with name and text.
     columns: their names in order; numbers where a table names none. header: the line with the names, b"" without one.
     schema: that of Arrow, of `parquet`.
     """
@@ -165,8 +165,14 @@ class Request:
             raise ValueError(f"id_type: found {self.id_type!r:.40}, expected one of {', '.join(ID_TYPES)}")
         if self.id_type != "uint64" and self.asked.ids == "row":
             raise ValueError(
-                f"ids: found 'row' with id_type {self.id_type!r}, expected 'column': names have to be given"
+                f"ids: found 'row' with id_type {self.id_type!r}, expected 'column', or 'auto', by which texts without "
+                "one are called by their places"
             )
+
+    @property
+    def names_texts(self) -> bool:
+        """Whether texts without a column of ids have their names as ids, those that jobs call them by."""
+        return self.id_type != "uint64" and self.asked.ids == "auto"
 
     @property
     def reads_texts(self) -> bool:
@@ -341,6 +347,8 @@ def piece_of_texts(records: Records, request: Request) -> Piece:
     measured = request.recipe.measure_many(texts, threads=request.threads)
     if request.on_measured is not None:
         request.on_measured(texts, measured)
+    if records.ids is None and request.names_texts:
+        records = replace(records, ids=[records.name(index) for index in range(len(records.places))])
     return _piece(records, request, measured.fingerprints, kept)
 
 

@@ -101,7 +101,8 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
     if request.id_type != "uint64" and (format == "hex" or (asked.of_ids and format in ("npy", "u64"))):
         raise ValueError(f"{name}: found ids that are names, which format {format} does not hold; expected a table")
     if format in ("npy", "u64", *OF_DOCUMENTS) and (asked.id is not None or asked.ids == "column"):
-        raise ValueError(f"{name}: found ids of a column, expected ids (--ids) row, none or from:N for format {format}")
+        others = "row, none or from:N" if request.id_type == "uint64" else "auto (no --ids and no --id-column)"
+        raise ValueError(f"{name}: found ids of a column, expected ids (--ids) {others} for format {format}")
     if request.fingerprint_format != "auto" and (holds_texts(source, request) or format in ("npy", "u64")):
         raise ValueError(f"{name}: found {ASK_WAY}, expected none for format {format}: no strings are read as numbers")
     if format in FORMATS_OF_FIELDS and (isinstance(request.value_column, int) or isinstance(asked.id, int)):

@@ -35,6 +35,7 @@ FORMATS = (
     "tsv",
     "tsv-quoted",
     "tsv-plain",
+    "tsv-escaped",
     "parquet",
     "jsonl",
     "json",

@@ -18,8 +18,9 @@ from fpstore.inputs.cells import VALUE_BYTES
 from fpstore.inputs.columns import Asked, Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
-from fpstore.inputs.delimited import DIALECTS, MARK, rows_of
+from fpstore.inputs.delimited import DIALECTS, ESCAPED, MARK, rows_of
 from fpstore.inputs.errors import BLANK, BadInput, about, cut
+from fpstore.inputs.escapes import cells_read
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text.packages import need
@@ -29,6 +30,10 @@ _MARKS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 ASK_MARKS = (
     "format (--format) tsv-quoted, where such marks stand around cells, as pandas writes them, or tsv-plain, where "
     "they are part of them"
+)
+ASK_BACKSLASH = (
+    r"format (--format) tsv-escaped, where \t, \n and \\ stand for a tab, a line end and a backslash, as fpstore "
+    "prints names, or tsv-plain, where a backslash is itself"
 )
 _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
 
@@ -97,6 +102,12 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
                     f"{stream.name}, line {place}: found a cell that begins with a quotation mark, expected {ASK_MARKS}"
                 )
                 raise BadInput(told, source=stream.name, line=place)
+            if format == ESCAPED and "\\" in text:
+                try:
+                    cells = cells_read(cells)
+                except ValueError as error:
+                    group.meet(BadInput(f"{stream.name}, line {place}: {error}", "bad line", line=place))
+                    continue
             if found is None:
                 where = f"{stream.name}, line {place}"
                 with about(stream.name, place):
@@ -112,9 +123,12 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
                 continue
             named = request.id_type != "uint64"  # a name is what stands there
             id_cell = None if found.id is None else cells[found.id] if named else cells[found.id].strip()
+            if named and format == "tsv" and "\\" in text:
+                _expect_clear(stream.name, place, id_cell, cells[found.value] if request.asked.of_ids else None)
             as_it_is = request.reads_texts or (named and request.asked.of_ids)
             cell = cells[found.value] if as_it_is else cells[found.value].strip()
-            if not cell.isascii() and _NOT_UTF8.search(cell):
+            is_bytes = request.id_type == "bytes" and request.asked.of_ids
+            if not cell.isascii() and not is_bytes and _NOT_UTF8.search(cell):
                 group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
                 continue
             if request.reads_texts and "\0" in cell:
@@ -140,6 +154,14 @@ def _columns(cells: list[str], where: str, asked: Asked, delimiter: str) -> tupl
     if mark is not None and is_header and cells[0].strip() not in named:
         raise _other_marks(where, mark, delimiter)
     return found, is_header
+
+
+def _expect_clear(source: str, line: int, *names: str | None) -> None:
+    """BadInput for a name with a backslash, which is one in some files, and begins another character in others."""
+    if any("\\" in name for name in names if name is not None):
+        raise BadInput(
+            f"{source}, line {line}: found a name with a backslash, expected {ASK_BACKSLASH}", source=source, line=line
+        )
 
 
 def _other_marks(where: str, mark: str, delimiter: str) -> BadInput:

@@ -21,7 +21,10 @@ PAIRS_AT_ONCE = SIDE * SIDE
 
 
 class IdPair(NamedTuple):
-    """The ids of two rows whose fingerprints are equal or near; first_id < second_id, as numbers without a sign."""
+    """The ids of two rows whose fingerprints are equal or near; first_id < second_id.
+
+    Numbers are compared without a sign, names by their bytes.
+    """
 
     first_id: int
     second_id: int
@@ -43,12 +46,12 @@ class IdPairs(Table[IdPair]):
 
     @property
     def first_id(self) -> Array:
-        """uint64[m]: the smaller of the two ids, as a number without a sign."""
+        """uint64[m], or names: the smaller of the two ids, as a number without a sign, or by its bytes."""
         return self._columns[0]
 
     @property
     def second_id(self) -> Array:
-        """uint64[m]: the larger."""
+        """As first_id: the larger."""
         return self._columns[1]
 
     @property

@@ -1,0 +1,126 @@
+"""An empty store in the place of one that is there: with all its settings, or what was there stays as it was."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from living import SOME
+from outcome import Command
+
+import fpstore
+from fpstore.errors import PlanError, RecipeError
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "all as they are": {},
+    **{f"id_type {each}": {"id_type": each} for each in (None, "uint64", "string", "bytes")},
+    "max_distance": {"max_distance": 2},
+    "plan": {"plan": "size"},
+    "max_bytes": {"max_bytes": 30},
+    "codec": {"codec": "xor"},
+    "recipe": {"recipe": "words-4"},
+    "shuffle": {"shuffle": 7},
+    "mode": {"mode": 0o640},
+}
+BEFORE = (None, "uint64", "string", "bytes")
+WRONG: dict[str, tuple[type[Exception], dict[str, Any]]] = {
+    "id_type": (ValueError, {"id_type": "int32"}),
+    "max_distance": (ValueError, {"max_distance": 65}),
+    "plan": (PlanError, {"plan": "paper-5"}),
+    "max_bytes": (PlanError, {"max_bytes": 0.5}),
+    "max_bytes beside plan": (ValueError, {"max_bytes": 30, "plan": "size"}),
+    "codec": (ValueError, {"codec": "zip"}),
+    "recipe": (RecipeError, {"recipe": "none such"}),
+    "shuffle": (ValueError, {"shuffle": "random"}),
+    "mode": (ValueError, {"mode": 0o4755}),
+    "durability": (ValueError, {"durability": "never"}),
+    "exist_ok": (ValueError, {"exist_ok": True}),
+}
+
+
+def used(path: Path, id_type: Any) -> Path:
+    """A store with a segment, rows that are in none, and a removal."""
+    names = [f"name {index}" for index in range(len(SOME))]
+    ids: dict[Any, Any] = {
+        None: None,
+        "uint64": np.arange(len(SOME), dtype=np.uint64),
+        "string": names,
+        "bytes": [name.encode() for name in names],
+    }
+    with fpstore.create(path, id_type=id_type, codec="gap", recipe="exact") as store:
+        for part in (slice(0, 200), slice(200, 290)):
+            store.add(SOME[part], **({} if id_type is None else {"ids": ids[id_type][part]}))
+            if part.start == 0:
+                store._flush()
+        store.remove(fingerprints=SOME[:5])
+    return path
+
+
+def files_of(path: Path) -> dict[str, tuple[int, bytes]]:
+    """Each file and folder, with its mode and its bytes; the lock of LMDB has none that last."""
+    return {
+        str(each.relative_to(path)): (each.stat().st_mode, each.read_bytes() if each.is_file() else b"")
+        for each in [path, *path.rglob("*")]
+        if not each.name.endswith("-lock")
+    }
+
+
+def told(store: fpstore.Store) -> dict[str, Any]:
+    """What a store says of itself that is not its own: no path, no size of its log."""
+    stats = store.stats()
+    counts = (stats.fingerprint_count, stats.pending_count, len(stats.segments), store.count())
+    rows = [row for table in store.rows() for row in table]
+    return {"settings": store._settings, "counts": counts, "rows": rows, "mode": store._living.home.mode & 0o777}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("wanted", SETTINGS)
+def test_an_empty_store_by_force_is_the_one_that_would_be_new(tmp_path: Path, before: Any, wanted: str) -> None:
+    settings = SETTINGS[wanted]
+    used(tmp_path / "s", before)
+    with fpstore.create(tmp_path / "new", **settings) as new:
+        expected = told(new)
+    with fpstore.create(tmp_path / "s", force=True, **settings) as store:
+        assert told(store) == expected
+        name: Any = {None: None, "uint64": 7, "string": "a", "bytes": b"a"}[store.id_type]
+        store.add([1], ids=None if name is None else [name])
+        store._flush()
+        assert store.count() == 1
+        store.verify()
+    with fpstore.open(tmp_path / "s") as store:
+        assert [row.fingerprint for table in store.rows() for row in table] == [1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "s"]
+    assert len(list((tmp_path / "s" / "segments").iterdir())) == 1 + (store.id_type in ("string", "bytes"))
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_refused_touches_nothing(tmp_path: Path, before: Any, wrong: str) -> None:
+    error, settings = WRONG[wrong]
+    used(tmp_path / "s", before)
+    files = files_of(tmp_path / "s")
+    with pytest.raises(error):
+        fpstore.create(tmp_path / "s", force=True, **settings)
+    assert files_of(tmp_path / "s") == files
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_build_that_fails_changes_no_mode(tmp_path: Path, before: Any) -> None:
+    used(tmp_path / "s", before)
+    with fpstore.open(tmp_path / "s") as store:
+        expected = told(store)
+    modes = {name: mode for name, (mode, _) in files_of(tmp_path / "s").items()}
+    with pytest.raises(TypeError, match="found a str"):
+        fpstore.build(tmp_path / "s", iter([SOME, "no array"]), ids=None, force=True, mode=0o666)
+    with fpstore.open(tmp_path / "s") as store:
+        assert told(store) == expected
+    assert {name: mode for name, (mode, _) in files_of(tmp_path / "s").items()} == modes
+
+
+@pytest.mark.parametrize("id_type", ["uint64", "string", "bytes", "none"])
+def test_the_command_replaces_stores_of_each_kind(command: Command, tmp_path: Path, id_type: str) -> None:
+    used(tmp_path / "s", "string")
+    done = command("create", tmp_path / "s", "--id-type", id_type, "--force")
+    assert (done.status, done.err.count("\n")) == (0, 1)
+    with fpstore.open(tmp_path / "s") as store:
+        assert (store.id_type, store.count()) == (None if id_type == "none" else id_type, 0)
