@@ -339,7 +339,7 @@ def test_what_is_no_text_is_refused(wrong: Any) -> None:
 
 @pytest.mark.parametrize("one", ["text", b"text"])
 def test_one_text_in_place_of_a_sequence_is_refused(one: Any) -> None:
-    with pytest.raises(TypeError, match="expected several of them"):
+    with pytest.raises(TypeError, match="expected a sequence of them"):
         measure(one)
 
 
