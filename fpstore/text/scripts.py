@@ -42,6 +42,11 @@ def is_cut_badly(text: str, tokens: str) -> bool:
     return wrong > 0 and SHARE * wrong >= letters
 
 
+def is_dense(text: str, token_count: int) -> bool:
+    """Whether most of the tokens of a text are letters of scripts that part no words."""
+    return not text.isascii() and 2 * len(_dense().findall(text)) > token_count
+
+
 def is_looked_at(number: int) -> bool:
     """Whether the text of this number, from 0, is of the sample."""
     return number < FIRST_TEXTS or number % STEP == 0

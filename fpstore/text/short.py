@@ -1,16 +1,15 @@
 """Owns what is said of texts that their recipe is weak on; first of those that are too short for it.
 
 In a text of n tokens one other token changes `shingle` of about n shingles. The cosine of the two is then near
-1 - shingle / n, and of 64 bits 64 / pi * acos(1 - shingle / n) differ on average: k of them for
-n = shingle / (1 - cos(pi * k / 64)).
-
-A text with fewer than half as many tokens is short; for k = 3 that is fewer than 46.2 for each token of a
-shingle. At that length one changed word was found at k = 3 in half of the cases: in 0.5 of those of 185 words in
-shingles of 4, and in 0.55 of those of 92 words in shingles of 2. Of 50 words in shingles of 4, it was found in 0.07.
-(400 pieces of terms of service, en_tos_pga.)
+1 - shingle / n, and of 64 bits 64 / pi * acos(1 - shingle / n) differ on average: k + 1 of them for
+n = shingle / (1 - cos(pi * (k + 1) / 64)). With fewer tokens a text is short: there one changed word takes it out of
+k about as often as not.
 
 By 1-bit MinHash the two have the Jaccard similarity (n - shingle) / (n + shingle), so 64 shingle / (n + shingle) bits
 differ in the mean: k + 1/2 of them for n = shingle * (64 / (k + 1/2) - 1). With fewer tokens a text is short.
+
+In texts of which most tokens are letters of scripts that part no words, `dense_shingle` is the shingle. Of texts at
+these bounds, for k = 3 and 6, 0.45 to 0.54 go out of k (tests/test_text_short.py).
 
 The others are texts without tokens, texts that a single shingle decides (Measured.outweighed), and texts of scripts
 that the recipe does not cut well (scripts). The advice is what was measured to be better, never the recipe in use.
@@ -22,22 +21,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from fpstore.text import scripts
+from fpstore.text.presets import DEFAULT_RECIPE
 from fpstore.text.recipe import Measured, Recipe
 
 DEFAULT_K = 3
 BITS = 64
 # Of verses of 23 words text-1 finds 0.75 of the near-duplicates at k = 3 and 0.92 at 6, web-en 0.65 and 0.77, all with
-# precision 1.00 (docs/choosing-a-recipe.md).
+# precision 1.00. Recipes of longer shingles than those of text-1 find less, too: words-4 0.68 and 0.77, code 0.61 and
+# 0.74 (docs/choosing-a-recipe.md).
 BETTER_K = 6
 
 
-def short_below(recipe: Recipe, k: int = DEFAULT_K) -> int:
-    """The fewest tokens with which a text is not short; 1 for k = 0 and where a shingle is a whole text."""
+def short_below(recipe: Recipe, k: int = DEFAULT_K, *, dense: bool = False) -> int:
+    """The fewest tokens with which a text is not short; 1 for k = 0 and where a shingle is a whole text.
+
+    dense: of a text in a script that parts no words.
+    """
     if k < 1 or recipe.tokens == "whole":
         return 1
+    shingle = recipe.dense_shingle if dense and recipe.dense_shingle else recipe.shingle
     if recipe.sketch == "minhash-1bit":
-        return math.ceil(recipe.shingle * max(BITS / (min(k, BITS // 2) + 0.5) - 1, 1))
-    return math.ceil(recipe.shingle / (2 * (1 - math.cos(math.pi * min(k, BITS // 2) / BITS))))
+        return math.ceil(shingle * max(BITS / (min(k, BITS // 2) + 0.5) - 1, 1))
+    return math.ceil(shingle / (1 - math.cos(math.pi * min(k + 1, BITS // 2) / BITS)))
 
 
 def jaccard_at(recipe: Recipe, k: int) -> float | None:
@@ -48,15 +53,17 @@ def jaccard_at(recipe: Recipe, k: int) -> float | None:
 class Lengths:
     """The token counts of texts as they are read, what else makes a recipe weak on them, and what is to be said of it.
 
-    texts: how many there were. short, empty, outweighed: how many of them have too few tokens, none at all, or a
-    shingle that decides alone. looked_at, cut_badly: of the sample by script.
+    texts: how many there were. short, empty, outweighed: how many of them have too few tokens but some, none at all, or
+    a shingle that decides alone. dense: how many of the short are so by the bound of scripts that part no words only.
+    looked_at, cut_badly: of the sample by script.
     """
 
     def __init__(self, recipe: Recipe, k: int = DEFAULT_K) -> None:
         self._recipe = recipe
         self._k = k
         self._enough = short_below(recipe, k)
-        self.texts = self.short = self.empty = self.outweighed = self.looked_at = self.cut_badly = 0
+        self._enough_dense = short_below(recipe, k, dense=True)
+        self.texts = self.short = self.dense = self.empty = self.outweighed = self.looked_at = self.cut_badly = 0
 
     def see(self, texts: Sequence[str], measured: Measured) -> None:
         """More texts, and what was measured of them."""
@@ -66,18 +73,23 @@ class Lengths:
                 self.cut_badly += scripts.is_cut_badly(text, self._recipe.tokens)
         counts = measured.token_counts
         self.texts += len(counts)
-        self.short += int((counts < self._enough).sum())
+        self.short += int(((counts > 0) & (counts < self._enough)).sum())
+        # Few texts of most corpora are between the two bounds, and those are small.
+        for at in np.flatnonzero((counts >= self._enough) & (counts < self._enough_dense)).tolist():
+            if scripts.is_dense(texts[at], int(counts[at])):
+                self.short += 1
+                self.dense += 1
         self.empty += int(np.count_nonzero(counts == 0))
         self.outweighed += int(np.count_nonzero(measured.outweighed))
 
     @property
     def state(self) -> list[int]:
         """What a journal has to hold, for go_on."""
-        return [self.texts, self.short, self.empty, self.outweighed, self.looked_at, self.cut_badly]
+        return [self.texts, self.short, self.dense, self.empty, self.outweighed, self.looked_at, self.cut_badly]
 
     def go_on(self, state: list[int]) -> None:
         """Take the counts of an earlier run."""
-        self.texts, self.short, self.empty, self.outweighed, self.looked_at, self.cut_badly = state
+        self.texts, self.short, self.dense, self.empty, self.outweighed, self.looked_at, self.cut_badly = state
 
     @property
     def warning(self) -> str | None:
@@ -93,11 +105,12 @@ class Lengths:
 
     @property
     def _of_short(self) -> str:
-        """Where more than half of the texts are short."""
-        if 2 * self.short <= self.texts:
+        """Where more than half of the texts that have tokens are short."""
+        if 2 * self.short <= self.texts - self.empty:
             return ""
+        of_dense = f" ({self._enough_dense} in scripts that part no words)" if self.dense else ""
         return (
-            f"{self.short} of {self.texts} texts have fewer than {self._enough} tokens, too few for recipe"
+            f"{self.short} of {self.texts} texts have fewer than {self._enough} tokens{of_dense}, too few for recipe"
             f" {self._recipe.name} and k = {self._k}: one changed token takes such a text out of reach as often as not"
             f"{self._advice}"
         )
@@ -123,6 +136,11 @@ class Lengths:
         """What was measured to find more of such texts; never the recipe in use."""
         if self._recipe.tokens == "whole":
             return ""
-        if self._recipe.sketch == "simhash":
-            return "; recipe text-1 finds more of such texts"
-        return f"; k = {BETTER_K} finds more of such texts" if self._k < BETTER_K else ""
+        recipe, better = self._recipe, []
+        if recipe.sketch == "simhash" or (recipe.tokens == "mixed" and recipe.shingle > DEFAULT_RECIPE.shingle):
+            better.append(f"recipe {DEFAULT_RECIPE.name}")
+        if self._k < BETTER_K:
+            better.append(f"k = {BETTER_K}")
+        return (
+            f"; {' and '.join(better)} {'finds' if len(better) == 1 else 'find'} more of such texts" if better else ""
+        )
