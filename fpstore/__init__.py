@@ -1,4 +1,4 @@
-"""fpstore: an exact, compressed, on-disk index of 64-bit simhash fingerprints.
+"""fpstore: an exact, compressed, on-disk index of 64-bit fingerprints (1-bit MinHash, simhash).
 
 Names are imported when they are first used, so that `fpstore --help` does not wait for numpy.
 """

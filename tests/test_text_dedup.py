@@ -117,6 +117,7 @@ def test_bytes_are_utf_8_and_nothing_is_nothing() -> None:
         ([], {"recipe": "text-1"}, TypeError, "recipe: found 'text-1'"),
         ([], {"keep": "max:n"}, ValueError, "keep: found 'max:n', expected first or longest"),
         ([], {"confirm": "much"}, ValueError, "confirm: found 'much', expected jaccard"),
+        ([], {"confirm": "none"}, ValueError, "confirm: found 'none', .* from 0 to 1, or None$"),
         ([], {"max_distance": -1}, ValueError, "max_distance: found -1, expected an integer from 0"),
     ],
 )

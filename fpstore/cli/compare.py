@@ -66,7 +66,8 @@ def command(
 
     A shingle is some words or characters in a row, as the recipe cuts them. Jaccard is the share of all their
     shingles that both have, cosine that of the angle between them, by weight: both are exact. The distance is that of
-    the fingerprints, in bits, which estimates the cosine: probe, dedup and the rest go by it.
+    the fingerprints, in bits: probe, dedup and the rest go by it. By recipes of 1-bit MinHash, as the default, it
+    estimates the Jaccard, by simhashes the cosine. dedup and cluster take a distance of 6 by default, and confirm it.
 
     A FILE holds one document. Its format goes by its suffix, and what has none of those that fingerprint knows is a
     text; - is standard input.

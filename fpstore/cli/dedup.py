@@ -112,7 +112,9 @@ def command(
 
     With --store the kept documents are added to STORE, under their names; in a STORE whose ids are numbers they are
     numbered on from the largest. With --confirm it keeps their texts too: a later job with --confirm needs them. The
-    same INPUT a second time is dropped as a whole. Until the job is done nobody else may write to STORE.
+    same INPUT a second time is dropped as a whole, but for documents near more than 64 kept ones: by --confirm only the
+    nearest 64 are looked at, and where none is alike a document is kept, though an equal one is behind them. Until the
+    job is done nobody else may write to STORE.
     """
     from fpstore import jobs
 

@@ -68,8 +68,8 @@ def command(
 
     The name is the path of the file, path:line, or path:record:URI; control characters and backslashes in it are
     escaped by a backslash. The lines come in the order in which build
-    numbers rows. A text without words has the hash of its bytes as its fingerprint, or by a simhash of another recipe
-    than simhash-1 0000000000000000, unless that sets ties.
+    numbers rows. A text without a token has the hash of its bytes as its fingerprint; only simhashes by the hashes of
+    other tools, such as pypi-simhash, have one fingerprint for all of them.
 
     With --features the lines of JSON hold tokens instead of texts, with weights or without; they are hashed as they
     stand. A weight below 0 counts for the other side.

@@ -47,8 +47,10 @@ class Confirm:
         except ValueError:
             measure, least = "", 0.0
         if measure not in MEASURES or not 0 <= least <= 1:
+            # The word of the command line for it.
+            nothing = ", or None" if typed == "none" else ""
             raise ValueError(
-                f"confirm: found {typed!r:.40}, expected jaccard>=0.8 or cosine>=0.9, a number from 0 to 1"
+                f"confirm: found {typed!r:.40}, expected jaccard>=0.8 or cosine>=0.9, a number from 0 to 1{nothing}"
             )
         return cls(measure, least)
 
