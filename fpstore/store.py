@@ -112,10 +112,19 @@ class Store(_BaseStore):
 
         max_distance: that of the store by default, and at most that of its plan: the paper's k.
         """
-        query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
-        distance = self._distance(max_distance)
+        snapshot = self._living.snapshot
+        found = snapshot.single.probe(self._watch, fingerprint, max_distance, self._signed)
+        if found is None:
+            return self._probe(as_key(fingerprint, "fingerprint"), self._distance(max_distance))
+        return found if snapshot.pending_names is None else named_matches(snapshot, found)
+
+    def _probe(self, key: int, distance: int) -> Matches:
+        """As probe, where what is known is not sure to be the newest, or the answer is out of the common."""
         with Reading(self) as snapshot:
-            return self._matches(snapshot, snapshot.search(query, distance))
+            found = snapshot.single.probe(self._watch, key, distance, self._signed)
+            if found is None:
+                return self._matches(snapshot, snapshot.search(np.array([key], dtype=np.uint64), distance))
+            return _named(snapshot, found)
 
     def probe_many(
         self, fingerprints: object, *, max_distance: int | None = None, threads: int | None = None
@@ -191,6 +200,9 @@ class Store(_BaseStore):
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
+        found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)
+        if found is not None:
+            return found
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
         distance = self._distance(max_distance)
         with Reading(self) as snapshot:

@@ -19,7 +19,7 @@ import numpy as np
 from fpstore._names_pending import PendingNames
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
-from fpstore._probe import search
+from fpstore._single import Single
 from fpstore.building.rows import write_rows
 from fpstore.errors import CorruptStore, TooManyMatches
 from fpstore.living import changes
@@ -36,7 +36,7 @@ from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
 from fpstore.query.id_pairs import Groups, IdPairs, id_pair_count, id_pairs, near_groups
-from fpstore.query.matches import Matches, Room, made
+from fpstore.query.matches import Matches, Room, made, of_sealed
 from fpstore.query.nearest import IDS_AT_ONCE, Found, Nearest, nearest, nearest_of
 from fpstore.query.pairs import segment_joins
 from fpstore.segment.reader import Segment
@@ -89,10 +89,6 @@ class Snapshot:
         """Whether it is one segment and nothing else."""
         return len(self.parts) == 1 and not self.pending_end and not self.removals
 
-    @functools.cached_property
-    def _is_plain_without_ids(self) -> bool:
-        return self.is_plain and not self.settings.ids
-
     @property
     def is_empty(self) -> bool:
         """Whether it has neither a segment nor anything pending."""
@@ -100,15 +96,19 @@ class Snapshot:
 
     # --- Searching ---
 
+    @functools.cached_property
+    def single(self) -> Single:
+        """What answers single queries, in handles where ids are names."""
+        parts = [(part.segment.view, part.segment.ids, part.position) for part in self.parts]
+        distances = self.settings.max_distance, self.plan.max_distance
+        lives = functools.partial(alive, self.removals) if self.removals else None
+        return Single(parts, self.pending, self.pending_end, self.settings.named, *distances, lives, of_sealed)
+
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.
 
         TooManyMatches where these, or those that were removed, are more than there is room for.
         """
-        if self._is_plain_without_ids and room is None:  # a single query should not pay for what follows
-            segment = self.parts[0].segment
-            with segment.naming:
-                return made(*search(segment.view, queries, distance), None)
         found = [part.search(queries, distance, room) for part in self.parts]
         return self._matches(found, queries, distance, first_query, "probe", room)
 

@@ -18,7 +18,7 @@ from fpstore.disk import Folder, Place
 from fpstore.errors import StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog
-from fpstore.living.changes import Change
+from fpstore.living.changes import Change, Waiting
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import in_handles, named_additions
@@ -45,7 +45,10 @@ class _Cancelled(BaseException):
 
 
 class Writer:
-    """Writes to the store in folder; nobody else does as long as it is open. Safe to use from several threads."""
+    """Writes to the store in folder; nobody else does as long as it is open. Safe to use from several threads.
+
+    snapshot: what the store is. watch: over that.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class Writer:
         self._fork = forks.generation
         self.sizes = sizes or LivingSizes()
         self._defers = deferred
-        self._deferred: list[Change] = []
+        self._deferred = Waiting()
         self._before_commit = before_commit
         self._lock = threading.RLock()
         self._closing = False
@@ -78,6 +81,7 @@ class Writer:
         # Set while the catalog is being written: where that fails, it is asked what it came to.
         self._unsure = False
         self._catalog = Catalog.open(folder, writable=True)
+        self.watch = self._catalog.watch
         try:
             self.snapshot = open_snapshot(self._catalog)
             note = notes.abandoned(self.home, self.snapshot.state.identity, job)
@@ -178,7 +182,7 @@ class Writer:
             following = state.next_change + len(records)
             records += changes.split(changes.ADDED, (keys, ids), following, names and names.take(last))
             with self._uncertain():
-                self.snapshot = self.snapshot.extended(records, self._write(self._deferred + records))
+                self.snapshot = self.snapshot.extended(records, self._write(records))
             self._start_due_flush()
 
     def remove(self, kind: int, *given: Keys | Names) -> None:
@@ -191,7 +195,7 @@ class Writer:
     def sync(self) -> None:
         """Make everything durable that was added before."""
         with self._ready():
-            self._write(self._deferred)
+            self._write()
 
     def _log(self, kind: int, columns: tuple[Keys, ...], deferred: bool, names: Names | None = None) -> None:
         change = Change(self.snapshot.state.next_change, kind, columns, names)
@@ -205,21 +209,21 @@ class Writer:
         if deferred:
             columns = tuple(column.copy() for column in columns)  # the caller may go on to use the arrays
         records = list(changes.split(kind, columns, state.next_change, names))
-        waiting = self._deferred + records
-        if not deferred or sum(len(change.columns[0]) for change in waiting) >= self.sizes.deferred_rows:
-            return self._write(waiting)
-        self._deferred = waiting
+        if not deferred or self._deferred.row_count + len(columns[0]) >= self.sizes.deferred_rows:
+            return self._write(records)
+        self._deferred.add(records)
         return state.after(len(records), changes.largest_id(records))
 
-    def _write(self, records: list[Change]) -> State:
-        """Write changes, with which those that wait begin, to the log."""
+    def _write(self, more: Sequence[Change] = ()) -> State:
+        """Write the changes that wait, and more after them, to the log."""
+        records = [*self._deferred.changes, *more]
         if not records:
             return self.snapshot.state
         with self._uncertain():
             if self._before_commit is not None:
                 self._before_commit()
             state = self._catalog.append(records)
-            self._deferred = []
+            self._deferred = Waiting()
         return state
 
     @contextlib.contextmanager
@@ -251,9 +255,9 @@ class Writer:
             return
         fresh = open_snapshot(self._catalog)
         # Either all of them were written with what failed, or none.
-        self._deferred = [change for change in self._deferred if change.number >= fresh.state.next_change]
-        state = fresh.state.after(len(self._deferred), changes.largest_id(self._deferred))
-        self.snapshot = fresh.extended(self._deferred, state)
+        waiting = [change for change in self._deferred.changes if change.number >= fresh.state.next_change]
+        self._deferred = Waiting(waiting)
+        self.snapshot = fresh.extended(waiting, fresh.state.after(len(waiting), changes.largest_id(waiting)))
         self._unsure = False
         sweep_segments(self._catalog, self._unpublished)
 
@@ -298,7 +302,7 @@ class Writer:
                     self._start_merge(parts)
             self._wait_for_merge()
             with self._ready(), self._uncertain():
-                self._write(self._deferred)
+                self._write()
                 self._catalog.compact()
                 self.snapshot = dataclasses.replace(self.snapshot, state=self._catalog.state())
         finally:
@@ -316,9 +320,8 @@ class Writer:
         merging = self._merge_job is not None and not self._merge_job.done
         many = not merging and len(self.snapshot.removals) > self._removal_limit(self.snapshot.parts)
         many = many or self.snapshot.name_bytes >= self.sizes.flush_name_bytes
-        self._start_flush(
-            1 if many else self.sizes.flush_rows
-        )  # everything is merged after it where there are many removals
+        # Where there are many removals, everything is merged after it.
+        self._start_flush(1 if many else self.sizes.flush_rows)
 
     def _start_flush(self, least: int) -> None:
         """In the background, if so many rows or changes are logged and none is under way. The caller holds the lock."""
@@ -326,7 +329,7 @@ class Writer:
         logged = max(self.snapshot.pending_end, state.next_change - state.first_change)
         if logged < least or (self._flush_job is not None and not self._flush_job.done):
             return
-        self._write(self._deferred)
+        self._write()
         snapshot = self.snapshot
 
         def work() -> None:
@@ -339,7 +342,7 @@ class Writer:
         self._flush_job = _until_closed(work)
 
     def _add_segment(self, keys: Keys, ids: Ids | None, names: Names | None = None) -> None:
-        self._write(self._deferred)
+        self._write()
         with self._new_place() as place:
             entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change, names_of_rows(names, ids))
             self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
@@ -380,7 +383,7 @@ class Writer:
 
     def _merge_parts(self, parts: Sequence[Live]) -> None:
         with self._lock:
-            self._write(self._deferred)  # or a removal might be forgotten that the merge has applied
+            self._write()  # or a removal might be forgotten that the merge has applied
             snapshot = self.snapshot
         total = pass_count(snapshot.plan, snapshot.settings.ids) * sum(part.segment.key_count for part in parts)
         done = 0
@@ -412,7 +415,7 @@ class Writer:
             self._advance()
             self._catalog.expect_unchanged()
             self._find_out()
-            self._write(self._deferred)
+            self._write()
             snapshot = self.snapshot
             named = zip(snapshot.state.segments, snapshot.parts, strict=True)
             kept = [(old, part) for old, part in named if old.name not in dropped]
@@ -471,7 +474,7 @@ class Writer:
             if self._catalog.has_changed:
                 return
             self._find_out()
-            self._write(self._deferred)
+            self._write()
             with contextlib.suppress(OSError):  # all is durable, and the next writer sweeps
                 sweep_segments(self._catalog)
 

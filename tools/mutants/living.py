@@ -503,9 +503,9 @@ MUTANTS = (
     ),
     Mutant(
         "a reader never looks where its path leads",
-        "fpstore/living/reader.py",
-        "if now >= self._look_at or",
-        "if",
+        "fpstore/_watch.pyx",
+        "now_ns() < self.until_ns and",
+        "",
         "a reader goes on answering from a store that was replaced",
         ("tests/test_identity.py::test_a_reader_looks_where_its_path_leads_ten_times_a_second",),
     ),
@@ -608,7 +608,7 @@ MUTANTS = (
     Mutant(
         "deferred additions are left when the writer closes",
         "fpstore/living/writer.py",
-        "self._find_out() self._write(self._deferred) with contextlib.suppress(OSError):",
+        "self._find_out() self._write() with contextlib.suppress(OSError):",
         "self._find_out()\n            with contextlib.suppress(OSError):",
         "rows that close promises to write are lost",
         ("tests/test_living.py::test_a_batch_is_seen_by_others_when_it_is_ended",),
@@ -620,6 +620,47 @@ MUTANTS = (
         "if change is None: snapshot = snapshot",
         "near fingerprints are stored that lie far apart in a batch",
         ("tests/test_additions.py::test_a_batch_over_several_pieces_is_decided_as_one",),
+    ),
+    # --- single queries ---
+    Mutant(
+        "a single query finds what was removed",
+        "fpstore/_single.pyx",
+        "if self.alive is not None:\n                    self.keep_alive(&found)",
+        "pass",
+        "what was removed is still found, one query at a time",
+        ("tests/test_single.py::test_any_history_is_answered_as_by_looking_at_all_rows",),
+    ),
+    Mutant(
+        "a row in two segments comes twice",
+        "fpstore/native/single.c",
+        "if (i == 0 || row_order(&found->rows[kept - 1], &found->rows[i]) != 0)",
+        "if (1)",
+        "a single query has rows that a batch has not",
+        ("tests/test_single.py::test_a_single_query_is_answered_as_in_a_batch",),
+    ),
+    Mutant(
+        "a single query takes what it read for sound",
+        "fpstore/_single.pyx",
+        "sound &= is_sound(<SegmentView>view)",
+        "pass",
+        "zeros in place of a file that was cut short are taken for its bytes",
+        ("tests/test_single.py::test_of_a_file_that_was_cut_short_nothing_is_answered",),
+    ),
+    Mutant(
+        "what was read before a commit holds after it",
+        "fpstore/_view.pyx",
+        "return same and not guard_lost(self.guard)",
+        "return not guard_lost(self.guard)",
+        "a reader does not see what was acknowledged",
+        ("tests/test_watch.py::test_it_holds_as_long_as_both_words_are_as_they_were",),
+    ),
+    Mutant(
+        "what a parent read holds in its child",
+        "fpstore/_watch.pyx",
+        "if self.ended or forks.generation != self.generation:",
+        "if self.ended:",
+        "a child reads mappings that are its parent's",
+        ("tests/test_watch.py::test_after_a_fork_it_does_not_hold",),
     ),
     # --- store ---
     Mutant(
@@ -787,7 +828,7 @@ MUTANTS = (
     Mutant(
         "a publication leaves what waits out of the log",
         "fpstore/living/writer.py",
-        "self._find_out()\n            self._write(self._deferred)\n            snapshot = self.snapshot",
+        "self._find_out()\n            self._write()\n            snapshot = self.snapshot",
         "self._find_out()\n            snapshot = self.snapshot",
         "two changes get one number",
         ("tests/test_writer.py::test_rows_that_wait_while_a_segment_is_published_keep_their_place",),
