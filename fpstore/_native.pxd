@@ -319,6 +319,7 @@ cdef extern from "single.h" nogil:
         FoundRow *rows
         uint64_t count
         uint64_t room
+        uint64_t most
     Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found)
     Status single_any(const Sources *sources, uint64_t query, unsigned distance, int *any)
     void single_order(FoundRows *found)

@@ -33,6 +33,11 @@ cdef extern from "Python.h":
 cdef object NDARRAY = np.ndarray, INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT16 = np.dtype(np.uint16)
 
 
+cdef enum:
+    MOST_ROWS = 4096  # more are another answer than a single query mostly has
+    FEW_ROWS = 64  # where the first is wanted, what reads no others is as fast from here on
+
+
 cdef object column(object dtype, bytes data, tuple rows, object offset):
     # Of bytes, which nobody can write to.
     return NDARRAY(rows, dtype, data, offset)
@@ -57,34 +62,17 @@ cdef bint as_key(object value, uint64_t *key) except -1:
     return overflow >= 0
 
 
-cdef class Single:
-    """Answers single queries from one state of a store.
-
-    parts: for each segment its view, its ids or None, and its position. pending: the rows that are in none, up to
-    pending_end. named: ids are handles, which have no sign. distance: that of the store; most: that of its plan. alive: tells which of fingerprints, ids or None
-    and positions (uint64[n]) live, bool[n], or None for all; None where nothing was removed. made: makes the answer of
-    its columns.
-    """
+cdef class Segments:
+    """Segments as single queries want them: for each its view, its ids or None, and its position."""
 
     cdef tuple views, ids
     cdef Part *parts
-    cdef PendingIndex pending
-    cdef Sources sources
-    cdef unsigned distance, most
-    cdef bint with_ids, named
-    cdef object alive, made
-    cdef list nothing
 
-    def __cinit__(self, parts, PendingIndex pending not None, uint64_t pending_end, bint named, unsigned distance,
-                  unsigned most, alive, made):
+    def __cinit__(self, parts):
         cdef SegmentView view
         cdef IdColumn ids
         cdef int i
         self.views, self.ids = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
-        self.pending, self.with_ids, self.distance, self.most = pending, pending.with_ids, distance, most
-        self.named = named
-        self.alive, self.made, self.nothing = alive, made, [None, None]
-        pending.check_end(pending_end)
         self.parts = <Part *>calloc(len(self.views) + 1, sizeof(Part))
         if self.parts == NULL:
             raise MemoryError()
@@ -94,26 +82,67 @@ cdef class Single:
             self.parts[i].table_count, self.parts[i].position = <unsigned>view.table_count, parts[i][2]
             if ids is not None:
                 self.parts[i].ids = &ids.ids
-        self.sources.parts, self.sources.part_count = self.parts, <unsigned>len(self.views)
-        self.sources.pending, self.sources.pending_end = &pending.pending, pending_end
 
     def __dealloc__(self):
         free(self.parts)
+
+
+cdef class Single:
+    """Answers single queries from one state of a store.
+
+    pending: the rows that are in no segment, up to pending_end. named: ids are handles, which have no sign. distance:
+    that of the store; most: that of its plan. alive: tells which of fingerprints, ids or None and positions (uint64[n])
+    live, bool[n], or None for all; None where nothing was removed. made: makes the answer of its columns.
+    """
+
+    cdef Segments segments
+    cdef tuple views
+    cdef PendingIndex pending
+    cdef Sources sources
+    cdef unsigned distance, most
+    cdef bint with_ids, named
+    cdef object alive, made
+    cdef list nothing
+
+    def __cinit__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end, bint named,
+                  unsigned distance, unsigned most, alive, made):
+        pending.check_end(pending_end)
+        self.segments, self.views, self.pending, self.with_ids = segments, segments.views, pending, pending.with_ids
+        self.named, self.distance, self.most = named, distance, most
+        self.alive, self.made, self.nothing = alive, made, [None, None]
+        self.sources.parts, self.sources.part_count = segments.parts, <unsigned>len(segments.views)
+        self.sources.pending, self.sources.pending_end = &pending.pending, pending_end
+
+    def grown(self, PendingIndex pending not None, uint64_t pending_end):
+        """Of a state that differs in what is pending alone."""
+        cdef Single following = Single(self.segments, pending, pending_end, self.named, self.distance, self.most, self.alive,
+                                       self.made)
+        following.nothing = self.nothing
+        return following
 
     def probe(self, Watch watch not None, fingerprint, max_distance, bint signed):
         """What `made` makes of the matches of one fingerprint, in the order of an answer; None where it cannot tell.
 
         watch: over the catalog, of which this is the state that was read last. fingerprint: an int of 64 bits, with a
-        sign or without. max_distance: that of the store where it is None. signed: fingerprints, and ids that are numbers, as int64.
+        sign or without. max_distance: that of the store where it is None. signed: fingerprints, and ids that are numbers,
+        as int64.
         """
         cdef uint64_t key
         cdef unsigned distance
+        if not (watch.holds_now() and as_key(fingerprint, &key) and self.as_distance(max_distance, &distance)):
+            return None
+        return self.found(key, distance, MOST_ROWS, signed)
+
+    def nearest(self, uint64_t fingerprint, unsigned distance):
+        """As probe, the first row alone; None also where there are more than some. distance: at most that of the plan."""
+        return self.found(fingerprint, distance, FEW_ROWS, False, True)
+
+    cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=False):
         cdef Status status
         cdef FoundRows found
-        if not (watch.holds_now() and as_key(fingerprint, &key) and self.as_distance(max_distance, &distance)
-                and self.enter()):
+        if not self.enter():
             return None
-        found.rows, found.count, found.room = NULL, 0, 0
+        found.rows, found.count, found.room, found.most = NULL, 0, 0, most
         with nogil:
             status = single_search(&self.sources, key, distance, &found)
         try:
@@ -123,6 +152,8 @@ cdef class Single:
                 if self.alive is not None:
                     self.keep_alive(&found)
                 single_order(&found)
+                if first_only and found.count > 1:
+                    found.count = 1
             return self.answer(&found, signed)
         finally:
             free(found.rows)
@@ -150,7 +181,7 @@ cdef class Single:
         cdef int any
         cdef Status status = OK
         cdef FoundRows found
-        found.rows, found.room = NULL, 0
+        found.rows, found.room, found.most = NULL, 0, MOST_ROWS
         if not self.enter():
             return None
         with nogil:

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore.living import changes
-from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, ROWS_REMOVED, Change, RemovedBefore, Waiting
+from fpstore.living.changes import (
+    ADDED,
+    FINGERPRINTS_REMOVED,
+    IDS_REMOVED,
+    ROWS_REMOVED,
+    Change,
+    RemovedBefore,
+    Waiting,
+)
 from fpstore.types import Keys
 
 NUMBER = 7

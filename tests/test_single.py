@@ -17,7 +17,7 @@ from living import MORE, SOME, writer_of
 import fpstore
 from fpstore import CorruptStore, StoreClosed
 from fpstore._pending import PendingIndex
-from fpstore._single import Single
+from fpstore._single import Segments, Single
 from fpstore._watch import Watch
 from fpstore.query.matches import Matches, of_sealed
 
@@ -124,6 +124,7 @@ def test_what_is_common_is_answered_in_one_call(path: Path) -> None:
             found = snapshot.single.probe(ALWAYS, query, None, False)
             assert found == snapshot.search(np.array([query], dtype=np.uint64), store.max_distance)
             assert snapshot.single.contains(ALWAYS, query, None) is (len(found) > 0)
+            assert snapshot.single.nearest(query, store.max_distance) == found[:1]
             assert snapshot.single.each(np.array([query], dtype=np.uint64), 3, False) is not None
 
 
@@ -217,7 +218,7 @@ def test_of_numpy_it_is_answered_all_the_same(store: fpstore.Store) -> None:
 def test_a_distance_is_that_of_the_store_unless_another_is_asked_for() -> None:
     pending = PendingIndex([0xFF << 56], [0], with_ids=False, capacity=4)
     pending.append(fingerprint_array([0b111]), None, 1)
-    single = Single((), pending, 1, False, 2, 3, None, of_sealed)
+    single = Single(Segments(()), pending, 1, False, 2, 3, None, of_sealed)
     for asked, found in ((None, 0), (2, 0), (3, 1)):
         assert len(single.probe(ALWAYS, 0, asked, False)) == found
         assert single.contains(ALWAYS, 0, asked) is bool(found)
@@ -236,6 +237,14 @@ def test_very_many_rows_are_answered_in_the_general_way(tmp_path: Path, count: i
         assert (found is None) is (count > 4096)
         assert store.probe(7).id.tolist() == list(range(count))
         assert store.contains_near(7)
+
+
+@pytest.mark.parametrize("count", [64, 65])
+def test_the_nearest_of_many_rows_is_found_in_the_general_way(tmp_path: Path, count: int) -> None:
+    with fpstore.build(tmp_path / "store", np.full(count, 7), ids=range(3, 3 + count), plan="paper-4") as store:
+        found = store._latest.single.nearest(6, 3)
+        assert (found is None) is (count > 64)
+        assert store.nearest(6) == store.probe(6)[:1]
 
 
 def test_answers_without_rows_have_the_types_of_the_others(path: Path) -> None:
@@ -302,18 +311,12 @@ def test_of_a_file_that_was_cut_short_nothing_is_answered(tmp_path: Path) -> Non
 def test_what_cannot_be_is_refused_when_it_is_made() -> None:
     pending = PendingIndex([1], [0], with_ids=False, capacity=4)
     with pytest.raises(ValueError, match="rows up to 1: there are 0"):
-        Single((), pending, 1, False, 3, 3, None, Matches)
+        Single(Segments(()), pending, 1, False, 3, 3, None, Matches)
 
 
 def test_a_query_of_no_segments_and_nothing_pending_finds_nothing() -> None:
-    single = Single(
-        (), PendingIndex([1], [0], with_ids=False, capacity=4), 0, False, 3, 3, None, lambda columns: columns
-    )
-    assert [None if column is None else len(column) for column in single.probe(ALWAYS, 1, None, False)] == [
-        0,
-        0,
-        0,
-        None,
-    ]
+    pending = PendingIndex([1], [0], with_ids=False, capacity=4)
+    single = Single(Segments(()), pending, 0, False, 3, 3, None, of_sealed)
+    assert len(single.probe(ALWAYS, 1, None, False)) == 0
     assert single.contains(ALWAYS, 1, None) is False
     assert single.each(SOME, 3, True) == 0

@@ -101,6 +101,9 @@ def split(kind: int, columns: Sequence[Keys], first_number: int, names: Names | 
             first_number, start = first_number + 1, end
         return
     rows = RECORD_WORDS // len(columns)
+    if 0 < len(columns[0]) <= rows:  # a row at a time should not pay for slices
+        yield Change(first_number, kind, tuple(columns))
+        return
     for index, start in enumerate(range(0, len(columns[0]), rows)):
         yield Change(first_number + index, kind, tuple(column[start : start + rows] for column in columns))
 

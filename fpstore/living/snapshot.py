@@ -19,7 +19,7 @@ import numpy as np
 from fpstore._names_pending import PendingNames
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
-from fpstore._single import Single
+from fpstore._single import Segments, Single
 from fpstore.building.rows import write_rows
 from fpstore.errors import CorruptStore, TooManyMatches
 from fpstore.living import changes
@@ -102,7 +102,9 @@ class Snapshot:
         parts = [(part.segment.view, part.segment.ids, part.position) for part in self.parts]
         distances = self.settings.max_distance, self.plan.max_distance
         lives = functools.partial(alive, self.removals) if self.removals else None
-        return Single(parts, self.pending, self.pending_end, self.settings.named, *distances, lives, of_sealed)
+        return Single(
+            Segments(parts), self.pending, self.pending_end, self.settings.named, *distances, lives, of_sealed
+        )
 
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.
@@ -126,6 +128,10 @@ class Snapshot:
 
     def nearest(self, queries: Keys, distance: int, first_query: int = 0) -> Matches:
         """Of what search returns, the first row of each query; however much that is, it takes memory for these rows."""
+        if len(queries) == 1 and self.pending_names is None and not first_query:
+            first: Matches | None = self.single.nearest(int(queries[0]), distance)
+            if first is not None:
+                return first
         found = [part.nearest(queries, distance) for part in self.parts]
         if self.pending_end:
             found.append(self._nearest_pending(queries, distance))
@@ -360,9 +366,13 @@ class Snapshot:
                 pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
             else:
                 removals = removals.with_change(change)
-        parts = tuple(part.masked_by(removals) for part in self.parts)
         names = self.pending_names
-        return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, names)
+        if removals is not self.removals:
+            parts = tuple(part.masked_by(removals) for part in self.parts)
+            return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, names)
+        following = Snapshot(self.folder, state, self.plan, self.parts, pending, pending.count, removals, names)
+        following.__dict__["single"] = self.single.grown(pending, following.pending_end)  # not made anew for each row
+        return following
 
     def _take_names(self, change: Change) -> None:
         """Hold the names of a change. CorruptStore where they contradict those of others."""

@@ -16,7 +16,7 @@ import numpy as np
 from fpstore import forks, notes
 from fpstore.disk import Folder, Place
 from fpstore.errors import StoreClosed
-from fpstore.living import changes
+from fpstore.living import changes, renewal
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change, Waiting
 from fpstore.living.live import Live
@@ -24,7 +24,6 @@ from fpstore.living.merge import pass_count
 from fpstore.living.named import in_handles, named_additions
 from fpstore.living.naming import StoreNames, given_handles
 from fpstore.living.opening import open_part, open_snapshot
-from fpstore.living.renewal import chosen_columns, chosen_names, names_of_rows, segment_of_parts, segment_of_rows
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
@@ -129,35 +128,31 @@ class Writer:
 
         ValueError for more than flush_rows of them.
         """
-        most, size = self.sizes.flush_rows, self.sizes.piece_rows
-        if len(keys) > most:
+        if len(keys) > (most := self.sizes.flush_rows):
             raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
         with self._ready():
             names, ids = self._handles(given)
-            snapshot = self.snapshot
-            parts: list[Additions] = []
-            new = np.zeros(len(keys), dtype=bool)
-            change: Change | None = None
-            with self._uncertain():  # the pending index gets rows of all pieces but the last before the log has them
-                for start in range(0, len(keys), size):
-                    if change is not None:
-                        snapshot = snapshot.extended([change], snapshot.state)
-                    piece = slice(start, min(start + size, len(keys)))
-                    piece_ids = None if ids is None else ids[piece]
-                    found = snapshot.nearest(keys[piece], distance)
-                    parts.append(additions.decide(keys[piece], piece_ids, found, distance))
-                    new[piece] = parts[-1].stored
-                    columns = chosen_columns(keys[piece], piece_ids, parts[-1].stored)
-                    own = chosen_names(names, new, piece)
-                    change = Change(snapshot.state.next_change, changes.ADDED, columns, own)
-                if change is not None and new.any():
-                    all_columns = change.columns if len(parts) == 1 else chosen_columns(keys, ids, new)
-                    all_names = change.names if len(parts) == 1 else chosen_names(names, new, slice(0, len(keys)))
-                    state = self._logged(changes.ADDED, all_columns, self._defers, all_names)
-                    self.snapshot = snapshot.extended([change], state)
-            self._start_due_flush()
-            found_all = additions.concatenate(parts, ids is not None)
+            if len(keys) == 1:
+                found_all = additions.decide(keys, ids, self.snapshot.nearest(keys, distance), distance)
+                if found_all.stored[0]:
+                    self._log(changes.ADDED, (keys,) if ids is None else (keys, ids), self._defers, names)
+                else:
+                    self._start_due_flush()
+            else:
+                found_all = self._add_new(keys, ids, names, distance)
             return found_all if self.snapshot.names is None else named_additions(self.snapshot, found_all)
+
+    def _add_new(self, keys: Keys, ids: Ids | None, names: Names | None, distance: int) -> Additions:
+        """As add_if_new; the caller holds the lock."""
+        with self._uncertain():  # the pending index gets rows of all pieces but the last before the log has them
+            snapshot, change, found = renewal.decided(self.snapshot, keys, ids, names, distance, self.sizes.piece_rows)
+            if change is not None and found.stored.any():
+                columns = renewal.chosen_columns(keys, ids, found.stored)
+                records = self._records(changes.ADDED, columns, renewal.chosen_names(names, found.stored))
+                state = self._logged(records, self._defers)
+                self.snapshot = snapshot.extended([change], state)
+        self._start_due_flush()
+        return found
 
     def upsert(self, keys: Keys, given: Ids | Names) -> None:
         """Store fingerprints, each in place of all that has its id, in one durable step; of one id the last counts.
@@ -198,21 +193,24 @@ class Writer:
             self._write()
 
     def _log(self, kind: int, columns: tuple[Keys, ...], deferred: bool, names: Names | None = None) -> None:
-        change = Change(self.snapshot.state.next_change, kind, columns, names)
-        with self._uncertain():
-            self.snapshot = self.snapshot.extended([change], self._logged(kind, columns, deferred, names))
-        self._start_due_flush()
-
-    def _logged(self, kind: int, columns: tuple[Keys, ...], deferred: bool, names: Names | None = None) -> State:
-        """The state after a change of this kind, which is in the log when this returns unless it may wait."""
-        state = self.snapshot.state
         if deferred:
             columns = tuple(column.copy() for column in columns)  # the caller may go on to use the arrays
-        records = list(changes.split(kind, columns, state.next_change, names))
-        if not deferred or self._deferred.row_count + len(columns[0]) >= self.sizes.deferred_rows:
+        records = self._records(kind, columns, names)
+        change = records[0] if len(records) == 1 else dataclasses.replace(records[0], columns=columns, names=names)
+        with self._uncertain():
+            self.snapshot = self.snapshot.extended([change], self._logged(records, deferred))
+        self._start_due_flush()
+
+    def _records(self, kind: int, columns: tuple[Keys, ...], names: Names | None) -> list[Change]:
+        return list(changes.split(kind, columns, self.snapshot.state.next_change, names))
+
+    def _logged(self, records: list[Change], deferred: bool) -> State:
+        """The state after changes, which are in the log when this returns unless they may wait."""
+        rows = sum(len(change.columns[0]) for change in records)
+        if not deferred or self._deferred.row_count + rows >= self.sizes.deferred_rows:
             return self._write(records)
         self._deferred.add(records)
-        return state.after(len(records), changes.largest_id(records))
+        return self.snapshot.state.after(len(records), changes.largest_id(records))
 
     def _write(self, more: Sequence[Change] = ()) -> State:
         """Write the changes that wait, and more after them, to the log."""
@@ -318,7 +316,8 @@ class Writer:
     def _start_due_flush(self) -> None:
         """In the background, if there is enough to flush. The caller holds the lock."""
         merging = self._merge_job is not None and not self._merge_job.done
-        many = not merging and len(self.snapshot.removals) > self._removal_limit(self.snapshot.parts)
+        removals = self.snapshot.removals
+        many = bool(removals) and not merging and len(removals) > self._removal_limit(self.snapshot.parts)
         many = many or self.snapshot.name_bytes >= self.sizes.flush_name_bytes
         # Where there are many removals, everything is merged after it.
         self._start_flush(1 if many else self.sizes.flush_rows)
@@ -344,14 +343,15 @@ class Writer:
     def _add_segment(self, keys: Keys, ids: Ids | None, names: Names | None = None) -> None:
         self._write()
         with self._new_place() as place:
-            entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change, names_of_rows(names, ids))
+            own = renewal.names_of_rows(names, ids)
+            entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change, own)
             self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
         self._start_merge(self._due())
 
     def _segment_of(
         self, place: Place, keys: Keys, ids: Ids | None, position: int, names: StoreNames | None = None
     ) -> SegmentEntry | None:
-        return segment_of_rows(place, keys, ids, position, self.snapshot, self._advance, names)
+        return renewal.segment_of_rows(place, keys, ids, position, self.snapshot, self._advance, names)
 
     def _due(self) -> tuple[Live, ...]:
         """The segments that are to be merged now."""
@@ -396,7 +396,7 @@ class Writer:
                 progress("merging", done, total)
 
         with self._new_place() as place:
-            entry = segment_of_parts(place, parts, snapshot, advance)
+            entry = renewal.segment_of_parts(place, parts, snapshot, advance)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
 
     def _publish(

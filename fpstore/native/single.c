@@ -1,7 +1,7 @@
 #include "single.h"
 
 static Status add_row(FoundRows *found, uint64_t fingerprint, unsigned distance, uint64_t id, uint64_t position) {
-    if (found->count == SINGLE_MOST) return TOO_MANY;
+    if (found->count == found->most) return TOO_MANY;
     if (found->count == found->room) {
         uint64_t room = found->room ? 2 * found->room : 16;
         FoundRow *rows = realloc(found->rows, room * sizeof *rows);
@@ -29,7 +29,7 @@ static Status add_ids(const Part *part, const Match *match, FoundRows *found) {
 static Status search_part(const Part *part, uint64_t query, unsigned distance, FoundRows *found) {
     Search search;
     search_init(&search, part->pages, part->tables, part->table_count, distance, 1);
-    search.match_most = SINGLE_MOST;
+    search.match_most = found->most;
     Status status = search_run(&search, &query, 1, 0);
     for (uint64_t i = 0; i < search.match_count && status == OK; i++) {
         const Match *match = &search.matches[i];
@@ -43,7 +43,7 @@ static Status search_part(const Part *part, uint64_t query, unsigned distance, F
 static Status search_pending(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
     PendingSearch search;
     pending_search_init(&search, sources->pending, distance, sources->pending_end);
-    search.match_most = SINGLE_MOST;
+    search.match_most = found->most;
     Status status = pending_search(&search, &query, 1);
     for (uint64_t i = 0; i < search.match_count && status == OK; i++) {
         const PendingMatch *match = &search.matches[i];

@@ -8,9 +8,6 @@
 #include "pending.h"
 #include "search.h"
 
-/* More rows are another answer than a single query mostly has. */
-#define SINGLE_MOST 4096
-
 /* A segment. */
 typedef struct {
     Pages *pages;
@@ -33,13 +30,13 @@ typedef struct {
     uint32_t pending_end; /* rows numbered up to it belong to the answer */
 } Sources;
 
-/* Rows that were found; the caller frees them. */
+/* Rows that were found, at most `most`; the caller frees them. */
 typedef struct {
     FoundRow *rows;
-    uint64_t count, room;
+    uint64_t count, room, most;
 } FoundRows;
 
-/* Add what is within `distance` of query to found, in no order and maybe twice. TOO_MANY above SINGLE_MOST. */
+/* Add what is within `distance` of query to found, in no order and maybe twice. TOO_MANY where there are more. */
 Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found);
 
 /* Whether anything is within `distance` of query; stops at the first. */

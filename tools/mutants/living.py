@@ -615,7 +615,7 @@ MUTANTS = (
     ),
     Mutant(
         "pieces of a batch do not see each other",
-        "fpstore/living/writer.py",
+        "fpstore/living/renewal.py",
         "if change is not None: snapshot = snapshot.extended([change], snapshot.state)",
         "if change is None: snapshot = snapshot",
         "near fingerprints are stored that lie far apart in a batch",
