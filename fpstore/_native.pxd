@@ -192,6 +192,16 @@ cdef extern from "merge.h" nogil:
     void c_mark_pairs_at_least "mark_pairs_at_least"(const Items *pairs, const uint64_t *numbers, const Items *asked,
                                                      const uint64_t *least, uint8_t *marks)
 
+cdef extern from "alike.h" nogil:
+    ctypedef struct Shingles:
+        const uint64_t *hashes
+        const double *weights
+        uint64_t count
+    void c_common_counts "common_counts"(const Shingles *document, const Shingles *others, uint64_t count,
+                                         uint64_t *counts)
+    void c_common_products "common_products"(const Shingles *document, const Shingles *others, uint64_t count,
+                                             uint64_t *highs, uint64_t *lows)
+
 cdef extern from "sort.h" nogil:
     enum: SORT_ROOM_KEYS
     ctypedef struct SortRoom:

@@ -1,7 +1,8 @@
 """What callers pass as fingerprints, queries, ids and sizes, turned into uint64 arrays and integers or refused."""
 
+import importlib
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,10 @@ def as_plain(values: object, what: str) -> list[Any] | tuple[Any, ...]:
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         pyarrow = _pyarrow()
         if pyarrow is not None:
-            return list(_arrow_column(values, what, pyarrow, "expected strings").to_pylist())
+            try:
+                return list(_arrow_column(values, what, pyarrow, "expected strings").to_pylist())
+            except _UnreadableError:
+                raise TypeError(f"{what}: found {_described(values)}, expected strings") from None
     if hasattr(values, "__array__"):
         return list(np.asarray(values).tolist())
     if isinstance(values, Iterable) and not isinstance(values, _NO_VALUES):
@@ -200,7 +204,22 @@ def _of_plain(values: object) -> Keys | None:
 
 def _of_objects(values: Any, what: str) -> Array:
     """One by one: numpy would turn a mixture of large and small integers into floats."""
-    return np.fromiter((as_key(value, f"{what}, item {i}") for i, value in enumerate(values)), dtype=np.uint64)
+    keys = (as_key(value, f"{what}, item {i}") for i, value in enumerate(_values_of_rows(values, what)))
+    return np.fromiter(keys, dtype=np.uint64)
+
+
+def _values_of_rows(values: Iterable[Any], what: str) -> Iterator[Any]:
+    """Values as they are, and of rows that are mappings, as a data set of Hugging Face gives them, their one column."""
+    name = None
+    for number, value in enumerate(values):
+        if not isinstance(value, Mapping):
+            yield value
+            continue
+        name = next(iter(value), None) if name is None else name
+        if list(value) != [name]:
+            found = ", ".join(map(str, value)) or "none"
+            raise ValueError(f"{what}, item {number}: found a row of columns {found:.200}, expected one column")
+        yield value[name]
 
 
 def _has_buffer(values: object) -> bool:
@@ -224,13 +243,19 @@ def _pyarrow() -> Any:
 
 def _from_arrow(values: Any, what: str, pyarrow: Any) -> Array:
     """What speaks Arrow, as an array of integers."""
-    column = _arrow_column(values, what, pyarrow, _EXPECTED)
+    try:
+        column = _arrow_column(values, what, pyarrow, _EXPECTED)
+    except _UnreadableError:
+        return _without_arrow(values, what)
     kind = column.type
+    if pyarrow.types.is_fixed_size_binary(kind) and type(values).__module__.startswith("polars"):
+        # It has no such type: these are the addresses of Python's objects.
+        raise TypeError(f"{what}: found {_described(values)}, {_EXPECTED}")
     if pyarrow.types.is_decimal(kind) and kind.scale == 0:
         return _as_array(map(int, column.to_pylist()), what)
     if pyarrow.types.is_fixed_size_binary(kind) and kind.byte_width == 8:
         # The highest byte first, as the hexadecimal digits are written.
-        return np.concatenate([np.empty(0, dtype=">u8"), *(_eights(chunk) for chunk in column.chunks)])
+        return np.concatenate([np.empty(0, dtype=">u8"), *(_eights(chunk) for chunk in column.chunks if len(chunk))])
     if not pyarrow.types.is_integer(kind) and len(column):
         raise TypeError(f"{what}: found type {kind}, {_EXPECTED}")
     return np.asarray(column)
@@ -238,18 +263,63 @@ def _from_arrow(values: Any, what: str, pyarrow: Any) -> Array:
 
 def _arrow_column(values: Any, what: str, pyarrow: Any, expected: str) -> Any:
     """What speaks Arrow: a column, or a table of one, in one piece or in several, without nulls."""
-    if hasattr(values, "__arrow_c_stream__"):
-        column = pyarrow.chunked_array(values)
-    else:
-        column = pyarrow.chunked_array([pyarrow.array(values)])
+    try:
+        if hasattr(values, "__arrow_c_stream__"):
+            column = pyarrow.chunked_array(values)
+        else:
+            column = pyarrow.chunked_array([pyarrow.array(values)])
+    except (pyarrow.ArrowException, TypeError, ValueError) as error:  # a type that Arrow does not have
+        raise _UnreadableError from error
     if pyarrow.types.is_struct(column.type):
         names = [field.name for field in column.type]
         if len(names) != 1:
             raise ValueError(f"{what}: found a table with columns {', '.join(names) or 'none'}, expected one column")
         column = column.flatten()[0] if hasattr(column, "flatten") else column
+        what = f"{what}, column {names[0]}"
+    types = pyarrow.types
+    if types.is_dictionary(column.type) and not _is_text(column.type.value_type, types):
+        column = pyarrow.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type)
+    if types.is_run_end_encoded(column.type):
+        decode = importlib.import_module("pyarrow.compute").run_end_decode
+        column = pyarrow.chunked_array([decode(chunk) for chunk in column.chunks], column.type.value_type)
     if column.null_count:
         raise ValueError(f"{what}: found {column.null_count} nulls, {expected}")
     return column
+
+
+def _is_text(kind: Any, types: Any) -> bool:
+    """Whether it is a type of texts, of which not all can be decoded."""
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+class _UnreadableError(Exception):
+    """What speaks Arrow has a type that Arrow does not have."""
+
+
+def _without_arrow(values: Any, what: str) -> Array:
+    """What speaks Arrow, and cannot say this in it: by numpy where that is one column of integers, or one by one.
+
+    TypeError for what has no integers, with its columns and types.
+    """
+    if len(getattr(values, "shape", (0,))) == 1:
+        try:
+            array = np.asarray(values)
+        except Exception:  # of whatever package it is, with errors of its own
+            array = np.empty(0, dtype=object)
+        if array.dtype.kind in "iu":
+            return array
+        if array.dtype.kind == "O" and isinstance(values, Iterable):
+            return _of_objects(values, what)
+    raise TypeError(f"{what}: found {_described(values)}, {_EXPECTED}")
+
+
+def _described(values: Any) -> str:
+    """The columns of a frame and their types, or the type of a column, as its package calls them."""
+    names, types = getattr(values, "columns", None), getattr(values, "dtypes", None)
+    if names is not None and types is not None:
+        told = ", ".join(f"{name}: {kind}" for name, kind in zip(names, list(types), strict=True))
+        return f"a table with columns {told:.200}"
+    return f"type {getattr(values, 'dtype', type(values).__name__)}"
 
 
 def _eights(chunk: Any) -> Array:

@@ -233,15 +233,16 @@ class _BaseStore(ABC):
         with Reading(self) as snapshot:
             return verified.verify_snapshot(snapshot, told(progress))
 
-    def stats(self, *, largest_slots: int = 0, spikes: int = 0) -> Stats:
+    def stats(self, *, largest_slots: int = 0, spikes: int = 0, progress: OnProgress | None = None) -> Stats:
         """What the store holds and how, without decoding it, in some milliseconds whatever its size.
 
         largest_slots: how many of the fullest slots of each table to name, with the bits that their fingerprints share,
         and to warn of if they are crowded; that reads the directories: for 10^8 fingerprints in 3 tables 0.04 s, and
-        0.4 s from disk. spikes: how many of the fingerprints that the most rows have to name; that reads all rows.
+        0.4 s from disk. spikes: how many of the fingerprints that the most rows have to name; that reads all rows,
+        and tells of its progress.
         """
         with Reading(self) as snapshot:
-            return stats_of(snapshot, self._living.home, os.fspath(self.path), largest_slots, spikes)
+            return stats_of(snapshot, self._living.home, os.fspath(self.path), largest_slots, spikes, told(progress))
 
     def report(self, *, progress: OnProgress | None = None) -> Report:
         """The compression-ratio report of the segments, and the spikes: decodes every table, a few times over."""

@@ -158,7 +158,7 @@ def copy_store(
 ) -> None:
     """Write what the snapshot holds as a store at path: whole and durable, or not there at all. mode: as for a build.
 
-    home: the store's folder, from which the names of documents come along.
+    home: the store's folder, from which what jobs go on with comes along.
 
     Raises FileExistsError where something is at path, CorruptStore where a segment has lost what no table of it has.
     """
@@ -186,7 +186,7 @@ def copy_store(
                 check_file(beside)
         segments.sync()
         identity = create_catalog(folder, snapshot.settings, snapshot.state.segments, _log(snapshot))
-        notes.copy_names(home, folder, identity)
+        notes.copy_record(home, folder, identity)
         folder.sync()
 
 
@@ -203,8 +203,8 @@ def rebuild_store(
 
     rows: what yields them, as fpstore.build takes a stream, given a folder for its own files, which goes at the end.
     finish: writes what lies beside the segment, and says what the catalog is to say then.
-    home: the folder of the store that they are from, for the names of documents; where those are damaged they stay
-    behind, and what was wrong with them is told.
+    home: the folder of the store that they are from, for what jobs go on with; where that is damaged it stays behind,
+    and what was wrong with it is told.
     """
     _expect_nothing(path)
     with _new_store(path, None) as (folder, segments):
@@ -226,10 +226,10 @@ def rebuild_store(
         identity = create_catalog(folder, settings, (entry,), max_id=max_id)
         lost = None
         try:
-            notes.copy_names(home, folder, identity)
+            notes.copy_record(home, folder, identity)
         except (CorruptStore, JobError) as error:
             lost = str(error)
-            shutil.rmtree(notes.NAMES, ignore_errors=True, dir_fd=folder.fd)
+            shutil.rmtree(notes.JOBS, ignore_errors=True, dir_fd=folder.fd)
         folder.sync()
         return entry, lost
 

@@ -104,5 +104,20 @@ def each_once(columns: Sequence[Array]) -> list[Array]:
     return [column[fresh] for column in ordered]
 
 
+def begins(sorted_values: Array) -> Array:
+    """Where a run of equal values begins: bool[n]."""
+    first = np.ones(len(sorted_values), dtype=bool)
+    first[1:] = sorted_values[1:] != sorted_values[:-1]
+    return first
+
+
+def first_few(sorted_values: Array, count: int) -> Array:
+    """Which are among the first of a run of equal values, at most so many of each: bool[n]."""
+    first = begins(sorted_values)
+    starts = np.flatnonzero(first)
+    few: Array = np.arange(len(first)) - starts[np.cumsum(first) - 1] < count
+    return few
+
+
 def _item(columns: Columns, index: int) -> tuple[np.uint64, ...]:
     return tuple(column[index] for column in columns)

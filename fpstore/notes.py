@@ -1,8 +1,9 @@
-"""Owns what jobs keep in a store's folder, as far as the store must know of it.
+"""Owns what jobs keep in a store's folder, as far as the store must know of it: all of it lies in jobs/.
 
-A job that adds documents to a store keeps their names in the folder names/; its index tells of each document its id and
-its fingerprint, and is durable before the document is stored. While the job is not finished a note in jobs/ says which
+A job that adds documents to a store has a record of them there; its index tells of each document its number, its
+fingerprint and its name, and is durable before the document is stored. While the job is not finished a note says which
 job that is, and how many documents there were before. So what it stored is known, and nothing else is taken out again.
+When the job has ended the record goes, unless it has the texts of the documents, which later jobs compare with.
 """
 
 import errno
@@ -10,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,20 +22,22 @@ import numpy as np
 from fpstore.checks import expect_integer
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Ids, Keys
 
-NAMES = "names"
-# In names/: whose documents these are; of each where its name and its text end, after those before it; these.
+JOBS = "jobs"
+NOTE = "unfinished.json"
+# The record: whose documents these are; of each where its name and its text end, after those before it; these.
 SETTINGS = "settings.json"
 INDEX = "index"
 NAME_BYTES, TEXT_BYTES = "names", "texts"
 # Of a store whose clusters have moving centers: the votes of their members, after the job that ended last; and after
 # one that is about to end, which count once its note is gone.
 VOTES, NEXT_VOTES = "votes", "votes.next"
-ENTRY = np.dtype([("id", "<u8"), ("fingerprint", "<u8"), ("name_end", "<u8"), ("text_end", "<u8")])
+# known: 1 where the store had the row before, which is not to be taken out with the document.
+ENTRY = np.dtype([("id", "<u8"), ("fingerprint", "<u8"), ("name_end", "<u8"), ("text_end", "<u8"), ("known", "<u8")])
+# In a store whose ids are names a document has a number of the record's own, from here on: no handle is as large.
+FIRST_NUMBER = 1 << 63
 
-JOBS = "jobs"
-NOTE = "unfinished.json"
 # In the folder of a job, from its first commit on.
 JOURNAL = "journal.json"
 
@@ -45,7 +49,7 @@ MAX_ID = 2**64 - 1
 class Note:
     """A job that is not finished. store: the identity of the store that it adds to; job: its own; folder: where it is.
 
-    documents: how many there were in names/ when it began. first_id: the first id that it gave; all before are others'.
+    documents: how many the record had when it began. first_id: the first number that it gave; all before are others'.
     """
 
     store: str
@@ -125,10 +129,10 @@ def can_go_on(folder: str, job: str) -> bool:
         return True  # damaged: it is not for others to say that it never ends
 
 
-def document_count(names: Folder) -> int:
-    """How many documents the index in a folder of names tells of."""
+def document_count(record: Folder) -> int:
+    """How many documents the index of a record tells of."""
     try:
-        fd = names.open_file(INDEX)
+        fd = record.open_file(INDEX)
     except FileNotFoundError:
         return 0
     try:
@@ -137,135 +141,176 @@ def document_count(names: Folder) -> int:
         os.close(fd)
 
 
-def stored_since(names: Folder, documents: int, first_id: int) -> tuple[Keys, Ids]:
-    """What was, or was about to be, stored after so many documents: fingerprints and ids, uint64[n].
+def stored_since(
+    record: Folder, documents: int, first_id: int, *, named: bool = False
+) -> Iterator[tuple[Keys, Ids | list[bytes]]]:
+    """What was, or was about to be, stored after so many documents: fingerprints, and ids, uint64[n], or names.
 
-    first_id: smaller ones are not theirs. Raises JobError where the index is shorter.
+    Some at a time; without rows that the store had before. first_id: smaller numbers are not theirs. named: whether
+    ids are names. Raises JobError where the index is shorter.
     """
-    count = document_count(names)
+    count = document_count(record)
     if count < documents:
         found = f"found {count} documents, expected {documents}, those from before a job that was interrupted"
-        raise JobError(f"{found}; restore the file, or remove the store's {JOBS}/{NOTE}", path=names.path / INDEX)
+        raise JobError(f"{found}; restore the file, or remove the store's {JOBS}/{NOTE}", path=record.path / INDEX)
     if count == documents:
-        return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64)
-    pieces: list[Array] = []
-    with os.fdopen(names.open_file(INDEX), "rb") as file, naming(names.path / INDEX):
-        file.seek(documents * ENTRY.itemsize)
-        least = first_id
-        while piece := file.read(PIECE_BYTES):
+        return
+    least, before = first_id, 0
+    with (
+        os.fdopen(record.open_file(INDEX), "rb") as file,
+        os.fdopen(record.open_file(NAME_BYTES), "rb") as names,
+        naming(record.path / INDEX),
+    ):
+        most = os.fstat(names.fileno()).st_size
+        if documents:
+            file.seek((documents - 1) * ENTRY.itemsize)
+            before = int(np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)["name_end"][0])
+        while piece := file.read(PIECE_BYTES // ENTRY.itemsize * ENTRY.itemsize):
             later = np.frombuffer(piece[: len(piece) // ENTRY.itemsize * ENTRY.itemsize], dtype=ENTRY)
             # A power cut can leave bytes at the end that nobody wrote, and for which nothing was stored yet.
-            ids = later["id"]
-            good = ids >= np.uint64(least)
-            good[1:] &= ids[1:] > ids[:-1]
-            own = len(good) if good.all() else int(np.argmin(good))
-            pieces.append(later[:own])
-            if own < len(good) or not own or int(ids[-1]) == MAX_ID:
-                break
-            least = int(ids[-1]) + 1
-    entries = np.concatenate(pieces) if pieces else np.empty(0, dtype=ENTRY)
-    return entries["fingerprint"].astype(np.uint64), entries["id"].astype(np.uint64)
+            ids, ends = later["id"], later["name_end"]
+            good = (ids >= np.uint64(least)) & (ends >= np.uint64(before)) & (ends <= np.uint64(most))
+            good[1:] &= (ids[1:] > ids[:-1]) & (ends[1:] >= ends[:-1])
+            count = len(good) if good.all() else int(np.argmin(good))
+            own = later[:count]
+            if count:
+                new = np.flatnonzero(own["known"] == 0)
+                rows: Ids | list[bytes] = own["id"][new].astype(np.uint64)
+                if named:
+                    names.seek(before)
+                    data, cuts = names.read(int(ends[count - 1]) - before), [0, *(ends[:count] - before).tolist()]
+                    rows = [data[cuts[i] : cuts[i + 1]] for i in new.tolist()]
+                yield own["fingerprint"][new].astype(np.uint64), rows
+            if count < len(good) or not count or int(ids[-1]) == MAX_ID:
+                return
+            least, before = int(ids[-1]) + 1, int(ends[-1])
 
 
-def cut_back(names: Folder, documents: int) -> None:
+def cut_back(record: Folder, documents: int) -> None:
     """Forget, durably, all but the first so many documents."""
-    fd = names.open_file(INDEX, os.O_RDWR | os.O_CREAT)
+    fd = record.open_file(INDEX, os.O_RDWR | os.O_CREAT)
     try:
-        with naming(names.path / INDEX):
+        with naming(record.path / INDEX):
             os.ftruncate(fd, documents * ENTRY.itemsize)
             os.fsync(fd)
     finally:
         os.close(fd)
 
 
-def put_next_votes(names: Folder, votes: BinaryIO) -> None:
+def put_next_votes(record: Folder, votes: BinaryIO) -> None:
     """Lay down durably, as a whole, the votes that count once the note of their job is gone."""
-    fd = names.open_file(NEXT_VOTES + NEW_SUFFIX, os.O_RDWR | os.O_CREAT)
-    with os.fdopen(fd, "r+b") as file, naming(names.path / NEXT_VOTES):
+    fd = record.open_file(NEXT_VOTES + NEW_SUFFIX, os.O_RDWR | os.O_CREAT)
+    with os.fdopen(fd, "r+b") as file, naming(record.path / NEXT_VOTES):
         file.truncate(0)
         shutil.copyfileobj(votes, file, PIECE_BYTES)
         file.flush()
         os.fsync(fd)
-    names.rename(NEXT_VOTES + NEW_SUFFIX, NEXT_VOTES)
-    names.sync()
+    record.rename(NEXT_VOTES + NEW_SUFFIX, NEXT_VOTES)
+    record.sync()
 
 
-def take_next_votes(names: Folder) -> None:
+def take_next_votes(record: Folder) -> None:
     """Of a store without a note: the job of the next votes, if there are any, has ended, so they are those that count.
 
     Durable when this returns.
     """
     with suppress(FileNotFoundError):
-        names.rename(NEXT_VOTES, VOTES)
-        names.sync()
+        record.rename(NEXT_VOTES, VOTES)
+        record.sync()
 
 
-def drop_next_votes(names: Folder) -> None:
+def drop_next_votes(record: Folder) -> None:
     """Their job will never end; durable when this returns."""
-    if names.identity_of(NEXT_VOTES) is not None:
-        names.unlink(NEXT_VOTES, missing_ok=True)
-        names.sync()
+    if record.identity_of(NEXT_VOTES) is not None:
+        record.unlink(NEXT_VOTES, missing_ok=True)
+        record.sync()
 
 
-def open_names(folder: Folder, identity: str) -> Folder | None:
-    """The folder of the names in a store's folder, None where there is none. JobError if they are another store's."""
+def clear_record(record: Folder, *, named: bool) -> None:
+    """Of a store without a note: remove the record of the job that ended last, unless it has texts.
+
+    named: whether ids are names. Of numbers the next one stays in the settings, so that none is given twice.
+    """
+    data = read_whole(record, SETTINGS)
+    settings = {} if data is None else _record(data, record.path / SETTINGS)
+    if settings.get("texts"):
+        return
+    count = document_count(record)
+    if settings and count and not named:
+        with os.fdopen(record.open_file(INDEX), "rb") as file, naming(record.path / INDEX):
+            file.seek((count - 1) * ENTRY.itemsize)
+            last = int(np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)["id"][0])
+        replace_whole(record, SETTINGS, json.dumps(settings | {"next_id": last + 1}).encode())
+    for name in (INDEX, NAME_BYTES, TEXT_BYTES, *([SETTINGS] if named else [])):
+        record.unlink(name, missing_ok=True)
+    record.sync()
+
+
+def open_record(folder: Folder, identity: str) -> Folder | None:
+    """The folder of jobs in a store's folder, None where there is none. JobError if the record is another store's."""
     try:
-        names = folder.inside(NAMES)
+        record = folder.inside(JOBS)
     except FileNotFoundError:
         return None
     try:
-        data = read_whole(names, SETTINGS)
-        found = None if data is None else _record(data, names.path / SETTINGS).get("store")
+        data = read_whole(record, SETTINGS)
+        found = None if data is None else _record(data, record.path / SETTINGS).get("store")
         if found not in (None, identity):
-            wrong = f"found the names of documents of store {found}, expected those of {identity}, which is here"
-            raise JobError(f"{wrong}; move that folder away", path=names.path)
+            wrong = f"found the documents of store {found}, expected those of {identity}, which is here"
+            raise JobError(f"{wrong}; move that folder away", path=record.path)
     except BaseException:
-        names.close()
+        record.close()
         raise
-    return names
+    return record
 
 
-def copy_names(source: Folder, target: Folder, identity: str) -> None:
-    """Copy the names, if there are any, from one store's folder to a new one's, durably; identity: of the new store.
+def copy_record(source: Folder, target: Folder, identity: str) -> None:
+    """Copy what jobs go on with, if there is anything, from one store's folder to a new one's, durably: texts, votes.
 
-    A job may go on adding to them: what is copied belongs together, and goes at least as far as when this was called.
+    identity: of the new store. A job may go on adding to them: what is copied belongs together, and goes at least as
+    far as when this was called. No note is copied, nor a record without texts.
     """
     try:
-        names = source.inside(NAMES)
+        record = source.inside(JOBS)
     except FileNotFoundError:
         return
-    with names, target.create(NAMES) as copied:
-        index: bytes | None = None
-        votes = _votes_in(names)
-        while (
-            index is None
-            or votes != _votes_in(names)
-            or not (read_whole(names, INDEX, sys.maxsize) or b"").startswith(index)  # cut back meanwhile
-        ):
-            index, votes = read_whole(names, INDEX, sys.maxsize) or b"", _votes_in(names)
-            replace_whole(copied, INDEX, index)
-            for name in (VOTES, NEXT_VOTES):
-                copied.unlink(name, missing_ok=True)
-            for name in names.names():  # these first grow, and then the index
-                if name not in (INDEX, SETTINGS) and not name.endswith(NEW_SUFFIX):
-                    with suppress(*([FileNotFoundError] if name in (VOTES, NEXT_VOTES) else [])):  # it may be renamed
-                        _copy_file(names, copied, name)
-        settings = read_whole(names, SETTINGS)
-        if settings is not None:
-            record = _record(settings, names.path / SETTINGS) | {"store": identity}
-            replace_whole(copied, SETTINGS, json.dumps(record).encode())
-        copied.sync()
+    with record:
+        settings = read_whole(record, SETTINGS)
+        told = {} if settings is None else _record(settings, record.path / SETTINGS)
+        lasting = (NAME_BYTES, TEXT_BYTES) if told.get("texts") else ()
+        if not told and not any(_votes_in(record)):
+            return
+        with target.create(JOBS) as copied:
+            index: bytes | None = None
+            votes = _votes_in(record)
+            while (
+                index is None
+                or votes != _votes_in(record)
+                or not (read_whole(record, INDEX, sys.maxsize) or b"").startswith(index)  # cut back meanwhile
+            ):
+                index = (read_whole(record, INDEX, sys.maxsize) or b"") if lasting else b""
+                votes = _votes_in(record)
+                if lasting:
+                    replace_whole(copied, INDEX, index)
+                for name in (VOTES, NEXT_VOTES):
+                    copied.unlink(name, missing_ok=True)
+                for name in (*lasting, VOTES, NEXT_VOTES):  # these first grow, and then the index
+                    with suppress(*([] if name in lasting else [FileNotFoundError])):  # votes may be renamed
+                        _copy_file(record, copied, name)
+            if told:
+                replace_whole(copied, SETTINGS, json.dumps(told | {"store": identity}).encode())
+            copied.sync()
 
 
 def forget(folder: Folder) -> None:
-    """Remove the note and the names from the folder of a store whose content was replaced; nothing else in it."""
+    """Remove what jobs keep from the folder of a store whose content was replaced; nothing else in it."""
     remove_note(folder)
-    with suppress(FileNotFoundError), folder.inside(NAMES) as names:
+    with suppress(FileNotFoundError), folder.inside(JOBS) as record:
         for name in (NEXT_VOTES, VOTES, TEXT_BYTES, NAME_BYTES, INDEX, SETTINGS):  # last what says whose the others are
             for made in (name + NEW_SUFFIX, name):
                 with suppress(IsADirectoryError, PermissionError):
-                    names.unlink(made, missing_ok=True)
-        names.sync()
+                    record.unlink(made, missing_ok=True)
+        record.sync()
 
 
 def subfolder(folder: Folder, name: str) -> Folder:
@@ -287,9 +332,9 @@ def parse_json(data: bytes | str) -> Any:
         raise ValueError("nested too deep") from None
 
 
-def _votes_in(names: Folder) -> tuple[FileIdentity | None, ...]:
+def _votes_in(record: Folder) -> tuple[FileIdentity | None, ...]:
     """Which files of votes there are; each is replaced as a whole."""
-    return tuple(names.identity_of(name) for name in (VOTES, NEXT_VOTES))
+    return tuple(record.identity_of(name) for name in (VOTES, NEXT_VOTES))
 
 
 def _copy_file(source: Folder, target: Folder, name: str) -> None:
@@ -329,7 +374,7 @@ def _record(data: bytes, path: Path) -> dict[str, Any]:
     except ValueError:
         record = None
     if not isinstance(record, dict):
-        raise JobError("found no settings of a folder of names, expected a JSON object", path=path)
+        raise JobError("found no settings of a record of documents, expected a JSON object", path=path)
     return record
 
 

@@ -1,5 +1,9 @@
-"""Says where fpstore runs, for `import fpstore` and for the install, which runs this file before there is a package."""
+"""Says where fpstore runs, for `import fpstore` and for the install, which runs this file before there is a package.
 
+And on how many processors: what "all threads" means.
+"""
+
+import os
 import sys
 
 SUPPORTED = "64-bit little-endian Linux"
@@ -19,3 +23,8 @@ def expect_supported() -> None:
     why = refusal(sys.platform, sys.maxsize, sys.byteorder)
     if why is not None:
         raise ImportError(why, name="fpstore")
+
+
+def processor_count() -> int:
+    """How many processors this process may use: those it is bound to (taskset, cpusets), not those that there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -156,11 +156,11 @@ class _Recovery:
 
     def run(self, new: Path) -> Recovered:
         """Make the new store."""
-        entry, names = rebuild_store(
+        entry, lost = rebuild_store(
             new, self._rows, self._settings, self._plan, self._progress, self._folder, self._finish
         )
-        if names is not None:
-            self._losses.unknown.append(f"names of documents are lost: {names}")
+        if lost is not None:
+            self._losses.unknown.append(f"texts or clusters of jobs are lost: {lost}")
         losses, remains = self._losses, self._remains
         if losses.segments:
             self._tell_of_others()

@@ -14,7 +14,7 @@ from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_pairs, as_r
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import PlanError, RecipeError, TooManyMatches
 from fpstore.living import changes
-from fpstore.living.named import named_lookup, named_matches, named_pairs, named_rows
+from fpstore.living.named import named_lookup, named_matches, named_pairs, named_rows, names_in
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, as_named_rows, as_names
 from fpstore.plans.plan import Plan
@@ -31,7 +31,9 @@ from fpstore.types import Array, Counted, Ids, Keys, Kind, Paired
 # disk), enough to hide the call (1 % of the time of plan "speed").
 SLICE_QUERIES = 1024
 MIN_SLICE = 256
-# Rows that the queries of one call may have of which only the nearest are kept; with more, they are asked in halves.
+# Queries of which the first few matches are looked for together: of each at most the square of the count is held.
+FIRST_QUERIES = 256
+# In a store whose ids are names: rows that the queries of one call may have; with more, they are asked in halves.
 SLICE_MATCHES = 1 << 20
 
 # Rows of a batch of rows().
@@ -46,6 +48,8 @@ class Store(_BaseStore):
     """
 
     max_matches = MAX_MATCHES
+    # Whether matches have the handles of names in place of the names, for jobs, which hold many of them.
+    _gives_handles = False
 
     # --- What it is ---
 
@@ -88,7 +92,7 @@ class Store(_BaseStore):
         recipe = self.recipe
         if recipe is None:
             raise RecipeError("found no recipe for texts in it, expected a store made with one", path=self.path)
-        found = recipe.fingerprint_many(list(texts), thread_count(threads))
+        found = recipe.fingerprint_many(list(texts), threads=threads)
         return found.view(np.int64) if self._signed else found
 
     def probe_text(self, text: str | bytes, *, max_distance: int | None = None) -> Matches:
@@ -116,15 +120,15 @@ class Store(_BaseStore):
         found = snapshot.single.probe(self._watch, fingerprint, max_distance, self._signed)
         if found is None:
             return self._probe(as_key(fingerprint, "fingerprint"), self._distance(max_distance))
-        return found if snapshot.pending_names is None else named_matches(snapshot, found)
+        return found if snapshot.pending_names is None else self._matches(snapshot, found)
 
     def _probe(self, key: int, distance: int) -> Matches:
         """As probe, where what is known is not sure to be the newest, or the answer is out of the common."""
         with Reading(self) as snapshot:
             found = snapshot.single.probe(self._watch, key, distance, self._signed)
             if found is None:
-                return self._matches(snapshot, snapshot.search(np.array([key], dtype=np.uint64), distance))
-            return _named(snapshot, found)
+                found = snapshot.search(np.array([key], dtype=np.uint64), distance)
+            return self._matches(snapshot, found)
 
     def probe_many(
         self, fingerprints: object, *, max_distance: int | None = None, threads: int | None = None
@@ -163,8 +167,8 @@ class Store(_BaseStore):
     ) -> Matches:
         """Of what probe_many returns, the first count rows of each query: its nearest matches, as far as there are any.
 
-        Takes memory for these rows; with a count above 1 also for what some queries match. threads: as for probe_many.
-        TooManyMatches, with a count above 1, where one query alone has more than 2^26 rows.
+        Takes memory for these rows. Where ids are names and count is above 1, also for what some queries match, and
+        TooManyMatches where one query alone has more than 2^26 rows. threads: as for probe_many.
         """
         queries, most = as_keys(fingerprints, "fingerprints"), as_count(count, "count")
         distance, thread_total = self._distance(max_distance), thread_count(threads)
@@ -173,30 +177,45 @@ class Store(_BaseStore):
             def search(own: slice) -> Matches:
                 self._expect_usable()
                 if most == 1:
-                    return _named(snapshot, snapshot.nearest(queries[own], distance, own.start))
-                return self._first_rows(snapshot, queries[own], own.start, distance, most)
+                    return self._named(snapshot, snapshot.nearest(queries[own], distance, own.start))
+                if snapshot.names is None:
+                    return snapshot.first(queries[own], distance, most, own.start)
+                return self._first_named(snapshot, queries[own], own.start, distance, most)
 
-            parts = self._team(thread_total).map(search, slices(len(queries), thread_total, SLICE_QUERIES, MIN_SLICE))
+            pieces = slices(len(queries), thread_total, SLICE_QUERIES if most == 1 else FIRST_QUERIES, MIN_SLICE)
+            parts = self._team(thread_total).map(search, pieces)
         return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
 
-    def _first_rows(self, snapshot: Snapshot, queries: Keys, start: int, distance: int, most: int) -> Matches:
-        """The first rows of each of queries, which are numbered from start; fewer at once where they match too much."""
+    def _first_named(self, snapshot: Snapshot, queries: Keys, start: int, distance: int, most: int) -> Matches:
+        """The first rows of each of queries, which are numbered from start; fewer at once where they match too much.
+
+        Names are not in the order of what stands for them, so all are needed to know the first.
+        """
         alone = len(queries) == 1
         try:
             room = Room(len(queries), self.max_matches if alone else min(self.max_matches, SLICE_MATCHES))
-            return first_of_each(_named(snapshot, snapshot.search(queries, distance, start, room)), most)
+            return first_of_each(self._named(snapshot, snapshot.search(queries, distance, start, room)), most)
         except TooManyMatches:
             if alone:
                 raise
         half = len(queries) // 2
         parts = [
-            self._first_rows(snapshot, queries[:half], start, distance, most),
-            self._first_rows(snapshot, queries[half:], start + half, distance, most),
+            self._first_named(snapshot, queries[:half], start, distance, most),
+            self._first_named(snapshot, queries[half:], start + half, distance, most),
         ]
         return concatenate(parts, snapshot.settings.ids)
 
     def _matches(self, snapshot: Snapshot, found: Matches) -> Matches:
-        return self._out(_named(snapshot, found))
+        return self._out(self._named(snapshot, found))
+
+    def _named(self, snapshot: Snapshot, found: Matches) -> Matches:
+        return found if snapshot.names is None or self._gives_handles else named_matches(snapshot, found)
+
+    def _names_of(self, handles: Ids) -> list[str | bytes]:
+        """The names that handles stand for, which matches had."""
+        with Reading(self) as snapshot:
+            found: list[str | bytes] = names_in(snapshot, handles).tolist()
+            return found
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
@@ -429,7 +448,3 @@ class Store(_BaseStore):
                 f"build the store with max_distance={distance}"
             )
         return distance
-
-
-def _named(snapshot: Snapshot, found: Matches) -> Matches:
-    return found if snapshot.names is None else named_matches(snapshot, found)

@@ -3,7 +3,6 @@
 Owns who does which item. The answers come in the order of the items, and no item is begun after one has failed.
 """
 
-import os
 import threading
 import weakref
 from _thread import start_new_thread
@@ -12,6 +11,7 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from fpstore.arrays import as_integer
+from fpstore.platforms import processor_count
 
 # How often a waiting thread looks for a Ctrl-C.
 HEARING_SECONDS = 0.05
@@ -131,7 +131,7 @@ def _end_helpers(turns: "SimpleQueue[_Turn | None]", count: int) -> None:
 def thread_count(threads: int | None) -> int:
     """So many threads, or as many as there are processors for this process. ValueError for what is no such number."""
     if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return processor_count()
     count = as_integer(threads)
     if count is None or count < 1:
         raise ValueError(f"threads: found {threads!r}, expected a positive integer or None")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from plain_hashes import hash_value
 
-from fpstore.jobs.corpus import hash_of
 from fpstore.jobs.journal import Job
 from fpstore.text import DEFAULT_RECIPE, Recipe
 
@@ -28,11 +28,10 @@ def lines_of(path: Path) -> list[str]:
 
 
 def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT_RECIPE) -> list[int]:
-    """By recipe; of a document without tokens, the hash of it, which some recipes make themselves."""
+    """By recipe; of a document without tokens, the hash of its bytes, which most recipes make themselves."""
     keys, counts, _ = recipe.measure_many(documents)
-    if recipe.parts_empty:
-        return list(map(int, keys))
-    return [key if count else hash_of(text) for key, count, text in zip(keys.tolist(), counts, documents, strict=True)]
+    found = zip(keys.tolist(), counts.tolist(), documents, strict=True)
+    return [key if count else hash_value("xxh3", text.encode("utf-8", "replace")) for key, count, text in found]
 
 
 # Which of the kept a document is near, and how far; None where it is kept.
@@ -45,18 +44,20 @@ def first_come(
     k: int,
     known: Sequence[tuple[int, int]] = (),
     alike: Callable[[int, int], bool] = lambda one, other: True,
+    looked_at: int | None = None,
 ) -> Verdicts:
     """For each of the documents, taken in the order of numbers: the nearest kept one before it.
 
     Of several at one distance, the one with the least fingerprint, then the first.
 
-    known: (fingerprint, number) of documents that were kept before.
+    known: (fingerprint, number) of documents that were kept before. looked_at: so many of the nearest; all where None.
     """
     kept = list(known)
     verdicts: Verdicts = [None] * len(keys)
     for number in numbers:
         near = [((keys[number] ^ key).bit_count(), key, order, other) for order, (key, other) in enumerate(kept)]
-        near = [found for found in near if found[0] <= k and alike(number, found[3])]
+        near = sorted(found for found in near if found[0] <= k)[:looked_at]
+        near = [found for found in near if alike(number, found[3])]
         if near:
             distance, _, _, other = min(near)
             verdicts[number] = (other, distance)
@@ -72,13 +73,13 @@ def shingle_weights(text: str, recipe: Recipe = DEFAULT_RECIPE) -> dict[int, flo
 
 def jaccard(one: str, other: str, recipe: Recipe = DEFAULT_RECIPE) -> float:
     ours, theirs = set(shingle_weights(one, recipe)), set(shingle_weights(other, recipe))
-    return len(ours & theirs) / len(ours | theirs) if ours | theirs else 1.0
+    return len(ours & theirs) / len(ours | theirs) if ours and theirs else float(one == other)
 
 
 def cosine(one: str, other: str, recipe: Recipe = DEFAULT_RECIPE) -> float:
     ours, theirs = shingle_weights(one, recipe), shingle_weights(other, recipe)
     if not ours or not theirs:
-        return float(ours == theirs)
+        return float(one == other)
     dot = sum(weight * theirs.get(shingle, 0) for shingle, weight in ours.items())
     squares = [sum(weight * weight for weight in weights.values()) for weights in (ours, theirs)]
     return dot / math.sqrt(squares[0] * squares[1])

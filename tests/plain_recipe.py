@@ -100,7 +100,8 @@ def minhash_of(hashes: Iterable[int], seed: int) -> int:
 
 
 def fingerprint_of(recipe: Recipe, text: str) -> int:
-    if (recipe.sketch == "minhash-1bit" or recipe.tokens == "mixed") and not tokens_of(recipe, text):
+    parted = recipe.sketch == "minhash-1bit" or recipe.tokens == "mixed" or recipe.hash == "xxh3"
+    if parted and not tokens_of(recipe, text):
         return hash_value("xxh3", normalise(text, "none").encode())
     if recipe.sketch == "minhash-1bit":
         return minhash_of(features_of(recipe, text), recipe.seed)

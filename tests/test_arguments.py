@@ -104,7 +104,6 @@ def test_a_wrong_argument_is_named_before_anything_is_written(
         (("probe", "s.fpstore", "5", "--fingerprint-format", "hex"), "--fingerprint-format goes with --input"),
         (("probe", "s.fpstore", "5", "--format", "csv"), "--format goes with --input"),
         (("probe", "s.fpstore", "5", "--skip-bad"), "--skip-bad goes with --input"),
-        (("probe", "s.fpstore", "5", "--threads", "2"), "--threads goes with --input"),
         (("probe", "s.fpstore", "5", "--json", "--header"), "--header goes without --json"),
         (("probe", "s.fpstore", "5", "--json", "--signed"), "--signed goes without --json"),
         (("probe", "s.fpstore", "--input", "a.npy", "--decimal"), "--decimal goes with a FINGERPRINT"),

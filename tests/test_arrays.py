@@ -14,7 +14,7 @@ from helpers import LAST, fingerprint_array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.arrays import as_count, as_integer, as_key, as_keys
+from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_plain
 from fpstore.types import Array
 
 EXTREMES = [0, 1, 1 << 63, LAST - 1, LAST]
@@ -127,6 +127,115 @@ def test_a_key_below_0_of_fewer_bits_is_refused() -> None:
     assert as_key(np.int64(-1), "fingerprint") == as_key(-1, "fingerprint") == LAST
     with pytest.raises(ValueError, match=r"^fingerprint: found -1 of int32, expected integers of 64 bits where some"):
         as_key(np.int32(-1), "fingerprint")
+
+
+class Tagged(pyarrow.ExtensionType):  # type: ignore[misc]
+    """Integers that mean something else."""
+
+    def __init__(self) -> None:
+        super().__init__(pyarrow.uint64(), "tests.tagged")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+
+NUMBERS = pyarrow.array([5, 6, 5], pyarrow.uint64())
+OCTETS = pyarrow.array([bytes(7) + b"\5", bytes(7) + b"\6", bytes(7) + b"\5"], pyarrow.binary(8))
+ENCODED: dict[str, Any] = {
+    "dictionary": NUMBERS.dictionary_encode(),
+    "dictionary in chunks": pyarrow.chunked_array([NUMBERS[:1].dictionary_encode(), NUMBERS[1:].dictionary_encode()]),
+    "dictionary of 8 bytes": OCTETS.dictionary_encode(),
+    "runs": pyarrow.RunEndEncodedArray.from_arrays([1, 2, 3], NUMBERS),
+    "wide decimals": pyarrow.array([Decimal(5), Decimal(6), Decimal(5)], pyarrow.decimal256(70, 0)),
+    "empty chunks": pyarrow.chunked_array([OCTETS[:0], OCTETS, OCTETS[:0]]),
+    "rows of one column": [{"a": 5}, {"a": 6}, {"a": np.uint64(5)}],
+}
+
+
+@pytest.mark.parametrize("column", ENCODED.values(), ids=ENCODED)
+def test_integers_are_read_however_arrow_holds_them(column: Any) -> None:
+    assert as_keys(column, "fingerprints").tolist() == [5, 6, 5]
+
+
+# In words that some packages have for it, what cannot be meant: each is refused with its type.
+OTHERS: dict[str, tuple[Any, str]] = {
+    "extension": (pyarrow.ExtensionArray.from_storage(Tagged(), NUMBERS), r"found type extension<tests\.tagged"),
+    "dictionary of texts": (pyarrow.array(["a"]).dictionary_encode(), "found type dictionary<values=string"),
+    "dictionary of views": (
+        pyarrow.DictionaryArray.from_arrays(pyarrow.array([0]), pyarrow.array(["a"], pyarrow.string_view())),
+        "found type dictionary<values=string_view",
+    ),
+    "a null in a dictionary": (
+        pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 1]), pyarrow.array([5, None], pyarrow.uint64())),
+        "found 1 nulls",
+    ),
+    "nothing but nulls": (pyarrow.chunked_array([pyarrow.nulls(2), pyarrow.nulls(1)]), "found 3 nulls"),
+    "decimals of another scale": (pyarrow.array([Decimal(500)], pyarrow.decimal128(20, -2)), "found type decimal128"),
+    "decimals of more bits": (pyarrow.array([Decimal(2**70)], pyarrow.decimal128(38, 0)), "item 0: found 11805916"),
+    "rows of two columns": ([{"a": 5, "b": 6}], "item 0: found a row of columns a, b, expected one column"),
+    "rows of other columns": ([{"a": 5}, {"b": 6}], "item 1: found a row of columns b, expected one column"),
+    "rows of no column": ([{}], "item 0: found a row of columns none, expected one column"),
+    "rows of texts": ([{"a": "x"}], "item 0: found 'x', a str, expected an integer"),
+}
+
+
+@pytest.mark.parametrize(("column", "message"), OTHERS.values(), ids=OTHERS)
+def test_what_is_no_integer_in_arrow_is_refused_in_our_words(column: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^ids, ?.*{message}|^ids: {message}") as caught:
+        as_keys(column, "ids")
+    assert type(caught.value) in (TypeError, ValueError)
+
+
+class Foreign:
+    """A column of a type that Arrow does not have, as those of some packages."""
+
+    dtype = "Int128"
+
+    def __init__(self, *values: object, shape: tuple[int, ...] = (0,)) -> None:
+        self.values, self.shape = values, shape
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        raise ValueError("unsupported format string")
+
+    def __iter__(self) -> Any:
+        return iter(self.values)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        raise OSError("cannot convert")
+
+
+class Sparse(Foreign):
+    """One that numpy can hold."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return np.array(self.values)
+
+
+class Frame(Foreign):
+    """Two of them."""
+
+    columns = ("a", "b")
+    dtypes = ("Sparse[int64, 0]", "int64")
+
+
+def test_a_column_that_arrow_cannot_hold_is_read_by_numpy_or_one_by_one() -> None:
+    assert as_keys(Foreign(5, 2**63), "ids").tolist() == [5, 2**63]
+    assert as_keys(Sparse(5, -1), "ids").tolist() == [5, 2**64 - 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (Foreign(5, 2**100), "^ids, item 1: found 1267650600228229401496703205376, expected integers of 64 bits$"),
+        (Sparse(1.5), "^ids: found type Int128, expected integers of 64 bits$"),
+        (Frame(shape=(3, 2)), r"^ids: found a table with columns a: Sparse\[int64, 0\], b: int64, expected integers"),
+    ],
+)
+def test_what_arrow_cannot_hold_is_refused_by_its_columns_and_types(values: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        as_keys(values, "ids")
+    with pytest.raises(TypeError, match=r"^ids: found .*, expected strings$"):
+        as_plain(values, "ids")
 
 
 @pytest.mark.parametrize("columns", [{}, {"a": [1], "b": [2]}])

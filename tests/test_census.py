@@ -27,7 +27,7 @@ def test_every_file_is_told_and_counted_once(tmp_path: Path) -> None:
         store._flush()
         identity = store.identity
     others = {
-        "names/index": ("names", "names of documents"),
+        "jobs/index": ("jobs", "what jobs go on with"),
         "jobs/unfinished.json": ("jobs", "a job that is not done"),
         "aside/00000009.fpseg": ("aside", "what the catalog never named"),
         "catalog.mdb.new": ("other", "a catalog that was not finished"),

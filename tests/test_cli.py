@@ -227,7 +227,7 @@ def test_a_full_disk_under_the_output_is_reported(unbuffered: str) -> None:
             text=True,
             check=False,
         )
-    assert (run.returncode, run.stderr) == (1, "fpstore: No space left on device\n")
+    assert (run.returncode, run.stderr) == (1, "fpstore: standard output: No space left on device\n")
 
 
 class Terminal(io.StringIO):

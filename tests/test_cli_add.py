@@ -299,7 +299,6 @@ def test_a_bad_line_ends_it_and_says_how_much_was_added_before(
         (["--id-column", "doc", "--idf", "none"], "--idf goes with texts: found fingerprints"),
         (["--ids", "none"], "the store has ids, expected --ids"),
         (["--id-column", "doc", "--k", "2"], "--max-distance goes with --if-new"),
-        (["--id-column", "doc", "--json"], "--json goes with --if-new"),
         (["--id-column", "doc", "--if-new", "--k", "9"], "max_distance: found 9"),
     ],
 )

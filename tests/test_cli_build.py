@@ -320,5 +320,8 @@ def test_the_help_says_what_memory_is_for(command: Command) -> None:
 def test_an_input_of_bad_lines_only_is_not_said_to_be_empty(command: Command, tmp_path: Path) -> None:
     (tmp_path / "in.hex").write_text("none\nneither\n")
     outcome = command("build", tmp_path / "s.fpstore", tmp_path / "in.hex", "--skip-bad")
-    assert outcome.status == 0
-    assert outcome.err.endswith(f"{tmp_path / 's.fpstore'}: read 2 rows of 1 file; holds nothing\n")
+    assert outcome.status == 1
+    assert outcome.err == (
+        "fpstore: inputs: read 0 of 2, as all that was found is bad (2 bad lines), expected one that can be read\n"
+    )
+    assert not (tmp_path / "s.fpstore").exists()

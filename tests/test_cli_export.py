@@ -169,8 +169,8 @@ def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path
             "out.csv: found --format jsonl, expected csv, as its suffix says, or another",
         ),
         (["out.NPY", "--format", "hex"], "out.NPY: found --format hex, expected npy, as its suffix says"),
-        (["there.csv"], "already there; --force replaces a file"),
-        (["folder.csv", "--force"], "found something else than a file, which --force does not replace"),
+        (["there.csv"], "already there; --force replaces it"),
+        (["folder.csv", "--force"], "found something else than a file, expected a file or nothing"),
     ],
 )
 def test_a_command_line_that_cannot_be_writes_nothing(

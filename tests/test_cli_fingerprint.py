@@ -1,5 +1,6 @@
 """`fpstore fingerprint --features`: lists of tokens, pairs and objects of JSON lines, and what is refused."""
 
+import io
 import json
 from pathlib import Path
 
@@ -67,7 +68,6 @@ def test_a_line_without_the_field_is_bad(command: Command, tmp_path: Path) -> No
         (("--features", "page.f", "--idf", "m.idf"), "--idf goes with texts: found --features too"),
         (("--features", "page.f", "--text-column", "t"), "--text-column goes with texts: found --features too"),
         (("--features", "page.f", "--html"), "--html goes with texts: found --features too"),
-        (("--features", "page.f", "--threads", "2"), "--threads goes with texts: found --features too"),
         (("--features", "page.f", "--format", "text"), "a.jsonl: found format text, expected jsonl for features"),
         (("--features", "page.f", "--hash", "md5", "--seed", "1"), "seed: found 1, expected 0 for hash md5"),
         (("--hash", "md5"), "--hash goes with --features: of texts, the recipe says it"),
@@ -91,3 +91,39 @@ def test_features_are_of_json_lines_only(command: Command, tmp_path: Path) -> No
     path = written(tmp_path / "a.dat", ["a"])
     expected = f"{simhash_of_features(['a']):016x}\t{path}:1\n"
     assert command("fingerprint", path, "--features", "page.f", "--format", "jsonl").out == expected
+
+
+def test_a_token_named_twice_in_an_object_is_a_bad_line(command: Command, tmp_path: Path) -> None:
+    """Readers of JSON take the last weight, and say nothing."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"t": {"a": 1, "b": 2, "a": 3}}\n{"t": {"a": 1, "b": 2}, "x": {"c": 1, "c": 2}}\n')
+    outcome = command("fingerprint", path, "--features", "t")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err == f"fpstore: {path}, line 1: found token 'a' twice, expected it once\n"
+    outcome = command("fingerprint", path, "--features", "t", "--skip-bad")
+    assert outcome.status == 0
+    assert [line.split("\t")[1] for line in outcome.lines] == [f"{path}:2"]
+
+
+def test_files_of_features_are_named_as_those_of_texts_are(command: Command, tmp_path: Path) -> None:
+    """Folders and patterns are looked through, and a file is read once."""
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "in" / f"{name}.jsonl").write_text('{"t": ["x"]}\n')
+    found = [str(tmp_path / "in" / f"{name}.jsonl:1") for name in ("a", "b")]
+    for source in (tmp_path / "in", tmp_path / "in" / "*.jsonl"):
+        outcome = command("fingerprint", source, "--features", "t")
+        assert (outcome.status, [line.split("\t")[1] for line in outcome.lines]) == (0, found)
+    one = tmp_path / "in" / "a.jsonl"
+    for again in (one, tmp_path / "in"):
+        outcome = command("fingerprint", one, again, "--features", "t")
+        assert (outcome.status, outcome.out) == (2, "")
+        assert "expected it once" in outcome.err
+
+
+def test_features_of_standard_input_are_json_lines(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"t": ["x"]}\n')))
+    outcome = command("fingerprint", "-", "--features", "t")
+    assert (outcome.status, len(outcome.lines)) == (0, 1)

@@ -1,6 +1,8 @@
 """`fpstore dedup`, `fpstore cluster` and `fpstore document-pairs`."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from jobs_model import lines_of, write_jsonl
 from outcome import Command
 
 import fpstore
+from fpstore.jobs.files import AppendFile
 from fpstore.text import recipes
 
 # Long enough that no warning of short texts is due.
@@ -25,7 +28,7 @@ def test_dedup_keeps_one_and_says_how_many(command: Command, tmp_path: Path, sou
     kept, dropped = tmp_path / "kept.jsonl", tmp_path / "dropped.tsv"
     outcome = command("dedup", source, "-o", kept, "--dropped", dropped)
     assert (outcome.status, outcome.out) == (0, "")
-    assert outcome.err.startswith(f"{kept}: 4 documents, kept 2, dropped 2, passed over 0 (")
+    assert outcome.err.startswith(f"{kept}: 4 documents, kept 2, dropped 2, refused matches 0, passed over 0 (")
     assert outcome.err.endswith(" MB/s)\n")
     assert lines_of(kept) == lines_of(source)[:2]
     assert [line.split("\t")[:2] for line in lines_of(dropped)] == [[f"{source}:{i}", f"{source}:1"] for i in (3, 4)]
@@ -66,7 +69,7 @@ def test_dedup_warns_of_short_texts_and_counts_bad_lines(command: Command, tmp_p
     said = outcome.err.splitlines()
     assert said[0] == "fpstore: passed over: 1 bad line"
     assert said[1].startswith("fpstore: warning: 1 of 1 texts have fewer than ")
-    assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0, passed over 1 (")
+    assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0, refused matches 0, passed over 1 (")
 
 
 def test_dedup_reads_html_by_the_recipe(command: Command, tmp_path: Path) -> None:
@@ -146,3 +149,36 @@ def test_pairs_reads_no_documents_and_document_pairs_no_store(command: Command, 
     outcome = command("document-pairs", tmp_path / "s.fpstore")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert command("document-pairs", source, "--count").status == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["dedup in.jsonl -o kept.jsonl", "cluster in.jsonl -o kept.jsonl", "document-pairs in.jsonl -o kept.jsonl"]
+)
+def test_a_job_that_a_full_disk_ends_says_what_it_leaves_and_goes_on(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fpstore.jobs.corpus.BATCH_DOCUMENTS", 1)
+    write_jsonl(tmp_path / "in.jsonl", ["one two", "one two", "three four", "three four"])
+    synced = AppendFile.sync
+    calls = 0
+
+    def full(file: AppendFile) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 6:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file.path))
+        synced(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AppendFile, "sync", full)
+        outcome = command(*line.split())
+    assert outcome.status == 1
+    *_, left, last = outcome.err.splitlines()
+    assert left == "kept.jsonl.job: has what was done; the same command goes on with it, or remove it"
+    assert last.endswith("No space left on device")
+    assert not Path("kept.jsonl").exists()
+    outcome = command(*line.split())
+    assert outcome.status == 0
+    assert "4 documents" in outcome.err
+    assert not Path("kept.jsonl.job").exists()

@@ -1,6 +1,5 @@
 """Options of all subcommands: each is given once, and one that would do nothing for what was asked is refused."""
 
-import json
 from pathlib import Path
 
 import click
@@ -106,7 +105,9 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("pairs", "goes without --json"): ["s.fpstore", "--json"],
     ("document-pairs", "goes with a file"): ["a.txt"],
     ("dedup", "goes with a file"): ["a.txt", "-o", "-"],
+    ("dedup", "goes with -o FILE"): ["a.txt", "-o", "-"],
     ("cluster", "goes with a file"): ["a.txt", "-o", "-"],
+    ("cluster", "goes with -o FILE, or without"): ["a.txt", "--annotate"],
     ("cluster", OF_TEXTS.reason): ["s.fpstore"],
     ("fingerprint", "goes with texts"): ["a.jsonl", "--features", "tokens"],
     ("fingerprint", "goes with --features"): ["a.txt"],
@@ -114,7 +115,8 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("inspect", "goes without --all"): ["s.fpstore", "--all"],
     ("export", WITH_IDS.reason): ["bare.fpstore", "out.csv"],
     ("export", SIGNED_FORMAT.reason): ["s.fpstore", "out.hex"],
-    ("export", "goes with a file"): ["s.fpstore", "-", "--format", "hex"],
+    ("export", "goes with a file as OUT"): ["s.fpstore", "-", "--format", "hex"],
+    ("export", "goes with a file: "): ["s.fpstore", "-", "--format", "hex"],
 }
 NEEDS = [(name, option, fact) for name in USES for option, facts in USES[name].items() for fact in facts]
 
@@ -176,43 +178,6 @@ def test_what_an_option_needs_may_be_there_though_not_in_every_input(
     assert command("learn-idf", "a.txt", "-o", "a.idf", *simhash).status == 0
     assert command("build", "s.fpstore", "a.txt", "--idf", "a.idf", *simhash).status == 0
     assert command("probe", "s.fpstore", "--text", "one", "--input", "a.npy", "--idf", "a.idf").status == 0
-
-
-# --- JSON ---
-
-PRINTS_JSON: dict[str, str] = {
-    "add": "add s.fpstore more.npy --ids from:9 --if-new",
-    "probe": "probe s.fpstore 5 6",
-    "nearest": "nearest s.fpstore 5 6",
-    "lookup": "lookup s.fpstore 0 1",
-    "pairs": "pairs s.fpstore",
-    "compare": "compare --text one --text two",
-    "inspect": "inspect s.fpstore 1 0 0",
-    "plan": "plan --n 5",
-    "report": "report s.fpstore",
-    "stats": "stats s.fpstore s.fpstore",
-    "verify": "verify s.fpstore nothing.fpstore",
-}
-LINES = ("add", "probe", "nearest", "lookup", "pairs", "stats", "verify")
-
-
-@pytest.mark.parametrize("name", [name for name in USES if "as_json" in USES[name]])
-def test_all_json_says_what_it_is(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    fpstore.build("s.fpstore", [5, 6]).close()
-    np.save("more.npy", np.array([5, 7]))
-    out = command(*PRINTS_JSON[name].split(), "--json").out
-    documents = out.splitlines() if name in LINES else [out]
-    assert len(documents) >= (2 if name in ("add", "probe", "nearest", "lookup", "stats", "verify") else 1)
-    for document in documents:
-        record = json.loads(document)
-        assert next(iter(record.items())) == ("format", f"fpstore.{name}/1")
-
-
-def test_a_count_of_pairs_in_json_says_what_it_is(command: Command, tmp_path: Path) -> None:
-    fpstore.build(tmp_path / "s.fpstore", [5, 6]).close()
-    record = json.loads(command("pairs", tmp_path / "s.fpstore", "--count", "--json").out)
-    assert record == {"format": "fpstore.pairs/1", "pair_count": 1}
 
 
 @pytest.mark.parametrize(

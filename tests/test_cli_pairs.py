@@ -41,7 +41,7 @@ def test_json_pairs_are_an_object_a_line(command: Command, store: Path) -> None:
 def test_the_count_alone_is_one_number(command: Command, store: Path) -> None:
     assert command("pairs", store, "--count").lines == ["3"]
     assert json.loads(command("pairs", store, "--count", "--json").out) == {
-        "format": "fpstore.pairs/1",
+        "format": "fpstore.pairs-count/1",
         "pair_count": 3,
     }
 

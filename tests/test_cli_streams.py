@@ -10,6 +10,7 @@ import pytest
 from jobs_model import write_jsonl
 
 import fpstore
+from fpstore.cli.streams import _Output, _Words
 
 CLOSED = "closed, expected an open one"
 
@@ -146,7 +147,7 @@ def test_an_output_that_was_cut_short_is_status_1(folder: Path, name: str, unbuf
     done = subprocess.run(command, cwd=folder, env=environment(unbuffered), capture_output=True, timeout=120, text=True)
     assert os.path.getsize(folder / "out") == LIMIT
     (folder / "out").unlink()
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "fpstore: File too large")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "fpstore: standard output: File too large")
 
 
 @pytest.mark.slow
@@ -170,3 +171,70 @@ def test_a_reader_that_leaves_is_status_141_without_a_buffer_too(folder: Path, n
         assert process.stderr is not None
         process.stdout.close()
         assert (process.wait(timeout=120), process.stderr.read()) == (141, b"")
+
+
+# What is redirected where, of a command that has done its work, or has not: its status, what is said last, and what is
+# there afterwards.
+FULL = "fpstore: standard output: No space left on device"
+REDIRECTED: dict[str, tuple[str, int, str | None, str]] = {
+    "build, words": ("build new in.jsonl 2>/dev/full", 0, None, "new"),
+    "create, words": ("create new 2>/dev/full", 0, None, "new"),
+    "dedup, words": ("dedup in.jsonl -o new 2>/dev/full", 0, None, "new"),
+    "export, words": ("export s.fpstore new.csv 2>/dev/full", 0, None, "new.csv"),
+    "a command line that is wrong, words": ("probe s.fpstore zzz 2>/dev/full", 2, None, ""),
+    "an input that is bad, words": ("dedup bad.jsonl -o new 2>/dev/full", 1, None, ""),
+    "a store that is none, words": ("stats in.jsonl 2>/dev/full", 3, None, ""),
+    "words that nobody reads": ("build new in.jsonl 2> >(true)", 0, None, "new"),
+    "help": ("--help >/dev/full", 1, FULL, ""),
+    "dedup": ("dedup in.jsonl -o - >/dev/full", 1, FULL, ""),
+    "stats": ("stats s.fpstore >/dev/full", 1, FULL, ""),
+    "all": ("stats s.fpstore &>/dev/full", 1, None, ""),
+    "add --if-new, no duplicates": ("add s.fpstore in.hex --ids from:9 >&-", 0, "", ""),
+    "a coprocess": ("probe s.fpstore --input in.hex --unbuffered >/dev/full", 1, FULL, ""),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("line", "status", "last", "made"), REDIRECTED.values(), ids=REDIRECTED)
+def test_the_status_is_that_of_the_work_whatever_takes_the_words(
+    tmp_path: Path, line: str, status: int, last: str | None, made: str
+) -> None:
+    fpstore.build(tmp_path / "s.fpstore", np.arange(3, dtype=np.uint64)).close()
+    write_jsonl(tmp_path / "in.jsonl", ["a b c d", "e f g"])
+    (tmp_path / "bad.jsonl").write_text("bad\n")
+    (tmp_path / "in.hex").write_text("1234567812345678\n")
+    before = set(os.listdir(tmp_path))
+    command = ["bash", "-c", f"{sys.executable} -m fpstore {line}"]
+    done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, text=True)
+    assert (done.returncode, done.stdout) == (status, "")
+    if last is None:
+        assert done.stderr == ""
+    elif last:
+        assert done.stderr.splitlines()[-1] == last
+    visible = {name for name in set(os.listdir(tmp_path)) - before if not name.startswith(".")}
+    assert visible == ({made} if made else set())
+
+
+@pytest.mark.slow
+def test_what_was_added_is_said_though_the_lines_of_the_rest_go_nowhere(folder: Path) -> None:
+    """They are stored, durably, whatever becomes of the output."""
+    fpstore.build(folder / "new.fpstore", np.array([0], dtype=np.uint64), max_distance=0).close()
+    line = f"{sys.executable} -m fpstore add new.fpstore values.npy --ids from:9000 --if-new >&-"
+    done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, timeout=120, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"new.fpstore: added {ROWS - 1} of {ROWS} rows",
+        f"fpstore: standard output: {CLOSED}",
+    ]
+    with fpstore.open(folder / "new.fpstore") as store:
+        assert store.count("rows") == ROWS
+
+
+def test_words_that_cannot_be_written_are_dropped() -> None:
+    with open("/dev/full", "wb") as full:
+        words = _Words(full.fileno(), "w", closefd=False)
+        assert words.write(b"words") == 5
+        output = _Output(full.fileno(), "w", closefd=False)
+        with pytest.raises(OSError, match="No space left") as caught:
+            output.write(b"results")
+        assert caught.value.filename == "standard output"

@@ -32,7 +32,9 @@ def test_recipe_prints_names_and_records(command: Command) -> None:
     assert [line.split("\t")[0] for line in outcome.lines] == list(recipes())
     assert "exact\ttokens=whole shingle=1" in outcome.lines
     for name, preset in recipes().items():
-        assert Recipe.from_json(json.loads(command("recipe", name).out)) == preset
+        record = json.loads(command("recipe", name).out)
+        assert record.pop("format") == "fpstore.recipe/1"
+        assert Recipe.from_json(record) == preset
     assert command("recipe", "nothing").err.startswith(
         "fpstore: recipe: found 'nothing', expected one of text-1, words-4, "
     )
@@ -311,3 +313,21 @@ def test_the_word_for_the_header_goes_with_what_is_read(command: Command, tmp_pa
         outcome = command(given[0], tmp_path / "s.fpstore", *given[1:], "--no-input-header")
         assert (outcome.status, "--no-input-header" in outcome.err or "--input-header" in outcome.err) == (2, True)
     assert command("remove", tmp_path / "s.fpstore", "--id-input", tmp_path / "a.csv", "--input-header").status == 0
+
+
+@pytest.mark.parametrize("name", ["text-1", "web-en", "exact", "simhash-1"])
+def test_texts_without_tokens_go_by_equality_in_every_command(command: Command, tmp_path: Path, name: str) -> None:
+    blank = ["\t", "", " ", "\t", "\n"] if name == "exact" else ["!", "?", "...", "!", ""]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in blank))
+    built, kept = tmp_path / "built.fpstore", tmp_path / "kept.fpstore"
+    assert command("build", built, tmp_path / "in.jsonl", "--recipe", name).status == 0
+    outcome = command("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "out", "--store", kept, "--recipe", name)
+    assert "5 documents, kept 4, dropped 1" in outcome.err
+    names = [f"{tmp_path / 'in.jsonl'}:{line}" for line in range(1, 12)]
+    for store, same, ids in ((built, {0, 3}, range(11)), (kept, {names[0]}, names)):
+        found = {type(ids[0])(line.split("\t")[3]) for line in command("probe", store, "--text", blank[0]).lines}
+        assert found == same
+        with fpstore.open(store, "w") as opened:
+            assert {match.id for match in opened.probe_text(blank[0])} == same
+            taken = opened.add_texts_if_new([*blank, "  "], ids=ids[5:])
+        assert taken.stored.tolist() == [False] * 5 + [True]

@@ -15,6 +15,7 @@ import pyarrow
 import pytest
 
 import fpstore
+from fpstore.arrays import as_keys
 
 LACKING = "installed by make test-clients"
 RNG = np.random.default_rng(13)
@@ -187,3 +188,35 @@ def test_nulls_stand_where_a_row_was_stored_and_no_bit_is_lost(path: Path, packa
         assert pyarrow.table(frame).select(expected.column_names).cast(expected.schema).equals(expected)
         types = [str(dtype).lower() for dtype in (frame.dtypes if package == "polars" else frame.dtypes.tolist())]
         assert types[1:] == (["int64", "uint16", "int64"] if signed else ["uint64", "uint16", "uint64"])
+
+
+def test_columns_that_arrow_cannot_hold_are_read_or_refused_by_name_and_type() -> None:
+    pandas = pytest.importorskip("pandas", reason=LACKING)
+    polars = pytest.importorskip("polars", reason=LACKING)
+    datasets = pytest.importorskip("datasets", reason=LACKING)
+    sparse = pandas.arrays.SparseArray([5, 0, 7])
+    for values in (
+        pandas.Series(sparse),
+        pandas.Series([5, 0, 7]).astype("category"),
+        polars.Series("a", [5, 0, 7], dtype=polars.Int128),
+        datasets.Dataset.from_dict({"a": [5, 0, 7]}),
+        datasets.Dataset.from_dict({"a": [9, 5, 0, 7]}).select([1, 2, 3]),
+        datasets.Dataset.from_dict({"a": [5, 0, 7]}).to_iterable_dataset(),
+    ):
+        assert as_keys(values, "fingerprints").tolist() == [5, 0, 7]
+    for values, message in (
+        (pandas.DataFrame({"a": sparse}), r"found a table with columns a: Sparse\[int64, 0\]"),
+        (polars.DataFrame({"a": polars.Series([5], dtype=polars.Int128)}), "found a table with columns a: Int128"),
+        (polars.Series("a", [object()], dtype=polars.Object), "found type Object"),
+        (
+            polars.DataFrame({"a": polars.Series([object()], dtype=polars.Object)}),
+            "found a table with columns a: Object",
+        ),
+        (polars.Series("a", ["x"], dtype=polars.Categorical), "found type dictionary"),
+        (polars.Series("a", [2**100], dtype=polars.Int128), "item 0: found 1267650600228229401496703205376"),
+        (datasets.Dataset.from_dict({"a": [5], "b": [6]}), "item 0: found a row of columns a, b, expected one column"),
+        (datasets.Dataset.from_dict({"a": ["x"]}), "item 0: found 'x', a str"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=f"^fingerprints.* {message}") as caught:
+            as_keys(values, "fingerprints")
+        assert type(caught.value) in (TypeError, ValueError)

@@ -39,6 +39,7 @@ BOUND = (
     "docs/operations.md",
     "docs/compatibility.md",
     "docs/concurrency.md",
+    "docs/json.md",
 )
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 MAX_WORDS = 40

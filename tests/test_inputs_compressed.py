@@ -212,7 +212,7 @@ def test_a_line_longer_than_the_limit_is_an_error_or_passed_over(
         list(read([path], batch=1, **column))
     if suffix == "hex":
         return
-    found = documents([path], skip_bad=True, **column)
+    found = documents([path], skip_bad=True, is_part=True, **column)
     last = {"jsonl": ["the last"], "csv": ['{"text": "the last"}'], "tsv": ['{"text": "the last"}']}[suffix]
     assert [text for _, text in found] == (last if len(end) > 1 else [])
     assert found.skipped == {"line over the limit": 1}

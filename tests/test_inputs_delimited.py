@@ -142,23 +142,19 @@ def test_a_row_of_another_width_is_a_bad_line_that_says_what_was_found(
     path, mark = tmp_path / f"a.{suffix}", b"," if suffix == "csv" else b"\t"
     line = line if suffix == "csv" else line.replace(b'"1,', b'"1').replace(b",", mark)
     path.write_bytes(b"id,text\n0,good\n".replace(b",", mark) + line + b"2,good\n".replace(b",", mark))
+    how: dict[str, Any] = {"text_column": "text", "format": "csv" if suffix == "csv" else "tsv-plain"}
     with pytest.raises(BadInput, match=rf"a\.{suffix}, line 3: found {cells} cells, expected 2, as line 1 has"):
-        list(documents([path], text_column="text"))
-    reader = documents([path], text_column="text", skip_bad=True)
+        list(documents([path], **how))
+    reader = documents([path], skip_bad=True, **how)
     assert [name.rpartition(":")[2] for name, _ in reader] == ["2", "4"]
     assert reader.skipped == {"bad line": 1}
-    ids = [each for batch in read([path], text_column="text", skip_bad=True) for each in batch.ids.tolist()]
+    ids = [each for batch in read([path], skip_bad=True, **how) for each in batch.ids.tolist()]
     assert ids == [0, 2]
 
 
 def test_a_cell_that_a_writer_puts_behind_every_line_is_a_column_like_any_other(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,text,\n1,one two,\n2,three,\n")
     assert [text for _, text in documents([tmp_path / "a.csv"], text_column="text")] == ["one two", "three"]
-
-
-def test_blank_lines_are_no_rows_whatever_the_width(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("\nid,text\n\n1,one\n\n\n2,two\n")
-    assert [name.rpartition(":")[2] for name, _ in documents([tmp_path / "a.csv"], text_column="text")] == ["4", "7"]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])

@@ -38,7 +38,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_are_documents_with_all_their_fields(tmp_path: Path, rows: Any) -> None:
     found = dedup([rows], tmp_path / "kept.jsonl", dropped=tmp_path / "dropped", keep="max:n")
     assert [json.loads(line) for line in lines_of(tmp_path / "kept.jsonl")] == ROWS[1:]
-    assert lines_of(tmp_path / "dropped") == ["rows:0\trows:3\t0"]
+    assert lines_of(tmp_path / "dropped") == ["rows:0\trows:3\t0\t1.0000"]
     assert (found.documents, found.kept) == (4, 3)
     dedup([rows], tmp_path / "kept.parquet", tag=True)
     assert pq.read_table(tmp_path / "kept.parquet")["duplicate_of"].to_pylist() == [None, None, None, "rows:0"]
@@ -55,7 +55,7 @@ def test_every_job_takes_rows_beside_files(tmp_path: Path) -> None:
         assert [row[0] for row in rows] == ["0", "1", "2", "0", "1", "0", "1", "2", "0"]
     assert document_pairs(inputs, tmp_path / "pairs").pairs == 6 + 3 + 1
     dedup(Inputs([ROWS], id_column="url"), tmp_path / "kept", dropped=tmp_path / "dropped")
-    assert lines_of(tmp_path / "dropped") == ["u3\tu0\t0"]
+    assert lines_of(tmp_path / "dropped") == ["u3\tu0\t0\t1.0000"]
 
 
 def test_columns_are_fields_and_may_be_paths(tmp_path: Path) -> None:

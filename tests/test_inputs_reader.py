@@ -217,7 +217,10 @@ def test_a_source_that_may_not_be_read_is_the_systems_error(tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "xml"}, "format: found 'xml', expected one of auto, npy, u64, hex, csv, tsv, parquet, jsonl, json"),
+        (
+            {"format": "xml"},
+            "format: found 'xml', expected one of auto, npy, u64, hex, csv, tsv, tsv-quoted, tsv-plain",
+        ),
         ({"batch": 0}, "batch: found 0, expected at least 1"),
         ({"fingerprint_column": 0, "text_column": 1}, "fingerprint_column and text_column: found both"),
         ({"fingerprint_column": -1}, "fingerprint_column: found -1, expected a name or a number from 0"),

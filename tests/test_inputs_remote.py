@@ -146,4 +146,4 @@ def test_a_store_is_built_of_what_is_elsewhere(files: Any, command: Command, tmp
     with fpstore.open(tmp_path / "s") as store:
         assert store.count("rows") == 4
     assert dedup(Inputs([url], id_column="id"), tmp_path / "kept", dropped=tmp_path / "dropped").dropped == 1
-    assert lines_of(tmp_path / "dropped") == ["3\t0\t0"]
+    assert lines_of(tmp_path / "dropped") == ["3\t0\t0\t1.0000"]

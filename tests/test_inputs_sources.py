@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fpstore.inputs import FORMATS, BadInput, documents, format_of, read
+from fpstore.inputs.delimited import DIALECTS
 from fpstore.inputs.errors import BadInput as Bad
 from fpstore.inputs.errors import cut, told
 from fpstore.inputs.sources import expand, is_stream, walk
@@ -169,7 +170,7 @@ def test_a_folder_that_cannot_be_meant_in_one_way_is_refused(tmp_path: Path, fil
     assert not isinstance(caught.value, BadInput)
 
 
-@pytest.mark.parametrize("format", sorted(set(FORMATS) - {"auto", "text", "html", "csv", "tsv"}))
+@pytest.mark.parametrize("format", sorted(set(FORMATS) - {"auto", "text", "html", *DIALECTS}))
 @pytest.mark.parametrize("named", [True, False])
 def test_data_is_never_read_as_a_text(tmp_path: Path, format: str, named: bool) -> None:
     data = {
@@ -187,7 +188,7 @@ def test_data_is_never_read_as_a_text(tmp_path: Path, format: str, named: bool) 
     sources = [folder / "b"] if named else [folder]
     with pytest.raises(BadInput, match=r"/b: found .*, expected a text in UTF-8, or with a byte order mark"):
         texts_of(*sources, format="text")
-    found = documents(sources, format="text", skip_bad=True)
+    found = documents(sources, format="text", skip_bad=True, is_part=True)
     assert [text for _, text in found] == ([] if named else ["one"])
     assert found.skipped == {"file without text": 1}
 
@@ -242,7 +243,7 @@ def test_unlike_texts_in_utf_16_stay_unlike(tmp_path: Path) -> None:
     write(tmp_path / "bare", **{f"{number}__txt": text.encode("utf-16-le") for number, text in enumerate(texts)})
     with pytest.raises(BadInput, match=r"0\.txt: found .*, expected a text in UTF-8"):
         texts_of(tmp_path / "bare")
-    assert texts_of(tmp_path / "bare", skip_bad=True) == []
+    assert texts_of(tmp_path / "bare", skip_bad=True, is_part=True) == []
 
 
 def test_what_is_passed_over_in_a_folder_is_counted(tmp_path: Path) -> None:

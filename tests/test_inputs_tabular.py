@@ -213,7 +213,7 @@ def test_a_blank_line_in_a_table_of_one_column_is_a_row_without_a_value(tmp_path
     found = read([path], skip_bad=True)
     batches = [(batch.fingerprints.tolist(), batch.ids.tolist()) for batch in found if batch.ids is not None]
     assert batches == [(VALUES[:3], [0, 3, 6])]
-    assert found.skipped == {"bad line": 4, "line without a value": 2}
+    assert found.skipped == {"bad line": 4, "blank line": 2}
     assert found.seen.rows == 7
     texts = documents([path], text_column="hash")
     assert [text for _, text in texts] == [HEX[0], "", "", HEX[1], "", "wrong", HEX[2]]
@@ -249,9 +249,86 @@ def test_a_broken_csv_record_is_named_or_counted(tmp_path: Path, bad: str) -> No
     assert rows(tmp_path / "a.csv", skip_bad=True) == (VALUES[:1], [0], 1)
 
 
-def test_a_quotation_mark_is_nothing_special_in_tsv(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text('text\n"one\ntwo"\n')
-    assert [text for _, text in documents([tmp_path / "a.tsv"], text_column="text")] == ['"one', 'two"']
+def test_a_quotation_mark_within_a_cell_is_nothing_special_in_tsv(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('text\none "two"\n5" disk\n')
+    for format in ("tsv", "tsv-plain", "tsv-quoted"):
+        texts = documents([tmp_path / "a.tsv"], text_column="text", format=format)
+        assert [text for _, text in texts] == ['one "two"', '5" disk']
+
+
+# Tables of TSV with a cell that begins with a quotation mark: of two columns, id and text.
+MARKED = {
+    "a text": 'id\ttext\n1\tplain\n2\t"a ""b"" c"\n',
+    "another column": 'id\ttext\tmore\n1\tplain\t5\n2\tplain\t"x"\n',
+    "the header": '"id"\t"text"\n1\tplain\n',
+    "a tab in a text": 'id\ttext\n1\t"a\tb"\n',
+    "a line end in a text": 'id\ttext\n1\t"a\nb"\n',
+    "no end": 'id\ttext\n1\t"a b c\n2\tplain\n',
+}
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("text", MARKED.values(), ids=MARKED)
+def test_a_cell_of_tsv_that_begins_with_a_quotation_mark_is_refused_until_the_format_says_what_it_is(
+    tmp_path: Path, text: str, skip_bad: bool
+) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=r"a\.tsv, line \d: found a cell that begins .*tsv-quoted.*tsv-plain"):
+        list(documents([path], text_column="text", skip_bad=skip_bad))
+
+
+def test_tsv_is_read_by_the_format_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text('id\ttext\n1\t"a ""b"" c"\n2\t"d\te\nf"\n')
+    assert [text for _, text in documents([path], text_column="text", format="tsv-quoted")] == ['a "b" c', "d\te\nf"]
+    path.write_text('id\ttext\n1\t"a ""b"" c"\n2\t"d\n')
+    assert [text for _, text in documents([path], text_column="text", format="tsv-plain")] == ['"a ""b"" c"', '"d']
+
+
+def test_what_pandas_writes_with_tabs_is_read_as_it_was(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas, of the extra test-clients, is not installed")
+    texts = ['says "yes"', "tab\tin it", "two\nlines", "plain", '"']
+    pandas.DataFrame({"text": texts}).to_csv(tmp_path / "a.tsv", sep="\t", index=False)
+    with pytest.raises(BadInput, match="tsv-quoted"):
+        list(documents([tmp_path / "a.tsv"], text_column="text"))
+    found = documents([tmp_path / "a.tsv"], text_column="text", format="tsv-quoted")
+    assert [text for _, text in found] == texts
+
+
+# The first line of a file, its suffix, and what is said of it.
+OTHER_MARKS = [
+    (
+        "id;text",
+        "csv",
+        "semicolons in it, expected commas between cells, or tabs .format tsv.: no format has semicolons",
+    ),
+    ("id\ttext", "csv", r"tabs in it, expected commas between cells; or format \(--format\) tsv"),
+    ("id|text", "csv", "bars in it, expected commas between cells, or tabs .format tsv.: no format has bars"),
+    ("id,text", "tsv", r"commas in it, expected tabs between cells; or format \(--format\) csv"),
+    ("1;some text", "csv", "semicolons in it"),
+    ("sep=;", "csv", "semicolons in it"),
+]
+ASKED: list[dict[str, Any]] = [{"text_column": "text"}, {"text_column": 0, "header": True}, {"text_column": 0}, {}]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize(("first", "suffix", "message"), OTHER_MARKS)
+def test_a_table_of_other_marks_between_its_cells_is_refused_as_such(
+    tmp_path: Path, first: str, suffix: str, message: str, asked: dict[str, Any]
+) -> None:
+    path = tmp_path / f"a.{suffix}"
+    path.write_text(f"{first}\n7;one, two | three\n")
+    with pytest.raises(BadInput, match=rf"a\.{suffix}, line 1: found one cell, with {message}"):
+        list(read([path], **asked))
+
+
+def test_a_single_column_of_texts_may_have_such_marks(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("one; two\nthree | four\n")
+    found = documents([tmp_path / "a.csv"], text_column=0, header=False)
+    assert [text for _, text in found] == ["one; two", "three | four"]
+    (tmp_path / "a.csv").write_text("this; that\none\n")
+    assert [text for _, text in documents([tmp_path / "a.csv"], text_column="this; that")] == ["one"]
 
 
 def test_a_text_column_becomes_fingerprints_by_the_recipe(table: Callable[..., Any]) -> None:
@@ -260,7 +337,7 @@ def test_a_text_column_becomes_fingerprints_by_the_recipe(table: Callable[..., A
     reader = read([path], text_column="body", id_column="key", recipe=recipe)
     assert reader.recipe == recipe
     (batch,) = reader
-    assert batch.fingerprints.tolist() == [recipe.fingerprint("the quick brown fox"), 0]
+    assert batch.fingerprints.tolist() == recipe.fingerprint_many(["the quick brown fox", ""]).tolist()
     assert batch.ids.tolist() == [7, 8]
 
 

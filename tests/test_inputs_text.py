@@ -115,7 +115,8 @@ def test_a_bad_line_of_json_is_named_or_counted(tmp_path: Path, line: str, messa
     with pytest.raises(BadInput, match=message) as caught:
         rows(path, id_column="id")
     assert len(str(caught.value)) < 500
-    assert rows(path, id_column="id", skip_bad=True) == ([fingerprint("one"), fingerprint("three")], [1, 3], 1)
+    # And the blank line behind it.
+    assert rows(path, id_column="id", skip_bad=True) == ([fingerprint("one"), fingerprint("three")], [1, 3], 1 + 1)
 
 
 @pytest.mark.usefixtures("loader")

@@ -53,7 +53,7 @@ def test_fingerprints_join_as_in_the_model(
     with pytest.MonkeyPatch.context() as patch, fpstore.create(folder / "s.fpstore", max_distance=6) as store:
         patch.setattr(centers, "SLICE", slice_size)
         patch.setattr(leaders, "PIECE_ROWS", slice_size)
-        patch.setattr(leaders, "MOST_MATCHES", 2)
+        patch.setattr(leaders, "MOST_LOOKED_AT", 1)
         patch.setattr(Leaders, "looks_on", looks_on)
         patch.setattr(centers, "_FIRST_CAPACITY", 1)
         found = Centers(store, Votes(Folder.open(folder), "votes"), k, 0) if update_center else Leaders(store, k, 0)

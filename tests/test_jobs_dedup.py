@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from jobs_model import Verdicts, corpora, cosine, fingerprints, first_come, jaccard, lines_of, write_jsonl
 
 import fpstore
-from fpstore.jobs import Inputs, JobError, corpus, dedup, leaders, runs
+from fpstore.jobs import Inputs, JobError, corpus, dedup, kept, leaders, runs
 from fpstore.text import DEFAULT_RECIPE, Recipe, recipes
 
 TempFactory = pytest.TempPathFactory
@@ -33,14 +34,9 @@ def expect_results(folder: Path, source: Path, verdicts: Verdicts) -> None:
     ]
 
 
-def rows_of(path: Path) -> list[tuple[int, int]]:
+def rows_of(path: Path) -> list[tuple[Any, int]]:
     with fpstore.open(path) as store:
-        return sorted(
-            (document, key)
-            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
-            if ids is not None
-            for key, document in zip(keys.tolist(), ids.tolist(), strict=True)
-        )
+        return sorted((row.id, row.fingerprint) for rows in store.rows() for row in rows)
 
 
 # --- Which are kept ---
@@ -54,7 +50,7 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
 ) -> None:
     folder = tmp_path_factory.mktemp("dedup")
     source = write_jsonl(folder / "in.jsonl", documents)
-    found = dedup([source], folder / "kept", dropped=folder / "dropped", max_distance=k)
+    found = dedup([source], folder / "kept", dropped=folder / "dropped", max_distance=k, confirm=None)
     verdicts = first_come(range(len(documents)), fingerprints(documents), k)
     expect_results(folder, source, verdicts)
     assert (found.documents, found.results) == (len(documents), verdicts.count(None))
@@ -68,7 +64,7 @@ def test_the_first_is_kept_and_what_is_near_it_dropped(
 def test_the_longest_is_kept_as_if_it_came_first(tmp_path_factory: TempFactory, documents: list[str], k: int) -> None:
     folder = tmp_path_factory.mktemp("dedup")
     source = write_jsonl(folder / "in.jsonl", documents)
-    dedup([source], folder / "kept", dropped=folder / "dropped", max_distance=k, keep="longest")
+    dedup([source], folder / "kept", dropped=folder / "dropped", max_distance=k, keep="longest", confirm=None)
     order = sorted(range(len(documents)), key=lambda i: (-len(documents[i]), i))
     expect_results(folder, source, first_come(order, fingerprints(documents), k))
 
@@ -79,7 +75,7 @@ def test_the_longest_is_kept_as_if_it_came_first(tmp_path_factory: TempFactory, 
 def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, keep: str) -> None:
     documents = ["a b c", "a b d", "x", "", "a b c", "!", "x", "", "y y y y", "!", "y y y y y y", "a b", "z"] * 3
     source = write_jsonl(tmp_path / "in.jsonl", documents)
-    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", max_distance=8, keep=keep)
+    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", max_distance=8, keep=keep, confirm=None)
     order = sorted(range(len(documents)), key=lambda i: (-len(documents[i]) if keep == "longest" else 0, i))
     expect_results(tmp_path, source, first_come(order, fingerprints(documents), 8))
 
@@ -93,12 +89,14 @@ def test_a_standing_store_is_compared_with_and_extended(
     folder = tmp_path_factory.mktemp("dedup")
     store = folder / "s.fpstore"
     before = write_jsonl(folder / "before.jsonl", earlier)
-    dedup([before], folder / "earlier", store=store, max_distance=6)
+    dedup([before], folder / "earlier", store=store, max_distance=6, confirm=None)
     keys = fingerprints(earlier)
     kept = [i for i, found in enumerate(first_come(range(len(earlier)), keys, 6)) if found is None]
     known = [(keys[i], -1 - i) for i in kept]
     source = write_jsonl(folder / "in.jsonl", documents)
-    dedup([source], folder / "kept", dropped=folder / "dropped", store=store, keep=keep)  # k is the store's
+    dedup(
+        [source], folder / "kept", dropped=folder / "dropped", store=store, keep=keep, confirm=None
+    )  # k is the store's
     order = sorted(range(len(documents)), key=lambda i: (-len(documents[i]) if keep == "longest" else 0, i))
     verdicts = first_come(order, fingerprints(documents), 6, known)
     names = {-1 - i: f"{before}:{i + 1}" for i in kept} | {i: f"{source}:{i + 1}" for i in range(len(documents))}
@@ -107,17 +105,23 @@ def test_a_standing_store_is_compared_with_and_extended(
     ]
     new = [i for i in order if verdicts[i] is None]
     stored = [keys[i] for i in kept] + [fingerprints(documents)[i] for i in new]
-    assert rows_of(store) == list(enumerate(stored))
+    called = [names[-1 - i] for i in kept] + [names[i] for i in new]
+    assert rows_of(store) == sorted(zip(called, stored, strict=True))
     # Once more: nothing of it is new.
-    again = dedup([source], folder / "again", store=store, keep=keep)
+    again = dedup([source], folder / "again", store=store, keep=keep, confirm=None)
     assert (again.results, again.documents) == (0, len(documents))
 
 
 @pytest.mark.slow
-@given(corpora, st.sampled_from([("jaccard", 0.5), ("jaccard", 1.0), ("cosine", 0.6)]), st.booleans())
+@given(
+    corpora,
+    st.sampled_from([("jaccard", 0.5), ("jaccard", 1.0), ("cosine", 0.6)]),
+    st.booleans(),
+    st.sampled_from([1, 2, 64]),
+)
 @settings(max_examples=50)
 def test_only_what_is_confirmed_is_dropped(
-    tmp_path_factory: TempFactory, documents: list[str], confirm: tuple[str, float], in_store: bool
+    tmp_path_factory: TempFactory, documents: list[str], confirm: tuple[str, float], in_store: bool, looked_at: int
 ) -> None:
     folder = tmp_path_factory.mktemp("dedup")
     source = write_jsonl(folder / "in.jsonl", documents)
@@ -128,7 +132,9 @@ def test_only_what_is_confirmed_is_dropped(
         return measure(documents[one], documents[other], recipe) >= least
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaders, "MOST_MATCHES", 3)  # so that pieces are cut
+        for module in (leaders, kept):
+            patch.setattr(module, "MOST_LOOKED_AT", looked_at)
+        patch.setattr(leaders, "PIECE_ROWS", 4)
         found = dedup(
             [source],
             folder / "kept",
@@ -138,7 +144,8 @@ def test_only_what_is_confirmed_is_dropped(
             confirm=f"{name}>={least}",
             store=folder / "s.fpstore" if in_store else None,
         )
-    verdicts = first_come(range(len(documents)), fingerprints(documents, recipe), 16, alike=alike)
+    keys = fingerprints(documents, recipe)
+    verdicts = first_come(range(len(documents)), keys, 16, alike=alike, looked_at=looked_at)
     expect_results(folder, source, verdicts)
     measures = [
         f"{measure(documents[i], documents[verdict[0]], recipe):.4f}" for i, verdict in enumerate(verdicts) if verdict
@@ -183,7 +190,7 @@ def test_a_later_job_confirms_against_what_an_earlier_one_kept(tmp_path: Path) -
 def test_documents_without_tokens_are_duplicates_only_of_equal_ones(tmp_path: Path) -> None:
     documents = ["", "!", "", "?", "!", " ", "word", "\u0000"]
     source = write_jsonl(tmp_path / "in.jsonl", documents)
-    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped")
+    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", confirm=None)
     assert [json.loads(line)["text"] for line in lines_of(tmp_path / "kept")] == ["", "!", "?", " ", "word", "\u0000"]
     assert lines_of(tmp_path / "dropped") == [f"{source}:3\t{source}:1\t0", f"{source}:5\t{source}:2\t0"]
 
@@ -191,7 +198,7 @@ def test_documents_without_tokens_are_duplicates_only_of_equal_ones(tmp_path: Pa
 @pytest.mark.slow
 def test_equal_documents_are_one(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["the same four words"] * 20_000)
-    found = dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped")
+    found = dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", confirm=None)
     assert (found.results, found.documents - found.results) == (1, 19_999)
     assert {line.split("\t", 1)[1] for line in lines_of(tmp_path / "dropped")} == {f"{source}:1\t0"}
 
@@ -242,7 +249,7 @@ def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
     folder.mkdir()
     for name in (b"\xff1.txt", b"\xff2\t.txt"):
         Path(folder.as_posix() + "/" + name.decode("utf-8", "surrogateescape")).write_text("equal texts")
-    dedup([folder], tmp_path / "kept", dropped=tmp_path / "dropped.tsv")
+    dedup([folder], tmp_path / "kept", dropped=tmp_path / "dropped.tsv", confirm=None)
     assert json.loads((tmp_path / "kept").read_text())["name"] == f"{folder}/\udcff1.txt"
     expected = f"{folder}/".encode() + b"\xff2\\t.txt\t" + f"{folder}/".encode() + b"\xff1.txt\t0\n"
     assert (tmp_path / "dropped.tsv").read_bytes() == expected
@@ -250,8 +257,8 @@ def test_a_name_that_is_no_utf8_is_escaped(tmp_path: Path) -> None:
 
 def test_dropped_are_json_lines_where_the_file_says_so(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a b", "a b"])
-    row = {"name": f"{source}:2", "kept": f"{source}:1", "distance": 0}
-    dedup([source], tmp_path / "1", dropped=tmp_path / "1.jsonl")
+    row = {"format": "fpstore.dropped/1", "name": f"{source}:2", "kept": f"{source}:1", "distance": 0}
+    dedup([source], tmp_path / "1", dropped=tmp_path / "1.jsonl", confirm=None)
     assert json.loads((tmp_path / "1.jsonl").read_text()) == row
     dedup([source], tmp_path / "2", dropped=tmp_path / "2.jsonl", confirm="cosine>=0.5")
     assert json.loads((tmp_path / "2.jsonl").read_text()) == row | {"measure": 1.0}
@@ -262,14 +269,20 @@ def test_a_document_of_another_way_into_the_store_goes_by_its_id(tmp_path: Path)
     keys = np.array(fingerprints(["a b c d"]), dtype=np.uint64)
     fpstore.build(store, keys, ids=[17], recipe=DEFAULT_RECIPE).close()
     source = write_jsonl(tmp_path / "in.jsonl", ["a b c d", "x"])
-    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", store=store)
+    dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", store=store, confirm=None)
     assert lines_of(tmp_path / "dropped") == [f"{source}:1\t{store}#17\t0"]
     assert [document for document, _ in rows_of(store)] == [17, 18]
     with fpstore.open(store, "w") as opened:  # somebody else adds one
         opened.add([5], ids=[40])
-    dedup([write_jsonl(tmp_path / "more.jsonl", ["y y", "x"])], tmp_path / "2", dropped=tmp_path / "2d", store=store)
+    dedup(
+        [write_jsonl(tmp_path / "more.jsonl", ["y y", "x"])],
+        tmp_path / "2",
+        dropped=tmp_path / "2d",
+        store=store,
+        confirm=None,
+    )
     assert [document for document, _ in rows_of(store)] == [17, 18, 40, 41]
-    assert lines_of(tmp_path / "2d") == [f"{tmp_path / 'more.jsonl'}:2\t{source}:2\t0"]
+    assert lines_of(tmp_path / "2d") == [f"{tmp_path / 'more.jsonl'}:2\t{store}#18\t0"]
 
 
 # --- What cannot be ---
@@ -312,7 +325,7 @@ def test_arguments_that_make_no_sense_are_refused(tmp_path: Path) -> None:
             dedup([source], tmp_path / "kept", store=tmp_path / store)
     dedup([source], tmp_path / "first", store=tmp_path / "s.fpstore")
     with pytest.raises(ValueError, match="another place that the job writes to"):
-        dedup([source], tmp_path / "s.fpstore" / "names" / "texts", store=tmp_path / "s.fpstore", force=True)
+        dedup([source], tmp_path / "s.fpstore" / "jobs" / "texts", store=tmp_path / "s.fpstore", force=True)
     for place in (source, tmp_path / "docs" / "kept"):
         with pytest.raises(ValueError, match="also an input, or in one"):
             dedup([source, tmp_path / "docs"], place, force=True)
@@ -348,7 +361,7 @@ def test_a_store_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_names_alone_cannot_be_confirmed(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", ["a", "b b b"])
-    dedup([source], tmp_path / "1", store=tmp_path / "s.fpstore")
+    dedup([source], tmp_path / "1", store=tmp_path / "s.fpstore", confirm=None)
     with pytest.raises(JobError, match="found 2 documents without their texts"):
         dedup([source], tmp_path / "2", store=tmp_path / "s.fpstore", confirm="jaccard>=0.8")
 
@@ -359,3 +372,10 @@ def test_threads_are_the_processors_where_no_affinity_is_known(monkeypatch: pyte
     assert dedup([source], tmp_path / "kept").documents == 1
     with pytest.raises(ValueError, match="threads: found 0, expected a positive integer or None"):
         dedup([source], tmp_path / "other", threads=0)
+
+
+def test_texts_without_tokens_go_by_equality_by_the_hashes_of_other_tools_too(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", ["!", "?", "!", "", "..."])
+    for recipe in (recipes()["pypi-simhash"], Recipe("other", hash="md5")):
+        for confirm in (None, "jaccard>=0.5"):
+            assert dedup([source], tmp_path / "kept", recipe=recipe, confirm=confirm, force=True).kept == 4

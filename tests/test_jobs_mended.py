@@ -162,7 +162,7 @@ def test_the_command_goes_on_with_skip_bad(command: Command, tmp_path: Path) -> 
     assert command("dedup", source, "-o", kept).status == 1
     outcome = command("dedup", source, "-o", kept, "--skip-bad")
     assert (outcome.status, outcome.out) == (0, "")
-    assert f"{kept}: 12 documents, kept 11, dropped 1, passed over 1 (" in outcome.err
+    assert f"{kept}: 12 documents, kept 11, dropped 1, refused matches 0, passed over 1 (" in outcome.err
 
 
 def test_a_job_that_cannot_compare_its_inputs_does_not_go_on_with_other_looks(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_tags_say_what_became_of_each_document(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     lines = [f'{{"text": "{SAME}", "n": 1.50}}', f'{{ "text":"{OTHER}" }} ', f'{{"text": "{SAME}"}}']
     source.write_text("\n".join(lines))
-    dedup([source], tmp_path / "out.jsonl", tag=True)
+    dedup([source], tmp_path / "out.jsonl", tag=True, confirm=None)
     assert lines_of(tmp_path / "out.jsonl") == [
         f'{{"text": "{SAME}", "n": 1.50, "kept": true, "duplicate_of": null, "distance": null}}',
         f'{{ "text":"{OTHER}", "kept": true, "duplicate_of": null, "distance": null}}',
@@ -251,13 +251,15 @@ def test_tags_say_what_became_of_each_document(tmp_path: Path) -> None:
 def test_tags_of_csv_stand_behind_lines_that_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(f'"text",b\r\n"{SAME}","x,\r\ny"\r\n{SAME},\r\n"{OTHER}",z'.encode())
     sources = Inputs([tmp_path / "in.csv"], text_column="text")
-    dedup(sources, tmp_path / "out.csv", tag=True)
+    dedup(sources, tmp_path / "out.csv", tag=True, confirm=None)
     assert (tmp_path / "out.csv").read_bytes() == (
         f'"text",b,kept,duplicate_of,distance\r\n"{SAME}","x,\r\ny",true,,\r\n'
         f'{SAME},,false,{tmp_path / "in.csv"}:2,0\r\n"{OTHER}",z,true,,\n'
     ).encode()
     (tmp_path / "bare.csv").write_text(f"{SAME},1\n{SAME},2\n")
-    dedup(Inputs([tmp_path / "bare.csv"], text_column=0, header=False), tmp_path / "bare-out.csv", tag=True)
+    dedup(
+        Inputs([tmp_path / "bare.csv"], text_column=0, header=False), tmp_path / "bare-out.csv", tag=True, confirm=None
+    )
     assert lines_of(tmp_path / "bare-out.csv")[1] == f"{SAME},2,false,{tmp_path / 'bare.csv'}:1,0"
 
 
@@ -291,7 +293,7 @@ def test_empty_objects_and_tables_take_tags(tmp_path: Path) -> None:
 
     assert json_with("here", b"{ }\n", {"kept": True}) == b'{"kept": true}\n'
     (tmp_path / "in.csv").write_text("text,b\n")
-    dedup(Inputs([tmp_path / "in.csv"], text_column="text"), tmp_path / "out.csv", tag=True)
+    dedup(Inputs([tmp_path / "in.csv"], text_column="text"), tmp_path / "out.csv", tag=True, confirm=None)
     assert lines_of(tmp_path / "out.csv") == ["text,b,kept,duplicate_of,distance"]
 
 
@@ -305,7 +307,7 @@ def test_a_column_names_the_documents_in_every_result(tmp_path: Path, suffix: st
     source = write_rows(tmp_path / f"in{suffix}", rows)
     sources = Inputs([source], text_column="text", id_column="url")
     dedup(sources, tmp_path / "kept", dropped=tmp_path / "dropped", store=tmp_path / "s.fpstore")
-    assert lines_of(tmp_path / "dropped") == ["http://x/2\thttp://x/0\t0"]
+    assert lines_of(tmp_path / "dropped") == ["http://x/2\thttp://x/0\t0\t1.0000"]
     cluster(sources, tmp_path / "clusters")
     assert [line.split("\t")[1] for line in lines_of(tmp_path / "clusters")] == [row["url"] for row in rows]
     document_pairs(sources, tmp_path / "pairs")
@@ -313,7 +315,7 @@ def test_a_column_names_the_documents_in_every_result(tmp_path: Path, suffix: st
     again = write_rows(tmp_path / "tomorrow.jsonl", [{"url": "http://y", "text": SAME}])
     sources = Inputs([again], id_column="url")
     dedup(sources, tmp_path / "kept2", dropped=tmp_path / "dropped2", store=tmp_path / "s.fpstore")
-    assert lines_of(tmp_path / "dropped2") == ["http://y\thttp://x/0\t0"]
+    assert lines_of(tmp_path / "dropped2") == ["http://y\thttp://x/0\t0\t1.0000"]
 
 
 def test_a_whole_number_is_a_name_and_a_field_may_be_a_path(tmp_path: Path) -> None:
@@ -393,6 +395,7 @@ def test_a_summary_has_all_counts(command: Command, tmp_path: Path) -> None:
         "kept": 2,
         "dropped": 1,
         "refused_matches": 0,
+        "cut_short": 0,
         "without_value": 0,
         "skipped": {"bad line": 1},
         "notes": {},

@@ -130,6 +130,30 @@ def test_tsv_stays_byte_for_byte(tmp_path: Path) -> None:
     assert (tmp_path / "kept.tsv").read_text() == "".join(lines[:3])
 
 
+def test_tsv_with_quotation_marks_stays_so_and_is_read_by_them(tmp_path: Path) -> None:
+    text = 'id\t"the ""text"""\n1\t"a b\tc"\n2\t"d ""e\nf"""\n3\tg h\n'
+    (tmp_path / "in.tsv").write_text(text)
+    given = Inputs([tmp_path / "in.tsv"], "tsv-quoted", text_column=1, header=True)
+    dedup(given, tmp_path / "kept.tsv")
+    assert (tmp_path / "kept.tsv").read_text() == text
+    expected = [("1", "a b\tc"), ("2", 'd "e\nf"'), ("3", "g h")]
+    for suffix in ("csv", "jsonl"):
+        dedup(given, tmp_path / f"kept.{suffix}")
+    assert [tuple(row.values()) for row in rows_of(tmp_path / "kept.csv")] == expected
+    found = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+    assert [(row["id"], row['the "text"']) for row in found] == expected
+
+
+def test_cells_that_are_added_to_tsv_with_quotation_marks_have_them_too(tmp_path: Path) -> None:
+    (tmp_path / "in.tsv").write_text('id\ttext\n"1\t"\t"a b c"\n"2"\t"a b c"\n')
+    given = Inputs([tmp_path / "in.tsv"], "tsv-quoted", text_column="text", id_column="id")
+    dedup(given, tmp_path / "tagged.tsv", tag=True)
+    assert (tmp_path / "tagged.tsv").read_text() == (
+        "id\ttext\tkept\tduplicate_of\tdistance\tmeasure\n"
+        '"1\t"\t"a b c"\ttrue\t\t\t\n"2"\t"a b c"\tfalse\t"1\t"\t0\t1.0\n'
+    )
+
+
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 def test_a_blank_line_of_a_single_column_is_a_document_without_text_in_each_result(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"in.{suffix}").write_text("text\none two\n\nthree four\n")
@@ -300,9 +324,9 @@ def refused_inputs(folder: Path) -> dict[str, list[Path]]:
             "kept.parquet",
             r"exact\.jsonl:2, field n: found a number with a point .*, and an integer beyond",
         ),
-        ("inner.jsonl", "kept.parquet", r"kept\.parquet: column n: found .*, expected values of one type; write JSON"),
-        ("half.jsonl", "kept.parquet", "found a text or name that is no UTF-8 in kept documents"),
-        ("half.jsonl", "kept.csv", "found half of a surrogate pair in a kept document, expected text"),
+        ("inner.jsonl", "kept.parquet", r"kept\.parquet: column n: found .*, expected values of one type; write NAME"),
+        ("half.jsonl", "kept.parquet", "half.jsonl:1: found half of a surrogate pair, expected text for kept.parquet"),
+        ("half.jsonl", "kept.csv", "half.jsonl:1: found half of a surrogate pair, expected text for kept.csv"),
         ("nothing.jsonl", "kept.parquet", r"found what Parquet cannot hold \(.*\), expected other values"),
         ("a.csv", "kept.txt", r"found suffix \.txt, expected one of \.jsonl"),
         ("a.csv", "kept.parquet.gz", r"found suffix \.parquet\.gz, expected one of"),
@@ -460,7 +484,9 @@ def test_lines_go_by_the_suffix(tmp_path: Path, name: str, suffix: str) -> None:
         told_rows = [{k: f"{v:.4f}" if isinstance(v, float) else str(v) for k, v in row.items()} for row in expected]
         assert rows_of(out) == told_rows
     else:
-        assert rows_of(out) == expected
+        kind = {"confirmed": "dropped", "components": "cluster", "pairs": "document-pairs"}.get(name, name)
+        says = {} if suffix == "parquet" else {"format": f"fpstore.{kind}/1"}
+        assert rows_of(out) == [{**says, **row} for row in expected]
 
 
 def test_names_that_are_no_utf8_are_written_as_they_are(tmp_path: Path) -> None:
@@ -565,7 +591,9 @@ def test_a_suffix_that_is_not_known_is_the_command_lines_fault(command: Command,
 def test_empty_inputs_are_said_to_be(command: Command, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("")
     outcome = command("dedup", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl")
-    assert outcome.err == f"{tmp_path / 'kept.jsonl'}: 0 documents, kept 0, dropped 0, passed over 0\n"
+    assert (
+        outcome.err == f"{tmp_path / 'kept.jsonl'}: 0 documents, kept 0, dropped 0, refused matches 0, passed over 0\n"
+    )
     outcome = command("cluster", tmp_path / "in.jsonl", "-o", tmp_path / "out.tsv")
     assert outcome.err == f"{tmp_path / 'out.tsv'}: 0 documents, clusters 0, passed over 0\n"
     assert lines_of(tmp_path / "kept.jsonl") == []

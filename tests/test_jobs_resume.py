@@ -26,7 +26,7 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace
-from fpstore.notes import subfolder
+from fpstore.notes import FIRST_NUMBER, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
 
 TOOLS = Path(__file__).parent.parent / "tools"
@@ -270,22 +270,20 @@ def test_a_job_that_never_ended_is_undone_when_its_folder_is_gone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store = tmp_path / "s.fpstore"
-    dedup([write_jsonl(tmp_path / "0.jsonl", ["x"])], tmp_path / "0", store=store)
-    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store), 4)
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["x"])], tmp_path / "0", store=store, confirm=None)
+    interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store, confirm=None), 4)
     other = write_jsonl(tmp_path / "other.jsonl", ["y z", "x"])
     with pytest.raises(JobError, match=r"the job .*out\.job is not finished"):
-        dedup([other], tmp_path / "2", store=store)
+        dedup([other], tmp_path / "2", store=store, confirm=None)
     shutil.rmtree(tmp_path / "out.job")
     with pytest.warns(
         UserWarning, match=r"the job .*out\.job, which did not end and cannot go on, was undone: 5 documents"
     ):
-        dedup([other], tmp_path / "2", dropped=tmp_path / "2d", store=store)
+        dedup([other], tmp_path / "2", dropped=tmp_path / "2d", store=store, confirm=None)
     assert lines_of(tmp_path / "2d") == [f"{other}:2\t{tmp_path / '0.jsonl'}:1\t0"]
     with fpstore.open(store) as opened:
-        assert sorted(row.id or 0 for rows in opened.rows() for row in rows) == [
-            0,
-            1,
-        ]
+        kept = [f"{tmp_path / '0.jsonl'}:1", f"{other}:1"]
+        assert sorted(str(row.id) for rows in opened.rows() for row in rows) == kept
 
 
 def put_out_of_sight(monkeypatch: pytest.MonkeyPatch, source: Path, store: Path, out: Path) -> Path:
@@ -338,14 +336,14 @@ def test_files_that_were_cut_short_are_refused(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_spool_of_a_later_version_is_refused(tmp_path: Path) -> None:
     spool_at(tmp_path / "documents", texts=False).close()
-    (tmp_path / "documents" / "settings.json").write_text('{"version": 3, "texts": false}')
-    with pytest.raises(JobError, match="found version 3, expected 2"):
+    (tmp_path / "documents" / "settings.json").write_text('{"version": 4, "texts": false}')
+    with pytest.raises(JobError, match="found version 4, expected 3"):
         spool_at(tmp_path / "documents", texts=False)
 
 
 def test_a_spool_finds_ids_with_gaps_between_them(tmp_path: Path) -> None:
     spool = spool_at(tmp_path / "documents", texts=True)
-    assert spool.last_id is None
+    assert spool.next_id == 0
     assert not spool.holds(np.array([0], dtype=np.uint64)).any()
     for ids in ([3, 4], [9], [1 << 63]):
         spool.append(ids, np.array(ids, dtype=np.uint64), [f"name {i}" for i in ids], [f"text {i}" for i in ids])
@@ -353,12 +351,12 @@ def test_a_spool_finds_ids_with_gaps_between_them(tmp_path: Path) -> None:
         known = [i for i in (3, 4, 9, 1 << 63) if i <= ids[-1]]
         assert spool.names(asked) == [f"name {i}" if i in known else None for i in asked.tolist()]
         assert spool.texts(asked) == [f"text {i}" if i in known else None for i in asked.tolist()]
-        assert spool.last_id == ids[-1]
+        assert spool.next_id == ids[-1] + 1
     spool.close()
     with pytest.raises(JobError, match="the journal says"):
         spool_at(tmp_path / "documents", texts=True, count=5)
     spool = spool_at(tmp_path / "documents", texts=True, count=2)
-    assert spool.last_id == 4
+    assert spool.next_id == 5
     spool.close()
 
 
@@ -489,7 +487,7 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
         "pairs": lambda: document_pairs([source], out),
     }
     disk = Disk(tmp_path, monkeypatch)
-    commit, spooled = Job.commit, store / "names"
+    commit, spooled = Job.commit, store / "jobs"
     commits = 0
 
     def noted(job: Job, state: dict[str, Any]) -> None:
@@ -504,7 +502,7 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
         kept = store if name == "store" else job.work / "store"
         if name in ("first", "store"):
             with fpstore.open(kept) as reader:
-                assert len(reader.stats().segments) or reader.stats().pending_count == state["next_id"]
+                assert len(reader.stats().segments) or reader.stats().pending_count == state["next_id"] % FIRST_NUMBER
 
     monkeypatch.setattr(Job, "commit", noted)
     works[name]()
@@ -512,7 +510,7 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
     for path in {out, *tmp_path.glob("out.tsv")}:
         disk.expect(path)
     if name == "store":
-        assert disk.names(spooled) == {"index", "names", "texts", "settings.json"}
+        assert disk.names(spooled) == {"index", "names", "settings.json", "texts"}
 
 
 def test_the_spool_names_no_document_whose_name_is_not_on_the_disk(
@@ -536,6 +534,7 @@ def test_the_spool_names_no_document_whose_name_is_not_on_the_disk(
 
 def test_the_id_of_a_document_that_was_removed_is_not_given_again(tmp_path: Path) -> None:
     store = tmp_path / "seen.fpstore"
+    fpstore.create(store, recipe=DEFAULT_RECIPE).close()
     first = write_jsonl(tmp_path / "first.jsonl", ["a b c d e", "one that goes again"])
     dedup([first], tmp_path / "one", store=store)
     with fpstore.open(store, "w") as opened:
@@ -548,8 +547,18 @@ def test_the_id_of_a_document_that_was_removed_is_not_given_again(tmp_path: Path
     assert line.split("\t")[:2] == [f"{second}:2", f"{second}:1"]
 
 
-def test_a_standing_store_made_without_texts_is_refused_though_it_is_empty(tmp_path: Path) -> None:
+def test_a_number_that_is_none_is_refused(tmp_path: Path) -> None:
+    for number in ("7", -1, 2**64 + 1, None):
+        record = {"version": 3, "texts": False, "store": None, "next_id": number}
+        (tmp_path / "settings.json").write_text(json.dumps(record))
+        with pytest.raises(JobError, match=r"found next_id .*, expected a number"):
+            Spool(Folder.open(tmp_path), texts=False)
+
+
+def test_a_standing_store_that_is_empty_may_get_texts_later(tmp_path: Path) -> None:
     store, empty = tmp_path / "seen.fpstore", write_jsonl(tmp_path / "in.jsonl", [])
-    dedup([empty], tmp_path / "one", store=store)
-    with pytest.raises(JobError, match="found 0 documents without their texts, which --confirm cannot check"):
-        dedup([empty], tmp_path / "two", store=store, confirm="cosine>=0.9")
+    dedup([empty], tmp_path / "one", store=store, confirm=None)
+    assert dedup([empty], tmp_path / "two", store=store, confirm="cosine>=0.9").documents == 0
+    first = write_jsonl(tmp_path / "first.jsonl", ["a b c d e"])
+    for result, results in (("three", 1), ("four", 0)):
+        assert dedup([first], tmp_path / result, store=store, confirm="cosine>=0.9").results == results

@@ -32,7 +32,7 @@ DOCUMENTS = ["a b c d e", "x", "a b c d e", "", "y z", "!", "x", "y z", "", "las
 KEPT = 6
 
 
-def add_rows(store: fpstore.Store, rows: list[tuple[int, int]]) -> None:
+def add_rows(store: fpstore.Store, rows: list[tuple[int, Any]]) -> None:
     """Add pairs of a fingerprint and an id."""
     store.add([key for key, _ in rows], ids=[number for _, number in rows])
 
@@ -48,14 +48,26 @@ def source(tmp_path: Path) -> Path:
     return write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
 
 
-def rows_of(path: Path) -> set[tuple[int, int]]:
+def rows_of(path: Path) -> set[tuple[int, Any]]:
     with fpstore.open(path) as store:
-        return {
-            row
-            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
-            if ids is not None
-            for row in zip(keys.tolist(), ids.tolist(), strict=True)
-        }
+        return {(row.fingerprint, row.id) for rows in store.rows() for row in rows}
+
+
+BOTH = pytest.mark.parametrize("id_type", ["string", "uint64"])
+
+
+def make_store(path: Path, id_type: Any) -> None:
+    fpstore.create(path, id_type=id_type, recipe=DEFAULT_RECIPE).close()
+
+
+def ids_of(id_type: str, source: Path, first: int = 0) -> Callable[[int, int], Any]:
+    """The id that a job gives to a document, given the number of its line and how many were kept before it."""
+    return lambda line, kept: f"{source}:{line + 1}" if id_type == "string" else first + kept
+
+
+def given(id_type: str, number: int) -> Any:
+    """An id that somebody gives."""
+    return str(number) if id_type == "string" else number
 
 
 def unfinished(monkeypatch: pytest.MonkeyPatch, folder: Path, source: Path, after: int = 4) -> tuple[Path, Path]:
@@ -91,31 +103,32 @@ def test_nobody_else_writes_to_a_store_before_its_job_has_ended(
     assert not (tmp_path / "2.job").exists()
     assert dedup([source], out, store=store).results == KEPT
     with fpstore.open(store, "w") as opened:
-        opened.add([5], ids=[100])
+        opened.add([5], ids=["another"])
     assert len(rows_of(store)) == KEPT + 1
 
 
+@BOTH
 @pytest.mark.parametrize("after", [1, 2, 4, 7])
 def test_what_others_stored_before_and_after_a_job_stays_when_it_is_undone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, after: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, after: int, id_type: str
 ) -> None:
     # Some of it under the very fingerprints, and the very ids, that the job uses.
     keys = fingerprints(DOCUMENTS)
     store = tmp_path / "s.fpstore"
-    fpstore.create(store, recipe=DEFAULT_RECIPE).close()
-    theirs = {(7, 1), (9, 2)}
+    make_store(store, id_type)
+    own = ids_of(id_type, source, 3)
+    theirs = {(7, given(id_type, 1)), (9, given(id_type, 2))}
     with fpstore.open(store, "w") as opened:
-        opened.add([7, 9], ids=[1, 2])
+        add_rows(opened, sorted(theirs))
     interrupt(monkeypatch, lambda: dedup([source], tmp_path / "out", store=store), after)
     note = note_of(store).read_bytes()
     note_of(store).unlink()  # as an older fpstore does, which knows of no notes
-    more = {(keys[0], 50), (7, 3), (keys[4], 4), (11, 5)}
+    more = {(keys[0], given(id_type, 50)), (7, own(0, 0)), (keys[4], own(1, 1)), (11, given(id_type, 5))}
     with fpstore.open(store, "w") as opened:
         add_rows(opened, sorted(more))
     note_of(store).write_bytes(note)
     shutil.rmtree(tmp_path / "out.job")
-    stored = set(zip(keys[:2], (3, 4), strict=True))
-    assert stored <= rows_of(store)
+    assert {(keys[0], own(0, 0)), (keys[1], own(1, 1))} <= rows_of(store)
     with (
         pytest.warns(UserWarning, match=f"^{store}: the job {tmp_path / 'out'}.job, which did not end .* was undone: "),
         fpstore.open(store, "w"),
@@ -126,11 +139,13 @@ def test_what_others_stored_before_and_after_a_job_stays_when_it_is_undone(
         pass
 
 
+@BOTH
 @pytest.mark.parametrize("after", [1, 3, 6])
 def test_what_others_stored_stays_when_a_job_goes_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, after: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, after: int, id_type: str
 ) -> None:
     store, out = tmp_path / "s.fpstore", tmp_path / "out"
+    make_store(store, id_type)
 
     def killed_after_the_store(run: runs.FirstRun) -> None:  # before the commit of this batch
         if run._job.state is not None and run._tally.documents > 3 * after:
@@ -143,38 +158,37 @@ def test_what_others_stored_stays_when_a_job_goes_on(
             dedup([source], out, store=store)
     note = note_of(store).read_bytes()
     note_of(store).unlink()
-    keys = fingerprints(DOCUMENTS)
-    theirs = {(3, 100), (keys[0], 200), *((99, document) for document in range(KEPT + 1))}
+    keys, own = fingerprints(DOCUMENTS), ids_of(id_type, source)
+    theirs = {(3, given(id_type, 100)), (keys[0], given(id_type, 200))}
+    theirs |= {(99, own(document, document)) for document in range(KEPT + 1)}
     with fpstore.open(store, "w") as opened:
         add_rows(opened, sorted(theirs))
     note_of(store).write_bytes(note)
     dedup([source], out, store=store)
     distinct = list(dict.fromkeys(keys))
-    assert rows_of(store) == theirs | {(key, document) for document, key in enumerate(distinct)}
+    assert rows_of(store) == theirs | {(key, own(keys.index(key), kept)) for kept, key in enumerate(distinct)}
 
 
 def test_a_note_that_an_earlier_store_of_that_name_left_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store, out = unfinished(monkeypatch, tmp_path, source)
-    kept = (store / notes.JOBS, store / notes.NAMES)
-    for folder in kept:
-        shutil.copytree(folder, tmp_path / folder.name)
+    shutil.copytree(store / notes.JOBS, tmp_path / notes.JOBS)
     shutil.rmtree(store)
     shutil.rmtree(f"{out}.job")
     fpstore.build(store, np.arange(5000, dtype=np.uint64), recipe=DEFAULT_RECIPE).close()
     before = rows_of(store)
-    shutil.copytree(tmp_path / notes.NAMES, store / notes.NAMES)
-    with pytest.raises(JobError, match=r"names: found the names of documents of store [0-9a-f]{32}, expected those of"):
-        dedup([source], tmp_path / "2", store=store)
     shutil.copytree(tmp_path / notes.JOBS, store / notes.JOBS)
+    note_of(store).unlink()
+    with pytest.raises(JobError, match=r"jobs: found the documents of store [0-9a-f]{32}, expected those of"):
+        dedup([source], tmp_path / "2", store=store)
+    shutil.copy(tmp_path / notes.JOBS / notes.NOTE, note_of(store))
     told = rf"^{note_of(store)}: found the note of a job that adds to store [0-9a-f]{{32}}, expected one about"
     for attempt in (lambda: fpstore.open(store, "w"), lambda: dedup([source], tmp_path / "2", store=store)):
         with pytest.raises(JobError, match=told):
             attempt()
     assert rows_of(store) == before
     shutil.rmtree(store / notes.JOBS)
-    shutil.rmtree(store / notes.NAMES)
     assert dedup([source], tmp_path / "2", store=store).documents == len(DOCUMENTS)
     assert rows_of(store) >= before
 
@@ -206,37 +220,56 @@ def test_what_is_no_note_is_refused_by_its_name(
         fpstore.open(store, "w")
 
 
-def test_names_that_a_job_needs_to_be_undone_are_asked_for(
+def test_a_record_that_a_job_needs_to_be_undone_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store = tmp_path / "s.fpstore"
-    dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store)
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store, confirm="jaccard>=1")
     unfinished(monkeypatch, tmp_path, source)
     before = rows_of(store)
     shutil.rmtree(tmp_path / "out.job")
-    os.truncate(store / notes.NAMES / notes.INDEX, notes.ENTRY.itemsize)
+    os.truncate(store / notes.JOBS / notes.INDEX, notes.ENTRY.itemsize)
     with pytest.raises(JobError, match="found 1 documents, expected 2, those from before a job that was interrupted"):
         fpstore.open(store, "w")
-    (store / notes.NAMES / notes.SETTINGS).write_text("no JSON")
-    with pytest.raises(JobError, match="found no settings of a folder of names, expected a JSON object"):
+    (store / notes.JOBS / notes.SETTINGS).write_text("no JSON")
+    with pytest.raises(JobError, match="found no settings of a record of documents, expected a JSON object"):
         fpstore.open(store, "w")
     assert rows_of(store) == before
 
 
+def stored(folder: Folder, documents: int, first_id: int) -> tuple[list[int], list[int]]:
+    found = list(notes.stored_since(folder, documents, first_id))
+    return [key for keys, _ in found for key in keys.tolist()], [
+        i for _, ids in found for i in np.asarray(ids).tolist()
+    ]
+
+
 def test_what_a_power_cut_left_behind_the_index_is_nobodys_row(tmp_path: Path) -> None:
+    (tmp_path / notes.NAME_BYTES).write_bytes(b"abcdef")
     with Folder.open(tmp_path) as folder:
         entries = np.zeros(6, dtype=notes.ENTRY)
         entries["id"] = [3, 8, 9, 11, 0, 12]
         entries["fingerprint"] = [1, 2, 3, 4, 5, 6]
         (tmp_path / notes.INDEX).write_bytes(entries.tobytes() + b"part of one")
-        keys, ids = notes.stored_since(folder, 1, 8)
-        assert (keys.tolist(), ids.tolist()) == ([2, 3, 4], [8, 9, 11])
-        assert notes.stored_since(folder, 1, 9)[0].tolist() == []
-        assert notes.stored_since(folder, 6, 0)[0].tolist() == []
+        assert stored(folder, 1, 8) == ([2, 3, 4], [8, 9, 11])
+        assert stored(folder, 1, 9) == ([], [])
+        assert stored(folder, 6, 0) == ([], [])
+        entries["id"] = range(6)
+        for ends, own in (
+            ([1, 2, 3, 4, 5, 6], 6),
+            ([1, 2, 3, 4, 5, 7], 5),
+            ([1, 2, 1, 4, 5, 6], 2),
+            ([7, 7, 7, 7, 7, 7], 0),
+        ):
+            entries["name_end"] = ends
+            (tmp_path / notes.INDEX).write_bytes(entries.tobytes())
+            assert stored(folder, 0, 0)[1] == list(range(own))
 
 
-def test_what_a_job_stored_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(notes, "PIECE_BYTES", 2 * notes.ENTRY.itemsize)
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_what_a_job_stored_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at_once: int) -> None:
+    monkeypatch.setattr(notes, "PIECE_BYTES", at_once * notes.ENTRY.itemsize)
+    (tmp_path / notes.NAME_BYTES).write_bytes(b"one" + b"\xc3\xa9" + b"four" + b"5")
     with Folder.open(tmp_path) as folder:
         last = 2**64 - 1
         for ids, own in (([1, 2, 3, 4, 5], 5), ([1, 2, 2, 4, 5], 2), ([1, 2, 3, 2, 5], 3), ([1, last, 0, 1, 2], 2)):
@@ -244,10 +277,20 @@ def test_what_a_job_stored_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch, tm
             entries["id"] = ids
             entries["fingerprint"] = range(5)
             (tmp_path / notes.INDEX).write_bytes(entries.tobytes())
-            keys, found = notes.stored_since(folder, 0, 1)
-            assert (keys.tolist(), found.tolist()) == ([0, 1, 2, 3, 4][:own], ids[:own])
+            assert stored(folder, 0, 1) == ([0, 1, 2, 3, 4][:own], ids[:own])
+        entries["id"] = range(5)
+        entries["name_end"] = [3, 3, 5, 9, 10]
+        entries["known"] = [0, 0, 0, 1, 0]
+        (tmp_path / notes.INDEX).write_bytes(entries.tobytes())
+        for documents in (0, 2):
+            found = list(notes.stored_since(folder, documents, 0, named=True))
+            names = [name for _, names in found for name in names]
+            keys = [key for keys, _ in found for key in keys.tolist()]
+            assert (
+                list(zip(keys, names, strict=True)) == [(0, b"one"), (1, b""), (2, "é".encode()), (4, b"5")][documents:]
+            )
         os.truncate(tmp_path / notes.INDEX, 1 << 42)  # takes no room on the disk, and would not fit into memory
-        assert len(notes.stored_since(folder, 1, 2)[0]) == 1
+        assert len(stored(folder, 1, 1)[0]) == 3
 
 
 def test_a_job_whose_journal_is_damaged_is_not_for_others_to_undo(
@@ -383,30 +426,32 @@ def test_a_catalog_of_an_earlier_moment_is_noticed(
         with pytest.raises(ZeroDivisionError):
             dedup([source], out, store=store)
     (store / "catalog.mdb").write_bytes(earlier)
-    with pytest.raises(JobError, match=r"lacks document \[5\], which the interrupted job stored last"):
+    with pytest.raises(JobError, match=r"lacks document '.*in.jsonl:10', which the interrupted job stored last"):
         dedup([source], out, store=store)
 
 
-def test_build_force_takes_names_and_notes_of_the_old_content_away(
+def test_build_force_takes_records_and_notes_of_the_old_content_away(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
     store, out = unfinished(monkeypatch, tmp_path, source)
-    (store / notes.NAMES / "a folder").mkdir()
+    (store / notes.JOBS / "a folder").mkdir()
     fpstore.build(store, np.array([1, 2], dtype=np.uint64), recipe=DEFAULT_RECIPE, force=True).close()
     assert not note_of(store).exists()
-    assert os.listdir(store / notes.NAMES) == ["a folder"]
+    assert os.listdir(store / notes.JOBS) == ["a folder"]
     with pytest.raises(JobError, match=r"found store [0-9a-f]{32}, expected store"):
-        dedup([source], out, store=store)
-    dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=store)
+        dedup([source], out, store=store, confirm=None)
+    dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=store, confirm=None)
     assert not any(line.split("\t")[1].startswith(str(store)) for line in lines_of(tmp_path / "2d"))
 
 
+@pytest.mark.parametrize("options", [{}, {"confirm": "jaccard>=1"}], ids=repr)
 def test_a_job_that_fails_in_its_first_batch_leaves_the_store_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     store, bad = tmp_path / "s.fpstore", tmp_path / "bad.jsonl"
-    dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store)
-    before, names = rows_of(store), (store / notes.NAMES / notes.INDEX).read_bytes()
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store, **options)
+    index = store / notes.JOBS / notes.INDEX
+    before = rows_of(store), index.exists() and index.read_bytes()
     bad.write_text('{"text": "a"}\n{"text": "b b b b"}\n')
 
     def fail(*_: Any) -> None:
@@ -415,18 +460,19 @@ def test_a_job_that_fails_in_its_first_batch_leaves_the_store_as_it_was(
     monkeypatch.setattr(runs.FirstRun, "_write", fail)
     with pytest.raises(OSError, match="No space"):
         dedup([bad], tmp_path / "1", store=store)
-    assert (rows_of(store), (store / notes.NAMES / notes.INDEX).read_bytes()) == (before, names)
+    assert (rows_of(store), index.exists() and index.read_bytes()) == before
     assert not note_of(store).exists()
     assert not (tmp_path / "1.job").exists()
 
 
-def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+@BOTH
+def test_the_record_of_what_is_stored_is_on_the_disk_before_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, id_type: str
 ) -> None:
     store = tmp_path / "s.fpstore"
-    fpstore.create(store, recipe=DEFAULT_RECIPE).close()
+    make_store(store, id_type)
     sync, synced = os.fsync, [0]
-    index = store / notes.NAMES / notes.INDEX
+    index = store / notes.JOBS / notes.INDEX
 
     def noted(fd: int) -> None:
         sync(fd)
@@ -439,6 +485,8 @@ def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
 
     def add_and_flush(self: fpstore.Store, fingerprints: Any, *, ids: Any) -> None:
         add(self, fingerprints, ids=ids)
+        if self.path != store:  # one of the job's own
+            return
         self._flush()
         with fpstore.open(self.path) as reader:
             seen.append((sum(map(len, reader.rows())), synced[-1]))
@@ -454,16 +502,14 @@ def test_the_names_of_what_is_stored_are_on_the_disk_before_it(
 # --- Its folder ---
 
 
-def test_a_copy_has_the_names_and_the_texts_but_no_note(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
-) -> None:
+def test_a_copy_has_the_texts_but_no_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
     store, copy = tmp_path / "s.fpstore", tmp_path / "copy.fpstore"
     dedup([source], tmp_path / "1", store=store, max_distance=10, confirm="jaccard>=1")
     more = write_jsonl(tmp_path / "more.jsonl", ["more of it", "and more"])
     interrupt(monkeypatch, lambda: dedup([more], tmp_path / "2", store=store, confirm="jaccard>=1"), 1)
     with fpstore.open(store) as opened:
         opened.copy(copy)
-    assert not (copy / notes.JOBS).exists()
+    assert sorted(os.listdir(copy / notes.JOBS)) == ["index", "names", "settings.json", "texts"]
     shutil.rmtree(store)
     shutil.rmtree(tmp_path / "2.job")
     again = dedup([source, more], tmp_path / "3", dropped=tmp_path / "3d", store=copy, confirm="jaccard>=1")
@@ -472,42 +518,42 @@ def test_a_copy_has_the_names_and_the_texts_but_no_note(
     assert kept_names == {f"{source}:{number}" for number in (1, 2, 4, 5, 6, 10)} | {f"{more}:{n}" for n in (1, 2)}
 
 
-def test_what_is_recovered_has_its_names_or_tells_that_they_are_lost(tmp_path: Path, source: Path) -> None:
-    store = tmp_path / "s.fpstore"
-    dedup([source], tmp_path / "1", store=store)
-    assert fpstore.recover(store, tmp_path / "new.fpstore").complete
-    assert dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=tmp_path / "new.fpstore").results == 0
+def test_what_is_recovered_has_its_texts_or_tells_that_they_are_lost(tmp_path: Path, source: Path) -> None:
+    store, new = tmp_path / "s.fpstore", tmp_path / "new.fpstore"
+    dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
+    assert fpstore.recover(store, new).complete
+    assert dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=new, confirm="jaccard>=1").results == 0
     assert {line.split("\t")[1] for line in lines_of(tmp_path / "2d")} == {f"{source}:{n}" for n in (1, 2, 4, 5, 6, 10)}
-    (store / notes.NAMES / notes.SETTINGS).write_text(DEEP)
+    (store / notes.JOBS / notes.SETTINGS).write_text(DEEP)
     found = fpstore.recover(store, tmp_path / "other.fpstore")
     assert not found.complete
     (why,) = found.unknown
-    assert re.match(r"names of documents are lost: .*json: found no settings", why)
+    assert re.match(r"texts or clusters of jobs are lost: .*json: found no settings", why)
     assert rows_of(tmp_path / "other.fpstore") == rows_of(store)
-    assert not (tmp_path / "other.fpstore" / notes.NAMES).exists()
+    assert not (tmp_path / "other.fpstore" / notes.JOBS).exists()
 
 
 def test_names_that_claim_a_size_take_no_room_in_a_copy(tmp_path: Path, source: Path) -> None:
     store, copy = tmp_path / "s.fpstore", tmp_path / "copy.fpstore"
-    dedup([source], tmp_path / "1", store=store)
-    names = store / notes.NAMES / "names"
+    dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
+    names = store / notes.JOBS / "names"
     data = names.read_bytes()
     os.truncate(names, 1 << 40)
     with fpstore.open(store) as opened:
         opened.copy(copy)
-    copied = copy / notes.NAMES / "names"
+    copied = copy / notes.JOBS / "names"
     assert copied.stat().st_size == 1 << 40
     assert copied.stat().st_blocks < 1 << 11
     with copied.open("rb") as file:
         assert file.read(len(data) + 1) == data + b"\0"
 
 
-def test_a_copy_of_names_goes_with_its_index_whatever_a_job_does_meanwhile(
+def test_a_copy_of_texts_goes_with_its_index_whatever_a_job_does_meanwhile(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = tmp_path / "s.fpstore"
-    dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store)
-    names, index = store / notes.NAMES / "names", store / notes.NAMES / notes.INDEX
+    dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store, confirm="jaccard>=1")
+    names, index = store / notes.JOBS / "names", store / notes.JOBS / notes.INDEX
     whole = names.read_bytes(), index.read_bytes()
     copy_file = notes._copy_file
     times: list[int] = []
@@ -526,9 +572,7 @@ def test_a_copy_of_names_goes_with_its_index_whatever_a_job_does_meanwhile(
     with fpstore.open(store) as opened:
         opened.copy(tmp_path / "copy.fpstore")
     for name in ("names", notes.INDEX):
-        assert (tmp_path / "copy.fpstore" / notes.NAMES / name).read_bytes() == (
-            store / notes.NAMES / name
-        ).read_bytes()
+        assert (tmp_path / "copy.fpstore" / notes.JOBS / name).read_bytes() == (store / notes.JOBS / name).read_bytes()
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750, 0o755])
@@ -542,7 +586,7 @@ def test_nothing_of_a_job_is_for_more_than_the_store_is(
         unfinished(monkeypatch, tmp_path, source)
     finally:
         os.umask(before)
-    for path in (store / notes.NAMES, store / notes.JOBS):
+    for path in [store / notes.JOBS]:
         assert stat.S_IMODE(path.stat().st_mode) == mode
         for file in path.iterdir():
             assert stat.S_IMODE(file.stat().st_mode) == mode & 0o666
@@ -550,20 +594,19 @@ def test_nothing_of_a_job_is_for_more_than_the_store_is(
 
 
 @pytest.mark.parametrize("name", ["names", "texts", "index", "settings.json"])
-def test_a_link_among_the_names_is_not_followed(tmp_path: Path, source: Path, name: str) -> None:
+def test_a_link_in_a_record_is_not_followed(tmp_path: Path, source: Path, name: str) -> None:
     store, mine = tmp_path / "s.fpstore", tmp_path / "mine"
     mine.write_text("mine")
-    dedup([source], tmp_path / "1", store=store)
-    (store / notes.NAMES / name).unlink()
-    (store / notes.NAMES / name).symlink_to(mine)
-    with pytest.raises(JobError, match=f"^{store / notes.NAMES / name}: not a regular file, expected one that fpstore"):
-        dedup([source], tmp_path / "2", store=store)
+    dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
+    (store / notes.JOBS / name).unlink()
+    (store / notes.JOBS / name).symlink_to(mine)
+    with pytest.raises(JobError, match=f"^{store / notes.JOBS / name}: not a regular file, expected one that fpstore"):
+        dedup([source], tmp_path / "2", store=store, confirm="jaccard>=1")
     assert mine.read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", [notes.NAMES, notes.JOBS])
-def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, source: Path, name: str) -> None:
-    store, mine = tmp_path / "s.fpstore", tmp_path / "mine"
+def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, source: Path) -> None:
+    store, mine, name = tmp_path / "s.fpstore", tmp_path / "mine", notes.JOBS
     mine.mkdir()
     dedup([source], tmp_path / "1", store=store)
     shutil.rmtree(store / name)
@@ -573,18 +616,18 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, source: Path, n
     assert list(mine.iterdir()) == []
 
 
-def test_what_the_format_page_says_of_names(tmp_path: Path) -> None:
+def test_what_the_format_page_says_of_a_record(tmp_path: Path) -> None:
     store, source = tmp_path / "s.fpstore", write_jsonl(tmp_path / "in.jsonl", ["caf\u00e9 noir", "x"])
     dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
-    names = store / notes.NAMES
+    names = store / notes.JOBS
     assert sorted(os.listdir(names)) == ["index", "names", "settings.json", "texts"]
     with fpstore.open(store) as opened:
-        settings = {"version": 2, "texts": True, "store": opened.identity}
+        settings = {"version": 3, "texts": True, "store": opened.identity}
     assert json.loads((names / "settings.json").read_text()) == settings
     keys = fingerprints(["caf\u00e9 noir", "x"])
     ends = [len(f"{source}:1"), 2 * len(f"{source}:1")]
-    words = struct.unpack("<8Q", (names / "index").read_bytes())
-    assert words == (0, keys[0], ends[0], 10, 1, keys[1], ends[1], 11)
+    words = struct.unpack("<10Q", (names / "index").read_bytes())
+    assert words == (1 << 63, keys[0], ends[0], 10, 0, (1 << 63) + 1, keys[1], ends[1], 11, 0)
     assert (names / "names").read_text() == f"{source}:1{source}:2"
     assert (names / "texts").read_bytes() == "caf\u00e9 noirx".encode()
 
@@ -639,20 +682,21 @@ def test_the_end_of_a_note_is_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_store_whose_ids_come_to_their_end_says_so(tmp_path: Path, source: Path) -> None:
     store = tmp_path / "s.fpstore"
-    dedup([source], tmp_path / "1", store=store)
+    make_store(store, "uint64")
+    dedup([source], tmp_path / "1", store=store, confirm=None)
     with fpstore.open(store, "w") as opened:
         opened.add([2**64 - 1], ids=[2**64 - 3])
     more = write_jsonl(tmp_path / "more.jsonl", ["a b c d", "e f g h", "i j k l", "m n o p"])
     with pytest.raises(ValueError, match="found no id left above the largest, expected room for more"):
-        dedup([more], tmp_path / "2", store=store)
+        dedup([more], tmp_path / "2", store=store, confirm=None)
 
 
-def test_a_store_that_is_replaced_forgets_its_names_and_leaves_what_a_user_put_there(
+def test_a_store_that_is_replaced_forgets_its_texts_and_leaves_what_a_user_put_there(
     tmp_path: Path, source: Path
 ) -> None:
     store = tmp_path / "s.fpstore"
-    dedup([source], tmp_path / "1", store=store)
-    (store / notes.NAMES / "mine.txt").write_text("mine")
-    (store / notes.NAMES / "index.new").write_text("of a process that died")
+    dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
+    (store / notes.JOBS / "mine.txt").write_text("mine")
+    (store / notes.JOBS / "index.new").write_text("of a process that died")
     fpstore.build(store, [1], force=True).close()
-    assert [path.name for path in (store / notes.NAMES).iterdir()] == ["mine.txt"]
+    assert [path.name for path in (store / notes.JOBS).iterdir()] == ["mine.txt"]

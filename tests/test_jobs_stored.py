@@ -90,7 +90,8 @@ def test_lines_have_ids_where_there_are_some(command: Command, tmp_path: Path) -
     for suffix in (".jsonl", ".parquet", ".csv"):
         assert command("cluster", tmp_path / "ids", "-o", tmp_path / f"out{suffix}").status == 0
     told = [json.loads(line) for line in lines_of(tmp_path / "out.jsonl")]
-    first = {"cluster": 0, "id": "2", "fingerprint": "0000000000000006", "distance": 0}
+    says = {"format": "fpstore.cluster-rows/1"}
+    first = {**says, "cluster": 0, "id": "2", "fingerprint": "0000000000000006", "distance": 0}
     assert told[0] == first
     assert told[2]["id"] == str(2**64 - 1)
     assert pq.read_table(tmp_path / "out.parquet")["id"].to_pylist() == [2, 5, 2**64 - 1]

@@ -58,8 +58,8 @@ def expected(update_center: bool, days: list[list[str]] = DAYS) -> list[list[tup
     return [[next(found) for _ in documents] for documents in days]
 
 
-def names_of(store: Path) -> set[str]:
-    return {path.name for path in (store / notes.NAMES).iterdir()}
+def jobs_in(store: Path) -> set[str]:
+    return {path.name for path in (store / notes.JOBS).iterdir()}
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_the_store_has_the_first_document_of_each_cluster(tmp_path: Path, update
     first = {number: keys[i] for i, (number, _) in reversed(list(enumerate(found)))}
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert {row.id: row.fingerprint for rows in store.rows() for row in rows} == first
-    votes = tmp_path / "s.fpstore" / notes.NAMES / notes.VOTES
+    votes = tmp_path / "s.fpstore" / notes.JOBS / notes.VOTES
     assert votes.exists() is update_center
     if update_center:
         assert votes.stat().st_size == 264 * len(first)
@@ -160,7 +160,7 @@ def test_the_votes_of_a_day_count_when_its_note_has_gone(
         assert day(tmp_path, 3, DAYS[2], update_center=True) == expected(
             True, [*DAYS[:2], *([] if note_is_there else [DAYS[2]]), DAYS[2]]
         )[-1]  # fmt: skip
-    assert notes.NEXT_VOTES not in names_of(tmp_path / "s.fpstore")
+    assert notes.NEXT_VOTES not in jobs_in(tmp_path / "s.fpstore")
 
 
 @BOTH
@@ -189,23 +189,23 @@ def test_votes_that_are_replaced_while_a_store_is_copied_are_copied_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     day(tmp_path, 0, DAYS[0], update_center=True)
-    names = tmp_path / "s.fpstore" / notes.NAMES
+    names = tmp_path / "s.fpstore" / notes.JOBS
     (names / notes.NEXT_VOTES).write_bytes(b"newer")
     copy, done = notes._copy_file, 0
 
     def late(source: Folder, target: Folder, name: str) -> None:
         nonlocal done
         done += 1
-        if done == 3:  # names were listed, and one of them goes
+        if done == 2:  # the votes that come are about to be copied, and go
             notes.take_next_votes(source)
         copy(source, target, name)
 
     monkeypatch.setattr(notes, "_copy_file", late)
     with fpstore.open(tmp_path / "s.fpstore") as store:
         store.copy(tmp_path / "copy.fpstore")
-    copied = tmp_path / "copy.fpstore" / notes.NAMES
+    copied = tmp_path / "copy.fpstore" / notes.JOBS
     assert (copied / notes.VOTES).read_bytes() == b"newer"
-    assert names_of(tmp_path / "copy.fpstore") == names_of(tmp_path / "s.fpstore")
+    assert jobs_in(tmp_path / "copy.fpstore") == jobs_in(tmp_path / "s.fpstore")
 
 
 def test_a_cluster_whose_row_was_removed_takes_no_members_any_more(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_row_that_is_no_first_document_is_refused_with_moving_centers(tmp_path
 @pytest.mark.parametrize("cut", [1, 264])
 def test_votes_that_are_cut_are_refused(tmp_path: Path, cut: int) -> None:
     day(tmp_path, 0, DAYS[0], update_center=True)
-    votes = tmp_path / "s.fpstore" / notes.NAMES / notes.VOTES
+    votes = tmp_path / "s.fpstore" / notes.JOBS / notes.VOTES
     data = votes.read_bytes()
     votes.write_bytes(data[:-cut])
     message = (
@@ -279,7 +279,7 @@ def test_build_force_takes_the_votes_away(tmp_path: Path) -> None:
     day(tmp_path, 0, DAYS[0], update_center=True)
     path = tmp_path / "s.fpstore"
     fpstore.build(path, np.arange(3, dtype=np.uint64), recipe="web-en", force=True).close()
-    assert names_of(path) == set()
+    assert jobs_in(path) == set()
 
 
 def test_votes_end_behind_the_last_cluster(tmp_path: Path) -> None:

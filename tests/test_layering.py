@@ -109,10 +109,10 @@ WINGS = {
     "inputs": {"errors", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # notes: what a store and its jobs must both know.
-    "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs"},
+    "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs", "_native"},
     "serve": {"", "types", "text", "inputs"},
-    # inspection: what `fpstore inspect` shows is no part of the public surface.
-    "cli": {"", "errors", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
+    # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
+    "cli": {"", "platforms", "errors", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
 }
 
 MAX_LINES = 500

@@ -395,17 +395,6 @@ def test_a_log_whose_names_contradict_each_other_is_damage(tmp_path: Path) -> No
             snapshot.extended([change], snapshot.state)
 
 
-def test_a_job_gives_numbers_and_refuses_a_store_with_names(tmp_path: Path) -> None:
-    from fpstore.jobs import dedup
-
-    fpstore.create(tmp_path / "s", id_type="string", recipe="web-en").close()
-    (tmp_path / "in.jsonl").write_text('{"text": "one two three"}\n')
-    with pytest.raises(ValueError, match="found ids that are names, expected numbers, which a job gives to documents"):
-        dedup([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", store=tmp_path / "s")
-    with fpstore.open(tmp_path / "s") as store:
-        assert rows(store) == []
-
-
 @pytest.mark.parametrize("compacted", [False, True])
 def test_the_nearest_few_and_pairs_of_names_are_in_the_order_of_names(
     tmp_path: Path, id_type: Any, compacted: bool

@@ -15,6 +15,7 @@ from living import ids_from, run_python, writer_of
 
 import fpstore
 from fpstore._probe import nearest as nearest_in
+from fpstore.living import snapshot
 from fpstore.query import nearest as rounds
 from fpstore.query.matches import first_of_each
 from fpstore.query.nearest import Nearest, least_live, nearest_of
@@ -92,6 +93,22 @@ def test_the_nearest_is_that_of_brute_force_whatever_was_removed(
             assert list(store.nearest_many(u64(queries), max_distance=k)) == expected
             for index, query in enumerate(queries):
                 assert store.contains_near(query, max_distance=k) is (index in {row[0] for row in expected})
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_of_one_fingerprint_the_least_ids_are_the_first_few(tmp_path: Path, flushed: bool) -> None:
+    fpstore.create(tmp_path / "s", plan="paper-4").close()
+    numbers = np.random.default_rng(3).permutation(10_000).astype(np.uint64)
+    with writer_of(tmp_path / "s", growth=0) as store:
+        store.add(np.full(10_000, 7, dtype=np.uint64), ids=numbers)
+        store.add([7, 6], ids=[5, 20_000])
+        if flushed:
+            store._flush()
+        store.remove(ids=[0, 2])
+        expected = [(0, 6, 0, 20_000)] + [(0, 7, 1, number) for number in (1, 3, 4)]
+        assert list(store.nearest_many([6], 4)) == expected
+        assert list(store.nearest_many([63 << 40], 4)) == list(store.nearest_many([], 4)) == []
+        assert len(store.nearest_many([7], 20_000)) == 9999
 
 
 @pytest.mark.slow
@@ -280,7 +297,9 @@ def test_the_nearest_few_are_those_of_brute_force_whatever_is_held_at_once(
     history: list[tuple[str, object]], queries: list[int], k: int, count: int, with_ids: bool, held_at_once: int
 ) -> None:
     with TemporaryDirectory() as folder, small_rounds(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fpstore.store.SLICE_MATCHES", held_at_once)
+        patch.setattr("fpstore.store.FIRST_QUERIES", held_at_once)
+        patch.setattr("fpstore.store.MIN_SLICE", 1)
+        patch.setattr(snapshot, "FIRST_IDS_AT_ONCE", 2 * held_at_once)
         path = Path(folder) / "s"
         fpstore.create(path, id_type="uint64" if with_ids else None, plan="paper-4").close()
         with writer_of(path, growth=0) as store:
@@ -317,9 +336,27 @@ def test_faiss_and_others_say_k_which_is_no_number_of_neighbours_here(tmp_path: 
         store.nearest(5, k=10)  # type: ignore[call-arg]
 
 
-def test_one_query_with_too_many_rows_says_so_where_more_than_the_nearest_is_asked(tmp_path: Path) -> None:
-    with fpstore.build(tmp_path / "s", [5] * 20 + [6]) as store:
+NAMED = [f"{number:03}" for number in range(20)]
+
+
+def test_of_names_one_query_with_too_many_rows_says_so_where_more_than_the_nearest_is_asked(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "s", [5] * 20 + [6], ids=[*NAMED, "x"], id_type="string") as store:
         store.max_matches = 10
         assert len(store.nearest(5)) == 1
         with pytest.raises(fpstore.TooManyMatches):
             store.nearest(5, 2)
+    with fpstore.build(tmp_path / "numbers", [5] * 20 + [6]) as store:
+        store.max_matches = 10
+        assert len(store.nearest(5, 2)) == 2  # numbers are in order, so no more rows than these are held
+
+
+@pytest.mark.parametrize("held_at_once", [1, 21, 1000])
+def test_of_names_the_nearest_few_are_those_of_a_probe_however_few_are_asked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_at_once: int
+) -> None:
+    monkeypatch.setattr("fpstore.store.SLICE_MATCHES", held_at_once)
+    with fpstore.build(tmp_path / "s", [5] * 20 + [6], ids=[*reversed(NAMED), "x"], id_type="string") as store:
+        queries = [4, 5, 1 << 40, 7]
+        for count in (2, 20, 30):
+            found = store.nearest_many(queries, count, max_distance=2)
+            assert list(found) == list(first_of_each(store.probe_many(queries, max_distance=2), count))

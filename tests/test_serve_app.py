@@ -356,6 +356,10 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[int, str, str]]] = {
         {"path": "/probe", "body": ROWS, "headers": {"content-length": ""}},
         (411, "LengthRequired", "body: found none, expected a Content-Length, or chunks"),
     ),
+    "a field twice": (
+        {"path": "/probe", "body": b'{"fingerprints": ["1"], "fingerprints": ["2"]}'},
+        (400, "BadInput", "body: found no JSON (found 'fingerprints' twice in an object"),
+    ),
     "no JSON": ({"path": "/probe", "body": b"{"}, (400, "BadInput", "body: found no JSON (")),
     "deep JSON": ({"path": "/probe", "body": b"[" * 100_000}, (400, "BadInput", "body: found no JSON (maximum recurs")),
     "a list": (

@@ -162,6 +162,7 @@ BAD = {
     '{"text": "a"}': "text: found one, expected a fingerprint: the store has no recipe for texts",
     '{"fingerprint": "1"': "line: found no JSON (",
     '{"fingerprint": NaN}': "line: found no JSON (NaN is no JSON number), expected an object",
+    '{"id": "1", "fingerprint": "1", "id": "2"}': "line: found no JSON (found 'id' twice in an object",
     '{"a":' * 100_000: "line: found no JSON (maximum recursion depth exceeded",
     '{"fingerprint": "\udcff"}': "line: found no JSON ('utf-8' codec can't decode",
 }
@@ -215,7 +216,7 @@ def test_what_is_wrong_with_the_store_ends_it() -> None:
         asked(ask, "1", "2")
 
     class Broken:
-        def fingerprint_many(self, texts: list[str]) -> object:
+        def fingerprint_many(self, texts: list[str], *, threads: int) -> object:
             raise MemoryError
 
     with pytest.raises(MemoryError):

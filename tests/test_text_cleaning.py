@@ -22,10 +22,10 @@ def test_main_leaves_boilerplate_out_and_all_keeps_it() -> None:
         (20, 10, True),  # 100 characters of main text
         (49, 10, True),
         (50, 10, False),
-        (50, 199, False),
-        (50, 201, True),  # under a fifth of what is visible
-        (300, 1199, False),
-        (300, 1201, True),
+        (60, 20, False),
+        (60, 21, True),  # under three quarters of what is visible
+        (300, 100, False),
+        (300, 101, True),
     ],
 )
 def test_all_is_taken_where_little_is_main(main_words: int, other_words: int, has_all: bool) -> None:

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections import Counter
-from fractions import Fraction
 
 import numpy as np
 import plain_recipe
@@ -34,15 +33,16 @@ def test_a_comparison_is_that_of_plain_python(recipe: Recipe, one: str, other: s
     assert found.second == plain_recipe.fingerprint_of(recipe, other)
     assert found.distance == (found.first ^ found.second).bit_count()
     assert found.near == (found.distance <= 3)
-    assert Fraction(found.jaccard) == Fraction(len(both) / len(either) if either else 1.0)
+    says_nothing = not all(plain_recipe.tokens_of(recipe, text) for text in (one, other))
+    assert found.jaccard == (float(one == other) if says_nothing else len(both) / len(either))
     assert (found.first_count, found.second_count, found.common_count) == (len(ours), len(theirs), len(both))
     assert (found.only_first_count, found.only_second_count) == (len(ours) - len(both), len(theirs) - len(both))
-    if ours and theirs:
+    if says_nothing:
+        assert found.cosine == float(one == other)
+    else:
         dot = sum(ours[each] * theirs[each] for each in both)
         squares = (sum(weight * weight for weight in some.values()) for some in (ours, theirs))
         assert found.cosine == pytest.approx(dot / math.sqrt(math.prod(squares)), rel=1e-9)
-    else:
-        assert found.cosine == float(not ours and not theirs)
     for own, some, text in ((found.only_first, ours, one), (found.only_second, theirs, other)):
         expected = sorted((weight for each, weight in some.items() if each not in both), reverse=True)[:20]
         assert [each.weight * plain_recipe.ONE for each in own] == expected
@@ -93,8 +93,16 @@ def test_weights_of_zero_divide_by_nothing() -> None:
     hashes = WORDS.features("a").hashes
     nothing = IdfModel(WORDS.steps(), 1, 0, 0, hashes, np.zeros(1, dtype=np.uint32))
     recipe = WORDS.with_model(nothing)
-    assert (compare("a", "b", recipe).jaccard, compare("a", "b", recipe).cosine) == (0.0, 1.0)
-    assert compare("a", "a", recipe).cosine == 1.0
+    assert (compare("a", "a b", recipe).jaccard, compare("a", "a b", recipe).cosine) == (0.5, 0.0)
+    assert compare("a", "a", recipe).cosine == compare("a", b"a", recipe).cosine == 1.0
+
+
+@pytest.mark.parametrize("name", ["text-1", "web-en", "pypi-simhash", "exact"])
+def test_texts_without_tokens_are_alike_only_if_they_are_equal(name: str) -> None:
+    for one, other in (("", "   "), (" ", "\t"), ("", "a b")):
+        found = compare(one, other, recipes()[name])
+        assert (found.jaccard, found.cosine) == (0.0, 0.0)
+        assert compare(one, one, recipes()[name]).jaccard == 1.0
 
 
 def test_texts_that_are_nearly_equal_are_never_more_than_equal() -> None:

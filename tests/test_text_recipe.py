@@ -103,11 +103,11 @@ def test_batch_and_threads_change_nothing(preset: Recipe) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\0", "... --- !!!", "\ud800", "\u200b\ufeff"])
-def test_a_text_without_words_has_a_fingerprint_of_its_bytes_or_in_older_recipes_zero(text: str) -> None:
+def test_a_text_without_words_has_a_fingerprint_of_its_bytes_but_by_the_hashes_of_other_tools(text: str) -> None:
     bare = text.replace("\ud800", "\ufffd").encode()
-    for name in ("text-1", "simhash-1"):
+    for name in ("text-1", "simhash-1", "web-en", "words-4", "zh", "code"):
         assert recipes()[name].fingerprint(text) == recipes()[name].fingerprint(bare) == xxh3(bare)
-    assert recipes()["web-en"].fingerprint(text) == 0
+    assert Recipe("other", hash="md5").fingerprint(text) == 0
 
 
 def test_equal_texts_are_one_exact_fingerprint_and_other_texts_another() -> None:
@@ -294,6 +294,7 @@ def test_a_model_is_learned_of_texts_and_loaded_with_a_recipe(tmp_path: Path) ->
     [
         (None, RecipeError, "^recipe: found '.*none.json', expected one of text-1, .* or a JSON file$"),
         ("{", RecipeError, "^.*none.json: found no JSON"),
+        ('{"name": "a", "name": "b"}', RecipeError, "none.json: found no JSON .found 'name' twice in an object"),
         ("[]", RecipeError, "^.*none.json: recipe: found list, expected an object"),
         (json.dumps(DEFAULT_RECIPE.to_json() | {"version": 1}), UnsupportedVersion, "^.*none.json: recipe version"),
         (

@@ -38,10 +38,10 @@ SEED = 20070508
 
 PLAIN = "dedup --dropped"
 WAYS: dict[str, dict[str, Any]] = {
-    PLAIN: {},
-    "without digests": {"digests": False},
-    "--store": {"store": "s.fpstore"},
-    "--keep longest": {"keep": "longest"},
+    PLAIN: {"confirm": None},
+    "without digests": {"confirm": None, "digests": False},
+    "--store": {"confirm": None, "store": "s.fpstore"},
+    "--keep longest": {"confirm": None, "keep": "longest"},
     '--confirm "jaccard>=0.8"': {"confirm": "jaccard>=0.8"},
 }
 

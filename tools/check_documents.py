@@ -244,7 +244,7 @@ class Round:
             )
             arguments: list[object] = ["dedup", *self.options(inputs), "-o", kept, "--dropped", dropped]
             arguments += ["--keep", keep] + ["--tag"] * tags + ["--summary", self.folder / "summary.json"]
-            arguments += ["--confirm", f"{confirm}>={least}"] if confirm else []
+            arguments += ["--confirm", f"{confirm}>={least}" if confirm else "none"]
             arguments += ["--store", self.folder / "s.fpstore"] if into_store else []
             said = self.run(*arguments)
             refused_before = seen.refused

@@ -31,6 +31,7 @@ import numpy as np
 import fpstore
 from fpstore import jobs, notes
 from fpstore.jobs import corpus, files, runs
+from fpstore.text import DEFAULT_RECIPE
 
 BATCH = 7
 WORDS = ("a", "b", "c", "dd", "eee", "fox", "dog", "!", "gnu")
@@ -39,12 +40,14 @@ Work = Callable[[Path], jobs.Summary]
 
 
 def first(folder: Path) -> jobs.Summary:
-    return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped")
+    return jobs.dedup(
+        [folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", confirm=None
+    )
 
 
 def first_into_store(folder: Path) -> jobs.Summary:
     sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
-    return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore")
+    return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore", confirm=None)
 
 
 def confirmed(folder: Path) -> jobs.Summary:
@@ -58,7 +61,12 @@ def confirmed(folder: Path) -> jobs.Summary:
 
 
 def longest(folder: Path) -> jobs.Summary:
-    options: dict[str, Any] = {"dropped": folder / "dropped", "store": folder / "s.fpstore", "keep": "longest"}
+    options: dict[str, Any] = {
+        "dropped": folder / "dropped",
+        "store": folder / "s.fpstore",
+        "keep": "longest",
+        "confirm": None,
+    }
     return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept", **options)
 
 
@@ -68,13 +76,33 @@ def ranked(folder: Path) -> jobs.Summary:
     return jobs.dedup([folder / "a.jsonl", folder / "b.jsonl"], folder / "kept.csv", **options)
 
 
+def numbered(folder: Path) -> None:
+    """A store whose ids are numbers, as somebody made it."""
+    fpstore.create(folder / "s.fpstore", recipe=DEFAULT_RECIPE, max_distance=10).close()
+
+
+def before_with_texts(folder: Path) -> None:
+    """Names that come again, with other texts."""
+    sources = jobs.Inputs([folder / "a.jsonl"], id_column="id")
+    jobs.dedup(sources, folder / "earlier", store=folder / "s.fpstore", confirm="jaccard>=0.9", max_distance=10)
+
+
+def confirmed_again(folder: Path) -> jobs.Summary:
+    """Names that the store has already, some with the very fingerprint; set up by `before_with_texts`."""
+    sources = jobs.Inputs([folder / "b.jsonl"], id_column="id")
+    options: dict[str, Any] = {"store": folder / "s.fpstore", "confirm": "jaccard>=0.9", "tag": True}
+    return jobs.dedup(sources, folder / "kept", dropped=folder / "dropped", **options)
+
+
 def again_into_store(folder: Path) -> jobs.Summary:
     """Another corpus, against a store that has one; set up by `before`."""
-    return jobs.dedup([folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore")
+    return jobs.dedup(
+        [folder / "b.jsonl"], folder / "kept", dropped=folder / "dropped", store=folder / "s.fpstore", confirm=None
+    )
 
 
 def before(folder: Path) -> None:
-    jobs.dedup([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fpstore")
+    jobs.dedup([folder / "a.jsonl"], folder / "earlier", store=folder / "s.fpstore", confirm=None)
 
 
 def leaders(folder: Path) -> jobs.Summary:
@@ -119,7 +147,7 @@ def yesterday_centers(folder: Path) -> None:
 def packed(folder: Path) -> jobs.Summary:
     """Results that are made of their parts in the end."""
     sources = jobs.Inputs([folder / "a.jsonl", folder / "bad.jsonl"], skip_bad=True)
-    return jobs.dedup(sources, folder / "kept.parquet", dropped=folder / "dropped.csv.gz")
+    return jobs.dedup(sources, folder / "kept.parquet", dropped=folder / "dropped.csv.gz", confirm=None)
 
 
 def components(folder: Path) -> jobs.Summary:
@@ -130,7 +158,11 @@ SCENARIOS: dict[str, tuple[Work, Callable[[Path], None] | None]] = {
     "dedup": (first, None),
     "dedup --store": (first_into_store, None),
     "dedup --store, a second corpus": (again_into_store, before),
+    "dedup --store, of numbers": (first_into_store, numbered),
     "dedup --confirm": (confirmed, None),
+    "dedup --confirm, names that come again": (confirmed_again, before_with_texts),
+    "dedup --confirm, of numbers": (confirmed, numbered),
+    "dedup --keep longest, of numbers": (longest, numbered),
     "dedup --keep longest": (longest, None),
     "dedup --keep max:text --tag": (ranked, None),
     "dedup to Parquet and .gz": (packed, None),
@@ -148,7 +180,7 @@ def make_corpus(folder: Path, rng: random.Random) -> None:
     """Two files of documents that are often near each other, and one with bad lines."""
 
     def line() -> str:
-        return json.dumps({"text": " ".join(rng.choices(WORDS, k=rng.randrange(5)))})
+        return json.dumps({"id": rng.choice("xyz"), "text": " ".join(rng.choices(WORDS, k=rng.randrange(5)))})
 
     for name in ("a", "b"):
         (folder / f"{name}.jsonl").write_text("".join(f"{line()}\n" for _ in range(rng.randrange(10, 30))))
@@ -204,7 +236,7 @@ def run(work: Work, folder: Path, kill_at: int | None) -> tuple[int, int]:
         return status, int(pipe.read() or 0)
 
 
-def outcome(folder: Path, others: Set[tuple[int, int]] = frozenset()) -> dict[str, object]:
+def outcome(folder: Path, others: Set[tuple[int, Any]] = frozenset()) -> dict[str, object]:
     """What is in a folder: the bytes of its files, and what jobs have stored in its store, in the order of the ids.
 
     others: the rows that others have stored there, which must be there too. Of the records of finished jobs, whose
@@ -217,38 +249,37 @@ def outcome(folder: Path, others: Set[tuple[int, int]] = frozenset()) -> dict[st
             found[name] = path.read_bytes() if path.is_file() and not name.endswith(".done") else None
     if (folder / "s.fpstore").exists():
         rows = rows_of(folder)
-        found["rows"] = [key for document, key in sorted((document, key) for key, document in rows - others)]
+        # Where ids are numbers others may have taken some in between: it is the order that tells.
+        own = sorted((document, key) for key, document in rows - others)
+        found["rows"] = [key if isinstance(document, int) else (document, key) for document, key in own]
         found["rows of others that are gone"] = others - rows
-        names = folder / "s.fpstore" / notes.NAMES
+        record = folder / "s.fpstore" / notes.JOBS
+        found["record"] = sorted(path.name for path in record.iterdir())
         found |= {
-            name: (names / name).read_bytes() for name in ("names", "texts", notes.VOTES) if (names / name).exists()
+            name: (record / name).read_bytes() for name in ("names", "texts", notes.VOTES) if (record / name).exists()
         }
-        entries = np.frombuffer((names / notes.INDEX).read_bytes(), dtype=notes.ENTRY)
-        found["index"] = [entries[column].tolist() for column in ("fingerprint", "name_end", "text_end")]
-        found["votes to come"] = (names / notes.NEXT_VOTES).exists()
-        found["note"] = (folder / "s.fpstore" / notes.JOBS / notes.NOTE).exists()
+        if (record / notes.INDEX).exists():
+            entries = np.frombuffer((record / notes.INDEX).read_bytes(), dtype=notes.ENTRY)
+            columns = ("fingerprint", "name_end", "text_end", "known")
+            found["index"] = [entries[column].tolist() for column in columns]
     return found
 
 
-def rows_of(folder: Path) -> set[tuple[int, int]]:
+def rows_of(folder: Path) -> set[tuple[int, Any]]:
     """The fingerprints and ids in the store of a folder."""
     with fpstore.open(folder / "s.fpstore") as store:
-        columns = [
-            (keys.tolist(), ids.tolist())
-            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
-            if ids is not None
-        ]
-    return {row for keys, ids in columns for row in zip(keys, ids, strict=True)}
+        return {(row.fingerprint, row.id) for rows in store.rows() for row in rows}
 
 
-def add_another(folder: Path, rng: random.Random) -> tuple[int, int] | None:
+def add_another(folder: Path, rng: random.Random) -> tuple[int, Any] | None:
     """Add a row to the store of a folder, under the next id; None where there is no store, or a job has it."""
     if not (folder / "s.fpstore").exists():
         return None
     try:
         with fpstore.open(folder / "s.fpstore", "w") as store:
-            last = max((int(rows.id.max()) for rows in store.rows() if rows.id is not None), default=-1)
-            row = (rng.getrandbits(64), last + 1)
+            key = rng.getrandbits(64)
+            largest = None if store.id_type == "string" else store.max_id()
+            row = (key, f"other {key}" if store.id_type == "string" else 0 if largest is None else largest + 1)
             store.add([row[0]], ids=[row[1]])
     except fpstore.JobError:
         return None
@@ -260,11 +291,13 @@ def check(work: Work, prepared: Path, expected: dict[str, object], kill_at: int,
     folder = prepared.parent / "here"
     shutil.copytree(prepared, folder)
     kills: list[int] = [kill_at]
-    others: set[tuple[int, int]] = set()
+    others: set[tuple[int, Any]] = set()
     status = run(work, folder, kill_at)[0]
     while os.WIFSIGNALED(status):
         # --confirm refuses a store with documents whose texts it lacks, and the numbers of clusters are their ids.
-        if work not in (confirmed, leaders_into_store, centers_into_store) and (row := add_another(folder, rng)):
+        if work not in (confirmed, confirmed_again, leaders_into_store, centers_into_store) and (
+            row := add_another(folder, rng)
+        ):
             others.add(row)
         kills.append(rng.randrange(1, 400))
         status = run(work, folder, kills[-1])[0]

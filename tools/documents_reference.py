@@ -54,13 +54,13 @@ def fingerprint(recipe: Recipe, text: str) -> int:
 
 
 def measure(name: str, recipe: Recipe, one: str, other: str) -> float:
-    """Jaccard of the shingles, or the cosine of their weights."""
+    """Jaccard of the shingles, or the cosine of their weights; of a text without tokens whether both are equal."""
+    if not (tokens_of(recipe, one) and tokens_of(recipe, other)):
+        return float(one == other)
     ours, theirs = features_of(recipe, one), features_of(recipe, other)
     if name == "jaccard":
         union = len(ours.keys() | theirs.keys())
-        return len(ours.keys() & theirs.keys()) / union if union else 1.0
-    if not ours or not theirs:
-        return float(not ours and not theirs)
+        return len(ours.keys() & theirs.keys()) / union
     dot = sum(weight * theirs.get(shingle, 0) for shingle, weight in ours.items())
     return dot / math.sqrt(sum(w * w for w in ours.values()) * sum(w * w for w in theirs.values()))
 

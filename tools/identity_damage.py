@@ -181,8 +181,8 @@ for _kind, _make in {
 # --- Each file of the store ---
 
 FILES = ("catalog.mdb", "writer.lock", "segments/00000001.fpseg", "segments/00000003.fpseg")
-# What jobs have stored there: the names, and the texts, of documents that were kept, and a note of one under way.
-OF_JOBS = ("names/names", "names/index", "names/settings.json", "jobs/unfinished.json")
+# What a job under way has there: the record of what it has stored, and its note.
+OF_JOBS = ("jobs/names", "jobs/index", "jobs/settings.json", "jobs/unfinished.json")
 IN_WAYS = {
     "missing": "rm live/FILE",
     "empty": ": > live/FILE",
@@ -208,6 +208,8 @@ IN_WAYS = {
 }
 _ABSENT = {
     "jobs/unfinished.json": {"older", "newer"},
+    "jobs/names": {"older", "newer"},
+    "jobs/index": {"older", "newer"},
     "segments/00000003.fpseg": {"other", "older", "newer"},
     "segments/00000001.fpseg": {"newer"},
 }
@@ -323,12 +325,12 @@ MOUNTS = [
 ]
 
 DAMAGES = [*FOLDERS, *SEGMENTS, *_file_damages(FILES), *MOUNTS]
-# Where jobs keep the names in the store.
+# Of what a job under way has in the store.
 JOB_DAMAGES = [
     *_file_damages(OF_JOBS),
     *(
         shell(f"{name} {way}", command.replace("FILE", name))
-        for name in ("names", "jobs")
+        for name in ("jobs",)
         for way, command in {
             "missing": "mv live/FILE gone",
             "a link to the victim's folder": "mv live/FILE gone; ln -s ../victim live/FILE",

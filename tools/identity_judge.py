@@ -291,7 +291,7 @@ class Play:
         if changes and writer_holds and "StoreLocked" in answer["kinds"] + [answer["said"]]:
             return True
         refused = changes and (writer_holds or not self.lockable or read_only or self.case.damage.traps)
-        refused |= what == "copy" and self.case.damage.name.startswith("names")  # which go with it
+        refused |= what == "copy" and self.case.damage.name.startswith("jobs")  # which go with it
         refused |= what == "build --force that fails" or (changes and HOLDERS[self.case.holder] == "j")
         if self.whole and not refused:
             self.find(f"{what}: the store there is whole, found {answer['error']}: {answer['said']}")
@@ -471,7 +471,7 @@ class Play:
         own = places | {name for name, each in self.after.items() if each.kind == stat.S_IFDIR and each.inode in inodes}
         files = [f"{at}/{name}" for at in places for name in ("catalog.mdb", "writer.lock")]
         own_inodes = {seen[name].inode for seen in (self.after, self._before) for name in files if name in seen}
-        own_inodes |= {each.inode for name, each in self.after.items() if any(f"{at}/names/" in name for at in places)}
+        own_inodes |= {each.inode for name, each in self.after.items() if any(f"{at}/jobs/" in name for at in places)}
         for name in sorted({*self.after, *now}):
             one, other = self.after.get(name), now.get(name)
             if any(name == at or name.startswith((f"{at}/", f"{at}.documents")) for at in own):

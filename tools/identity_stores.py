@@ -71,11 +71,6 @@ def documents(first: int, count: int) -> str:
     return "".join(json.dumps({"text": text}) + "\n" for text in texts)
 
 
-def has_names(store: Path) -> bool:
-    """Whether jobs keep the names of documents in the store."""
-    return (store / "names").is_dir()
-
-
 def _keep(store: Path, first: int) -> Rows:
     """Let a job keep some documents in the store; the rows that it has added."""
     before = _rows(store)

@@ -16,11 +16,13 @@ from fpstore.cli.columns import (
     written,
     written_ids,
 )
+from fpstore.cli.common import common
+from fpstore.cli.documents import passed_over, print_document
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
 from fpstore.cli.subcommand import WITH_IDS, refuse_unused, subcommand
-from fpstore.cli.texts import idf_option, reading_options, tell_short
+from fpstore.cli.texts import idf_option, tell_short, text_options
 from fpstore.cli.unbuffered import answer_input, unbuffered_option
 from fpstore.cli.values import (
     FILE_PATH,
@@ -65,14 +67,13 @@ JSON_NO_ID = "null"
 @format_option
 @fingerprint_options
 @id_options("column; none in a store without ids")
-@reading_options
+@text_options
 @idf_option
 @click.option(
     "--if-new", is_flag=True, help="Add only what is near nothing that came before, and print what the others are near."
 )
 @click.option("--upsert", is_flag=True, help="Put each row in the place of all that has its id.")
 @distance_option("With --if-new: the distance up to which a fingerprint is near.  [default: the store's]")
-@click.option("--json", "as_json", is_flag=True, help="With --if-new: print a JSON object a line.")
 @header_option
 @signed_option
 @skip_bad_option
@@ -88,12 +89,10 @@ def command(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     idf_path: str | None,
     if_new: bool,
     upsert: bool,
     max_distance: int | None,
-    as_json: bool,
     header: bool,
     signed: bool,
     skip_bad: bool,
@@ -106,7 +105,8 @@ def command(
     nothing changes.
 
     With --if-new each row that is not stored is a line of id, fingerprint, and the nearest match: its fingerprint,
-    distance and id, separated by tabs. The id in a store without ids is "-" (in JSON, null).
+    distance and id, separated by tabs. The id in a store without ids is "-" (in JSON, null). With --json these lines
+    are JSON; without --if-new that says what was added.
 
     With --upsert an id that is there already loses its rows to the new one, in the same step. Of an id that comes twice
     the last row counts.
@@ -141,7 +141,7 @@ def command(
             text_column=text_column,
             header=input_header,
             html=html,
-            threads=threads,
+            threads=common().threads,
             skip_bad=skip_bad,
             batch=BATCH_ROWS,
         )
@@ -151,11 +151,15 @@ def command(
         try:
             with closing(reader), progress_bar(results_follow=not if_new) as bar:
                 for batch in reader:
+                    lines = ""
                     if if_new:
-                        added += _add_new(opened, batch, max_distance, as_json, signed)
+                        stored, lines = _add_new(opened, batch, max_distance, signed)
+                        added += stored
                     else:
                         added += _add(opened, batch, upsert)
-                    done += len(batch.fingerprints)
+                    done += len(batch.fingerprints)  # first, as they are stored even where their lines go nowhere
+                    if lines:
+                        sys.stdout.write(lines)
                     if bar is not None:
                         bar(Progress("reading", done, None, "rows"))
         except BaseException:
@@ -164,7 +168,10 @@ def command(
             raise
         tell_skipped(reader.skipped, reader.notes)
         tell_short(reader.lengths)
-        _tell(store, if_new, upsert, added, done)
+        if common().as_json and not if_new:
+            print_document("added", {"path": store, "row_count": done, **passed_over(reader, reader.lengths)})
+        else:
+            _tell(store, if_new, upsert, added, done)
         opened.wait()
 
 
@@ -195,10 +202,11 @@ def _add(store: "Store", batch: "Batch", upsert: bool) -> int:
     return len(batch.fingerprints)
 
 
-def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: bool, signed: bool) -> int:
-    """Store what is new of a batch and print the rest; how many rows were stored."""
+def _add_new(store: "Store", batch: "Batch", max_distance: int | None, signed: bool) -> tuple[int, str]:
+    """Store what is new of a batch; how many rows were stored, and the lines of the rest."""
     found = store.add_if_new(batch.fingerprints, ids=batch.ids, max_distance=max_distance)
     known = ~found.stored
+    as_json = common().as_json
     count = int(known.sum())
     line, no_id = (JSON_LINE, JSON_NO_ID) if as_json else (LINE, NO_ID)
     ids, match_ids = (
@@ -209,8 +217,7 @@ def _add_new(store: "Store", batch: "Batch", max_distance: int | None, as_json: 
         written(column[known], signed, True) for column in (batch.fingerprints, found.match_fingerprint)
     )
     columns = (ids, fingerprints, match_fingerprints, found.match_distance[known].tolist(), match_ids)
-    sys.stdout.write("".join(map(line.format, *columns)))
-    return len(known) - count
+    return len(known) - count, "".join(map(line.format, *columns))
 
 
 def _tell(store: str, if_new: bool, upsert: bool, added: int, done: int) -> None:

@@ -8,10 +8,11 @@ import click
 
 from fpstore import Progress
 from fpstore.cli.columns import IdSource, fingerprint_options, id_options, id_type_option
-from fpstore.cli.failures import say
+from fpstore.cli.common import common
+from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import OF_TEXTS, refuse_unused, subcommand
-from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
+from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, tell_short, text_options
 from fpstore.cli.values import (
     FILE_PATH,
     codec_option,
@@ -29,7 +30,6 @@ from fpstore.cli.values import (
 )
 
 if TYPE_CHECKING:
-    from fpstore import Store
     from fpstore.inputs import Reader
     from fpstore.types import Codec, Ids, IdType, Keys
 
@@ -51,7 +51,7 @@ Examples:
 @format_option
 @fingerprint_options
 @id_options("column where there is one, else row")
-@reading_options
+@text_options
 @recipe_option
 @idf_option
 @k_option
@@ -82,7 +82,6 @@ def command(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     recipe_name: str | None,
     idf_path: str | None,
     max_distance: int,
@@ -132,12 +131,12 @@ def command(
             html=html,
             recipe=recipe,
             max_distance=max_distance,
-            threads=threads,
+            threads=common().threads,
             skip_bad=skip_bad,
             on_bytes=count_bytes,
         )
 
-        if reader.recipe is None:
+        if reader.recipe is None and not reader.tells_nothing:
             refuse_unused(OF_TEXTS)
 
         def show(progress: Progress) -> None:
@@ -160,26 +159,27 @@ def command(
                 codec=codec,
                 memory=memory,
                 progress=show,
-                recipe=recipe if told or reader.recipe is not None else None,
+                recipe=recipe if told or reader.recipe is not None or reader.tells_nothing else None,
                 force=force,
                 shuffle=shuffle,
                 mode=mode,
+                threads=common().threads,
             ) as built,
         ):
-            held = _held(built, reader.seen.rows)
+            count = built.stats().fingerprint_count or 0
+            size = sum(segment.file_bytes for segment in built._segments)
     tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
-    seen = f"read {counted(reader.seen.rows, 'row')} of {counted(reader.seen.files, 'file')}"
-    say(f"{store}: {seen}; holds {held}")
-
-
-def _held(store: "Store", rows: int) -> str:
-    """What a store that was just built of so many rows holds, in numbers."""
-    stats = store.stats()
-    if not stats.fingerprint_count:
-        return "nothing" if rows else "nothing, as the input is empty"
-    size = sum(segment.file_bytes for segment in store._segments)
-    return f"{counted(stats.fingerprint_count, 'fingerprint')}, {decimal_size(size)}"
+    rows, files = reader.seen.rows, reader.seen.files
+    read_in = {"row_count": rows, "file_count": files, **passed_over(reader, reader.lengths)}
+    held = f"{counted(count, 'fingerprint')}, {decimal_size(size)}"
+    if not count:
+        held = "nothing" if rows else "nothing, as the input is empty"
+    tell_done(
+        "build",
+        {"path": store, "fingerprint_count": count, "segments_bytes": size, **read_in},
+        f"{store}: read {counted(rows, 'row')} of {counted(files, 'file')}; holds {held}",
+    )
 
 
 def _with_ids(reader: "Reader") -> "Iterator[tuple[Keys, Ids]]":

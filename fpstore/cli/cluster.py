@@ -1,9 +1,11 @@
 """`fpstore cluster`: the number of the cluster that each document is in, or each fingerprint of a store."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from fpstore.cli.common import common
 from fpstore.cli.corpora import (
     corpus_options,
     expect_lasting_output,
@@ -14,7 +16,6 @@ from fpstore.cli.corpora import (
     tell,
     write_summary,
 )
-from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
 from fpstore.cli.values import DEFAULT_K, FILE_PATH, counted, distance_option
@@ -75,7 +76,6 @@ def command(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
@@ -102,7 +102,7 @@ def command(
 
     With --store the documents join the clusters of earlier jobs with STORE, as if all documents came in one job: the
     numbers go on. STORE has a row for each cluster: the fingerprint of its first document, with the number as its id,
-    and the document's name. With --update-center STORE also keeps the bit counts of each cluster, 264 bytes; all jobs
+    so it is one of numbers. With --update-center STORE also keeps the bit counts of each cluster, 264 bytes; all jobs
     with one STORE are with --update-center, or all without. Until the job is done nobody else may write to STORE.
 
     With --annotate FILE has the documents in place of these lines, as dedup writes kept ones: JSON lines, CSV and TSV
@@ -134,8 +134,7 @@ def command(
                 progress=bar,
             )
         write_summary(summary_path, summary)
-        tell(output, summary, f"clusters {summary.results}", "row")
-        _tell_sizes(summary, "row")
+        tell(output, summary, f"clusters {summary.results}", "row", _sizes(summary, "row"))
         return
     if store is not None and components:
         raise click.UsageError("--store and --components: found both, expected one: a new document joins components")
@@ -155,7 +154,7 @@ def command(
                 topics=topics,
                 recipe=recipe,
                 force=force,
-                threads=threads,
+                threads=common().threads,
                 progress=bar,
             )
         else:
@@ -169,13 +168,12 @@ def command(
                 topics=topics,
                 recipe=recipe,
                 force=force,
-                threads=threads,
+                threads=common().threads,
                 progress=bar,
             )
     new = f", new {summary.new}" if store is not None else ""
     write_summary(summary_path, summary)
-    tell(output, summary, f"clusters {summary.results}{new}")
-    _tell_sizes(summary)
+    tell(output, summary, f"clusters {summary.results}{new}", more=_sizes(summary))
 
 
 def _store_among(inputs: tuple[str, ...]) -> str | None:
@@ -188,12 +186,12 @@ def _store_among(inputs: tuple[str, ...]) -> str | None:
     return stores[0] if stores else None
 
 
-def _tell_sizes(summary: "ClusterSummary", noun: str = "document") -> None:
-    """Say on standard error how many clusters of which size there are, and which are the largest."""
+def _sizes(summary: "ClusterSummary", noun: str = "document") -> Iterator[str]:
+    """How many clusters of which size there are, and which are the largest."""
     sizes = summary.detail.get("sizes", [])
     for row in sizes:
         bounds = f"{row['least']}-{row['most']} {noun}s" if row["least"] < row["most"] else counted(row["most"], noun)
-        say(f"fpstore: {counted(row['clusters'], 'cluster')} of {bounds}")
+        yield f"fpstore: {counted(row['clusters'], 'cluster')} of {bounds}"
     largest = [f"{row['cluster']} ({row['documents']})" for row in summary.detail.get("largest", [])]
     if largest:
-        say(f"fpstore: the largest clusters ({noun}s): {', '.join(largest)}")
+        yield f"fpstore: the largest clusters ({noun}s): {', '.join(largest)}"

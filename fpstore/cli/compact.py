@@ -1,6 +1,6 @@
 """`fpstore compact`: a store's segments merged into one, without what was removed."""
 
-from fpstore.cli.failures import say
+from fpstore.cli.documents import tell_done
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import counted, decimal_size, store_argument
@@ -28,12 +28,18 @@ def command(store: str) -> None:
         waiting += [counted(stats.removal_count, "removal")] if stats.removal_count else []
         names = [segment.path for segment in opened._segments]
         opened.compact(progress=bar)
-        if names == [segment.path for segment in opened._segments]:
-            unread = "nothing to merge, and nothing was read"
-            say(f"{store}: {', '.join(waiting)}, {decimal_size(before)}; {unread}")
-            return
-        after = sum(segment.file_bytes for segment in opened._segments)
-        say(
+        merged = names != [segment.path for segment in opened._segments]
+        count, after = len(opened._segments), sum(segment.file_bytes for segment in opened._segments)
+        was = {"segment_count": len(names), "pending_count": stats.pending_count, "removal_count": stats.removal_count}
+        became = f"now {counted(count, 'segment')}, {decimal_size(after)}"
+        tell_done(
+            "compact",
+            {
+                "path": store,
+                "merged": merged,
+                "before": {**was, "segments_bytes": before},
+                "after": {"segment_count": count, "segments_bytes": after},
+            },
             f"{store}: {', '.join(waiting)}, {decimal_size(before)};"
-            f" now {counted(len(opened._segments), 'segment')}, {decimal_size(after)}"
+            f" {became if merged else 'nothing to merge, and nothing was read'}",
         )

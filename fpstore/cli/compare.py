@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_document
 from fpstore.cli.failures import say
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, tell_short, text_options
@@ -13,8 +15,6 @@ from fpstore.cli.values import (
     counted,
     distance_option,
     format_option,
-    json_option,
-    print_document,
     tell_skipped,
 )
 
@@ -50,7 +50,6 @@ TWO = 2
     show_default=True,
     help="How many of the shingles to name that only the one text has, those that weigh most.",
 )
-@json_option
 def command(
     files: tuple[str, ...],
     texts: tuple[str, ...],
@@ -62,7 +61,6 @@ def command(
     idf_path: str | None,
     max_distance: int,
     shown: int,
-    as_json: bool,
 ) -> None:
     """Say how alike two texts are: those of two FILEs, or of --text.
 
@@ -84,7 +82,7 @@ def command(
     named += [("--text", recipe.text_of(text) if html else text) for text in texts]
     (first, one), (second, other) = named
     comparison = compare(one, other, recipe, max_distance=max_distance, shown=shown)
-    if as_json:
+    if common().as_json:
         print_document("compare", {"first_name": first, "second_name": second, **comparison.to_json()})
     else:
         _print(comparison, first, second, equal=one == other)

@@ -2,7 +2,7 @@
 
 import click
 
-from fpstore.cli.failures import say
+from fpstore.cli.documents import tell_done
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, mode_option, store_argument
@@ -31,5 +31,9 @@ def command(store: str, destination: str, mode: int | None) -> None:
         size = sum(segment.file_bytes for segment in made._segments)
     # A row can be in several segments and in what is pending, and what was removed is still in them.
     parts = len(stats.segments) + bool(stats.pending_count)
-    most = "at most " if stats.removal_count or parts > 1 else ""
-    say(f"{destination}: {most}{counted(rows, 'row')}, {decimal_size(size)}")
+    is_exact = not stats.removal_count and parts <= 1
+    tell_done(
+        "copy",
+        {"path": destination, "row_count": rows, "is_exact": is_exact, "segments_bytes": size},
+        f"{destination}: {'' if is_exact else 'at most '}{counted(rows, 'row')}, {decimal_size(size)}",
+    )

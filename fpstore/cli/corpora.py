@@ -6,19 +6,21 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import format_of, print_document
 from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.rows import recipe_of
 from fpstore.cli.streams import expect_output
 from fpstore.cli.subcommand import STANDARD_OUTPUT
-from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option
+from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, text_options
 from fpstore.cli.values import FILE_PATH, column, counted, format_option, skip_bad_option, tell_skipped
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def corpus_options(command: _Command) -> _Command:
     """Inputs and how they are read, the recipe, and --force."""
     options = (
         format_option,
-        reading_options,
+        text_options,
         click.option(
             "--id-column",
             metavar="COLUMN",
@@ -67,7 +69,7 @@ output_option = click.option(
     help=f"Write to FILE, and go on there after an interruption. Its suffix says how: {FORMS}; none is .tsv.  "
     "[default: standard output, which - is too]",
 )
-SUMMARY_FORMAT = "fpstore.summary/1"
+SUMMARY = "summary"
 _MOST_SUMMARY_BYTES = 1 << 20
 
 
@@ -91,15 +93,18 @@ def recipe_of_job(store: str | None, name: str | None, idf_path: str | None) -> 
 
 @contextmanager
 def output_file(output: str | None) -> Iterator[Path]:
-    """The file that a job writes; where none is asked for, one that is copied to standard output in the end."""
-    if output not in (None, STANDARD_OUTPUT):
+    """The file that a job writes; where none is asked for, one that is copied to standard output in the end.
+
+    By --json that has lines of JSON.
+    """
+    if _is_file(output):
         path = Path(str(output))
         with _telling_what_stays(path):
             yield path
         return
     expect_output()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "lines"
+        path = Path(folder) / ("lines.jsonl" if common().as_json else "lines")
         yield path
         sys.stdout.flush()
         with path.open("rb") as lines:
@@ -125,14 +130,14 @@ def _is_summary(path: Path) -> bool:
             record = json.loads(file.read(_MOST_SUMMARY_BYTES))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(record, dict) and record.get("format") == SUMMARY_FORMAT
+    return isinstance(record, dict) and record.get("format") == format_of(SUMMARY)
 
 
 def write_summary(path: str | None, summary: "Summary") -> None:
     """Write the summary of a job to a file, as a whole."""
     if path is None:
         return
-    record = {"format": SUMMARY_FORMAT, **summary.to_json()}
+    record = {"format": format_of(SUMMARY), **summary.to_json()}
     with new_file(Path(path), force=True) as file:
         file.write(json.dumps(record, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
 
@@ -144,20 +149,34 @@ def _telling_what_stays(result: Path) -> Iterator[None]:
 
     try:
         yield
-    except (BadInput, KeyboardInterrupt):
+    except (BadInput, OSError, MemoryError, KeyboardInterrupt):
         work = result.with_name(f"{result.name}.job")
         if work.is_dir():
             say(f"{work}: has what was done; the same command goes on with it, or remove it")
         raise
 
 
-def tell(output: str | None, summary: "Summary", results: str, noun: str = "document") -> None:
-    """Say on standard error what a job has done; results: what became of its documents, or rows."""
+def _is_file(output: str | None) -> bool:
+    return output not in (None, STANDARD_OUTPUT)
+
+
+def tell(
+    output: str | None, summary: "Summary", results: str, noun: str = "document", more: Iterable[str] = ()
+) -> None:
+    """Say what a job has done; results: what became of its documents, or rows; more: further sentences.
+
+    By --json it is the summary as a document, where standard output has no results.
+    """
     tell_skipped(summary.skipped, summary.notes)
     if summary.warning is not None:
         say(f"fpstore: warning: {summary.warning}")
+    if common().as_json and _is_file(output):
+        print_document(SUMMARY, summary.to_json())
+        return
     rate = f" ({summary.rate / 1e6:.1f} MB/s)" if summary.read_bytes else ""
     rate = " (an earlier run had done it; nothing was changed)" if summary.was_done else rate
-    what = "fpstore" if output in (None, STANDARD_OUTPUT) else output
+    what = output if _is_file(output) else "fpstore"
     passed_over = sum(summary.skipped.values())
     say(f"{what}: {counted(summary.documents, noun)}, {results}, passed over {passed_over}{rate}")
+    for sentence in more:
+        say(sentence)

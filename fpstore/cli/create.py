@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from fpstore.cli.failures import say
+from fpstore.cli.documents import tell_done
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option
 from fpstore.cli.values import (
@@ -88,5 +88,10 @@ def command(
         force=force,
     ) as made:
         ids = {"uint64": "with ids", "none": "without ids"}.get(id_type, "with names as ids")
-        state = "empty" if made.stats().fingerprint_count == 0 else "there already"
-        say(f"{store}: {state}, {ids}, plan {made.plan.name}")
+        is_empty = made.stats().fingerprint_count == 0
+        settings = {"id_type": made.id_type, "max_distance": made.max_distance, "plan": made.plan.to_json()}
+        tell_done(
+            "create",
+            {"path": store, "is_empty": is_empty, **settings},
+            f"{store}: {'empty' if is_empty else 'there already'}, {ids}, plan {made.plan.name}",
+        )

@@ -2,6 +2,7 @@
 
 import click
 
+from fpstore.cli.common import common
 from fpstore.cli.corpora import (
     FORMS,
     corpus_options,
@@ -59,11 +60,13 @@ Examples:
     is_flag=True,
     help="Write all documents to KEPT, each with kept, duplicate_of and distance, in place of the kept ones.",
 )
-@distance_option("The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]")
+@distance_option("The largest Hamming distance between near-duplicates.  [default: 6, or that of STORE]")
 @click.option(
     "--confirm",
     metavar="MEASURE>=X",
-    help="Drop only what is so much alike: jaccard>=0.8, of shingles, or cosine>=0.9, of shingles with their weights.",
+    default="default",
+    help="Drop only what is so much alike: jaccard>=0.8, of shingles, or cosine>=0.9, of shingles with their weights. "
+    "none: all that is near.  [default: jaccard>=0.82; none for a STORE without the texts of what it holds]",
 )
 @click.option(
     "--store",
@@ -79,13 +82,12 @@ def command(
     keep: str,
     tag: bool,
     max_distance: int | None,
-    confirm: str | None,
+    confirm: str,
     store: str | None,
     format: str,
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
@@ -113,11 +115,12 @@ def command(
     the same command again does nothing. KEPT and FILE are regular files. What goes to standard output is held in a
     temporary file until all is done, and begins again when it is interrupted.
 
-    With --store the kept documents are numbered on from the largest id in STORE. Their names are kept in it, and with
-    --confirm their texts too: a later job with --confirm needs them. The same INPUT a second time is dropped as a
-    whole. Until the job is done nobody else may write to STORE.
+    With --store the kept documents are added to STORE, under their names; in a STORE whose ids are numbers they are
+    numbered on from the largest. With --confirm it keeps their texts too: a later job with --confirm needs them. The
+    same INPUT a second time is dropped as a whole. Until the job is done nobody else may write to STORE.
     """
     from fpstore import jobs
+    from fpstore.jobs.leaders import MOST_LOOKED_AT
 
     if dropped == STANDARD_OUTPUT:
         raise click.UsageError("--dropped -: found standard output, expected a file; only KEPT can be standard output")
@@ -135,13 +138,19 @@ def command(
             store=store,
             recipe=recipe,
             max_distance=max_distance,
-            confirm=confirm,
+            confirm=None if confirm == "none" else confirm,
             force=force,
-            threads=threads,
+            threads=common().threads,
             progress=bar,
         )
-    refused = f", refused matches {summary.refused}" if confirm else ""
+    if summary.cut_short:
+        near = f"{counted(summary.cut_short, 'document')} near more than {MOST_LOOKED_AT} kept ones"
+        told = f"only the nearest {MOST_LOOKED_AT} were looked at, none of them alike, so they were kept"
+        say(f"fpstore: warning: --confirm: {near}: {told}")
+    if confirm == "default" and summary.confirm is None:
+        say(f"fpstore: {store} lacks the texts of documents, so that what is near one was dropped without --confirm")
+    refused = f", refused matches {summary.refused}" if summary.confirm else ""
     write_summary(summary_path, summary)
-    if summary.without_value:
-        say(f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last")
-    tell(kept, summary, f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}")
+    last = f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last"
+    became = f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}"
+    tell(kept, summary, became, more=[last] if summary.without_value else [])

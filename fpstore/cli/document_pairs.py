@@ -2,6 +2,7 @@
 
 import click
 
+from fpstore.cli.common import common
 from fpstore.cli.corpora import (
     corpus_options,
     expect_summary,
@@ -37,7 +38,6 @@ def command(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
@@ -62,7 +62,7 @@ def command(
             max_distance=max_distance,
             recipe=recipe,
             force=force,
-            threads=threads,
+            threads=common().threads,
             memory=memory,
             progress=bar,
         )

@@ -10,6 +10,7 @@ import click
 
 from fpstore import OnProgress, Progress
 from fpstore.cli.columns import signed_option, written, written_ids
+from fpstore.cli.documents import tell_done
 from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
@@ -85,7 +86,12 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
             return
         with progress_bar() as bar, new_file(Path(output), force) as file:
             write(file, rows.batches(bar), rows)
-    say(f"{output}: {counted(rows.done, 'row')}, {decimal_size(os.path.getsize(output))}")
+    size = os.path.getsize(output)
+    tell_done(
+        "export",
+        {"path": output, "file_format": format, "row_count": rows.done, "size_bytes": size},
+        f"{output}: {counted(rows.done, 'row')}, {decimal_size(size)}",
+    )
 
 
 def _format_of(output: str) -> str:

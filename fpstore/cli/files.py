@@ -18,10 +18,10 @@ def new_file(path: Path, force: bool) -> Iterator[BinaryIO]:
     An error of the system that names no file, or the one with another name that grows, is about path.
     """
     if os.path.lexists(path):
-        if not force:
-            raise FileExistsError(errno.EEXIST, "already there; --force replaces a file", str(path))
         if not path.is_file():
-            raise click.UsageError(f"{path}: found something else than a file, which --force does not replace")
+            raise click.UsageError(f"{path}: found something else than a file, expected a file or nothing")
+        if not force:
+            raise FileExistsError(errno.EEXIST, "already there; --force replaces it", str(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "the file would lie in a folder that is not there", str(path))
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

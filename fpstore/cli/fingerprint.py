@@ -1,16 +1,19 @@
 """`fpstore fingerprint`: texts, or features that come ready-made, to fingerprints, one line each."""
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fpstore import Progress
+from fpstore.cli.common import common
+from fpstore.cli.documents import format_of
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.texts import idf_option, reading_options, recipe_asked, recipe_option, tell_short
+from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, tell_short, text_options
 from fpstore.cli.values import FILE_PATH, HASHES, format_option, skip_bad_option, tell_skipped
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ BATCH_CHARACTERS = 1 << 22
 @subcommand("fingerprint", short_help="Print the fingerprints of texts.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
 @format_option
-@reading_options
+@text_options
 @recipe_option
 @idf_option
 @skip_bad_option
@@ -53,7 +56,6 @@ def command(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     recipe_name: str | None,
     idf_path: str | None,
     skip_bad: bool,
@@ -73,7 +75,6 @@ def command(
     stand. A weight below 0 counts for the other side.
     """
     from fpstore.inputs import documents
-    from fpstore.jobs.rows import field
     from fpstore.text.short import Lengths
 
     # A file's name can hold bytes that are no UTF-8; they go out as they came in.
@@ -103,9 +104,9 @@ def command(
     )
     with closing(named_texts), progress_bar(results_follow=False) as bar:
         for names, texts in _batches(named_texts):
-            measured = recipe.measure_many(texts, threads)
+            measured = recipe.measure_many(texts, threads=common().threads)
             lengths.see(texts, measured)
-            sys.stdout.write("".join(map("{:016x}\t{}\n".format, measured.fingerprints.tolist(), map(field, names))))
+            sys.stdout.write("".join(map(_line_of(), measured.fingerprints.tolist(), names)))
             if bar is not None:
                 bar(Progress("reading", bytes_read, named_texts.total_bytes, "bytes"))
     tell_skipped(named_texts.skipped, named_texts.notes)
@@ -115,13 +116,25 @@ def command(
 def _print_features(inputs: tuple[str, ...], column: str, skip_bad: bool, given: dict[str, Any]) -> None:
     from fpstore.inputs.errors import Faults
     from fpstore.inputs.features import fingerprints_of_features
+
+    faults, line_of = Faults(skip_bad), _line_of()
+    found = fingerprints_of_features(inputs, column, faults=faults, **given)
+    with closing(found) as lines, progress_bar(results_follow=False) as bar:
+        for done, (name, fingerprint) in enumerate(lines, start=1):
+            sys.stdout.write(line_of(fingerprint, name))
+            if bar is not None:
+                bar(Progress("reading", done, None, "documents"))
+    tell_skipped(faults.counts, faults.notes)
+
+
+def _line_of() -> Callable[[int, str], str]:
+    """What makes a line of a fingerprint and a name; by --json one of JSON."""
     from fpstore.jobs.rows import field
 
-    faults = Faults(skip_bad)
-    with closing(fingerprints_of_features(inputs, column, faults=faults, **given)) as lines:
-        for name, fingerprint in lines:
-            sys.stdout.write(f"{fingerprint:016x}\t{field(name)}\n")
-    tell_skipped(faults.counts, faults.notes)
+    if common().as_json:
+        start = json.dumps({"format": format_of("fingerprint")}).removesuffix("}")
+        return lambda fingerprint, name: f'{start}, "fingerprint": "{fingerprint:016x}", "name": {json.dumps(name)}}}\n'
+    return lambda fingerprint, name: f"{fingerprint:016x}\t{field(name)}\n"
 
 
 def _batches(named_texts: "Documents") -> Iterator[tuple[list[str], list[str]]]:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_document
 from fpstore.cli.failures import AT_FAULT_STORE, one_line, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import json_option, print_document, store_argument
+from fpstore.cli.values import store_argument
 
 if TYPE_CHECKING:
     from fpstore.inspection import Inspection
@@ -44,7 +46,6 @@ MAX_INDENT = 12
     help="How many rows of each list to show.",
 )
 @click.option("--all", "shows_all", is_flag=True, help="Show all rows of each list.")
-@json_option
 def command(
     store: str,
     segment: str | None,
@@ -52,7 +53,6 @@ def command(
     slot: int | None,
     most: int,
     shows_all: bool,
-    as_json: bool,
 ) -> None:
     """Show what lies in STORE, and no more than is asked for.
 
@@ -76,7 +76,7 @@ def command(
         seen = inspection.inspect_table(store, segment, table, limit)
     else:
         seen = inspection.inspect_slot(store, segment, table, slot, limit)
-    _print(seen, as_json)
+    _print(seen)
     for line in seen.damage if limit is None else seen.damage[: max(1, limit)]:
         click.echo(f"fpstore: {one_line(line)}", err=True)
     if limit is not None and len(seen.damage) > max(1, limit):
@@ -87,8 +87,8 @@ def command(
         raise click.exceptions.Exit(AT_FAULT_STORE)
 
 
-def _print(seen: "Inspection", as_json: bool) -> None:
-    if as_json:
+def _print(seen: "Inspection") -> None:
+    if common().as_json:
         print_document("inspect", seen.to_json())
         return
     for line in _lines(seen.fields, ""):

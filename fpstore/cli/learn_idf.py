@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from fpstore import Progress
-from fpstore.cli.failures import say
+from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
@@ -69,5 +69,10 @@ def command(
         model = learner.model()
         file.write(model.to_bytes())
     tell_skipped(texts.skipped, texts.notes)
-    say(f"{output}: {counted(model.documents, 'document')}, {counted(len(model.hashes), 'shingle')}")
-    say(f"{output}: checksum {model.checksum}")
+    counts = {"document_count": model.documents, "shingle_count": len(model.hashes)}
+    tell_done(
+        "learn-idf",
+        {"path": output, **counts, "checksum": model.checksum, **passed_over(texts)},
+        f"{output}: {counted(model.documents, 'document')}, {counted(len(model.hashes), 'shingle')}",
+        f"{output}: checksum {model.checksum}",
+    )

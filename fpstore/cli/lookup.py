@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore import Progress
 from fpstore.cli.columns import header_option, input_header_option, signed_option, typed_ids, written, written_ids
+from fpstore.cli.common import common
 from fpstore.cli.failures import say
+from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import (
     column,
     format_option,
-    json_option,
     skip_bad_option,
     store_argument,
     tell_skipped,
@@ -50,7 +52,6 @@ JSON_LINE = '{{"format": "fpstore.lookup/1", "id": {}, "fingerprint": "{}"}}\n'
 @format_option
 @input_header_option
 @skip_bad_option
-@json_option
 @header_option
 @signed_option
 def command(
@@ -61,7 +62,6 @@ def command(
     format: str,
     input_header: bool | None,
     skip_bad: bool,
-    as_json: bool,
     header: bool,
     signed: bool,
 ) -> None:
@@ -83,7 +83,7 @@ def command(
         if header:
             sys.stdout.write(HEADER)
         if len(typed):
-            _print_rows(opened, typed, as_json, signed)
+            _print_rows(opened, typed, signed)
         if input_path is None:
             return
         reader = read_ids(
@@ -95,15 +95,20 @@ def command(
             skip_bad=skip_bad,
             batch=BATCH_IDS,
         )
-        with closing(reader):
+        done = 0
+        with closing(reader), progress_bar(results_follow=False) as bar:
             for batch in reader:
-                _print_rows(opened, batch.fingerprints, as_json, signed)
+                _print_rows(opened, batch.fingerprints, signed)
+                done += len(batch.fingerprints)
+                if bar is not None:
+                    bar(Progress("looking up", done, None, "ids"))
         tell_skipped(reader.skipped, reader.notes)
         if not reader.seen.rows:
             say(f"{input_path}: holds nothing, so nothing was looked up")
 
 
-def _print_rows(store: "Store", ids: "Ids", as_json: bool, signed: bool) -> None:
+def _print_rows(store: "Store", ids: "Ids", signed: bool) -> None:
+    as_json = common().as_json
     rows = store.lookup(ids)
     columns = written_ids(rows.id, signed, as_json), written(rows.fingerprint, signed, True)
     sys.stdout.write("".join(map((JSON_LINE if as_json else LINE).format, *columns)))

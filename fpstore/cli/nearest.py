@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from fpstore.cli.common import common
 from fpstore.cli.probe import print_found, query_options
 from fpstore.cli.subcommand import subcommand
 
@@ -26,6 +27,9 @@ def command(count: int, **given: Any) -> None:
     equally near ones the smallest fingerprint, then the smallest id. No match is no error.
     """
     max_distance = given.pop("max_distance")
+    threads = common().threads
     print_found(
-        "nearest", lambda store, queries: store.nearest_many(queries, count, max_distance=max_distance), **given
+        "nearest",
+        lambda store, queries: store.nearest_many(queries, count, max_distance=max_distance, threads=threads),
+        **given,
     )

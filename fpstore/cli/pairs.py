@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore.cli.columns import header_option, signed_option, written
+from fpstore.cli.columns import header_option, signed_option, written, written_ids
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import distance_option, store_argument
@@ -24,7 +26,9 @@ Examples:
 # By what the pairs are of: the names of the columns.
 COLUMNS = {"fingerprints": ("first", "second"), "ids": ("first_id", "second_id")}
 LINE = "{}\t{}\t{}\n"
-JSON_LINE = '{{{{"format": "fpstore.pairs/1", "{}": "{{}}", "{}": "{{}}", "distance": {{}}}}}}\n'
+# Of each, the two names of columns, and the quotes around their values: ids come with theirs.
+JSON_LINE = '{{{{"format": "fpstore.pairs/1", "{0}": {2}{{}}{2}, "{1}": {2}{{}}{2}, "distance": {{}}}}}}\n'
+QUOTES = {"fingerprints": '"', "ids": ""}
 
 
 @subcommand("pairs", short_help="Find all pairs that are near each other.", epilog=EPILOG)
@@ -39,7 +43,6 @@ JSON_LINE = '{{{{"format": "fpstore.pairs/1", "{}": "{{}}", "{}": "{{}}", "dista
 )
 @click.option("--count", "count_only", is_flag=True, help="Print only how many pairs there are.")
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
 @header_option
 @signed_option
 def command(
@@ -48,7 +51,6 @@ def command(
     of: "Paired",
     count_only: bool,
     memory: str,
-    as_json: bool,
     header: bool,
     signed: bool,
 ) -> None:
@@ -63,16 +65,19 @@ def command(
     with fpstore.open(store) as opened, progress_bar(results_follow=count_only) as bar:
         if count_only:
             count = opened.count_pairs(max_distance=max_distance, of=of, memory=memory, progress=bar)
-            click.echo(f'{{"format": "fpstore.pairs/1", "pair_count": {count}}}' if as_json else str(count))
+            if common().as_json:
+                print_document("pairs-count", {"pair_count": count})
+            else:
+                click.echo(str(count))
             return
-        line = JSON_LINE.format(*COLUMNS[of]) if as_json else LINE
+        as_json = common().as_json
+        line = JSON_LINE.format(*COLUMNS[of], QUOTES[of]) if as_json else LINE
         if header:
             sys.stdout.write(LINE.format(*COLUMNS[of], "distance"))
         if of == "ids":
             for rows in opened.pairs(max_distance=max_distance, of="ids", memory=memory, progress=bar):
-                _write(
-                    line, written(rows.first_id, signed, False), written(rows.second_id, signed, False), rows.distance
-                )
+                first, second = (written_ids(ids, signed, as_json) for ids in (rows.first_id, rows.second_id))
+                _write(line, first, second, rows.distance)
             return
         for found in opened.pairs(max_distance=max_distance, memory=memory, progress=bar):
             _write(line, written(found.first, signed, True), written(found.second, signed, True), found.distance)

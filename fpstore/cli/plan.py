@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_document
 from fpstore.cli.failures import say
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import FILE_PATH, decimal_size, distance_option, json_option, key_count, print_document
+from fpstore.cli.values import FILE_PATH, decimal_size, distance_option, key_count
 
 if TYPE_CHECKING:
     from fpstore import Prediction
@@ -42,8 +44,7 @@ LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
     type=FILE_PATH,
     help="A store with fingerprints as skewed as these: its n and k unless given, and the bits that its code takes.",
 )
-@json_option
-def command(n: int | None, max_distance: int | None, like: str | None, as_json: bool) -> None:
+def command(n: int | None, max_distance: int | None, like: str | None) -> None:
     """Print the plans for N fingerprints and distance K, and which of them --plan of build picks.
 
     The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints; skewed ones
@@ -57,7 +58,7 @@ def command(n: int | None, max_distance: int | None, like: str | None, as_json: 
         raise click.UsageError("Missing option '--n' or '--like'.")
     choices = fpstore.predict(n=n, max_distance=max_distance, like=like)
     max_distance = choices[0].plan.max_distance
-    if as_json:
+    if common().as_json:
         asked = {"n": choices[0].n, "max_distance": max_distance, "text_jaccard": _jaccard_of_texts(max_distance)}
         print_document("plan", asked | {"choices": [choice.to_json() for choice in choices]})
     else:

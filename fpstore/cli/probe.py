@@ -18,11 +18,12 @@ from fpstore.cli.columns import (
     written,
     written_ids,
 )
+from fpstore.cli.common import common
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.texts import idf_option, reading_options, tell_short
+from fpstore.cli.texts import idf_option, tell_short, text_options
 from fpstore.cli.unbuffered import answer_input, unbuffered_option
 from fpstore.cli.values import (
     distance_option,
@@ -70,12 +71,11 @@ QUERY_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     format_option,
     fingerprint_options,
-    reading_options,
+    text_options,
     idf_option,
     skip_bad_option,
     click.option("--text", metavar="STRING", help="Ask for the fingerprint of this text, by the recipe of the store."),
     distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's]"),
-    click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line."),
     decimal_option,
     header_option,
     signed_option,
@@ -109,7 +109,12 @@ def command(unbuffered: bool, **given: Any) -> None:
         with fpstore.open(given["store"]) as opened:
             answer_input(opened, given["input_path"], given["idf_path"], probing(opened, max_distance))
         return
-    print_found("probe", lambda store, queries: store.probe_many(queries, max_distance=max_distance), **given)
+    print_found("probe", _probing(max_distance), **given)
+
+
+def _probing(max_distance: int | None) -> "Callable[[Store, Keys], Matches]":
+    threads = common().threads
+    return lambda store, queries: store.probe_many(queries, max_distance=max_distance, threads=threads)
 
 
 def print_found(
@@ -125,11 +130,9 @@ def print_found(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     idf_path: str | None,
     skip_bad: bool,
     text: str | None,
-    as_json: bool,
     decimal: bool,
     header: bool,
     signed: bool,
@@ -141,7 +144,7 @@ def print_found(
 
     if not fingerprints and text is None and input_path is None:
         raise click.UsageError("nothing to ask for: expected a FINGERPRINT, --text or --input")
-    print_matches = _Printer(name, ask, as_json, signed)
+    print_matches = _Printer(name, ask, signed)
     with fpstore.open(store) as opened:
         typed = typed_fingerprints(fingerprints, decimal, text_option="--text")
         if text is not None:
@@ -164,7 +167,7 @@ def print_found(
             text_column=text_column,
             header=input_header,
             html=html,
-            threads=threads,
+            threads=common().threads,
             skip_bad=skip_bad,
             batch=BATCH_QUERIES,
         )
@@ -213,9 +216,9 @@ def _counted(reader: "Reader") -> "Iterator[Iterator[Keys]]":
 class _Printer:
     """Prints the matches of queries, which it numbers; queries: how many there were."""
 
-    def __init__(self, name: str, ask: "Callable[[Store, Keys], Matches]", as_json: bool, signed: bool) -> None:
-        self._ask, self._signed, self._as_json = ask, signed, as_json
-        self._line, self._no_id = (JSON_LINE % name, JSON_NO_ID) if as_json else (LINE, NO_ID)
+    def __init__(self, name: str, ask: "Callable[[Store, Keys], Matches]", signed: bool) -> None:
+        self._ask, self._signed, self._as_json = ask, signed, common().as_json
+        self._line, self._no_id = (JSON_LINE % name, JSON_NO_ID) if self._as_json else (LINE, NO_ID)
         self.queries = 0
 
     def __call__(self, store: "Store", queries: "Keys") -> None:

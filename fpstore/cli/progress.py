@@ -1,4 +1,7 @@
-"""The progress bar: on standard error, if that is a terminal, tqdm is installed and the work takes over a second."""
+"""The progress bar: on standard error, if that is a terminal, tqdm is installed and the work takes over a second.
+
+By --progress also where that is no terminal, by --no-progress never.
+"""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
 from fpstore import OnProgress, Progress
+from fpstore.cli.common import common
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -55,9 +59,11 @@ def progress_bar(*, results_follow: bool = True) -> Iterator[OnProgress | None]:
     """What to tell of progress, or None where nobody would see it.
 
     results_follow: whether results are printed after the work, not during it: lines and a bar on one terminal
-    would write over each other.
+    would write over each other. ImportError where it was asked for, and there is no tqdm.
     """
-    bars = _bars() if sys.stderr.isatty() and (results_follow or not sys.stdout.isatty()) else None
+    asked = common().progress
+    seen = sys.stderr.isatty() and (results_follow or not sys.stdout.isatty())
+    bars = _bars(expected=asked is True) if asked or (asked is None and seen) else None
     try:
         yield bars
     finally:
@@ -65,9 +71,12 @@ def progress_bar(*, results_follow: bool = True) -> Iterator[OnProgress | None]:
             bars.close()
 
 
-def _bars() -> _Bars | None:
+def _bars(*, expected: bool) -> _Bars | None:
+    from fpstore.text.packages import need
+
     try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
+        return _Bars(need("tqdm", "progress", "--progress").tqdm)
+    except ImportError:
+        if expected:
+            raise
         return None
-    return _Bars(tqdm)

@@ -1,9 +1,9 @@
 """`fpstore recipe`: the recipes that have a name, to use or to start from."""
 
-import json
-
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_document, print_line
 from fpstore.cli.subcommand import subcommand
 
 EPILOG = """\b
@@ -19,6 +19,8 @@ Examples:
 def command(name: str | None) -> None:
     """Print the recipe NAME as JSON; without a NAME, the names of all recipes and how each differs.
 
+    With --json and without a NAME each recipe is a line, as a file of --recipe has it.
+
     The steps and what each can be: the documentation of fpstore.text.recipe. Which to choose:
     docs/choosing-a-recipe.md.
     """
@@ -27,6 +29,10 @@ def command(name: str | None) -> None:
     from fpstore.text.recipe import Recipe
 
     if name is None:
+        if common().as_json:
+            for preset in recipes().values():
+                print_line("recipe", preset.to_json())
+            return
         plain = Recipe("plain").to_json()
         for preset in recipes().values():
             own = {
@@ -40,4 +46,4 @@ def command(name: str | None) -> None:
         return
     if name not in recipes():
         raise click.UsageError(f"recipe: found {name!r}, expected one of {', '.join(recipes())}")
-    click.echo(json.dumps(recipes()[name].to_json(), indent=2))
+    print_document("recipe", recipes()[name].to_json())

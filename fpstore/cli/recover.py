@@ -1,11 +1,19 @@
 """`fpstore recover`: a store made of what is sound in a damaged one."""
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_document
 from fpstore.cli.failures import AT_FAULT_STORE, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, store_argument
+
+if TYPE_CHECKING:
+    from fpstore import Recovered
 
 
 @subcommand(
@@ -27,6 +35,11 @@ def command(store: str, new: str) -> None:
 
     with progress_bar() as bar:
         found = fpstore.recover(store, new, progress=bar)
+    if common().as_json:
+        print_document("recover", {"path": new, **_record(found)})
+        if not found.complete:
+            raise click.exceptions.Exit(AT_FAULT_STORE)
+        return
     for word, fingerprints in (("lost", found.without_ids), ("partial", found.partial)):
         for fingerprint in fingerprints:
             click.echo(f"{fingerprint:016x}\t{word}")
@@ -47,3 +60,21 @@ def command(store: str, new: str) -> None:
     ]
     say(f"{new}: lost: {', '.join(each for each in lost if not each.startswith('0 ')) or 'what is not known'}")
     raise click.exceptions.Exit(AT_FAULT_STORE)
+
+
+def _record(found: "Recovered") -> dict[str, object]:
+    """What a document says of it."""
+    return {
+        "complete": found.complete,
+        "fingerprint_count": found.fingerprints,
+        "row_count": found.rows,
+        "lost_fingerprint_count": found.fingerprints_lost,
+        "lost_id_count": found.ids_lost,
+        "lost_log_record_count": found.log_records_lost,
+        "lost_removal_count": found.removals_lost,
+        "lost_segment_count": found.segments_lost,
+        "lost": [f"{fingerprint:016x}" for fingerprint in found.without_ids],
+        "partial": [f"{fingerprint:016x}" for fingerprint in found.partial],
+        "unknown": list(found.unknown),
+        "damage": [asdict(each) for each in found.damage],
+    }

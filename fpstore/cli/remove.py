@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fpstore import Progress
+from fpstore import OnProgress, Progress
 from fpstore.cli.columns import decimal_option, fingerprint_options, typed_fingerprints, typed_ids
-from fpstore.cli.failures import say
+from fpstore.cli.common import common
+from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.texts import idf_option, reading_options
+from fpstore.cli.texts import idf_option, text_options
 from fpstore.cli.values import (
     column,
     counted,
@@ -62,7 +63,7 @@ BATCH_VALUES = 1 << 16
 )
 @format_option
 @fingerprint_options
-@reading_options
+@text_options
 @idf_option
 @skip_bad_option
 @decimal_option
@@ -80,7 +81,6 @@ def command(
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
-    threads: int,
     idf_path: str | None,
     skip_bad: bool,
     decimal: bool,
@@ -127,6 +127,7 @@ def command(
                 idf_path,
                 format=format,
                 ids="column" if pairs else None,
+                rows_serve=False,
                 id_type=opened.id_type or "uint64",
                 id_column=id_column,
                 fingerprint_column=fingerprint_column,
@@ -134,23 +135,27 @@ def command(
                 text_column=text_column,
                 header=input_header,
                 html=html,
-                threads=threads,
+                threads=common().threads,
                 skip_bad=skip_bad,
                 batch=BATCH_VALUES,
             )
         way = _remove_pairs if pairs else _remove_ids if by_id else _remove_fingerprints
-        with _batches(Batch(*(typed if pairs else (typed[by_id], None))), reader) as batches:
-            done, removed = way(opened, batches)
+        with _batches(Batch(*(typed if pairs else (typed[by_id], None))), reader) as (batches, bar):
+            done, removed = way(opened, batches, bar)
         if reader is not None:
             tell_skipped(reader.skipped, reader.notes)
         noun = "pair" if pairs else "id" if by_id else "fingerprint"
-        say(f"{store}: removed {counted(removed, 'row')}, for {counted(done, noun)}")
+        tell_done(
+            "remove",
+            {"path": store, "row_count": removed, "asked": f"{noun}s", "asked_count": done, **passed_over(reader)},
+            f"{store}: removed {counted(removed, 'row')}, for {counted(done, noun)}",
+        )
         opened.wait()
 
 
 @contextmanager
-def _batches(typed: "Batch", reader: "Reader | None") -> "Iterator[Iterator[Batch]]":
-    """What was typed, and that of the input, with a bar that counts it."""
+def _batches(typed: "Batch", reader: "Reader | None") -> "Iterator[tuple[Iterator[Batch], OnProgress | None]]":
+    """What was typed, and that of the input, with a bar that counts it; and the bar."""
     with progress_bar() as bar:
 
         def batches() -> "Iterator[Batch]":
@@ -164,13 +169,13 @@ def _batches(typed: "Batch", reader: "Reader | None") -> "Iterator[Iterator[Batc
                     bar(Progress("reading", done, None, "rows"))
 
         if reader is None:
-            yield batches()
+            yield batches(), bar
         else:
             with closing(reader):
-                yield batches()
+                yield batches(), bar
 
 
-def _remove_fingerprints(store: "Store", batches: "Iterator[Batch]") -> tuple[int, int]:
+def _remove_fingerprints(store: "Store", batches: "Iterator[Batch]", bar: OnProgress | None) -> tuple[int, int]:
     """Remove them; how many were asked for, and how many rows there were."""
     import numpy as np
 
@@ -182,7 +187,7 @@ def _remove_fingerprints(store: "Store", batches: "Iterator[Batch]") -> tuple[in
     return done, removed
 
 
-def _remove_pairs(store: "Store", batches: "Iterator[Batch]") -> tuple[int, int]:
+def _remove_pairs(store: "Store", batches: "Iterator[Batch]", bar: OnProgress | None) -> tuple[int, int]:
     """As _remove_fingerprints, of each the one id."""
     import numpy as np
 
@@ -200,16 +205,20 @@ def _remove_pairs(store: "Store", batches: "Iterator[Batch]") -> tuple[int, int]
     return done, removed
 
 
-def _remove_ids(store: "Store", batches: "Iterator[Batch]") -> tuple[int, int]:
+def _remove_ids(store: "Store", batches: "Iterator[Batch]", bar: OnProgress | None) -> tuple[int, int]:
     """As _remove_fingerprints; all ids are held, 8 bytes each."""
     import numpy as np
 
     every = [batch.fingerprints for batch in batches]
     ids = np.unique(np.concatenate(every)) if every else np.empty(0, dtype=np.uint64)
     removed, wanted = 0, set(ids.tolist()) if store._settings.named else set()
+    seen = 0
     for rows in store.rows():
         if rows.id is not None:
             removed += sum(id in wanted for id in rows.id.tolist()) if wanted else int(np.isin(rows.id, ids).sum())
+        seen += len(rows)
+        if bar is not None:
+            bar(Progress("counting", seen, None, "rows"))
     for start in range(0, len(ids), BATCH_VALUES):
         store.remove(ids=ids[start : start + BATCH_VALUES])
     return sum(map(len, every)), removed

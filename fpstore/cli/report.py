@@ -2,9 +2,11 @@
 
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import json_option, print_document, store_argument
+from fpstore.cli.values import store_argument
 
 
 @subcommand(
@@ -13,8 +15,7 @@ from fpstore.cli.values import json_option, print_document, store_argument
     epilog="\b\nExamples:\n  fpstore report web.fpstore\n  fpstore report web.fpstore --json | jq .ratio_to_raw\n",
 )
 @store_argument
-@json_option
-def command(store: str, as_json: bool) -> None:
+def command(store: str) -> None:
     """Print the compression report of STORE. It reads every table once.
 
     For each table and for the store: keys, bytes, bits per key, and the ratio to raw 64-bit keys and to the entropy
@@ -26,7 +27,7 @@ def command(store: str, as_json: bool) -> None:
 
     with fpstore.open(store) as opened, progress_bar() as bar:
         report = opened.report(progress=bar)
-    if as_json:
+    if common().as_json:
         print_document("report", report.to_json())
     else:
         click.echo(report.to_text())

@@ -27,11 +27,13 @@ def read_for(
     """What fpstore.inputs.read reads of inputs, given its options, by the recipe of the store.
 
     UsageError for texts where there is none, or where it needs the model of --idf; and for an option of texts where
-    there are none. has_text: whether there is one besides.
+    there are none. Of inputs in which there is nothing neither is known. has_text: whether there is one besides.
     """
     from fpstore.inputs import read
 
     reader = read(inputs, **options)
+    if reader.tells_nothing:
+        return reader
     if reader.recipe is None:
         refuse_unused(OF_TEXTS, *(() if has_text else (ANY_TEXT,)))
         return reader

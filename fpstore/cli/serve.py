@@ -1,11 +1,14 @@
 """`fpstore serve`: a store that programs in other languages ask over HTTP."""
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_line
 from fpstore.cli.failures import say
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option
@@ -16,6 +19,7 @@ Examples:
   fpstore serve web.fpstore                       (a Unix socket web.fpstore.sock, its owner's alone)
   fpstore serve web.fpstore --port 3778           (http://127.0.0.1:3778, for who is on this machine)
   fpstore serve web.fpstore --port 3778 --host 0.0.0.0 --token-file token
+  fpstore serve web.fpstore --port 0 --json       (any free port; a line of JSON says which, once it answers)
   curl --unix-socket web.fpstore.sock http://localhost/stats
   curl -H 'Content-Type: application/json' -d '{"fingerprints": ["9f3a5c0012ab44de"]}' http://127.0.0.1:3778/probe
 
@@ -51,9 +55,6 @@ def _limit(name: str, default: int, text: str) -> Callable[[_Command], _Command]
     help="Answer only who shows the token in FILE (Authorization: Bearer TOKEN).",
 )
 @click.option("--read-only", is_flag=True, help="Change nothing, beside whatever process writes.")
-@click.option(
-    "--threads", type=click.IntRange(1), metavar="N", help="How many answer at once.  [default: one for each processor]"
-)
 @idf_option
 @_limit("--max-body", 8 << 20, "Bytes of a request.")
 @_limit("--max-queries", 100_000, "Fingerprints, texts or ids of a request.")
@@ -67,7 +68,6 @@ def command(
     host: str | None,
     token_file: str | None,
     read_only: bool,
-    threads: int | None,
     idf_path: str | None,
     max_body: int,
     max_queries: int,
@@ -109,16 +109,27 @@ def command(
             socket_path = socket_path or f"{store.rstrip('/')}.sock"
             listener = stack.enter_context(sockets.unix_socket(socket_path))
             where = f"unix socket {socket_path}"
+            told = {"socket": socket_path, "url": None}
         else:
             listener = stack.enter_context(sockets.tcp_socket(host or "127.0.0.1", port))
             address, number = listener.getsockname()[:2]
             where = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
+            told = {"socket": None, "url": where}
         app = App(
             Service(reader, writing, recipe, limits),
-            threads=threads or thread_count(None),
+            threads=thread_count(common().threads),
             token=token,
             only_local=port is not None and token is None,
         )
         stack.callback(app.close)
-        server.serve(app, listener, limits, lambda: say(f"{store}: serving at {where}"))
+        server.serve(app, listener, limits, lambda: _tell_serving(store, where, told))
     say(f"{store}: ended")
+
+
+def _tell_serving(store: str, where: str, told: dict[str, str | None]) -> None:
+    """Say where it listens, now that it does; by --json as a line of JSON, for whoever waits for it."""
+    if common().as_json:
+        print_line("serve", {"path": store, **told})
+        sys.stdout.flush()
+    else:
+        say(f"{store}: serving at {where}")

@@ -1,19 +1,20 @@
 """`fpstore stats`: what stores hold and how, without reading all of them."""
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_line
 from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
+from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import FILE_PATH, decimal_size, json_option
+from fpstore.cli.values import FILE_PATH, decimal_size
 
 if TYPE_CHECKING:
     from fpstore import Stats
 
-FORMAT = "fpstore.stats/1"
 LARGEST_SLOTS = 3
 
 EPILOG = """\b
@@ -35,8 +36,7 @@ Examples:
     help="Name the N fingerprints that the most rows have, such as those of empty and error pages, and count the rows"
     " that share one. This reads all rows.",
 )
-@json_option
-def command(stores: tuple[str, ...], spikes: int, as_json: bool) -> None:
+def command(stores: tuple[str, ...], spikes: int) -> None:
     """Print what each STORE holds, how, and in how many bytes, without reading all of it.
 
     Pending is what was added and is in no segment yet; removals mask what is in segments until these are merged. How
@@ -46,24 +46,24 @@ def command(stores: tuple[str, ...], spikes: int, as_json: bool) -> None:
 
     With --json: an object a line for each store.
     """
-    statuses = [_tell(store, spikes, as_json, index) for index, store in enumerate(stores)]
+    statuses = [_tell(store, spikes, index) for index, store in enumerate(stores)]
     if any(statuses):
         raise click.exceptions.Exit(AT_FAULT_STORE if AT_FAULT_STORE in statuses else max(statuses))
 
 
-def _tell(store: str, spikes: int, as_json: bool, index: int) -> int:
+def _tell(store: str, spikes: int, index: int) -> int:
     """Print those of one; the exit status that it asks for."""
     import fpstore
 
     try:
-        with fpstore.open(store) as opened:
-            stats = opened.stats(largest_slots=LARGEST_SLOTS, spikes=spikes)
+        with fpstore.open(store) as opened, progress_bar(results_follow=not index) as bar:
+            stats = opened.stats(largest_slots=LARGEST_SLOTS, spikes=spikes, progress=bar)
     except (fpstore.Error, OSError) as error:
         failure = failure_of(error)
         click.echo(f"fpstore: {one_line(failure.message)}", err=True)
         return failure.status
-    if as_json:
-        click.echo(json.dumps({"format": FORMAT, **stats.to_json()}))
+    if common().as_json:
+        print_line("stats", stats.to_json())
         return DONE
     if index:
         click.echo()

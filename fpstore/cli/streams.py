@@ -1,13 +1,14 @@
 """Owns the standard streams: a closed one is told of where it is needed, and no other file gets its number.
 
-All that is written to standard output arrives, or whoever wrote it is told.
+All that is written to standard output arrives, or whoever wrote it is told. What is said on standard error is for
+people: where it cannot be written it goes nowhere, and the status is still that of the work.
 """
 
 import errno
 import io
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _CLOSED = "closed, expected an open one"
 
@@ -30,6 +31,27 @@ class _Closed(io.RawIOBase):
     readinto = write = _fail
 
 
+class _Output(io.FileIO):
+    """Standard output: an error of it has its name."""
+
+    def write(self, data: Any, /) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+class _Words(io.FileIO):
+    """Standard error: what cannot be written, as where a disk is full or nobody reads, is dropped."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            written = super().write(data)
+        except OSError:
+            written = None
+        return len(data) if written is None else written
+
+
 def mend_standard_streams() -> None:
     """Put something in the place of standard streams that are closed, as after `>&-` in a shell.
 
@@ -37,7 +59,8 @@ def mend_standard_streams() -> None:
     OSError with its name. Their numbers are taken, as a store's file with the number of an output would be written to.
 
     An output without a buffer, as of python -u, gets one: a file of its kind may take less than it was given, without
-    an error. Each line still goes out at once. One that somebody else put there stays.
+    an error. Each line still goes out at once. One that somebody else put there stays. What a standard error that is
+    open cannot take is dropped too.
     """
     for fd in range(3):
         try:
@@ -45,9 +68,14 @@ def mend_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets the least number that is free: this one
     out = sys.stdout
-    if out is sys.__stdout__ and isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.FileIO):
-        whole = io.BufferedWriter(out.buffer)
-        sys.stdout = io.TextIOWrapper(whole, out.encoding, out.errors, newline="", line_buffering=True)
+    if out is sys.__stdout__ and isinstance(out, io.TextIOWrapper):
+        by_line = isinstance(out.buffer, io.FileIO) or out.isatty()
+        whole = io.BufferedWriter(_Output(out.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(whole, out.encoding, out.errors, newline="", line_buffering=by_line)
+    err = sys.stderr
+    if err is sys.__stderr__ and isinstance(err, io.TextIOWrapper):
+        words = io.BufferedWriter(_Words(err.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(words, err.encoding, err.errors, newline="", line_buffering=True)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(_Closed("standard input", writes=False))
     if sys.stdout is None:

@@ -1,6 +1,8 @@
 """Owns what holds of every option: it is given once, and it does something for what was asked, or it is refused.
 
-USES says of each option of each subcommand what it needs to do anything; a test holds that none is left out.
+USES says of each option of each subcommand what it needs to do anything; a test holds that none is left out. Three are
+everywhere, whether they have something to do or not: --json, --threads and --progress (fpstore.cli.common), so that a
+script may give them to every command. --json is refused where standard output has something else.
 """
 
 import re
@@ -9,6 +11,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import click
+
+from fpstore.cli.common import Common, common_options, take_common
 
 _NEGATIVE = re.compile(r"-\d+")
 STANDARD_OUTPUT = "-"
@@ -75,9 +79,19 @@ _KEPT_FILE = _FILE._replace(holds=_to_a_file("kept"))
 
 _FILES = Fact("goes without --unbuffered, whose lines are fingerprints or JSON", _missing("unbuffered"))
 _ASKED = Fact("goes without a FINGERPRINT or --text", _missing("fingerprints", "text"))
+# Where standard output has what is not ours to put into JSON.
+_JSON_KEPT = Fact("goes with -o FILE: found standard output, which has the documents", _to_a_file("kept"))
+_JSON_OUT = Fact(
+    "goes with a file as OUT: found standard output, which has the rows (--format jsonl)", _to_a_file("output")
+)
+_JSON_ANNOTATED = Fact(
+    "goes with -o FILE, or without --annotate: found standard output, which has the documents",
+    lambda given: not given["annotate"] or _to_a_file("output")(given),
+)
 _PORT = Fact("goes with --port", _with_number("port"))
 _NO_PORT = Fact("goes without --port", _without_number("port"))
 
+_COMMON: dict[str, tuple[Fact, ...]] = dict.fromkeys(Common._fields, ())
 # Of each option, what it needs. Those that texts, or columns, need of an input are refused by fpstore.inputs.
 _READ: dict[str, tuple[Fact, ...]] = {"format": (), "text_column": (), "input_header": (), "html": (), "skip_bad": ()}
 _COLUMNS: dict[str, tuple[Fact, ...]] = {"fingerprint_column": (), "fingerprint_format": ()}
@@ -94,7 +108,6 @@ _PLAN: dict[str, tuple[Fact, ...]] = {
 _CORPUS: dict[str, tuple[Fact, ...]] = {
     **_READ,
     **_RECIPES,
-    "threads": (),
     "max_distance": (),
     "id_column": (),
     "summary_path": (),
@@ -108,12 +121,10 @@ _QUERIES: dict[str, tuple[Fact, ...]] = {
     "fingerprint_format": (_INPUT,),
     "text_column": (_INPUT,),
     "html": (_TEXT_OR_INPUT,),
-    "threads": (_INPUT, OF_TEXTS),
     "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
     "skip_bad": (_INPUT,),
     "text": (),
     "max_distance": (),
-    "as_json": (),
     "decimal": (_PROBED,),
     "header": (_LINES,),
     "signed": (_LINES,),
@@ -125,7 +136,6 @@ _OF_QUERY_FILES = (
     "fingerprint_format",
     "text_column",
     "html",
-    "threads",
     "skip_bad",
     "header",
     "signed",
@@ -136,7 +146,7 @@ def _of_files(options: Mapping[str, tuple[Fact, ...]]) -> dict[str, tuple[Fact, 
     return {name: (_FILES, *facts) for name, facts in options.items()}
 
 
-USES: dict[str, dict[str, tuple[Fact, ...]]] = {
+_OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
     "build": {
         **_READ,
         **_COLUMNS,
@@ -144,7 +154,6 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         **_RECIPES,
         **_PLAN,
         "id_type": (),
-        "threads": (OF_TEXTS,),
         "memory": (),
         "force": (),
     },
@@ -161,12 +170,10 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         **_of_files(_COLUMNS),
         "id_column": (_FILES,),
         "ids": (),
-        "threads": (_FILES, OF_TEXTS),
         "idf_path": (ANY_TEXT,),
         "if_new": (),
         "upsert": (_NOT_IF_NEW, WITH_IDS),
         "max_distance": (_IF_NEW,),
-        "as_json": (_IF_NEW,),
         "header": (_IF_NEW, _FILES, _LINES),
         "signed": (_IF_NEW, _FILES, _LINES),
         "unbuffered": (_IF_NEW,),
@@ -184,7 +191,6 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "fingerprint_format": (_INPUT,),
         "text_column": (_INPUT,),
         "html": (_INPUT,),
-        "threads": (_INPUT, OF_TEXTS),
         "idf_path": (_INPUT, ANY_TEXT),
         "decimal": (_REMOVED,),
     },
@@ -200,7 +206,6 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "format": (_INPUT,),
         "input_header": (_INPUT,),
         "skip_bad": (_INPUT,),
-        "as_json": (),
         "header": (_LINES,),
         "signed": (_LINES,),
     },
@@ -209,7 +214,6 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "of": (),
         "count_only": (),
         "memory": (),
-        "as_json": (),
         "header": (_NOT_COUNTED, _LINES),
         "signed": (_NOT_COUNTED, _LINES),
     },
@@ -223,6 +227,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "confirm": (),
         "store": (),
         "force": (_KEPT_FILE,),
+        "as_json": (_JSON_KEPT,),
     },
     "cluster": {
         **dict.fromkeys(_CORPUS, (OF_TEXTS,)),
@@ -235,6 +240,7 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "topics": (OF_TEXTS,),
         "store": (OF_TEXTS,),
         "force": (_FILE,),
+        "as_json": (_JSON_ANNOTATED,),
     },
     "fingerprint": {
         "format": (),
@@ -242,7 +248,6 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "text_column": (_TEXTS,),
         "input_header": (_TEXTS,),
         "html": (_TEXTS,),
-        "threads": (_TEXTS,),
         "recipe_name": (_TEXTS,),
         "idf_path": (_TEXTS,),
         "features": (),
@@ -259,21 +264,25 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         **_RECIPES,
         "max_distance": (),
         "shown": (),
-        "as_json": (),
     },
     "recipe": {},
     "learn-idf": {**_READ, "output": (), "force": (), "recipe_name": ()},
     "compact": {},
     "copy": {"mode": ()},
     "recover": {},
-    "export": {"format": (), "no_ids": (WITH_IDS,), "signed": (SIGNED_FORMAT,), "force": (_FILE,)},
+    "export": {
+        "format": (),
+        "no_ids": (WITH_IDS,),
+        "signed": (SIGNED_FORMAT,),
+        "force": (_FILE,),
+        "as_json": (_JSON_OUT,),
+    },
     "serve": {
         "socket_path": (_NO_PORT,),
         "port": (),
         "host": (_PORT,),
         "token_file": (),
         "read_only": (),
-        "threads": (),
         "idf_path": (),
         "max_body": (),
         "max_queries": (),
@@ -281,16 +290,20 @@ USES: dict[str, dict[str, tuple[Fact, ...]]] = {
         "max_connections": (),
         "timeout": (),
     },
-    "plan": {"n": (), "max_distance": (), "like": (), "as_json": ()},
-    "report": {"as_json": ()},
-    "stats": {"spikes": (), "as_json": ()},
-    "inspect": {"most": (_NOT_ALL,), "shows_all": (), "as_json": ()},
-    "verify": {"as_json": ()},
+    "plan": {"n": (), "max_distance": (), "like": ()},
+    "report": {},
+    "stats": {"spikes": ()},
+    "inspect": {"most": (_NOT_ALL,), "shows_all": ()},
+    "verify": {},
 }
+USES = {name: {**_COMMON, **own} for name, own in _OWN.items()}
 
 
 class Subcommand(click.Command):
-    """A subcommand, which refuses an option that is given again, or that would do nothing."""
+    """A subcommand, which has the common options, and refuses one that is given again, or that would do nothing."""
+
+    def __init__(self, *, params: Sequence[click.Parameter], **given: Any) -> None:
+        super().__init__(params=[*params, *common_options()], **given)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does. UsageError for an option that is given again, and for a number that looks like an option."""
@@ -312,6 +325,7 @@ class Subcommand(click.Command):
             for fact in facts:
                 if fact.holds is not None and not fact.holds(ctx.params):
                     _refuse(ctx, name, fact)
+        take_common(ctx)
         return super().invoke(ctx)
 
     def _expect_once(self, ctx: click.Context, order: Sequence[click.Parameter]) -> None:

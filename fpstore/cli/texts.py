@@ -46,14 +46,6 @@ def text_options(command: _Command) -> _Command:
     )(command)
 
 
-def reading_options(command: _Command) -> _Command:
-    """As text_options, and what is needed to make fingerprints of the texts."""
-    threads = click.option(
-        "--threads", type=click.IntRange(1), default=1, show_default=True, help="How many make fingerprints of texts."
-    )
-    return text_options(threads(command))
-
-
 def recipe_asked(name: str | None, idf_path: str | None) -> "Recipe":
     """The recipe that --recipe and --idf name, the default where there is none. UsageError for one unknown."""
     from fpstore.text import DEFAULT_RECIPE, load_recipe

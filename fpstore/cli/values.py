@@ -1,6 +1,5 @@
 """How values are typed on the command line, and the options that several subcommands share."""
 
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
@@ -11,7 +10,22 @@ import click
 
 # Those of fpstore.inputs, fpstore.format and fpstore.text, written again because importing these takes longer than
 # --help may; a test holds them equal.
-FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "json", "text", "html", "warc")
+FORMATS = (
+    "auto",
+    "npy",
+    "u64",
+    "hex",
+    "csv",
+    "tsv",
+    "tsv-quoted",
+    "tsv-plain",
+    "parquet",
+    "jsonl",
+    "json",
+    "text",
+    "html",
+    "warc",
+)
 CODECS = ("gap", "xor", "rice", "raw")
 RECIPES = ("text-1", "words-4", "multilingual", "zh", "code", "exact", "simhash-1", "web-en", "pypi-simhash")
 HASHES = ("xxh3", "xxh64", "md5", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3")
@@ -76,7 +90,8 @@ format_option = click.option(
     default="auto",
     show_default=True,
     help="What each file holds, in a folder too. auto goes by its suffix, before .gz, .zst, .bz2 or .xz; a folder "
-    "with other suffixes takes --format text: each of its files is a text.",
+    "with other suffixes takes --format text: each of its files is a text. Where cells of TSV begin with a quotation "
+    "mark, tsv-quoted takes it for one around the cell, as pandas writes it, tsv-plain for a part of it.",
 )
 skip_bad_option = click.option(
     "--skip-bad",
@@ -133,12 +148,6 @@ def distance_option(text: str, default: int | None = None) -> Callable[[_Command
 
 
 k_option = distance_option("The largest Hamming distance that the store must answer.", default=3)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-def print_document(name: str, record: Mapping[str, object]) -> None:
-    """Print the one JSON document of the subcommand of that name, which says what it is."""
-    click.echo(json.dumps({"format": f"fpstore.{name}/1", **record}, indent=2))
 
 
 def tell_skipped(skipped: Mapping[str, int], notes: Mapping[str, int] = MappingProxyType({})) -> None:

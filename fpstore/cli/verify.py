@@ -1,17 +1,16 @@
 """`fpstore verify`: reads everything in stores and checks it."""
 
 import dataclasses
-import json
 from time import perf_counter
 
 import click
 
+from fpstore.cli.common import common
+from fpstore.cli.documents import print_line
 from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import FILE_PATH, counted, decimal_size, json_option
-
-FORMAT = "fpstore.verify/1"
+from fpstore.cli.values import FILE_PATH, counted, decimal_size
 
 
 @subcommand(
@@ -20,20 +19,19 @@ FORMAT = "fpstore.verify/1"
     epilog="\b\nExample:\n  fpstore verify web.fpstore && rsync -a web.fpstore backup:\n",
 )
 @click.argument("stores", metavar="STORE...", type=FILE_PATH, nargs=-1, required=True)
-@json_option
-def command(stores: tuple[str, ...], as_json: bool) -> None:
+def command(stores: tuple[str, ...]) -> None:
     """Read everything in each STORE and check it: exit status 3, and a line for each damaged place.
 
     Checked are the catalog, the checksum of every page, the order of the keys within and across blocks, every
     directory, that every table holds the same fingerprints, that the plan misses none, and that ids are in step. A
     fingerprint that is in several segments is counted in each. With --json: an object for each store.
     """
-    statuses = [_verify(store, as_json) for store in stores]
+    statuses = [_verify(store) for store in stores]
     if any(statuses):
         raise click.exceptions.Exit(AT_FAULT_STORE if AT_FAULT_STORE in statuses else max(statuses))
 
 
-def _verify(store: str, as_json: bool) -> int:
+def _verify(store: str) -> int:
     """Verify one; the exit status that it asks for."""
     import fpstore
 
@@ -45,14 +43,14 @@ def _verify(store: str, as_json: bool) -> int:
         damage = error.damage if isinstance(error, fpstore.CorruptStore) else ()
         failure = failure_of(error)
         message = failure.message
-        if as_json:
+        if common().as_json:
             found_wrong = [dataclasses.asdict(each) for each in damage]
-            _print_json(store, {"sound": False, "error": message, "damage": found_wrong})
+            print_line("verify", {"path": store, "sound": False, "error": message, "damage": found_wrong})
         for line in [str(each) for each in damage] or [message]:
             click.echo(f"fpstore: {one_line(line)}", err=True)
         return failure.status
     seconds = perf_counter() - start
-    if as_json:
+    if common().as_json:
         counts = {
             "segment_count": found.segments,
             "table_count": found.tables,
@@ -61,7 +59,7 @@ def _verify(store: str, as_json: bool) -> int:
             "pending_count": found.pending,
             "removal_count": found.removals,
         }
-        _print_json(store, {"sound": True, **counts, "size_bytes": found.size_bytes, "damage": []})
+        print_line("verify", {"path": store, "sound": True, **counts, "size_bytes": found.size_bytes, "damage": []})
         return DONE
     rest = [counted(found.pending, "pending row")] if found.pending else []
     rest += [counted(found.removals, "removal")] if found.removals else []
@@ -72,7 +70,3 @@ def _verify(store: str, as_json: bool) -> int:
         err=False,
     )
     return DONE
-
-
-def _print_json(store: str, fields: dict[str, object]) -> None:
-    click.echo(json.dumps({"format": FORMAT, "path": store, **fields}))

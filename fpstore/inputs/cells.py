@@ -225,10 +225,10 @@ def parse_names(column: Column, text: bool) -> tuple[npt.NDArray[Any], dict[int,
     for index, value in enumerate(column.tolist() if isinstance(column, np.ndarray) else column):
         number = None if isinstance(value, str | bytes | bool) else _integer(value)
         name = value if number is None else str(value)
-        if isinstance(name, str) and not text:
-            name = name.encode("utf-8", "surrogateescape")
-        right = isinstance(name, str if text else bytes)
         try:
+            if isinstance(name, str) and not text:
+                name = name.encode("utf-8", "surrogateescape")
+            right = isinstance(name, str if text else bytes)
             size = len(name.encode() if isinstance(name, str) else name) if right else 0
         except UnicodeEncodeError:
             right, size = False, 0

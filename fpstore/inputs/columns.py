@@ -39,7 +39,7 @@ class Asked:
     """What the caller said of columns.
 
     ids: one of IDS or None; of_ids: the values that are asked for are ids. header: whether the first row of CSV and TSV
-    names the columns, None where nobody said.
+    names the columns, None where nobody said. rows_serve: whether row numbers could be the ids, for advice.
     """
 
     fingerprint: Column | None = None
@@ -48,6 +48,7 @@ class Asked:
     ids: str | None = None
     of_ids: bool = False
     header: bool | None = None
+    rows_serve: bool = True
 
     def check(self) -> None:
         """ValueError for what no source could give."""
@@ -127,7 +128,7 @@ def id_field(names: Sequence[str], where: str, asked: Asked, decided: Decided) -
     fields = _called(names, (ID_NAME,))
     if not with_ids(asked, decided, bool(fields), where):
         return None
-    return names[_one_called_id(names, fields, where)]
+    return names[_one_called_id(names, fields, where, asked)]
 
 
 def _id_column(names: Sequence[str], where: str, asked: Asked) -> int | None:
@@ -139,14 +140,13 @@ def _id_column(names: Sequence[str], where: str, asked: Asked) -> int | None:
     called = _called(names, (ID_NAME,))
     if not called and asked.ids == "auto":
         return None
-    return _one_called_id(names, called, where)
+    return _one_called_id(names, called, where, asked)
 
 
-def _one_called_id(names: Sequence[str], called: list[int], where: str) -> int:
+def _one_called_id(names: Sequence[str], called: list[int], where: str, asked: Asked) -> int:
     if len(called) != 1:
-        raise BadInput(
-            f"{where}: found {_listed(names)}; expected one called {ID_NAME}, or {ASK_ID}, or {ASK_IDS} for row numbers"
-        )
+        rows = f", or {ASK_IDS} for row numbers" if asked.rows_serve else ""
+        raise BadInput(f"{where}: found {_listed(names)}; expected one called {ID_NAME}, or {ASK_ID}{rows}")
     return called[0]
 
 

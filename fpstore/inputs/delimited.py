@@ -15,6 +15,16 @@ from fpstore.inputs.compressed import MAX_LINE_BYTES, Lines, LongLine
 
 MAX_RECORD_BYTES = MAX_LINE_BYTES
 
+# What separates the cells of a format, and whether quotation marks stand around some. By the standard of TSV
+# (text/tab-separated-values of IANA) there are none; pandas and Excel write them, so `tsv` takes no cell that begins
+# with one.
+DIALECTS: dict[str, tuple[str, Any]] = {
+    "csv": (",", csv.QUOTE_MINIMAL),
+    "tsv": ("\t", csv.QUOTE_NONE),
+    "tsv-plain": ("\t", csv.QUOTE_NONE),
+    "tsv-quoted": ("\t", csv.QUOTE_MINIMAL),
+}
+MARK = '"'
 
 # The number of the first line of a record, its cells, the lines themselves, and how many bytes of input they took: a
 # plain tuple, as there is one for each line. Bytes that are no UTF-8 are halves of surrogate pairs, U+DC80 to U+DCFF.
@@ -32,8 +42,8 @@ class _EndlessError(Exception):
 def rows_of(lines: Lines, delimiter: str, quoting: Any) -> Iterator[Row]:
     """The records of lines, and what is none.
 
-    Blank lines are left out, but where the records have one cell: there they are how pyarrow, polars and DuckDB write
-    one without a value. Of those behind the last record nobody can tell, and they come without cells.
+    Where the records have one cell, a blank line between two is how pyarrow, polars and DuckDB write one without a
+    value. All other blank lines behind the first record come without cells; those before it are left out.
     """
     # The limit is the whole process's, and is raised here but never lowered; the default is 128 KiB, less than many
     # texts.
@@ -56,20 +66,20 @@ def rows_of(lines: Lines, delimiter: str, quoting: Any) -> Iterator[Row]:
                 held.clear()
                 if cells:
                     if blank.count:
-                        yield from blank.taken([""])
+                        yield from blank.taken([""] if width == 1 else [])
                     width = width or len(cells)
                     yield place, cells, text, size
-                elif width == 1:
+                elif width:
                     blank.see(place, text, size)
             yield from blank.taken([])
             return
         except LongLine as error:
-            yield from blank.taken([""])
+            yield from blank.taken([""] if width == 1 else [])
             yield 0, error, "", 0
         except (csv.Error, _EndlessError) as error:
             place = held[0][0]
             feed.go_back()
-            yield from blank.taken([""])
+            yield from blank.taken([""] if width == 1 else [])
             yield place, f"a broken record ({error})", "", 0
 
 

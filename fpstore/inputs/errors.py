@@ -14,6 +14,8 @@ TOLD_CHARACTERS = 200  # of what a package says of it, or of a name that an inpu
 _MAX_MESSAGE_CHARACTERS = 10_000  # more than any path has
 
 BAD_ROW = "bad row"
+# One that is no row: behind the last, or between rows that no blank line can be. Those before the first are nothing.
+BLANK = "blank line"
 # Noted of a text that nobody called HTML.
 WITH_TAGS = "text with tags of HTML, which stay without --html"
 
@@ -54,12 +56,13 @@ class Faults:
     """What to do with a bad line or row: raise BadInput, or count it and go on.
 
     counts: all that was passed over so far, by reason; what is no fault too, such as the pictures of an archive.
-    notes: what was read all the same though something was wrong with it.
+    bad: how many of them are faults. notes: what was read all the same though something was wrong with it.
     """
 
     def __init__(self, skip: bool) -> None:
         self.skip = skip
         self.counts: Counter[str] = Counter()
+        self.bad = 0
         self.notes: Counter[str] = Counter()
 
     def meet(self, error: BadInput) -> None:
@@ -67,10 +70,18 @@ class Faults:
         if not self.skip:
             raise error
         self.counts[error.reason] += 1
+        self.bad += 1
 
     def pass_over(self, reason: str) -> None:
         """Count what is no fault, and is not read."""
         self.counts[reason] += 1
+
+
+def expect_some(good: int, bad: int, counts: Mapping[str, int]) -> None:
+    """BadInput where all there is was bad, and passed over: an answer from nothing would look like one."""
+    if bad and not good:
+        found = f"read 0 of {bad}, as all that was found is bad ({told(counts)})"
+        raise BadInput(f"inputs: {found}, expected one that can be read")
 
 
 def told(counts: Mapping[str, int]) -> str:

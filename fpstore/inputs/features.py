@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fpstore.inputs.columns import Asked
-from fpstore.inputs.compressed import STANDARD_INPUT, OnBytes, display_name
-from fpstore.inputs.errors import Faults, shown
+from fpstore.inputs.compressed import OnBytes, display_name
+from fpstore.inputs.errors import Faults, expect_some, shown
 from fpstore.inputs.reader import DEFAULT_BATCH
 from fpstore.inputs.records import Request
-from fpstore.inputs.sources import format_of
-from fpstore.inputs.text import read_jsonl
+from fpstore.inputs.sources import inputs_of
+from fpstore.inputs.text import field_of, read_jsonl
 from fpstore.text import DEFAULT_RECIPE, simhash_of_features
 
 EXPECTED = "a list of tokens or of pairs [token, weight], or an object of tokens and their weights"
@@ -45,24 +47,49 @@ def fingerprints_of_features(
         faults=faults,
         on_bytes=on_bytes,
     )
-    paths = [str(source) for source in sources]
-    for path in paths:
-        found = format_of(path) if format == "auto" and path != STANDARD_INPUT else format
-        if found not in ("auto", "jsonl"):
-            raise ValueError(f"{display_name(path)}: found format {found}, expected jsonl for features")
-    return _fingerprints(paths, request, {"hash": hash, "seed": seed, "tie": tie})
+    inputs = inputs_of(sources, format, standard_input="jsonl")
+    for one in inputs:
+        for found, path in one.kinds.items():
+            if found != "jsonl":
+                raise ValueError(f"{display_name(path)}: found format {found}, expected jsonl for features")
+    paths = (source.path for one in inputs for source in one.files(faults))
+    return _fingerprints(paths, request, field, {"hash": hash, "seed": seed, "tie": tie})
 
 
-def _fingerprints(paths: list[str], request: Request, steps: Mapping[str, object]) -> Generator[tuple[str, int]]:
+def _fingerprints(
+    paths: Iterable[str], request: Request, field: str, steps: Mapping[str, object]
+) -> Generator[tuple[str, int]]:
+    good = 0
     for path in paths:
         for records in read_jsonl(path, request):
             for index, value in enumerate(records.values):
                 if not isinstance(value, list | dict):
                     request.faults.meet(records.error(index, f"found {shown(value)}, expected {EXPECTED}"))
                     continue
+                twice = _named_twice(records.lines[index], field) if records.lines and isinstance(value, dict) else None
+                if twice is not None:
+                    request.faults.meet(records.error(index, f"found token {shown(twice)} twice, expected it once"))
+                    continue
                 try:
                     fingerprint = simhash_of_features(value, **steps)  # type: ignore[arg-type]
                 except (TypeError, ValueError, OverflowError) as error:
                     request.faults.meet(records.error(index, str(error)))
                     continue
+                good += 1
                 yield records.name(index), fingerprint
+    expect_some(good, request.faults.bad, request.faults.counts)
+
+
+def _named_twice(line: bytes, field: str) -> str | None:
+    """The first token that the object in the field of a line names twice; readers of JSON take the last one."""
+    twice: list[tuple[dict[str, Any], str]] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice.append((made, next(name for name in names if names.count(name) > 1)))
+        return made
+
+    value = field_of(json.loads(line, object_pairs_hook=look), field)
+    return next((name for made, name in twice if made is value), None)

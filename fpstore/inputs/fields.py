@@ -10,12 +10,12 @@ from typing import Any
 
 from fpstore.inputs.columns import Asked
 from fpstore.inputs.compressed import display_name
+from fpstore.inputs.delimited import DIALECTS
 from fpstore.inputs.errors import BadInput, cut, shown
 from fpstore.inputs.records import Layout, Records, Request, Row
 from fpstore.inputs.sources import Source
 from fpstore.inputs.text import BOTH, MISSING, field_of, json_loader, keys_of, named_twice
 
-_READERS: dict[str, tuple[str, Any]] = {"csv": (",", csv.QUOTE_MINIMAL), "tsv": ("\t", csv.QUOTE_NONE)}
 _OF_FIELDS = ("jsonl", "json")
 _WHOLE = ("text", "html", "warc")
 MAX_ID_CHARACTERS = 10_000
@@ -45,7 +45,7 @@ def cells_of(row: Row) -> list[str]:
     A blank line is one of a single column, without a value.
     """
     assert isinstance(row.data, bytes)
-    delimiter, quoting = _READERS[row.layout.format]
+    delimiter, quoting = DIALECTS[row.layout.format]
     text = io.StringIO(row.data.decode("utf-8", "surrogateescape"), newline="")
     return next(csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)) or [""]
 

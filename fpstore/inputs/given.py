@@ -50,7 +50,7 @@ class GivenDocuments(Documents):
         if id_column is not None:
             check_name_column(id_column, None, [Source(name, "jsonl")])
         asked = Asked(text=text_column)
-        request = Request(asked, recipe, _ROWS, Faults(skip_bad), None, html=html, all_columns=True)
+        request = Request(asked, recipe, _ROWS, Faults(skip_bad), None, html=html, all_columns=True, is_part=True)
         super().__init__([], request)
         names = None if id_column is None else Names(id_column)
         self._documents = named(read_rows(_lines(rows, name), name, request), request, names)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fpstore.inputs.cells import FingerprintColumn
 from fpstore.inputs.columns import ASK_IDS, with_ids
 from fpstore.inputs.compressed import Stream, open_stream
-from fpstore.inputs.errors import BadInput, shown
+from fpstore.inputs.errors import BLANK, BadInput, shown
 from fpstore.inputs.records import Piece, Records, Request, piece_of_fingerprints, piece_of_ids
 
 _HEX_DIGITS = 16
@@ -53,33 +53,94 @@ def read_npy(path: str, request: Request) -> Iterator[Piece]:
 
 
 def read_hex(path: str, request: Request) -> Iterator[Piece]:
-    """One written fingerprint a line, or `fingerprint<TAB>id`, whichever the first line has."""
+    """One written fingerprint a line, or `fingerprint<TAB>id`, whichever the first line has.
+
+    A blank line between two others is a row without a value, which is bad. Those before the first are nothing, and
+    those behind the last are passed over.
+    """
     way = request.fingerprint_format
     column = FingerprintColumn.of_hex_lines() if way == "auto" else FingerprintColumn(way)
-    line_number, row = 1, 0
-    has_ids = reads_ids = False
+    reading: _HexLines | None = None
+    line_number = 1
     with open_stream(path, request.on_bytes) as stream:
         while block := _hex_block(stream, max(request.rows * _HEX_LINE_BYTES, _MIN_BLOCK_BYTES), line_number):
-            if line_number == 1:
-                has_ids = b"\t" in block.lstrip().partition(b"\n")[0].strip()
-                reads_ids = with_ids(request.asked, request.decided, has_ids, stream.name)
-                if reads_ids and not has_ids:
-                    raise BadInput(
-                        f"{stream.name}, line 1: found no tab, expected a fingerprint, a tab and an id, or {ASK_IDS}"
-                        " for row numbers"
-                    )
-            fingerprints = None if has_ids else _uniform_lines(block, column)
-            if fingerprints is not None:
-                lines = len(fingerprints)
-                end = row + lines
-                piece = Piece(fingerprints, None, np.arange(row, end, dtype=np.uint64), end)
+            if reading is None and block.strip():
+                first = block.lstrip().partition(b"\n")[0].strip()
+                start = block.rindex(b"\n", 0, block.index(first)) + 1 if b"\n" in block[: block.index(first)] else 0
+                line_number, block = line_number + block[:start].count(b"\n"), block[start:]
+                reading = _HexLines(stream.name, line_number, b"\t" in first, request, column)
+            if reading is not None:
+                yield from reading.pieces(block)
+            line_number += block.count(b"\n")
+    if reading is not None:
+        reading.end()
+
+
+class _HexLines:
+    """The lines of a file from the first that is not blank, block by block."""
+
+    def __init__(self, name: str, line_number: int, has_ids: bool, request: Request, column: FingerprintColumn) -> None:
+        self._name, self._request, self._column = name, request, column
+        self._line_number, self._row = line_number, 0
+        # Blank lines of which nobody knows yet whether others follow.
+        self._blank = 0
+        self._has_ids = has_ids
+        self._reads_ids = with_ids(request.asked, request.decided, has_ids, name)
+        if self._reads_ids and not has_ids:
+            rows = f", or {ASK_IDS} for row numbers" if request.asked.rows_serve else ""
+            raise BadInput(f"{name}, line {line_number}: found no tab, expected a fingerprint, a tab and an id{rows}")
+
+    def pieces(self, block: bytes) -> Iterator[Piece]:
+        """The rows of whole lines."""
+        written = len(block.rstrip())
+        if written:
+            while self._blank:
+                count = min(self._blank, self._request.rows)
+                self._blank -= count
+                yield self._piece(b"\n" * count)
+            end = block.index(b"\n", written) + 1
+            yield self._piece(block[:end])
+            block = block[end:]
+        self._blank += block.count(b"\n")
+
+    def end(self) -> None:
+        """What is left are no rows."""
+        for _ in range(self._blank):
+            self._request.faults.pass_over(BLANK)
+
+    def _piece(self, block: bytes) -> Piece:
+        fingerprints = None if self._has_ids else _uniform_lines(block, self._column)
+        if fingerprints is not None:
+            lines = len(fingerprints)
+            end = self._row + lines
+            piece = Piece(fingerprints, None, np.arange(self._row, end, dtype=np.uint64), end)
+        else:
+            lines = block.count(b"\n")
+            piece = piece_of_fingerprints(self._records(block), self._request, self._column)
+        self._line_number += lines
+        self._row = piece.end
+        return piece
+
+    def _records(self, block: bytes) -> Records:
+        """The lines of a block, split at the tab where an id is expected after it."""
+        places: list[int] = []
+        rows: list[int] = []
+        values: list[str] = []
+        ids: list[str] = []
+        row = self._row
+        for place, line in enumerate(block.decode("utf-8", "replace").split("\n")[:-1], start=self._line_number):
+            cell = line.strip()
+            value, tab, id_cell = cell.partition("\t") if self._has_ids else (cell, "", "")
+            if self._has_ids and not tab:
+                told = f"{self._name}, line {place}: found {shown(cell)}, expected a fingerprint, a tab and an id"
+                self._request.faults.meet(BadInput(told, "bad line", source=self._name, line=place))
             else:
-                lines = block.count(b"\n")
-                records = _hex_records(stream.name, block, line_number, row, request, has_ids, reads_ids)
-                piece = piece_of_fingerprints(records, request, column)
-            line_number += lines
-            row = piece.end
-            yield piece
+                places.append(place)
+                rows.append(row)
+                values.append(value.strip())
+                ids.append(id_cell.strip())
+            row += 1
+        return Records(self._name, "line", places, rows, values, ids if self._reads_ids else None, row)
 
 
 def _check_whole(name: str, size: int, offset: int, item_bytes: int) -> None:
@@ -145,7 +206,7 @@ def _hex_block(stream: Stream, size: int, line_number: int) -> bytes:
 def _uniform_lines(block: bytes, column: FingerprintColumn) -> npt.NDArray[np.uint64] | None:
     """The fingerprints of a block in which every line is written as the first: [0x], 16 digits, line end.
 
-    None for any other block. This is the fast way; _hex_records and the column read every block.
+    None for any other block. This is the fast way; _HexLines reads every block.
     """
     first = block[: block.index(b"\n") + 1]
     start = 2 if first.startswith(b"0x") else 0
@@ -157,28 +218,3 @@ def _uniform_lines(block: bytes, column: FingerprintColumn) -> npt.NDArray[np.ui
     if (lines[:, :start] != pattern[:start]).any() or (lines[:, end:] != pattern[end:]).any():
         return None
     return column.parse_digits(lines[:, start:end].tobytes())
-
-
-def _hex_records(
-    name: str, block: bytes, line_number: int, row: int, request: Request, has_ids: bool, reads_ids: bool
-) -> Records:
-    """The lines of a block that are not blank, split at the tab where an id is expected after it."""
-    places: list[int] = []
-    rows: list[int] = []
-    values: list[str] = []
-    ids: list[str] = []
-    for place, line in enumerate(block.decode("utf-8", "replace").split("\n")[:-1], start=line_number):
-        cell = line.strip()
-        if not cell:
-            continue
-        value, tab, id_cell = cell.partition("\t") if has_ids else (cell, "", "")
-        if has_ids and not tab:
-            told = f"{name}, line {place}: found {shown(cell)}, expected a fingerprint, a tab and an id"
-            request.faults.meet(BadInput(told, "bad line", source=name, line=place))
-        else:
-            places.append(place)
-            rows.append(row)
-            values.append(value.strip())
-            ids.append(id_cell.strip())
-        row += 1
-    return Records(name, "line", places, rows, values, ids if reads_ids else None, row)

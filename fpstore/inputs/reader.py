@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import numpy.typing as npt
 from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
 from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
-from fpstore.inputs.errors import BadInput, Faults, about
+from fpstore.inputs.delimited import DIALECTS
+from fpstore.inputs.errors import BadInput, Faults, about, expect_some
 from fpstore.inputs.fields import Names, check_name_column, named
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
@@ -27,13 +29,23 @@ from fpstore.inputs.records import (
     Request,
     Row,
     Seen,
+    batches_of,
+    kind_of,
     piece_of_ids,
     piece_of_texts,
     pieces_of_fingerprints,
 )
 from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream, total_bytes
-from fpstore.inputs.tabular import read_csv, read_parquet, read_tsv
-from fpstore.inputs.text import DEFAULT_FIELD, fields_of, read_html, read_json, read_jsonl, read_text
+from fpstore.inputs.tabular import read_delimited, read_parquet
+from fpstore.inputs.text import (
+    DEFAULT_FIELD,
+    FORMATS_OF_FIELDS,
+    first_fields,
+    read_html,
+    read_json,
+    read_jsonl,
+    read_text,
+)
 from fpstore.inputs.warc import read_warc
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
@@ -47,8 +59,7 @@ _PIECE_READERS: dict[str, Callable[[str, Request], Iterator[Piece]]] = {
     "hex": read_hex,
 }
 _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
-    "csv": read_csv,
-    "tsv": read_tsv,
+    **{format: partial(read_delimited, format=format) for format in DIALECTS},
     "parquet": read_parquet,
     "jsonl": read_jsonl,
     "json": read_json,
@@ -56,18 +67,15 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
 }
 # A file is one document of these, so many are read together.
 _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] = {"text": read_text, "html": read_html}
-_TABLES = ("csv", "tsv", "parquet")
+_TABLES = (*DIALECTS, "parquet")
 _OF_DOCUMENTS = (*_FILE_READERS, "warc")  # these hold nothing but texts, and have no columns
-_OF_FIELDS = ("jsonl", "json")
-
-
-_DELIMITED = ("csv", "tsv")
 
 
 class Reader(Iterator[Batch]):
     """Batches of the fingerprints of several sources, read as they are asked for; made by read.
 
-    recipe: by which texts among the sources become fingerprints, None where there are none.
+    recipe: by which texts among the sources become fingerprints, None where there are none. tells_nothing: whether all
+    sources are files of JSON without anything in them, which could be meant for texts or for fingerprints.
     total_bytes: the sizes of all sources, None where that is not known before they are read. lengths: of the texts
     that were read so far. seen: how many files and rows were read so far. skipped: what was passed over so far, how
     many by reason (`bad line`, `hidden file`). notes: what was read in spite of some damage, in the same way.
@@ -75,12 +83,14 @@ class Reader(Iterator[Batch]):
 
     def __init__(self, sources: list[Input], request: Request, lengths: Lengths) -> None:
         self.lengths = lengths
-        self.recipe = request.recipe if any(_holds_texts(kind, request) for kind in _kinds(sources)) else None
+        telling = _telling(sources, request)
+        self.recipe = request.recipe if any(_holds_texts(kind, request) for kind in telling) else None
+        self.tells_nothing = not telling
         self.total_bytes = total_bytes(sources)
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
-        self._batches = _batches(sources, request)
+        self._batches = batches_of(_numbered(sources, request), request.rows)
 
     def __next__(self) -> Batch:
         return next(self._batches)
@@ -104,6 +114,11 @@ class Documents(Iterator[tuple[str, str]]):
         self._sources, self._request = sources, request
         self._documents = _documents(sources, request)
 
+    @property
+    def bad(self) -> int:
+        """How much of what was passed over so far is bad."""
+        return self._request.faults.bad
+
     def __next__(self) -> tuple[str, str]:
         name, text, _ = next(self._documents)
         return name, text
@@ -113,16 +128,17 @@ class Documents(Iterator[tuple[str, str]]):
         return self._documents
 
     def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
-        """Of each source what messages call it, its format and its layout; None of tables that only reading tells.
+        """Of each source what messages call it, the kind of its format, and its layout; None of tables that only
+        reading tells.
 
         Reads the beginning of each table.
         """
         request = replace(self._request, faults=Faults(True), on_bytes=None, seen=Seen())
         for source in _sources(self._sources, request):
-            layout: Layout | None = JSON_OBJECTS if source.format in _OF_FIELDS else DOCUMENTS
+            layout: Layout | None = JSON_OBJECTS if source.format in FORMATS_OF_FIELDS else DOCUMENTS
             if source.format in _TABLES:
                 layout = None if is_stream(source.path) else _layout_of(source, request)
-            yield display_name(source.path), source.format, layout
+            yield display_name(source.path), kind_of(source.format), layout
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
@@ -144,9 +160,10 @@ def read(
     html: bool = False,
     recipe: Recipe | None = None,
     max_distance: int = DEFAULT_K,
-    threads: int = 1,
+    threads: int | None = None,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
+    rows_serve: bool | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Reader:
     """Stream the fingerprints of sources, one after the other, as batches of at most `batch`.
@@ -165,18 +182,20 @@ def read(
     meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
     first value that can be only one of them (fpstore.inputs.cells). html: the texts are HTML (those of formats html and
-    warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: make the
-    fingerprints. skip_bad: count bad lines, rows and files instead of raising. on_bytes: told of bytes as they are
-    read.
+    warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: how many
+    make the fingerprints, one for each processor where None. skip_bad: count bad lines, rows and files instead of
+    raising; where all are bad, the end is BadInput. rows_serve: whether messages may advise row numbers as ids, where
+    None unless ids are names. on_bytes: told of bytes as they are read.
 
     Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
     ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
     The system's errors pass through.
     """
     recipe = DEFAULT_RECIPE if recipe is None else recipe
+    rows_serve = id_type == "uint64" if rows_serve is None else rows_serve
     lengths = Lengths(recipe, max_distance)
     request = Request(
-        asked=Asked(fingerprint_column, text_column, id_column, ids, header=header),
+        asked=Asked(fingerprint_column, text_column, id_column, ids, header=header, rows_serve=rows_serve),
         fingerprint_format=fingerprint_format,
         first_id=first_id,
         id_type=id_type,
@@ -233,6 +252,7 @@ def documents(
     recipe: Recipe | None = None,
     skip_bad: bool = False,
     all_columns: bool = False,
+    is_part: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> Documents:
     """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
@@ -240,7 +260,7 @@ def documents(
     A file's name is its path, that of a line or row is path:number, that of an archive's record path:number:URI.
     id_column: the column that has the names instead, texts or whole numbers; a document without one is a bad row, and
     whole files beside tables keep theirs. all_columns: read all that tables have of a document, for
-    Documents.with_rows.
+    Documents.with_rows. is_part: there are other sources, so that all of these may be bad.
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
@@ -251,6 +271,7 @@ def documents(
         on_bytes=on_bytes,
         html=html,
         all_columns=all_columns or id_column is not None,
+        is_part=is_part,
         name_column=id_column,
     )
     resolved, request = _resolve(sources, format, request, of_documents=True)
@@ -271,7 +292,7 @@ def has_columns(source: str | Path, format: str = "auto") -> bool:
 
 def has_header(source: str | Path, format: str = "auto") -> bool:
     """Whether any file of a source is CSV or TSV, of which a header can be said. Errors as of read."""
-    return any(kind.format in _DELIMITED for kind in _kinds(inputs_of([source], format)))
+    return any(kind.format in DIALECTS for kind in _kinds(inputs_of([source], format)))
 
 
 def _resolve(
@@ -295,11 +316,11 @@ def _resolve(
         raise ValueError(f"first_id: found {request.first_id}, expected 0 to 2**64 - 1")
     resolved = inputs_of(sources, format)
     kinds = _kinds(resolved)
-    if request.asked.header is not None and not any(kind.format in _DELIMITED for kind in kinds):
+    if request.asked.header is not None and not any(kind.format in DIALECTS for kind in kinds):
         formats = ", ".join(dict.fromkeys(kind.format for kind in kinds)) or "none"
         raise ValueError(f"{ASK_HEADER}: found it with format {formats}, expected csv or tsv")
     if request.value_column is None and not of_documents and not request.asked.of_ids:
-        request = _with_field_of_fingerprints(kinds, request)
+        request = _with_field_of_fingerprints(resolved, request)
     # Documents have no columns: the one of the texts is for the tables beside them.
     is_beside = request.reads_texts and any(kind.format not in _OF_DOCUMENTS for kind in kinds)
     for kind in kinds:
@@ -307,23 +328,31 @@ def _resolve(
     return resolved, request
 
 
-def _with_field_of_fingerprints(kinds: list[Source], request: Request) -> Request:
+def _with_field_of_fingerprints(inputs: list[Input], request: Request) -> Request:
     """The request, for JSON objects of which the first has no text but a fingerprint by its name.
 
     BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said, and
     reading refuses it where they have fingerprints instead.
     """
-    of_fields = [kind for kind in kinds if kind.format in _OF_FIELDS and not is_stream(kind.path)]
-    for kind in of_fields:
-        names = fields_of(kind.path)
-        called = [name for name in names if name.lower() in FINGERPRINT_NAMES]
-        if not called:
+    empty: list[str] = []
+    for one in inputs:
+        source, names = first_fields(one)
+        if source is not None and names is None:
+            empty.append(one.path)
+        called = [name for name in names or () if name.lower() in FINGERPRINT_NAMES]
+        if source is None or names is None or not called or request.json_field is not None:
             continue
         if len(called) > 1 or DEFAULT_FIELD in names:
-            name, found = display_name(kind.path), f"found fields {', '.join(names)}"
+            name, found = display_name(source.path), f"found fields {', '.join(names)}"
             raise BadInput(f"{name}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}", source=name)
-        return replace(request, json_field=called[0])
-    return request
+        request = replace(request, json_field=called[0])
+    return replace(request, empty=frozenset(empty))
+
+
+def _telling(inputs: list[Input], request: Request) -> list[Source]:
+    """As _kinds, without files of JSON in which there is nothing: these are neither texts nor fingerprints."""
+    kinds = [(one, Source(path, format)) for one in inputs for format, path in one.kinds.items()]
+    return [kind for one, kind in kinds if kind.format not in FORMATS_OF_FIELDS or one.path not in request.empty]
 
 
 def _kinds(inputs: list[Input]) -> list[Source]:
@@ -351,7 +380,7 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
         raise ValueError(f"{name}: found ids of a column, expected ids (--ids) row, none or from:N for format {format}")
     if request.fingerprint_format != "auto" and (_holds_texts(source, request) or format in ("npy", "u64")):
         raise ValueError(f"{name}: found {ASK_WAY}, expected none for format {format}: no strings are read as numbers")
-    if format in _OF_FIELDS and (isinstance(request.value_column, int) or isinstance(asked.id, int)):
+    if format in FORMATS_OF_FIELDS and (isinstance(request.value_column, int) or isinstance(asked.id, int)):
         raise ValueError(f"{name}: found a column number, expected the name of a field for format {format}")
     if request.html and not _holds_texts(source, request):
         raise ValueError(f"{name}: found html for fingerprints of format {format}, expected texts")
@@ -361,14 +390,14 @@ def _holds_texts(source: Source, request: Request) -> bool:
     """Whether the values of a source are texts rather than fingerprints."""
     if request.asked.of_ids:
         return False
-    if source.format in _OF_FIELDS:
+    if source.format in FORMATS_OF_FIELDS:
         return request.asked.fingerprint is None and request.json_field is None
     return source.format in _OF_DOCUMENTS or request.reads_texts
 
 
 def _expect_one_kind(inputs: list[Input], request: Request) -> None:
     """Refuse texts beside ready-made fingerprints: nobody knows whether these were made by the same recipe."""
-    kinds = _kinds(inputs)
+    kinds = _telling(inputs, request)
     texts = [kind for kind in kinds if _holds_texts(kind, request)]
     others = [kind for kind in kinds if not _holds_texts(kind, request)]
     if texts and others:
@@ -409,12 +438,16 @@ def _records(format: str, paths: Iterable[str], request: Request) -> Iterator[Re
 
 
 def _documents(inputs: list[Input], request: Request) -> Generator[tuple[str, str, Row]]:
-    base = 0
+    base = good = 0
     names = None if request.name_column is None else Names(request.name_column)
     for format, paths in _runs(inputs, request):
         with about(_source_of(format, paths)):
-            yield from named(_records(format, paths, request), request, names, base)
+            for document in named(_records(format, paths, request), request, names, base):
+                good += 1
+                yield document
         base = request.seen.rows
+    if not request.is_part:
+        expect_some(good, request.faults.bad, request.faults.counts)
 
 
 def _layout_of(source: Source, request: Request) -> Layout | None:
@@ -441,12 +474,13 @@ def _pieces(format: str, paths: Iterable[str], request: Request) -> Iterator[Pie
 
 def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
     """The pieces of all inputs as batches of whatever size, rows numbered from the first file on."""
-    base = 0
+    base = good = 0
     for format, paths in _runs(inputs, request):
         with about(_source_of(format, paths)):
             for piece in _pieces(format, paths, request):
                 request.seen.rows = base + piece.end
                 if len(piece.fingerprints):
+                    good += len(piece.fingerprints)
                     ids = piece.ids
                     if ids is None and request.id_type != "uint64" and request.asked.ids is not None:
                         raise BadInput(
@@ -456,40 +490,10 @@ def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
                         ids = _row_ids(piece.rows, request.first_id + base)
                     yield Batch(piece.fingerprints, ids)
         base = request.seen.rows
+    expect_some(good, request.faults.bad, request.faults.counts)
 
 
 def _row_ids(rows: npt.NDArray[np.uint64], first: int) -> npt.NDArray[np.uint64]:
     if first + int(rows[-1]) > MAX_VALUE:
         raise ValueError(f"first_id: found id {first + int(rows[-1])} for a row, expected at most 2**64 - 1")
     return rows + np.uint64(first)
-
-
-def _batches(inputs: list[Input], request: Request) -> Generator[Batch]:
-    """The same rows in batches of request.rows; only the last is smaller."""
-    held: list[Batch] = []
-    count = 0
-    for part in _numbered(inputs, request):
-        held.append(part)
-        count += len(part.fingerprints)
-        if count < request.rows:
-            continue
-        joined = _join(held)
-        whole = count - count % request.rows
-        for start in range(0, whole, request.rows):
-            yield _slice(joined, start, start + request.rows)
-        count -= whole
-        held = [_slice(joined, whole, whole + count)] if count else []
-    if held:
-        yield _join(held)
-
-
-def _join(parts: list[Batch]) -> Batch:
-    if len(parts) == 1:
-        return parts[0]
-    ids = [part.ids for part in parts if part.ids is not None]
-    fingerprints = np.concatenate([part.fingerprints for part in parts])
-    return Batch(fingerprints, np.concatenate(ids) if ids else None)
-
-
-def _slice(batch: Batch, start: int, end: int) -> Batch:
-    return Batch(batch.fingerprints[start:end], None if batch.ids is None else batch.ids[start:end])

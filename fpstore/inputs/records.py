@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -43,6 +43,37 @@ class Batch:
     ids: npt.NDArray[Any] | None
 
 
+def batches_of(parts: Iterator[Batch], rows: int) -> Generator[Batch]:
+    """The rows of batches of any size in batches of so many; only the last is smaller."""
+    held: list[Batch] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        count += len(part.fingerprints)
+        if count < rows:
+            continue
+        joined = _join(held)
+        whole = count - count % rows
+        for start in range(0, whole, rows):
+            yield _slice(joined, start, start + rows)
+        count -= whole
+        held = [_slice(joined, whole, whole + count)] if count else []
+    if held:
+        yield _join(held)
+
+
+def _join(parts: list[Batch]) -> Batch:
+    if len(parts) == 1:
+        return parts[0]
+    ids = [part.ids for part in parts if part.ids is not None]
+    fingerprints = np.concatenate([part.fingerprints for part in parts])
+    return Batch(fingerprints, np.concatenate(ids) if ids else None)
+
+
+def _slice(batch: Batch, start: int, end: int) -> Batch:
+    return Batch(batch.fingerprints[start:end], None if batch.ids is None else batch.ids[start:end])
+
+
 @dataclass(slots=True)
 class Seen:
     """How much was read so far: files and streams, and rows in them, bad ones included."""
@@ -62,7 +93,8 @@ class Page(NamedTuple):
 class Layout:
     """The columns of what documents are read from.
 
-    format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `parquet`, or `documents` with name and text.
+    format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `tsv-quoted`, `parquet`, or `documents` with
+    name and text.
     columns: their names in order; numbers where a table names none. header: the line with the names, b"" without one.
     schema: that of Arrow, of `parquet`.
     """
@@ -71,6 +103,16 @@ class Layout:
     columns: tuple[str, ...] = ()
     header: bytes = b""
     schema: Any = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of file that holds such rows: `tsv` with quotation marks is `tsv` too."""
+        return kind_of(self.format)
+
+
+def kind_of(format: str) -> str:
+    """The kind of files of a format: those of `tsv` are one, whatever quotation marks are in them."""
+    return format.partition("-")[0]
 
 
 DOCUMENTS = Layout("documents", ("name", "text"))
@@ -99,11 +141,13 @@ class Request:
     first_id: int = 0  # of row numbers
     id_type: str = "uint64"  # or what names are: "string", "bytes"
     json_field: str | None = None  # of the fingerprints of JSON objects, where it was not asked for
+    empty: frozenset[str] = frozenset()  # the inputs whose files of JSON objects have nothing in them
     takes_fingerprints: bool = False  # and not only texts
     html: bool = False
-    threads: int = 1
+    threads: int | None = None  # all processors
     on_measured: Callable[[Sequence[str], Measured], object] | None = None
     all_columns: bool = False  # of tables, for Records.row
+    is_part: bool = False  # of all that is read
     name_column: str | int | None = None  # of the names of documents, where they are not those of their places
 
     @property
@@ -292,7 +336,7 @@ class Group:
 def piece_of_texts(records: Records, request: Request) -> Piece:
     """Fingerprint the texts of records by the recipe."""
     texts, kept = records.texts(request)
-    measured = request.recipe.measure_many(texts, request.threads)
+    measured = request.recipe.measure_many(texts, threads=request.threads)
     if request.on_measured is not None:
         request.on_measured(texts, measured)
     return _piece(records, request, measured.fingerprints, kept)
@@ -388,7 +432,7 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
     for position, index in enumerate(kept):
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
-            expected = f"{bad[index]}, or ids (--ids) row"
+            expected = f"{bad[index]}, or ids (--ids) row" if request.asked.rows_serve else bad[index]
             request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
         else:
             good.append(position)

@@ -26,8 +26,23 @@ from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, display_name, op
 from fpstore.inputs.decoding import marked, text_of
 from fpstore.inputs.errors import Faults
 
-FORMATS = ("auto", "npy", "u64", "hex", "csv", "tsv", "parquet", "jsonl", "json", "text", "html", "warc")
-_FORMAT_OF_SUFFIX = {f".{name}": name for name in FORMATS[1:] if name != "text"} | {
+FORMATS = (
+    "auto",
+    "npy",
+    "u64",
+    "hex",
+    "csv",
+    "tsv",
+    "tsv-quoted",
+    "tsv-plain",
+    "parquet",
+    "jsonl",
+    "json",
+    "text",
+    "html",
+    "warc",
+)
+_FORMAT_OF_SUFFIX = {f".{name}": name for name in FORMATS[1:] if name.isalnum() and name != "text"} | {
     ".ndjson": "jsonl",
     ".txt": "text",
     ".htm": "html",
@@ -84,13 +99,16 @@ class Input:
             yield Source(path, format_of_name(path) if self.format == "auto" else self.format)
 
 
-def inputs_of(paths: Sequence[str | Path], format: str) -> list[Input]:
+def inputs_of(paths: Sequence[str | Path], format: str, standard_input: str | None = None) -> list[Input]:
     """What paths stand for, with format where that is not `auto`. Looks at names and sizes, and reads nothing.
+
+    standard_input: its format, where `auto` would not tell.
 
     Raises ValueError where the format of a file cannot be told, and for standard input or a file twice, by its name or
     through a folder; FileNotFoundError for what is not there, and for a pattern that nothing matches.
     """
-    found = [_input_of(path, format) for path in expand(paths)]
+    of_stream = standard_input if format == "auto" and standard_input is not None else format
+    found = [_input_of(path, of_stream if path == STANDARD_INPUT else format) for path in expand(paths)]
     if sum(one.path == STANDARD_INPUT for one in found) > 1:
         raise ValueError("standard input: found it more than once among the sources, expected it once")
     _expect_once(found)
@@ -287,7 +305,7 @@ def _refuse_unknown(folder: str, unknown: int, first: str, kinds: dict[str, str]
         expected = f"one format for all files of the folder (--format {looked}: {each}), or a pattern for some of them"
     else:
         known = next((_suffix(file) for file in kinds.values()), ".jsonl")
-        expected = f"files of one kind; a pattern names some of them, such as '{folder}/**/*{known}'"
+        expected = f"files of one kind; a pattern names some of them, such as '{glob.escape(folder)}/**/*{known}'"
     raise ValueError(f"{folder}: found {found}; expected {expected}")
 
 

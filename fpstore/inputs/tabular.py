@@ -1,4 +1,4 @@
-"""Owns the formats that hold a table: `csv`, `tsv` and `parquet`.
+"""Owns the formats that hold a table: `csv`, `tsv` with quotation marks or without, and `parquet`.
 
 Each reader yields Records: the values of one column, and of another the ids where they are asked for. What
 the values mean, fingerprints or texts, is not known here.
@@ -7,7 +7,6 @@ the values mean, fingerprints or texts, is not known here.
 from __future__ import annotations
 
 import contextlib
-import csv
 import os
 import re
 from collections.abc import Iterator
@@ -16,31 +15,22 @@ from typing import Any
 
 from fpstore.inputs import remote
 from fpstore.inputs.cells import VALUE_BYTES
-from fpstore.inputs.columns import Found, columns_of, with_ids
+from fpstore.inputs.columns import Asked, Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
-from fpstore.inputs.delimited import rows_of
-from fpstore.inputs.errors import BadInput, about, cut
+from fpstore.inputs.delimited import DIALECTS, MARK, rows_of
+from fpstore.inputs.errors import BLANK, BadInput, about, cut
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
 from fpstore.text.packages import need
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
+_MARKS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
+ASK_MARKS = (
+    "format (--format) tsv-quoted, where such marks stand around cells, as pandas writes them, or tsv-plain, where "
+    "they are part of them"
+)
 _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
-
-
-# A blank line behind the last value of a table of one column: the end of the file, or a null.
-NO_VALUE = "line without a value"
-
-
-def read_csv(path: str, request: Request) -> Iterator[Records]:
-    """Comma-separated values; a field may be quoted, and hold line ends then."""
-    return _read_delimited(path, request, ",", csv.QUOTE_MINIMAL)
-
-
-def read_tsv(path: str, request: Request) -> Iterator[Records]:
-    """Tab-separated values; a quotation mark is a character like any other."""
-    return _read_delimited(path, request, "\t", csv.QUOTE_NONE)
 
 
 def read_parquet(path: str, request: Request) -> Iterator[Records]:
@@ -62,7 +52,13 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
         raise BadInput(f"{path}: {_first_line(error)}") from error
 
 
-def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -> Iterator[Records]:
+def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Records]:
+    """Comma-separated or tab-separated values, by one of DIALECTS. A quoted cell may hold line ends.
+
+    A cell of `tsv` that begins with a quotation mark is refused, bad rows passed over or not: who wrote it decides
+    what all such marks in the file are.
+    """
+    delimiter, quoting = DIALECTS[format]
     with open_stream(path, request.on_bytes, is_text=True) as stream:
         group = Group(stream.name, "line", request)
         found: Found | None = None
@@ -76,16 +72,21 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
                 group.meet(error)
                 continue
             if not cells:
-                request.faults.pass_over(NO_VALUE)
+                request.faults.pass_over(BLANK)
                 continue
+            if format == "tsv" and MARK in text and any(cell.startswith(MARK) for cell in cells):
+                told = (
+                    f"{stream.name}, line {place}: found a cell that begins with a quotation mark, expected {ASK_MARKS}"
+                )
+                raise BadInput(told, source=stream.name, line=place)
             if found is None:
                 where = f"{stream.name}, line {place}"
                 with about(stream.name, place):
-                    found, is_header = columns_and_header(cells, where, request.asked)
+                    found, is_header = _columns(cells, where, request.asked, delimiter)
                     group.with_ids = found.id is not None
                     with_ids(request.asked, request.decided, group.with_ids, where)
                 first, width = place, len(cells)
-                group.layout = _layout(cells, delimiter, text.encode("utf-8", "surrogateescape") if is_header else b"")
+                group.layout = _layout(cells, format, text.encode("utf-8", "surrogateescape") if is_header else b"")
                 if is_header:
                     continue
             if len(cells) != width:
@@ -108,10 +109,34 @@ def _read_delimited(path: str, request: Request, delimiter: str, quoting: Any) -
         yield group.take()
 
 
-def _layout(first: list[str], delimiter: str, header: bytes) -> Layout:
+def _columns(cells: list[str], where: str, asked: Asked, delimiter: str) -> tuple[Found, bool]:
+    """As columns_and_header; a first row of one cell that other marks separate is refused as such."""
+    mark = next((mark for mark in _MARKS if mark != delimiter and len(cells) == 1 and mark in cells[0]), None)
+    try:
+        found, is_header = columns_and_header(cells, where, asked)
+    except BadInput:
+        if mark is None:
+            raise
+        raise _other_marks(where, mark, delimiter) from None
+    named = (asked.text, asked.fingerprint, asked.id)
+    if mark is not None and is_header and cells[0].strip() not in named:
+        raise _other_marks(where, mark, delimiter)
+    return found, is_header
+
+
+def _other_marks(where: str, mark: str, delimiter: str) -> BadInput:
+    """What is wrong with cells that this mark separates."""
+    told = f"expected {_MARKS[delimiter]} between cells"
+    by_format = {"\t": "; or format (--format) tsv", ",": "; or format (--format) csv"}
+    no_format = f", or tabs (format tsv): no format has {_MARKS[mark]}; write the table with one of these"
+    other = by_format.get(mark, no_format)
+    return BadInput(f"{where}: found one cell, with {_MARKS[mark]} in it, {told}{other}")
+
+
+def _layout(first: list[str], format: str, header: bytes) -> Layout:
     """That of a table with this first row; header: the line it was read from, b"" where it is no header."""
     names = tuple(cell.strip() for cell in first) if header else tuple(map(str, range(len(first))))
-    return Layout("csv" if delimiter == "," else "tsv", names, header)
+    return Layout("tsv" if format == "tsv-plain" else format, names, header)
 
 
 def _openable(path: str) -> Any:

@@ -13,11 +13,13 @@ from typing import Any, NoReturn
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_IDS, ASK_TEXT, FINGERPRINT_NAMES, ID_NAME, id_field, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import BadInput, about, cut, shown
+from fpstore.inputs.errors import BLANK, BadInput, Faults, about, cut, shown
 from fpstore.inputs.items import first_of, items_of
 from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
+from fpstore.inputs.sources import Input, Source, is_stream
 
 DEFAULT_FIELD = "text"
+FORMATS_OF_FIELDS = frozenset(("jsonl", "json"))
 _CALLED_ID = frozenset(("id", "ID", "Id", "iD"))
 MAX_DOCUMENT_BYTES = 256 << 20
 MISSING = object()
@@ -54,16 +56,35 @@ def read_rows(lines: Iterable[tuple[int, bytes | BadInput]], name: str, request:
     yield from _read_objects(Stream(name, io.BufferedReader(io.BytesIO()), None), "row", lines, request)
 
 
-def fields_of(path: str) -> list[str]:
-    """The names of the fields of the first object of a file of JSON, none where it does not begin with one."""
+def fields_of(path: str) -> list[str] | None:
+    """The names of the fields of the first object of a file of JSON, none where it does not begin with one.
+
+    None for a file without anything in it.
+    """
     try:
         with open_stream(path, None, is_text=True) as stream:
             first, _ = first_of(stream)
+            if not first:
+                return None
             item = next(items_of(stream, first), b"") if first == b"[" else first + stream.line(1)
         record = _load_json(item)
     except (ValueError, RecursionError):
         return []  # reading says what is wrong
     return list(record) if isinstance(record, dict) else []
+
+
+def first_fields(one: Input) -> tuple[Source | None, list[str] | None]:
+    """The first file of JSON objects in which there is something, and the fields of its first object.
+
+    Without fields where all are empty, and None for both where there is no such file, or only a stream.
+    """
+    source = None
+    if not is_stream(one.path) and not FORMATS_OF_FIELDS.isdisjoint(one.kinds):
+        for source in one.files(Faults(True)):
+            names = fields_of(source.path) if source.format in FORMATS_OF_FIELDS else None
+            if names is not None:
+                return source, names
+    return source, None
 
 
 def read_text(paths: Iterable[str], request: Request) -> Iterator[Records]:
@@ -94,12 +115,17 @@ def _read_objects(
     may_be_fingerprints = request.takes_fingerprints and request.value_column is None
     group = Group(stream.name, unit, request)
     group.layout = JSON_OBJECTS
+    is_begun = False
     for place, line in objects:
         if isinstance(line, BadInput):
             group.meet(line)
             continue
         if not line.strip() and unit == "line":
+            # Nobody writes an object so, a null neither, and no reader of JSON lines makes a row of it.
+            if is_begun:
+                request.faults.pass_over(BLANK)
             continue
+        is_begun = True
         try:
             record = load(line)
         except (ValueError, RecursionError) as error:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fpstore.inputs import BadInput, Layout, Row
-from fpstore.jobs.forms import CSV, csv_row
+from fpstore.jobs.forms import CSV, TSV, csv_row
 from fpstore.jobs.packing import arrow, cell_of
 from fpstore.jobs.rows import json_line
 from fpstore.jobs.rows import row as row_of
@@ -44,6 +44,8 @@ def _more_cells(layout: Layout, line: bytes, cells: list[str]) -> bytes:
     end = line[len(body) :] or b"\n"
     if layout.format == CSV:
         return body + b"," + csv_row(["", *cells])[1:-1] + end
+    if layout.format != TSV:  # with quotation marks
+        return body + csv_row(["", *cells], "\t")[:-1] + end
     return body + b"\t" + row_of(*cells).removesuffix(b"\n") + end
 
 

@@ -67,7 +67,7 @@ def cluster(
     started = time.monotonic()
     expect_paths(output=output, topics=topics, store=store)
     standing = None if store is None else Path(store).absolute()
-    settings = settle_settings(standing, recipe, max_distance)
+    settings = settle_settings(standing, recipe, max_distance, clusters=True)
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
     expect_other_files(results, corpus, standing)
@@ -81,7 +81,7 @@ def cluster(
         "max_distance": settings.max_distance,
     }
     forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
-    forms += [Lines(form_of(path, TSV), TOPICS) for path in results[1:]]
+    forms += [Lines(form_of(path, TSV), TOPICS, "topics") for path in results[1:]]
     job = Job(
         results,
         identity,
@@ -130,12 +130,11 @@ class Labelling:
 
     def __init__(self, result: Path, corpus: Corpus, *, annotate: bool) -> None:
         """Raises what Lines and Keeping do."""
-        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS)
+        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS, "cluster")
         self._keeping = Keeping(result, corpus, ANNOTATIONS) if annotate else None
-        if self._keeping is not None:
-            corpus.fault_of = self._keeping.fault_of
         form = self._lines or self._keeping
         assert form is not None
+        corpus.checks.append(form.fault_of)
         self.head, self.pack = form.head, form.pack
 
     def write(self, file: AppendFile, batch: Batch, clusters: Sequence[int], distances: Sequence[int]) -> None:

@@ -15,11 +15,12 @@ import numpy as np
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError, PathLike
 from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
-from fpstore.inputs.errors import Faults
+from fpstore.inputs.errors import Faults, expect_some
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
+from fpstore.text.recipe import bytes_hash
 from fpstore.text.short import Lengths
 from fpstore.threads import thread_count
 from fpstore.types import Keys
@@ -33,6 +34,8 @@ BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 16 << 20
 
 _DIGEST_BYTES = 16
+# Options of reading that no result follows from.
+_NO_IDENTITY = ("skip_bad", "all_columns", "is_part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +121,13 @@ class Corpus:
             "html": sources.html,
             "skip_bad": sources.skip_bad,
             "all_columns": all_columns,
+            "is_part": True,
         }
         self._recipe = recipe
         self._threads = thread_count(threads)
         self._lengths = Lengths(recipe, max_distance)
-        # Tells, given its name and row, of a document that the job's results cannot hold; None of all others.
-        self.fault_of: Callable[[str, Row], BadInput | None] = lambda name, row: None
+        # Each tells, given its name and row, of a document that a result of the job cannot hold; None of all others.
+        self.checks: list[Callable[[str, Row], BadInput | None]] = []
         self.total_bytes: int | None = None
         paths = self._paths
         if paths or not self._given:
@@ -172,7 +176,7 @@ class Corpus:
 
         Not whether bad lines are passed over: a job that stopped at one may go on behind it.
         """
-        options = {name: value for name, value in self._options.items() if name not in ("skip_bad", "all_columns")}
+        options = {name: value for name, value in self._options.items() if name not in _NO_IDENTITY}
         return {"inputs": self.sources, **options, "recipe": self._recipe.to_json()}
 
     def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
@@ -231,12 +235,12 @@ class Corpus:
         So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
         """
         self.text_bytes += batch.text_bytes
-        measured = self._recipe.measure_many(batch.texts, self._threads)
+        measured = self._recipe.measure_many(batch.texts, threads=self._threads)
         fingerprints, token_counts, _ = measured
         self._lengths.see(batch.texts, measured)
         if not self._recipe.parts_empty:
             for index in np.flatnonzero(token_counts == 0).tolist():
-                fingerprints[index] = hash_of(batch.texts[index])
+                fingerprints[index] = bytes_hash(batch.texts[index])
         return fingerprints
 
     @property
@@ -261,12 +265,14 @@ class Corpus:
         """The documents from a place on; the last batch may be empty.
 
         The source that the place is in is read from its beginning; JobError where its documents up to there are others.
+        BadInput at the end where all was bad.
         """
         names: list[str] = []
         texts: list[str] = []
         rows: list[Row] = []
         document_digests: list[bytes] = []
         size, skipped, notes = 0, Counter(start.skipped), Counter(start.notes)
+        good, bad = int(start != Place()), 0  # a place is behind a document
         digests = tuple(start.digests[: start.source])
         self.bytes_read = 0
         for number in range(start.source, len(self.sources)):
@@ -276,7 +282,7 @@ class Corpus:
                 first = start.document if number == start.source else 0
                 for index, (name, text, row) in enumerate(found.with_rows()):
                     own = digest.add(name, text, row)
-                    if (fault := self.fault_of(name, row)) is not None:
+                    if (fault := self._fault_of(name, row)) is not None:
                         faults.meet(fault)
                     if index < first:
                         if index == first - 1 and digest.told() != start.digests[number]:
@@ -284,6 +290,7 @@ class Corpus:
                         continue
                     if fault is not None:
                         continue
+                    good += 1
                     names.append(name)
                     texts.append(text)
                     rows.append(row)
@@ -299,10 +306,15 @@ class Corpus:
                     raise _changed(self.sources[number])
                 skipped += Counter(found.skipped) + faults.counts
                 notes += Counter(found.notes)
+                bad += found.bad + faults.bad
             digests = (*digests, digest.told())
+        expect_some(good, bad, skipped)
         so_far = dict(skipped), dict(notes)
         end = Place(len(self.sources), 0, *so_far, digests)
         yield Batch(names, texts, rows, document_digests, size, end, *so_far)
+
+    def _fault_of(self, name: str, row: Row) -> BadInput | None:
+        return next((fault for check in self.checks if (fault := check(name, row)) is not None), None)
 
     def again(self, place: Sequence[Any], count: int) -> Iterator[Batch]:
         """All documents once more; JobError where they are others than the so many that were read up to a place."""
@@ -364,11 +376,6 @@ def _digest_of_layout(layout: Layout) -> bytes:
 def _changed(source: str) -> JobError:
     told = "has changed before the place where the interrupted job goes on"
     return JobError(f"{told}, expected the same documents up to there; --force begins again", path=source)
-
-
-def hash_of(text: str) -> int:
-    """The stand-in for the fingerprint of a text without tokens: 64 bits of BLAKE2b of its UTF-8."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def expect_other_files(results: Sequence[Path], corpus: Corpus, store: Path | None = None) -> None:

@@ -2,17 +2,19 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
-from fpstore.jobs.confirm import Confirm
+from fpstore.jobs.confirm import DEFAULT_CONFIRM, Confirm
 from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
-from fpstore.jobs.keeping import Keeping
+from fpstore.jobs.keeping import DUPLICATE_OF, Keeping
+from fpstore.jobs.naming import fault_of_name
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
@@ -21,7 +23,7 @@ from fpstore.progress import OnProgress
 from fpstore.text import Recipe
 
 _DROPPED = {"name": "string", "kept": "string", "distance": "uint16"}
-_TAGS = {"kept": "bool", "duplicate_of": "string", "distance": "uint16"}
+_TAGS = {"kept": "bool", DUPLICATE_OF: "string", "distance": "uint16"}
 _MEASURE = {"measure": "float64"}
 
 
@@ -35,7 +37,7 @@ def dedup(
     store: PathLike | None = None,
     recipe: Recipe | None = None,
     max_distance: int | None = None,
-    confirm: str | None = None,
+    confirm: str | None = "default",
     force: bool = False,
     threads: int | None = None,
     progress: OnProgress | None = None,
@@ -51,9 +53,10 @@ def dedup(
     fpstore.jobs.keep says how values compare. tag: write all documents to output, with more columns: kept, duplicate_of
     (the name of the kept document), distance and, with confirm, measure. store: a standing store, with which the corpus
     is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of the
-    store by default, else DEFAULT_RECIPE and 3. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept
-    one have to reach, by the shingles of the recipe, before it is dropped. force: begin again, and replace what is
-    there. threads: for fingerprints; all processors by default.
+    store by default, else DEFAULT_RECIPE and 6. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept
+    one have to reach, by the shingles of the recipe, before it is dropped; None: what is near is dropped; "default":
+    jaccard>=0.82, or None for a store that holds documents without their texts. force: begin again, and replace what
+    is there. threads: for fingerprints; all processors by default.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
@@ -65,6 +68,8 @@ def dedup(
     kept_one = Keep.parse(keep)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, max_distance)
+    if confirm == "default":
+        confirm = DEFAULT_CONFIRM if settings.can_confirm else None
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=True)
     if not kept_one.is_first and not corpus.is_read_again:
         raise ValueError(f"standard input: found keep {keep}, which reads the inputs twice; expected files")
@@ -73,10 +78,12 @@ def dedup(
     expect_other_files(results, corpus, standing)
     tags = _TAGS | (_MEASURE if check else {}) if tag else {}
     keeping = Keeping(results[0], corpus, tags)
-    corpus.fault_of = keeping.fault_of
     forms: list[Any] = [keeping]
     if dropped is not None:
-        forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {})))
+        forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {}), "dropped"))
+    if settings.named:
+        corpus.checks.append(lambda name, row: fault_of_name(name))
+    corpus.checks += [form.fault_of for form in forms]
     identity = {
         "job": "dedup",
         **corpus.identity,
@@ -114,4 +121,5 @@ def dedup(
             release(standing, job)
         tally = Tally.of(job.state)
         job.finish()
-    return summarise(DedupSummary, tally, corpus, started, was_done=job.was_done)
+    summary = summarise(DedupSummary, tally, corpus, started, was_done=job.was_done)
+    return replace(summary, confirm=None if check is None else str(check))

@@ -34,10 +34,11 @@ Pack = Callable[[BinaryIO, BinaryIO], None]
 
 @dataclass(frozen=True)
 class Form:
-    """The kind of a result's lines, and the suffix of what it is compressed by, "" for nothing."""
+    """The kind of a result's lines, the suffix of what it is compressed by, "" for nothing, and the file's name."""
 
     kind: str
     packing: str = ""
+    name: str = ""
 
     def pack(self, convert: Pack | None = None) -> Pack | None:
         """What makes the file of a part, which convert turns into plain bytes of the kind; None if a part is it."""
@@ -70,7 +71,7 @@ def form_of(path: Path, otherwise: str) -> Form:
         need("pyarrow.parquet", "arrow", "writing Parquet")
     if packing == ".zst":
         need("zstandard", "zstd", "writing .zst")
-    return Form(kind, packing)
+    return Form(kind, packing, path.name)
 
 
 def _gzip(out: BinaryIO) -> Any:
@@ -86,13 +87,14 @@ def _zstd(out: BinaryIO) -> Any:
 # --- Cells ---
 
 
-def csv_row(cells: list[str]) -> bytes:
-    """Cells as a line of CSV; raises UnicodeEncodeError for half of a surrogate pair."""
+def csv_row(cells: list[str], delimiter: str = ",") -> bytes:
+    """Cells as a line of CSV, or of quoted TSV; raises UnicodeEncodeError for half of a surrogate pair."""
     if len(cells) == 1 and not cells[0]:
         return b'""\n'  # an empty line would be no row
-    return ",".join(map(_csv_cell, cells)).encode("utf-8", "surrogateescape") + b"\n"
+    written = (_csv_cell(cell, delimiter) for cell in cells)
+    return delimiter.join(written).encode("utf-8", "surrogateescape") + b"\n"
 
 
-def _csv_cell(cell: str) -> str:
-    quoted = '"' in cell or "," in cell or "\n" in cell or "\r" in cell
+def _csv_cell(cell: str, delimiter: str) -> str:
+    quoted = '"' in cell or delimiter in cell or "\n" in cell or "\r" in cell
     return '"' + cell.replace('"', '""') + '"' if quoted else cell

@@ -118,7 +118,7 @@ def components(
     expect_files(corpus, annotate, "annotate")
     expect_files(corpus, topics, "topics")
     forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
-    forms += [Lines(form_of(path, TSV), TOPICS) for path in results[1:]]
+    forms += [Lines(form_of(path, TSV), TOPICS, "topics") for path in results[1:]]
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
         numbers, distances, count = documents.components(max_distance, memory, progress)
@@ -164,7 +164,9 @@ def document_pairs(
 
     expect_paths(output=output)
     result = Path(output).absolute()
-    lines = Lines(form_of(result, TSV), _PAIR_COLUMNS)
+    corpus = Corpus(inputs, recipe, max_distance, threads)
+    lines = Lines(form_of(result, TSV), _PAIR_COLUMNS, "document-pairs")
+    corpus.checks.append(lines.fault_of)
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
         count = 0
@@ -178,7 +180,7 @@ def document_pairs(
 
     return _run(
         PairsSummary,
-        Corpus(inputs, recipe, max_distance, threads),
+        corpus,
         [result],
         ({"job": "pairs"}, [lines]),
         max_distance,

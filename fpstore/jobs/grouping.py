@@ -1,12 +1,11 @@
 """Owns where the clusters of a job are: in a place of its own, or in a standing store, where tomorrow's job goes on.
 
-In a standing store each cluster is a row: the fingerprint of its first document, under the number of the cluster, with
-the name of that document. What a moving center needs more is in names/votes, 264 bytes for each cluster, as it was when
+In a standing store each cluster is a row: the fingerprint of its first document, under the number of the cluster, which
+is its id. What a moving center needs more is in jobs/votes, 264 bytes for each cluster, as it was when
 the last job ended. While a job is at work the centers themselves are in its own folder: they are made again, of those
 votes and of the members that came since, where it goes on.
 """
 
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,6 +23,7 @@ from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.leaders import Leaders
+from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.standing import Settings, Workplace, standing_workplace
 from fpstore.notes import VOTES
 from fpstore.types import Array, Ids, Keys
@@ -172,15 +172,6 @@ def _refuse_votes(path: Path, found: int, known: int) -> None:
 
 def _members(job: Job, documents: int) -> closing[AppendFile]:
     return closing(AppendFile(job.work_folder, "members", documents * _MEMBER.itemsize))
-
-
-@contextmanager
-def scratch_store(path: Path, max_distance: int) -> Iterator[Store]:
-    """An empty store at path: whatever is there is made again from the members."""
-    shutil.rmtree(path, ignore_errors=True)
-    fpstore.create(path, max_distance=max_distance).close()
-    with fpstore.open(path, "w", durability="batch") as store:
-        yield store
 
 
 def _restored(

@@ -91,7 +91,7 @@ class Ranker:
             return ranks, b""
         texts: list[bytes] = []
         for index, (name, row) in enumerate(zip(batch.names, batch.rows, strict=True)):
-            value = value_of(self._field.of(row, name), of_table=row.layout.format in ("csv", "tsv"))
+            value = value_of(self._field.of(row, name), of_table=row.layout.kind in ("csv", "tsv"))
             kind = NONE if value is None else TEXT if isinstance(value, str) else NUMBER
             if NONE != kind != self._kind != NONE:
                 found = f"{_NAMES[kind]} in {self._name}, after {_NAMES[self._kind]} in the documents before"

@@ -14,10 +14,23 @@ from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row, cells_of, plain
 from fpstore.jobs.adding import batch_with, delimited_with, expect_room, header_with, json_with, schema_with
 from fpstore.jobs.corpus import Batch, Corpus
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
-from fpstore.jobs.packing import JsonTypes, arrow, csv_of_json, parquet_of_batches, parquet_of_json
+from fpstore.jobs.packing import (
+    ADVICE,
+    JsonTypes,
+    arrow,
+    csv_of_json,
+    expect_utf8,
+    is_utf8,
+    no_utf8,
+    parquet_of_batches,
+    parquet_of_json,
+)
 from fpstore.jobs.rows import json_line
+from fpstore.text.loading import each_name_once
 
 _TABLES = (CSV, TSV, PARQUET)
+# The added column that holds the name of another document.
+DUPLICATE_OF = "duplicate_of"
 
 
 class Keeping:
@@ -84,6 +97,9 @@ class Keeping:
         if self._kind != JSON:
             for index in indexes:
                 self._expect_same(batch.names[index], batch.rows[index].layout)
+        if self._kind == PARQUET:
+            for values in added:
+                expect_utf8(values, self._path.name)
         if not self._as_read:
             return b"".join(self._objects(batch, indexes, added))
         head = self._head(batch.rows[0].layout) if is_first and batch.rows else b""
@@ -134,15 +150,21 @@ class Keeping:
 
     def fault_of(self, name: str, row: Row) -> BadInput | None:
         """What is wrong with a document that could not be written: a row with bytes that are no UTF-8, of which a text
-        is to be made. None for all others.
+        is to be made, or a text or a name that is no UTF-8, in a form that has no place for it. None for all others.
         """
-        if self._as_read or row.layout.format not in (CSV, TSV) or not isinstance(row.data, bytes):
+        if self._kind == PARQUET and (row.layout is DOCUMENTS or DUPLICATE_OF in self._added) and not is_utf8(name):
+            return no_utf8(name, self._path.name)
+        if self._kind != JSON and row.layout.format == JSON:
+            found = _unfit(row.data)
+            if found is not None:
+                return BadInput(f"{name}: {found} for {self._path.name}; {ADVICE}")
+        if self._as_read or row.layout.kind not in (CSV, TSV) or not isinstance(row.data, bytes):
             return None
         try:
             row.data.decode()
         except UnicodeDecodeError as error:
             found = f"found byte {row.data[error.start]:#04x} in a row that is no UTF-8, expected text"
-            return BadInput(f"{name}: {found}; or -o NAME.{row.layout.format}, which has the lines as they stand")
+            return BadInput(f"{name}: {found}; or -o NAME.{row.layout.kind}, which has the lines as they stand")
         return None
 
     def _expect_same(self, name: str, layout: Layout) -> None:
@@ -162,6 +184,18 @@ class Keeping:
         return (
             f"{self._path}: found {found}, expected {expected}; -o NAME.jsonl can hold any, each with its own columns"
         )
+
+
+def _unfit(line: Any) -> str | None:
+    """What a line of JSON has that the cells of a table have no place for, None where there is nothing of that kind."""
+    try:
+        record = json.loads(line, object_pairs_hook=each_name_once)
+    except ValueError as error:
+        return str(error)
+    # Half of a surrogate pair can only be written by its number.
+    if b"\\u" in line and not is_utf8(json.dumps(record, ensure_ascii=False)):
+        return "found half of a surrogate pair, expected text"
+    return None
 
 
 def expect_fields(name: str, layout: Layout) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fpstore.errors import JobError
 from fpstore.jobs.confirm import Checker, Confirm
-from fpstore.jobs.leaders import Leaders
+from fpstore.jobs.leaders import MOST_LOOKED_AT, Leaders
 from fpstore.jobs.standing import Workplace
 from fpstore.query.additions import NEW
 from fpstore.text import Recipe
@@ -15,18 +15,22 @@ from fpstore.types import Array, Ids, Keys
 
 
 class Kept(Leaders):
-    """The kept documents, of a workplace; refused: how many near ones were found not to be alike."""
+    """The kept documents, of a workplace.
+
+    refused: how many near ones were found not to be alike. cut_short: how many documents have more near ones than are
+    looked at, of which none is alike.
+    """
 
     def __init__(self, workplace: Workplace, recipe: Recipe, max_distance: int, confirm: Confirm | None) -> None:
-        super().__init__(workplace.store, max_distance, workplace.next_id)
-        self._spool = workplace.spool
-        self._checker = None if confirm is None else Checker(confirm, recipe, self._text)
+        super().__init__(workplace.rows or workplace.store, max_distance, workplace.next_id)
+        self._workplace, self._spool = workplace, workplace.spool
+        self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of)
         self.looks_on = confirm is not None
         self._names: Sequence[str] = ()
         self._texts: Sequence[str] = ()
         # The texts of this batch that the spool does not have yet.
         self._unspooled: dict[int, str] = {}
-        self.refused = 0
+        self.refused = self.cut_short = 0
 
     def decide_all(self, fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> Array:
         """What becomes of the documents of a batch; when this returns it is durable."""
@@ -36,32 +40,34 @@ class Kept(Leaders):
         return verdicts
 
     def names(self, ids: Ids) -> list[str]:
-        """What kept documents are called; by its id one that came into the store by another way."""
-        found = zip(ids.tolist(), self._spool.names(ids), strict=True)
-        return [f"{self._store.path}#{document_id}" if name is None else name for document_id, name in found]
+        """What kept documents are called."""
+        return self._workplace.names(ids)
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         if self._checker is None:
             return super()._choose(index, near, ids)
-        features = self._checker.features(self._texts[index])
-        for row in near:
-            measure, alike = self._checker.measure(features, int(ids[row]))
-            if alike:
-                return row, measure
-            self.refused += 1
+        if near:
+            looked_at = near[:MOST_LOOKED_AT]
+            found = self._checker.first_alike(self._texts[index], ids[np.asarray(looked_at)].tolist())
+            self.refused += found.refused
+            if found.place is not None:
+                return looked_at[found.place], found.measure
+            self.cut_short += len(near) > MOST_LOOKED_AT
         self._unspooled[self.next_id] = self._texts[index]
         return NEW, math.nan
 
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
-        self._spool.append(ids, fingerprints, [self._names[i] for i in indexes], [self._texts[i] for i in indexes])
+        names, rows = [self._names[i] for i in indexes], self._workplace.rows
+        known = None if rows is None else rows.known(fingerprints, names)
+        self._spool.append(ids, fingerprints, names, [self._texts[i] for i in indexes], known)
         self._unspooled.clear()
 
-    def _text(self, document_id: int) -> str:
-        text = self._unspooled.get(document_id)
-        if text is None:
-            (text,) = self._spool.texts(np.array([document_id], dtype=np.uint64))
-        if text is None:
-            raise JobError(
-                f"found no text of document {document_id}, which the store has", path=self._spool.folder.path
-            )
-        return text
+    def _texts_of(self, document_ids: list[int]) -> list[str]:
+        spooled = [document_id for document_id in document_ids if document_id not in self._unspooled]
+        found = dict(zip(spooled, self._spool.texts(np.array(spooled, dtype=np.uint64)), strict=True))
+        texts = [self._unspooled.get(each, found.get(each)) for each in document_ids]
+        for document_id, text in zip(document_ids, texts, strict=True):
+            if text is None:
+                told = f"found no text of document {document_id}, which the store has"
+                raise JobError(told, path=self._spool.folder.path)
+        return [text for text in texts if text is not None]

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fpstore import Matches, Store, TooManyMatches
+from fpstore import Matches, Store
+from fpstore.jobs.naming import NamedRows
 from fpstore.notes import MAX_ID
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
 from fpstore.types import Array, Ids, Keys
@@ -18,22 +19,21 @@ from fpstore.types import Array, Ids, Keys
 VERDICT = np.dtype([("id", "<u8"), ("measure", "<f8"), ("distance", "u1"), ("leads", "?")])
 
 _LATER = np.uint64((1 << 64) - 1)
-# Rows that are held of what a piece of documents is near, where one after the other is looked at. A piece near more
-# is cut in two, so that only a single document can have more than that.
-MOST_MATCHES = 1 << 20
+# Of the leaders that a document is near, so many are looked at, where it may go to another than the nearest.
+MOST_LOOKED_AT = 64
 
 
 class Leaders:
-    """The leaders, in a store with ids that is open for writing.
+    """The leaders, in a store with ids that is open for writing; one with names is seen by numbers.
 
-    looks_on: whether a document may go to another than the nearest.
+    looks_on: whether a document may go to another than the nearest. Then it is told of MOST_LOOKED_AT that it is near,
+    and of another one where there are more.
     """
 
     looks_on = False
 
-    def __init__(self, store: Store, max_distance: int, next_id: int) -> None:
+    def __init__(self, store: Store | NamedRows, max_distance: int, next_id: int) -> None:
         self._store = store
-        self._store.max_matches = MOST_MATCHES
         self._max_distance = max_distance
         self.next_id = next_id
 
@@ -42,26 +42,15 @@ class Leaders:
         verdicts = np.zeros(len(fingerprints), dtype=VERDICT)
         start = 0
         while start < len(fingerprints):
-            found, count = self._near(fingerprints[start : start + PIECE_ROWS])
-            own = slice(start, start + count)
+            own = slice(start, min(start + PIECE_ROWS, len(fingerprints)))
+            count = MOST_LOOKED_AT + 1 if self.looks_on else 1
+            found = self._store.nearest_many(fingerprints[own], count, max_distance=self._max_distance)
             self._decide_piece(fingerprints[own], found, start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
             self._before_store(leads.tolist(), fingerprints[leads], verdicts["id"][leads].tolist())
             self._store.add(fingerprints[leads], ids=verdicts["id"][leads])
-            start += count
+            start = own.stop
         return verdicts
-
-    def _near(self, keys: Keys) -> tuple[Matches, int]:
-        """What the first of keys are near, as far as it matters, and how many of them these are."""
-        if not self.looks_on:
-            return self._store.nearest_many(keys, max_distance=self._max_distance), len(keys)
-        count = len(keys)
-        while count > 1:
-            try:
-                return self._store.probe_many(keys[:count], max_distance=self._max_distance, threads=1), count
-            except TooManyMatches:
-                count //= 2
-        return self._store.probe(int(keys[0]), max_distance=self._max_distance), 1
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         """The leader of a document among those it is near, the nearest first, and how alike they are.

@@ -4,7 +4,7 @@ Memory is bounded by a group of rows. What comes out follows from the part alone
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from fpstore.text.packages import need
 GROUP_ROWS = 1 << 16
 GROUP_BYTES = 32 << 20
 
-_ADVICE = "write JSON lines (-o NAME.jsonl), which can hold anything"
+ADVICE = "write NAME.jsonl in its place, which can hold anything"
 
 
 _TEXT, _NUMBER, _LIST, _OBJECT = "a text", "a number", "a list", "an object"
@@ -27,6 +27,27 @@ _BELOW, _LARGE = "an integer below 0", "an integer of 2**63 or more"
 _WIDE = "an integer beyond 2**53"
 # No type of a column holds both exactly.
 _APART = (*combinations((_TEXT, _NUMBER, _LIST, _OBJECT), 2), (_BELOW, _LARGE), (_FRACTION, _WIDE))
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written so: it has no half of a surrogate pair, as stand for bytes of a file's name."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def no_utf8(name: str, result: str) -> BadInput:
+    """What is wrong with a name that a result in Parquet cannot hold."""
+    return BadInput(f"{name}: found a name that is no UTF-8, expected one for {result}; {ADVICE}")
+
+
+def expect_utf8(values: Iterable[object], result: str) -> None:
+    """Raise BadInput for a name among values that a result in Parquet cannot hold."""
+    for value in values:
+        if isinstance(value, str) and not is_utf8(value):
+            raise no_utf8(value, result)
 
 
 def arrow() -> Any:
@@ -53,7 +74,7 @@ class JsonTypes:
                 for one, other in _APART:
                     for new, old in ((one, other), (other, one)):
                         if new in found and old in seen:
-                            told = f"found {new}, and {old} before it, expected values of one type; {_ADVICE}"
+                            told = f"found {new}, and {old} before it, expected values of one type; {ADVICE}"
                             raise BadInput(f"{where}, field {name:.60}: {told}")
                 seen |= found
 
@@ -101,7 +122,7 @@ def parquet_of_json(columns: Mapping[str, str] | None, added: Mapping[str, str] 
 def csv_of_json(columns: Sequence[str] | None, added: Sequence[str] = ()) -> Pack:
     """CSV of JSON lines, with a header; columns: the fields, where None those that there are, as they first come.
 
-    added: fields that come behind these. BadInput for what no cell can hold.
+    added: fields that come behind these. What no cell can hold was refused as it came.
     """
 
     def pack(part: BinaryIO, out: BinaryIO) -> None:
@@ -114,14 +135,10 @@ def csv_of_json(columns: Sequence[str] | None, added: Sequence[str] = ()) -> Pac
         for name in added:
             names.pop(name, None)
         names.update(dict.fromkeys(added))
-        try:
-            if names:
-                out.write(csv_row(list(names)))
-            for records in _groups(part):
-                out.write(b"".join(csv_row([cell_of(record.get(name)) for name in names]) for record in records))
-        except UnicodeEncodeError:
-            found = "found half of a surrogate pair in a kept document, expected text"
-            raise BadInput(f"{found}; {_ADVICE}") from None
+        if names:
+            out.write(csv_row(list(names)))
+        for records in _groups(part):
+            out.write(b"".join(csv_row([cell_of(record.get(name)) for name in names]) for record in records))
 
     return pack
 
@@ -215,7 +232,7 @@ def _array(values: list[Any], field: Any, pa: Any) -> Any:
 
 
 def _of_two_types(name: str, found: str) -> BadInput:
-    return BadInput(f"column {name:.60}: found {found} in kept documents, expected values of one type; {_ADVICE}")
+    return BadInput(f"column {name:.60}: found {found} in kept documents, expected values of one type; {ADVICE}")
 
 
 @contextmanager
@@ -223,8 +240,6 @@ def _bad_values(pa: Any) -> Iterator[None]:
     """What Parquet cannot hold is the fault of the documents."""
     try:
         yield
-    except UnicodeEncodeError:
-        raise BadInput(f"found a text or name that is no UTF-8 in kept documents, expected one; {_ADVICE}") from None
     except pa.ArrowException as error:
         told = str(error).partition("\n")[0][:200]
-        raise BadInput(f"found what Parquet cannot hold ({told}), expected other values; {_ADVICE}") from None
+        raise BadInput(f"found what Parquet cannot hold ({told}), expected other values; {ADVICE}") from None

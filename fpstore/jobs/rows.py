@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fpstore.jobs.forms import CSV, PARQUET, TSV, Form, csv_row
-from fpstore.jobs.packing import parquet_of_json
+from fpstore.inputs import BadInput, Row
+from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Form, csv_row
+from fpstore.jobs.packing import expect_utf8, is_utf8, no_utf8, parquet_of_json
 
 # What would end a line or a field, or speak to a terminal.
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]
@@ -39,21 +40,36 @@ class Lines:
     head: what its part begins with. pack: what makes the result of the part, None where the part is the result.
     """
 
-    def __init__(self, form: Form, columns: Mapping[str, str]) -> None:
-        """columns: the name of each, and its type in Arrow."""
-        self._kind = form.kind
+    def __init__(self, form: Form, columns: Mapping[str, str], name: str) -> None:
+        """columns: the name of each, and its type in Arrow. name: what a line of JSON says that it is."""
+        self._kind, self._file = form.kind, form.name
+        self._says = {"format": f"fpstore.{name}/1"} if form.kind == JSON else {}
         self._names = list(columns)
         self.head = csv_row(self._names) if form.kind == CSV else b""
         self.pack = form.pack(parquet_of_json(columns) if form.kind == PARQUET else None)
 
+    def fault_of(self, name: str, row: Row) -> BadInput | None:
+        """What is wrong with the name of a document that these lines cannot hold, None where they can."""
+        if self._kind != PARQUET or is_utf8(name):
+            return None
+        return no_utf8(name, self._file)
+
     def encode(self, *columns: Iterable[object]) -> bytes:
-        """The lines of rows, given by their columns; measures have four digits."""
+        """The lines of rows, given by their columns; measures have four digits.
+
+        Raises BadInput for names, as of documents that a store has, that Parquet cannot hold.
+        """
+        columns = tuple(map(list, columns))
+        if self._kind == PARQUET:
+            for column in columns:
+                expect_utf8(column, self._file)
         rows = zip(*columns, strict=True)
         if self._kind == TSV:
             return b"".join(row(*map(_measured, values)) for values in rows)
         if self._kind == CSV:
             return b"".join(csv_row([str(_measured(value)) for value in values]) for values in rows)
-        return b"".join(json_line(dict(zip(self._names, map(_rounded, values), strict=True))) for values in rows)
+        records = (dict(zip(self._names, map(_rounded, values), strict=True)) for values in rows)
+        return b"".join(json_line(self._says | record) for record in records)
 
 
 def _measured(value: object) -> object:

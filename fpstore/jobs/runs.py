@@ -60,6 +60,7 @@ class FirstRun:
         self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
+        self._kept.cut_short = self._tally.cut_short
         self._place = corpus.go_on(job.state)
         self._keeping: Keeping = forms[0]
         self._dropping: Sequence[Lines] = forms[1:]
@@ -87,7 +88,7 @@ class FirstRun:
         verdicts = self._kept.decide_all(fingerprints, names, texts)
         self._tally.documents += len(verdicts)
         self._tally.results += int(verdicts["leads"].sum())
-        self._tally.refused = self._kept.refused
+        self._tally.refused, self._tally.cut_short = self._kept.refused, self._kept.cut_short
         return verdicts
 
     def _write(self, batch: Batch, verdicts: Array) -> None:

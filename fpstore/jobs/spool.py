@@ -1,7 +1,7 @@
-"""Owns the record of the kept documents: the name of each, and its text where asked for, by id, on the disk.
+"""Owns the record of the kept documents: the name of each, and its text where asked for, by its number, on the disk.
 
-Three files in a folder: names and texts, one after the other, and an index (fpstore.notes.ENTRY) of the id and the
-fingerprint of each, and where its name and its text end. Ids increase.
+Three files in a folder: names and texts, one after the other, and an index (fpstore.notes.ENTRY) of the number and the
+fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ import numpy as np
 from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.jobs.files import AppendFile, files_of_jobs, read_json, write_json
-from fpstore.notes import ENTRY, INDEX, NAME_BYTES, SETTINGS, TEXT_BYTES, document_count
+from fpstore.notes import ENTRY, INDEX, MAX_ID, NAME_BYTES, SETTINGS, TEXT_BYTES, cut_back, document_count
 from fpstore.types import Array, Counts, Ids, Keys
 
-_VERSION = 2
+_VERSION = 3
 
 
 class Spool:
@@ -23,7 +23,8 @@ class Spool:
     def __init__(self, folder: Folder, *, texts: bool, count: int | None = None, store: str | None = None) -> None:
         """Open the one in folder; where there is none make it, with texts or without, for the store of this identity.
 
-        count: how many of its documents are good, all where None; what comes after them is cut off.
+        count: how many of its documents are good; what comes after them is cut off. None: all, if it has texts; one
+        without is of a job that has ended, and begins anew.
         Raises JobError where it is of another version, and where its files hold less.
         """
         self.folder = folder
@@ -36,9 +37,16 @@ class Spool:
                 count = count or 0
             if settings.get("version") != _VERSION:
                 raise JobError(f"found version {settings.get('version')}, expected {_VERSION}", path=folder.path)
+            if count is None and texts and not settings.get("texts"):  # of a job that has ended: it has no documents
+                settings["texts"] = True
+                write_json(folder, SETTINGS, settings)
+                cut_back(folder, 0)
+            self._next_id = settings.get("next_id", 0)
+            if not isinstance(self._next_id, int) or not 0 <= self._next_id <= MAX_ID + 1:
+                raise JobError(f"found next_id {self._next_id!r:.40}, expected a number", path=folder.path / SETTINGS)
             self.has_texts = bool(settings.get("texts"))
             with files_of_jobs():
-                self.count = document_count(folder) if count is None else count
+                self.count = (document_count(folder) if self.has_texts else 0) if count is None else count
             self._index = self._open(INDEX, self.count * ENTRY.itemsize)
             name_end, text_end = self._entries()[["name_end", "text_end"]][-1].tolist() if self.count else (0, 0)
             self._names = self._open(NAME_BYTES, name_end)
@@ -59,16 +67,35 @@ class Spool:
         self.folder.close()
 
     @property
-    def last_id(self) -> int | None:
-        """The largest id, None where there is no document."""
-        return int(self._entries()["id"][-1]) if self.count else None
+    def next_id(self) -> int:
+        """The number after the largest that a job gave."""
+        return int(self._entries()["id"][-1]) + 1 if self.count else self._next_id
 
-    def append(self, ids: Sequence[int], fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> None:
-        """More documents, with ids larger than those before."""
+    def last(self) -> tuple[int, int, str]:
+        """Number, fingerprint and name of the last document."""
+        number, fingerprint = self._entries()[["id", "fingerprint"]][-1].tolist()
+        (name,) = self.names(np.array([number], dtype=np.uint64))
+        return number, fingerprint, name or ""
+
+    def rows(self) -> tuple[Ids, Keys]:
+        """Number and fingerprint of each document, as the file has them: uint64[count]."""
+        entries = self._entries()
+        return entries["id"], entries["fingerprint"]
+
+    def append(
+        self,
+        ids: Sequence[int],
+        fingerprints: Keys,
+        names: Sequence[str],
+        texts: Sequence[str],
+        known: Array | None = None,
+    ) -> None:
+        """More documents, with numbers larger than those before; known: bool[n], whose row the store has already."""
         encoded_names = [_encoded(name) for name in names]
         encoded_texts = [_encoded(text) for text in texts] if self.has_texts else [b""] * len(names)
         entries = np.empty(len(ids), dtype=ENTRY)
         entries["id"], entries["fingerprint"] = ids, fingerprints
+        entries["known"] = 0 if known is None else known
         entries["name_end"] = self._names.length + np.cumsum([len(name) for name in encoded_names], dtype=np.uint64)
         entries["text_end"] = self._texts.length + np.cumsum([len(text) for text in encoded_texts], dtype=np.uint64)
         self._names.write(b"".join(encoded_names))

@@ -1,10 +1,13 @@
 """Owns the store that a job writes to: one of its own, or a standing one that keeps what many jobs have kept.
 
-In a standing store's folder lie the names of what was kept and, while a job is not finished, a note which says which
-job that is and what was there before. So a job that never ended can be undone, by exactly what it stored.
+The ids of a standing store that dedup makes are the names of the documents. While a job is not finished a record of
+what it stored lies in the store's folder, and a note which says which job that is and what was there before. So a job
+that never ended can be undone, by exactly what it stored.
 """
 
 import os
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -15,41 +18,56 @@ from fpstore import Store, notes
 from fpstore.disk import Folder
 from fpstore.errors import Error, JobError
 from fpstore.jobs.arguments import expect_settings
-from fpstore.jobs.files import files_of_jobs
+from fpstore.jobs.files import files_of_jobs, read_json
 from fpstore.jobs.journal import Job
+from fpstore.jobs.naming import ConfirmedRows, NamedRows
+from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.spool import Spool
-from fpstore.notes import NAMES, VOTES, Asker, Note, stored_since, subfolder
+from fpstore.notes import FIRST_NUMBER, JOBS, VOTES, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
+from fpstore.types import Ids, IdType
 
 _LAST_ID = (1 << 64) - 1
-DEFAULT_DISTANCE = 3
+# With the default of --confirm, which it was chosen with.
+DEFAULT_DISTANCE = 6
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a store and a job with it agree on; store: the identity of a standing store that is there."""
+    """What a store and a job with it agree on.
+
+    store: the identity of a standing store that is there. named: whether the ids of a standing store are names.
+    can_confirm: whether what the store holds, if it holds anything, has its texts beside it.
+    """
 
     recipe: Recipe
     max_distance: int
     store: str | None = None
+    named: bool = False
+    can_confirm: bool = True
 
 
-def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int | None) -> Settings:
+def settle_settings(
+    store: Path | None, recipe: Recipe | None, max_distance: int | None, *, clusters: bool = False
+) -> Settings:
     """The recipe and max_distance of a job: those given, else those of the standing store, else the defaults.
 
-    Raises ValueError where the store has another recipe or none, a smaller max_distance, or no ids; TypeError for what
-    is no recipe or no number.
+    clusters: whether it is one about clusters, whose ids are their numbers. Raises ValueError where the store has
+    another recipe or none, a smaller max_distance, or no ids, or other ids; TypeError for what is no recipe or number.
     """
     expect_settings(recipe, max_distance)
     if store is None or not os.path.lexists(store):
-        return Settings(recipe or DEFAULT_RECIPE, DEFAULT_DISTANCE if max_distance is None else max_distance)
+        distance = DEFAULT_DISTANCE if max_distance is None else max_distance
+        return Settings(recipe or DEFAULT_RECIPE, distance, named=store is not None and not clusters)
     with fpstore.open(store) as opened:
         if not opened._settings.ids:
             raise ValueError(f"{store}: found a store without ids, expected one with ids")
-        if opened._settings.named:
-            raise ValueError(f"{store}: found ids that are names, expected numbers, which a job gives to documents")
+        if opened._settings.named and clusters:
+            raise ValueError(f"{store}: found ids that are names, expected numbers: the id of a cluster is its number")
+        if opened.id_type == "bytes":
+            raise ValueError(f"{store}: found ids that are bytes, expected strings, as the names of documents are")
         if opened.recipe is None:
             raise ValueError(f"{store}: found no recipe for texts in the store, expected one built from texts")
         own = opened.recipe
@@ -58,16 +76,45 @@ def settle_settings(store: Path | None, recipe: Recipe | None, max_distance: int
         if max_distance is not None and not 0 <= max_distance <= opened.plan.max_distance:
             most = opened.plan.max_distance
             raise ValueError(f"{store}: found max_distance {max_distance}, expected 0..{most}, what the store answers")
-        return Settings(recipe or own, opened.max_distance if max_distance is None else max_distance, opened.identity)
+        distance = opened.max_distance if max_distance is None else max_distance
+        return Settings(recipe or own, distance, opened.identity, opened._settings.named, _has_texts(opened))
+
+
+def _has_texts(store: Store) -> bool:
+    """Whether jobs write down the texts of what they add to the store; before the first of them, whether it is empty.
+
+    Not whether all are there: what others add meanwhile does not make another job of one that was interrupted.
+    """
+    with suppress(Error, OSError):  # who opens it for writing says what is wrong
+        with Folder.open(store.path) as home:
+            record = notes.open_record(home, store.identity)
+        if record is not None:
+            with record:
+                settings = read_json(record, notes.SETTINGS)
+            if settings is not None and settings.get("texts"):
+                return True
+        return not any(len(rows) for rows in store.rows(batch=1))
+    return False
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """The store and the spool of a job, opened for writing; next_id: the first id that is free."""
+    """The store and the spool of a job, opened for writing; next_id: the first number that is free.
+
+    rows: the store by numbers, where its ids are names.
+    """
 
     store: Store
     spool: Spool
     next_id: int
+    rows: NamedRows | None = None
+
+    def names(self, ids: Ids) -> list[str]:
+        """What kept documents are called: where ids are numbers those of others than this record's by their ids."""
+        if self.rows is not None:
+            return self.rows.names(ids)
+        found = zip(ids.tolist(), self.spool.names(ids), strict=True)
+        return [f"{self.store.path}#{document_id}" if name is None else name for document_id, name in found]
 
 
 @contextmanager
@@ -94,17 +141,25 @@ def standing_workplace(
     JobError where it lacks some, and where it is not as this job left it: another store, or one that another job has
     written to; ValueError for a store of moving centers where the job is not about them.
     """
-    if job.state is None and not os.path.lexists(path):
-        fpstore.create(path, max_distance=settings.max_distance, recipe=settings.recipe).close()
-    with _opened(path, job) as (store, spools), Folder.open(path) as home:
+    named = settings.named
+    is_made = job.state is None and not os.path.lexists(path)
+    if is_made:
+        kind: IdType = "string" if named else "uint64"
+        fpstore.create(path, id_type=kind, max_distance=settings.max_distance, recipe=settings.recipe).close()
+    with _opened(path, job) as (store, spools), Folder.open(path) as home, ExitStack() as stack:
+        if named is not store._settings.named:
+            raise JobError("found other ids than a moment ago: replaced meanwhile?", path=path)
         with files_of_jobs():
-            folder = notes.open_names(home, store.identity) or subfolder(home, NAMES)
+            folder = notes.open_record(home, store.identity) or subfolder(home, JOBS)
         if job.state is None:
             notes.take_next_votes(folder)
             if not centers and folder.identity_of(VOTES) is not None:
                 folder.close()
                 expected = "one without: only cluster --update-center goes on with them"
                 raise ValueError(f"{path}: found a store of clusters with moving centers, expected {expected}")
+            notes.clear_record(folder, named=named)
+            spool = spools.add(Spool(folder, texts=texts, store=store.identity))
+            next_id = FIRST_NUMBER + spool.count if named else _next_id(store, spool)
         else:
             note = notes.read_note(home)
             if note is None:  # one of another job is refused, or undone, before this
@@ -113,25 +168,48 @@ def standing_workplace(
                 )
             count, next_id = job.state["spool"], job.state["next_id"]
             _take_back(store, folder, count, next_id)
-            _expect_last(store, folder, count - note.documents, count)
-            yield Workplace(store, spools.add(Spool(folder, texts=texts, count=count)), next_id)
-            return
-        spool = spools.add(Spool(folder, texts=texts, store=store.identity))
-        next_id = _next_id(store, spool)
-        if texts:
+            spool = spools.add(Spool(folder, texts=texts, count=count))
+            if count > note.documents:
+                _expect_last(store, spool)
+        rows: NamedRows | None = None
+        if named and texts:
+            scratch = stack.enter_context(scratch_store(job.work / _OWN_STORE, settings.max_distance))
+            rows = ConfirmedRows(store, spool, scratch)
+            if job.state is None and rows.lacking:
+                _refuse_lacking(path, rows.lacking)
+        elif named:
+            rows = NamedRows(store, spool)
+        elif texts and job.state is None:
             _expect_texts(path, store, spool)
+        workplace = Workplace(store, spool, next_id, rows)
+        if job.state is not None:
+            yield workplace
+            return
         spool.sync()
         begun = spool.count
         notes.write_note(home, Note(store.identity, job.id, str(job.folder), begun, next_id))
         try:
-            yield Workplace(store, spool, next_id)
+            yield workplace
         except BaseException:
             if job.state is None:  # nothing of it was committed, so it leaves nothing
                 with suppress(Error, OSError):  # or whoever writes next undoes it
                     _take_back(store, folder, begun, next_id)
                     notes.cut_back(folder, begun)
                     notes.remove_note(home)
+                    notes.clear_record(folder, named=named)
+                    if is_made and not store.count():
+                        _discard(path)
+                        store.close()
             raise
+
+
+def _discard(path: Path) -> None:
+    """Remove an empty store that this job has made, and nobody else can write to now."""
+    hidden = path.with_name(
+        f".{path.name}.building-{secrets.token_hex(4)}"
+    )  # what is left of it, the next build sweeps
+    path.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def release(path: Path, job: Job, votes: str | None = None) -> None:
@@ -153,16 +231,25 @@ def release(path: Path, job: Job, votes: str | None = None) -> None:
         if note is not None and note.job == job.id:
             if votes is not None:
                 with (
-                    home.inside(NAMES) as names,
+                    home.inside(JOBS) as record,
                     Folder.open(job.work) as work,
                     os.fdopen(work.open_file(votes), "rb") as file,
                 ):
-                    notes.put_next_votes(names, file)
+                    notes.put_next_votes(record, file)
             notes.remove_note(home)
             note = None
         if note is None and votes is not None:
-            with home.inside(NAMES) as names:
-                notes.take_next_votes(names)
+            with home.inside(JOBS) as record:
+                notes.take_next_votes(record)
+    if note is None:
+        # As the writer, so that no other job begins meanwhile; where that fails the next job clears it.
+        with (
+            suppress(Error, OSError),
+            fpstore.open(path, "w") as store,
+            Folder.open(path) as home,
+            home.inside(JOBS) as record,
+        ):
+            notes.clear_record(record, named=store._settings.named)
 
 
 class _Spools:
@@ -203,29 +290,26 @@ def _opened(path: Path, job: Job) -> Iterator[tuple[Store, _Spools]]:
         yield store, spools
 
 
-def _take_back(store: Store, names: Folder, count: int, next_id: int) -> None:
+def _take_back(store: Store, record: Folder, count: int, next_id: int) -> None:
     """Remove what was stored after the last commit: part of a batch at most."""
-    keys, ids = stored_since(names, count, next_id)
-    if len(keys):
-        store.remove(fingerprints=keys, ids=ids)
+    for keys, ids in stored_since(record, count, next_id, named=store._settings.named):
+        names = [each.decode("utf-8", "replace") for each in ids] if isinstance(ids, list) else ids
+        store.remove(fingerprints=keys, ids=names)
 
 
-def _expect_last(store: Store, names: Folder, own: int, count: int) -> None:
-    """Refuse a store that lacks what the job stored last: the catalog is of an earlier moment. own: how many it has."""
-    if own <= 0:
-        return
-    keys, ids = (column[:1].tolist() for column in stored_since(names, count - 1, 0))
-    found = [match.id for key in keys for match in store.probe(key, max_distance=0)]
-    if not ids or ids[0] not in found:
-        told = f"lacks document {ids}, which the interrupted job stored last: of another moment?"
+def _expect_last(store: Store, spool: Spool) -> None:
+    """Refuse a store that lacks what the job stored last: the catalog is of an earlier moment."""
+    number, key, name = spool.last()
+    own = name if store._settings.named else number
+    if own not in [match.id for match in store.probe(key, max_distance=0)]:
+        told = f"lacks document {own!r}, which the interrupted job stored last: of another moment?"
         raise JobError(f"{told}; --force begins again", path=store.path)
 
 
 def _next_id(store: Store, spool: Spool) -> int:
-    """The id after the largest; reads all ids of the store."""
+    """The number after the largest that there is, or that a job gave; reads all ids of the store."""
     largest = max((int(rows.id.max()) for rows in store.rows() if rows.id is not None), default=-1)
-    if spool.last_id is not None:
-        largest = max(largest, spool.last_id)
+    largest = max(largest, spool.next_id - 1)
     if largest == _LAST_ID:
         raise ValueError(f"{store.path}: found the largest id there is in the store, expected room for more")
     return largest + 1
@@ -236,9 +320,12 @@ def _expect_texts(path: Path, store: Store, spool: Spool) -> None:
     lacking = 0
     for rows in store.rows():
         if rows.id is not None:
-            lacking += int((~spool.holds(rows.id)).sum()) if spool.has_texts else len(rows)
-    if lacking or not spool.has_texts:
-        found = f"{lacking} documents without their texts"
-        raise JobError(
-            f"found {found}, which --confirm cannot check; expected those that jobs with --confirm kept", path=path
-        )
+            lacking += int((~spool.holds(rows.id)).sum())
+    if lacking:
+        _refuse_lacking(path, lacking)
+
+
+def _refuse_lacking(path: Path, lacking: int) -> None:
+    found = f"{lacking} documents without their texts"
+    expected = "expected those that jobs with --confirm kept, or --confirm none"
+    raise JobError(f"found {found}, which --confirm cannot check; {expected}", path=path)

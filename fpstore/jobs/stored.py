@@ -1,11 +1,13 @@
 """The job `cluster` over what a store has: bare fingerprints, by the same rules as documents.
 
 They come in the order of their ids, and of equal ids in that of the fingerprints: row numbers give the order in which
-they were stored. In memory are 65 bytes for each row. It begins again where it was interrupted.
+they were stored. In memory are 65 bytes for each row, and names with 100 bytes more each. It begins again where it was
+interrupted.
 """
 
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +20,12 @@ from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
 from fpstore.jobs.graph import Graph
-from fpstore.jobs.grouping import scratch_store
 from fpstore.jobs.journal import Job
 from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.rows import Lines
+from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.sizes import sizes_of
-from fpstore.jobs.summary import ClusterSummary
+from fpstore.jobs.summary import ClusterSummary, Tally
 from fpstore.notes import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.types import Array, Ids, Keys
@@ -65,8 +67,10 @@ def cluster_store(
     columns = {"cluster": "uint64", "id": "uint64", "fingerprint": "string", "distance": "uint16"}
     if ids is None:
         del columns["id"]
+    elif isinstance(ids, list):
+        columns["id"] = "string"
     form = form_of(result, TSV)
-    lines = Lines(form, columns)
+    lines = Lines(form, columns, "cluster-rows")
     method = "components" if components else "centers" if update_center else "leaders"
     identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
     # Whether a store has changed is not known from outside, as of standard input: so it is never known to be done.
@@ -79,19 +83,15 @@ def cluster_store(
             own = slice(at, at + _AT_ONCE)
             told = [numbers[own].tolist(), [f"{key:016x}" for key in keys[own].tolist()], distances[own].tolist()]
             if ids is not None:
-                own_ids = ids[own].tolist()
+                own_ids = list(map(_as_text, ids[own])) if isinstance(ids, list) else ids[own].tolist()
                 # As strings in JSON, where larger numbers than 2**53 are rounded by many readers.
                 told.insert(1, own_ids if form.kind == PARQUET else list(map(str, own_ids)))
             job.files[0].write(lines.encode(*told))
-        tally = {"documents": len(keys), "results": count, "new": count, "detail": sizes_of(numbers).told()}
-        job.commit_last({"tally": tally})
+        tally = Tally(documents=len(keys), results=count, new=count, detail=sizes_of(numbers).told())
+        job.commit_last({"tally": asdict(tally)})
         job.finish()
     return ClusterSummary(
-        **tally,  # type: ignore[arg-type]
-        without_value=0,
-        refused=0,
-        skipped={},
-        notes={},
+        **asdict(tally),
         read_bytes=0,
         text_bytes=0,
         seconds=time.monotonic() - started,
@@ -104,21 +104,35 @@ def is_store(path: str | Path) -> bool:
     return os.path.lexists(Path(path, CATALOG_NAME))
 
 
-def _rows_of(store: fpstore.Store, progress: OnProgress | None) -> tuple[Keys, Ids | None]:
-    """All rows, in the order of their ids, then of their fingerprints."""
+def _rows_of(store: fpstore.Store, progress: OnProgress | None) -> tuple[Keys, Ids | list[str | bytes] | None]:
+    """All rows, in the order of their ids, which are numbers or names, then of their fingerprints."""
     keys, ids, count = [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.uint64)], 0
+    names: list[str | bytes] = []
+    named = store.id_type in ("string", "bytes")
     for rows in store.rows():
         keys.append(rows.fingerprint)
-        if rows.id is not None:
+        if named:
+            names += np.asarray(rows.id).tolist()
+        elif rows.id is not None:
             ids.append(rows.id)
         count += len(rows)
         if progress:
             progress(Progress("reading", count, None, "rows"))
-    all_keys, all_ids = np.concatenate(keys), np.concatenate(ids)
+    all_keys = np.concatenate(keys)
     if store.id_type is None:
         return np.sort(all_keys), None
+    if named:
+        by_key = np.argsort(all_keys, kind="stable").tolist()
+        order = np.array(sorted(by_key, key=names.__getitem__), dtype=np.intp)
+        return all_keys[order], [names[i] for i in order.tolist()]
+    all_ids = np.concatenate(ids)
     order = np.lexsort((all_keys, all_ids))
     return all_keys[order], all_ids[order]
+
+
+def _as_text(name: str | bytes) -> str:
+    # Bytes that are no UTF-8 go out as the lines of other commands have them.
+    return name if isinstance(name, str) else name.decode("utf-8", "surrogateescape")
 
 
 def _grouped(

@@ -15,7 +15,8 @@ class Tally:
     results: kept documents, clusters, components or pairs. new: those of the clusters that a standing store did not
     have before. without_value: documents without one in the field that says which is kept. detail: what more the kind
     of job tells. skipped: what was passed over of the inputs, how many by reason. notes: what was read in spite of some
-    damage. refused: matches that were found not to be alike.
+    damage. refused: matches that were found not to be alike. cut_short: documents with more matches than are looked at,
+    none of which was alike.
     """
 
     documents: int = 0
@@ -23,6 +24,7 @@ class Tally:
     skipped: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
     refused: int = 0
+    cut_short: int = 0
     new: int = 0
     without_value: int = 0
     detail: Mapping[str, Any] = field(default_factory=dict)
@@ -38,7 +40,8 @@ class Summary:
     """The tally, and what the last run took: seconds, bytes that were read, packed as they are, bytes of text.
 
     warning: what to say where most texts are short for their recipe, else None. was_done: whether an earlier run had
-    done all of it, so that this one did nothing.
+    done all of it, so that this one did nothing. confirm: by what measure matches were confirmed, None where they were
+    not.
     """
 
     documents: int
@@ -46,6 +49,7 @@ class Summary:
     skipped: Mapping[str, int]
     notes: Mapping[str, int]
     refused: int
+    cut_short: int
     new: int
     without_value: int
     detail: Mapping[str, Any]
@@ -54,6 +58,7 @@ class Summary:
     seconds: float
     warning: str | None
     was_done: bool = False
+    confirm: str | None = None
 
     _JOB: ClassVar[str] = ""
     _RESULTS: ClassVar[str] = "results"
@@ -110,7 +115,7 @@ class DedupSummary(Summary):
     @property
     def counts(self) -> dict[str, int]:
         """Kept and dropped documents, refused matches, documents without a value that says which is kept."""
-        named = {"refused_matches": self.refused, "without_value": self.without_value}
+        named = {"refused_matches": self.refused, "cut_short": self.cut_short, "without_value": self.without_value}
         return {"kept": self.kept, "dropped": self.dropped, **named}
 
 

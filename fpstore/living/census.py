@@ -12,11 +12,11 @@ from fpstore.living.environment import UNFINISHED_NAME
 from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.state import State
 from fpstore.living.sweep import ASIDE
-from fpstore.notes import JOBS, NAMES
+from fpstore.notes import JOBS, NOTE
 from fpstore.segment.entry import is_segment_name, is_unpublished_name, segment_of
 
 # What a store counts its bytes by; "other" is what belongs to none of them, and what is on its way in or out.
-KINDS = ("segments", "catalog", NAMES, JOBS, ASIDE, "other")
+KINDS = ("segments", "names", "catalog", JOBS, ASIDE, "other")
 # Nothing that fpstore makes lies deeper.
 MAX_DEPTH = 8
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -49,11 +49,10 @@ def census(home: Folder, state: State | None) -> Iterator[StoreFile]:
             what = "the writer's lock" if path == WRITER_LOCK_NAME else "a catalog that was not finished"
         elif first == SEGMENTS:
             kind, what = _of_segments(rest, state)
-        elif first in (NAMES, JOBS, ASIDE) and rest:
-            kind = first
-            what = {NAMES: "names of documents", JOBS: "a job that is not done", ASIDE: "what the catalog never named"}[
-                first
-            ]
+        elif first in (JOBS, ASIDE) and rest:
+            kind, what = first, "what the catalog never named" if first == ASIDE else "what jobs go on with"
+            if path == f"{JOBS}/{NOTE}":
+                what = "a job that is not done"
         yield StoreFile(path, kind, what, status.st_size)
 
 
@@ -69,7 +68,7 @@ def _of_segments(name: str, state: State | None) -> tuple[str, str]:
     name, names = segment_of(name), name != segment_of(name)
     if names:
         kind, what = _of_segments(name, state)
-        return kind, f"names of {what}" if what.startswith("a ") else what
+        return "names" if kind == "segments" else kind, f"names of {what}" if what.startswith("a ") else what
     if state is None:
         return ("segments", "a segment") if is_segment_name(name) else ("other", "no segment by its name")
     if any(entry.name == name for entry in state.segments):

@@ -18,7 +18,7 @@ from fpstore.living.removals import Removals
 from fpstore.names.reader import NamesReader
 from fpstore.plans.permutation import Permutation
 from fpstore.query.matches import Room
-from fpstore.query.nearest import Found, Nearest, least_live, nearest
+from fpstore.query.nearest import Found, Nearest, first_live, first_rows, least_live, nearest, spread
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Ids, Keys
 
@@ -113,6 +113,15 @@ class Live:
 
             return nearest(queries, find, self._least_live_ids)
 
+    def first(self, queries: Keys, distance: int, count: int) -> Nearest:
+        """Of what lives within distance of each query the first `count` rows, and maybe more; in no order."""
+
+        def find(some: Keys, bits: Array | None, fingerprints: Keys | None, keep: int) -> Found:
+            return nearest_in(self.segment.view, some, distance, keep, bits, fingerprints)
+
+        with self.segment.naming:
+            return first_rows(queries, count, find, self._first_live_ids)
+
     def has_any(self, query: Keys, distance: int) -> bool:
         """Whether anything lives within distance of the one query."""
         if self.removals:
@@ -154,6 +163,21 @@ class Live:
 
         lives, least = least_live(firsts, counts, ids.values, live)
         return lives[place], least[place]
+
+    def _first_live_ids(self, found: Found, most: int) -> tuple[Counts, Ids | None]:
+        """Of the fingerprints found the first live ids of each: of which of them each is, and these, or None."""
+        ids = self.segment.ids
+        fingerprints, place = np.unique(found[1], return_inverse=True)
+        lives = ~self.removals.fingerprints_masked(fingerprints, self.position)
+        if ids is None:
+            return np.flatnonzero(lives[place]), None
+        firsts, counts = ids.ranges(fingerprints)
+        counts[~lives] = 0
+
+        def live(some: Ids) -> Array:
+            return ~self.removals.ids_masked(some, self.position)
+
+        return spread(*first_live(firsts, counts, most, ids.values, live), place)
 
     @property
     def has_ids(self) -> bool:

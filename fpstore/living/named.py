@@ -42,6 +42,11 @@ def named_pairs(snapshot: Snapshot, found: IdPairs) -> IdPairs:
     return IdPairs(np.where(swapped, second, first), np.where(swapped, first, second), found.distance)
 
 
+def names_in(snapshot: Snapshot, handles: Ids) -> Array:
+    """The names of handles, as a column of an answer."""
+    return to_column(_names(snapshot, handles), _text(snapshot))
+
+
 def _text(snapshot: Snapshot) -> bool:
     return snapshot.settings.id_type == "string"
 

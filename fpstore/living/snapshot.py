@@ -37,14 +37,26 @@ from fpstore.plans.plan import Plan
 from fpstore.query import batch
 from fpstore.query.id_pairs import Groups, IdPairs, id_pair_count, id_pairs, near_groups
 from fpstore.query.matches import Matches, Room, made, of_sealed
-from fpstore.query.nearest import IDS_AT_ONCE, Found, Nearest, nearest, nearest_of
+from fpstore.query.nearest import (
+    IDS_AT_ONCE,
+    Found,
+    Nearest,
+    first_of,
+    first_rows,
+    least_of_each,
+    nearest,
+    nearest_of,
+    spread,
+)
 from fpstore.query.pairs import segment_joins
 from fpstore.segment.reader import Segment
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Array, Counts, Ids, Keys
 
 # Below this a batch is looked up without asking what the other way would cost.
 MIN_STREAMED = 1000
 MIN_PENDING_ROOM = 1024
+# Of pending ids so many are looked at together where the least few are asked for.
+FIRST_IDS_AT_ONCE = 1 << 12
 # Pending rows that are looked through for ids at a time.
 PENDING_AT_ONCE = 1 << 17
 
@@ -157,6 +169,15 @@ class Snapshot:
             least[index] = own[int(np.argmin(names.of(own).ranks()))]
         return least[place]
 
+    def first(self, queries: Keys, distance: int, count: int, first_query: int = 0) -> Matches:
+        """Of what search returns, the first `count` rows of each query; however much that is, in memory for these."""
+        found = [part.first(queries, distance, count) for part in self.parts]
+        if self.pending_end:
+            found.append(self._first_pending(queries, distance, count))
+        found = [columns for columns in found if len(columns[0])]
+        query, fingerprint, bits, ids = first_of(found, count) if found else _together([], self.settings.ids)
+        return made(query + first_query, fingerprint, bits, ids)
+
     def is_large(self, query_count: int) -> bool:
         """Whether a batch of so many queries is large against one of the segments."""
         return query_count >= MIN_STREAMED and any(self._streams(part, query_count) for part in self.parts)
@@ -207,6 +228,41 @@ class Snapshot:
             if least is not None and ids is not None:
                 np.minimum.at(least, which, ids)
         return lives[place], None if least is None else least[place]
+
+    def _first_pending(self, queries: Keys, distance: int, count: int) -> Nearest:
+        """Of what is pending and lives the first rows of each query."""
+
+        def find(some: Keys, bits: Array | None, fingerprints: Keys | None, keep: int) -> Found:
+            return self.pending.nearest(some, distance, self.pending_end, keep, bits, fingerprints)
+
+        return first_rows(queries, count, find, self._first_live_ids)
+
+    def _first_live_ids(self, found: Found, most: int) -> tuple[Counts, Ids | None]:
+        """Of the pending fingerprints found the first live ids of each: of which of them each is, and these, or None.
+
+        Walks through all pending rows of each, and holds the least ids.
+        """
+        _, fingerprint, _, entry = found
+        entries, first, place = np.unique(entry, return_index=True, return_inverse=True)
+        fingerprints = fingerprint[first]
+        groups, least = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
+        lives, bound = np.zeros(len(entries), dtype=bool), np.full(len(entries), (1 << 64) - 1, dtype=np.uint64)
+        for which, ids, positions in self.pending.walk(entries, self.pending_end, FIRST_IDS_AT_ONCE):
+            kept = alive(self.removals, fingerprints[which], ids, positions)
+            if kept is not None:
+                which, ids = which[kept], None if ids is None else ids[kept]
+            lives[which] = True
+            if ids is None:
+                continue
+            below = ids <= bound[which]
+            if not below.any():
+                continue
+            groups, least = least_of_each([groups, which[below]], [least, ids[below]], most)
+            full = np.flatnonzero(np.bincount(groups, minlength=len(entries)) == most)
+            bound[full] = least[np.searchsorted(groups, full, side="right") - 1]
+        if not self.settings.ids:
+            return np.flatnonzero(lives[place]), None
+        return spread(groups, least, place)
 
     def _matches(
         self, found: list[Matched], queries: Keys, distance: int, first_query: int, method: str, room: Room | None

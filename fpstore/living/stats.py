@@ -29,8 +29,8 @@ class Stats:
     pending_count: what was added and is in no segment yet. removal_count: removals that mask what is in segments.
     spikes: where they were asked for, of a store with ids. has_writer: whether one has it open just now; writer_pid:
     the process number that it gave, None where it gave none. written_at: when the catalog's file was last written.
-    total_bytes: of all files in the folder: live segments, the catalog, names of documents, notes of jobs, what was
-    set aside, and other_bytes: locks, what is being made or removed, and what is none of fpstore's.
+    total_bytes: of all files in the folder: live segments, their files of names, the catalog, what jobs keep, what
+    was set aside, and other_bytes: locks, what is being made or removed, and what is none of fpstore's.
     """
 
     path: str
@@ -69,7 +69,9 @@ class Stats:
         }
 
 
-def stats_of(snapshot: Snapshot, home: Folder, path: str, largest_slots: int, spikes: int) -> Stats:
+def stats_of(
+    snapshot: Snapshot, home: Folder, path: str, largest_slots: int, spikes: int, tell: Tell | None = None
+) -> Stats:
     """Of a store at path, whose folder home is. largest_slots, spikes: as in Store.stats."""
     settings = snapshot.settings
     sizes = bytes_by_kind(home, snapshot.state)
@@ -89,7 +91,7 @@ def stats_of(snapshot: Snapshot, home: Folder, path: str, largest_slots: int, sp
         pending_count=snapshot.pending_end,
         removal_count=len(snapshot.removals),
         segment_count=len(snapshot.parts),
-        spikes=spikes_of(snapshot, spikes) if spikes else None,
+        spikes=spikes_of(snapshot, spikes, tell) if spikes else None,
         has_writer=writer is not None,
         writer_pid=None if writer is None else writer.pid,
         written_at=moment_of(written),

@@ -44,10 +44,7 @@ class _Cancelled(BaseException):
 
 
 class Writer:
-    """Writes to the store in folder; nobody else does as long as it is open. Safe to use from several threads.
-
-    snapshot: what the store is. watch: over that.
-    """
+    """Writes to the store in folder, alone while it is open. Safe in several threads. watch: over the snapshot."""
 
     def __init__(
         self,
@@ -88,7 +85,8 @@ class Writer:
             sweep_segments(self._catalog)
             self._next_segment = self.snapshot.state.next_segment
             if note is not None:
-                undo(note, self.home, job, partial(self.remove, changes.ROWS_REMOVED))
+                undo_rows = partial(self.remove, changes.ROWS_REMOVED)
+                undo(note, self.home, job, undo_rows, named=self.snapshot.settings.named)
         except BaseException:
             with contextlib.closing(self._catalog):
                 self._end_jobs()
@@ -343,8 +341,8 @@ class Writer:
     def _add_segment(self, keys: Keys, ids: Ids | None, names: Names | None = None) -> None:
         self._write()
         with self._new_place() as place:
-            own = renewal.names_of_rows(names, ids)
-            entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change, own)
+            position, own = self.snapshot.state.next_change, renewal.names_of_rows(names, ids)
+            entry = self._segment_of(place, keys, ids, position, own)
             self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
         self._start_merge(self._due())
 

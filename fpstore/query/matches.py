@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fpstore.errors import TooManyMatches
+from fpstore.merging import first_few
 from fpstore.query.tables import Table, read_only, sealed
 from fpstore.types import Array, Counts, Distances
 
@@ -124,8 +125,6 @@ def concatenate(parts: list[Matches], with_ids: bool) -> Matches:
 
 def first_of_each(matches: Matches, most: int) -> Matches:
     """The first rows of each query, at most so many: its nearest."""
-    is_first = np.diff(matches.query, prepend=-1) != 0
-    starts = np.flatnonzero(is_first)
-    kept = np.arange(len(matches)) - starts[np.cumsum(is_first) - 1] < most
+    kept = first_few(matches.query, most)
     ids = None if matches.id is None else matches.id[kept]
     return made(matches.query[kept], matches.fingerprint[kept], matches.distance[kept], ids, matches.method)

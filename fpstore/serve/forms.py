@@ -14,6 +14,7 @@ from fpstore import Additions, Error, Matches, Rows, TooManyMatches
 from fpstore.inputs import BadInput
 from fpstore.inputs.cells import EXPECTED_ID, EXPECTED_SAID_HEX, Column, FingerprintColumn, parse_ids, parse_names
 from fpstore.inputs.errors import shown
+from fpstore.text.loading import each_name_once
 from fpstore.types import Array, IdType, Keys
 
 # The largest whole number that every language reads as it is written.
@@ -33,7 +34,8 @@ _KNOWN = '"stored": false, "match_fingerprint": "{:016x}", "match_distance": {},
 def object_of(data: bytes, what: str, fields: Sequence[str]) -> dict[str, Any]:
     """The JSON object in data, with some of these fields and no others. BadInput for anything else."""
     try:
-        record = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        text = data.decode("utf-8")
+        record = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=each_name_once)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{what}: found no JSON ({error}), expected an object") from None
     if not isinstance(record, dict):

@@ -114,7 +114,7 @@ def read_line(line: bytes | None, recipe: Recipe | None) -> tuple[Keys, object]:
         return forms.fingerprints_of([record["fingerprint"]], "fingerprint"), record.get("id")
     if recipe is None:
         raise BadInput("text: found one, expected a fingerprint: the store has no recipe for texts")
-    return recipe.fingerprint_many(forms.texts_of([record["text"]], "text")), record.get("id")
+    return recipe.fingerprint_many(forms.texts_of([record["text"]], "text"), threads=1), record.get("id")
 
 
 def probing(store: Store, max_distance: int | None) -> Ask:

@@ -89,7 +89,8 @@ class Service:
         if texts is not None:
             if self._recipe is None:
                 raise RecipeError("found no recipe for texts in it, expected fingerprints", path=self._reader.path)
-            fingerprints = self._recipe.fingerprint_many(forms.texts_of(texts))
+            # One thread here and below: each request has one of the server's.
+            fingerprints = self._recipe.fingerprint_many(forms.texts_of(texts), threads=1)
         elif fingerprints is not None:
             fingerprints = forms.fingerprints_of(fingerprints)
         if ids is not None:

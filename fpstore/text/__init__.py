@@ -13,7 +13,6 @@ from fpstore.text.model import IdfModel
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe, recipes
 from fpstore.text.projection import simhash_of_projection
 from fpstore.text.recipe import Features, Recipe
-from fpstore.threads import thread_count
 
 __all__ = [
     "DEFAULT_RECIPE",
@@ -45,4 +44,4 @@ def fingerprint_many(
     """The fingerprints of texts by recipe, in their order: uint64[n]. threads: how many at once; None: all."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"texts: found one {type(texts).__name__}, expected several of them")
-    return expect_recipe(recipe).fingerprint_many(list(texts), thread_count(threads))
+    return expect_recipe(recipe).fingerprint_many(list(texts), threads=threads)

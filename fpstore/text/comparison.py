@@ -1,13 +1,10 @@
 """Compares two texts as a recipe sees them: distance, Jaccard, cosine, and the shingles that only one of them has.
 
-Jaccard: of the shingles that one of the two documents has, the share that both have. Cosine: of the angle between the
-two vectors of shingles with their weights. Both are exact, from the recipe's features, but for shingles whose hashes
-collide; both are 1 for two documents without any, and 0 where only one of the two has some.
+What the two measures are, and what they are of texts without shingles: fpstore/text/measures.py.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.text.measures import MEASURES, Measure
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
-from fpstore.text.recipe import Features, Recipe
+from fpstore.text.recipe import Features, Recipe, utf8
 
 # A store's, unless it was made with another.
 DEFAULT_DISTANCE = 3
@@ -128,13 +126,15 @@ def compare(
     (first, second), (first_tokens, second_tokens), _ = (column.tolist() for column in recipe.measure_many([a, b]))
     one, other = recipe.features(a), recipe.features(b)
     common = np.intersect1d(one.hashes, other.hashes, assume_unique=True)
+    same_bytes = utf8(a) == utf8(b)
+    jaccard, cosine = (Measure(name, recipe).between(one, other, same_bytes=same_bytes) for name in MEASURES)
     return Comparison(
         recipe=recipe,
         first=first,
         second=second,
         max_distance=max_distance,
-        jaccard=jaccard(one, other),
-        cosine=cosine(one, other),
+        jaccard=jaccard,
+        cosine=cosine,
         first_tokens=first_tokens,
         second_tokens=second_tokens,
         first_count=len(one.hashes),
@@ -143,24 +143,6 @@ def compare(
         only_first=tuple(_heaviest(recipe, a, one, common, shown)),
         only_second=tuple(_heaviest(recipe, b, other, common, shown)),
     )
-
-
-def jaccard(one: Features, other: Features) -> float:
-    """The share of the shingles of either that both have."""
-    common = len(np.intersect1d(one.hashes, other.hashes, assume_unique=True))
-    union = len(one.hashes) + len(other.hashes) - common
-    return common / union if union else 1.0
-
-
-def cosine(one: Features, other: Features) -> float:
-    """Of the angle between the weighted shingles; 0 where only one of the two has any that weighs something."""
-    squares = float(one.weights @ one.weights), float(other.weights @ other.weights)
-    if not all(squares):
-        return float(squares[0] == squares[1])
-    _, in_one, in_other = np.intersect1d(one.hashes, other.hashes, assume_unique=True, return_indices=True)
-    dot = float(one.weights[in_one] @ other.weights[in_other])
-    # One root of the product, so that equal documents give 1 without rounding; others may round above it.
-    return min(1.0, dot / math.sqrt(squares[0] * squares[1]))
 
 
 def _heaviest(

@@ -3,11 +3,15 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from fpstore.errors import Error, PathLike, RecipeError, UnsupportedVersion
 from fpstore.text.model import read_model
 from fpstore.text.presets import recipes
 from fpstore.text.recipe import Recipe
+
+# What a file may say of itself, as those do that `fpstore recipe NAME` prints.
+FORMAT = "fpstore.recipe/1"
 
 
 def load_recipe(name_or_file: PathLike, *, idf: PathLike | None = None) -> Recipe:
@@ -38,9 +42,11 @@ def _recipe_in(path: Path) -> Recipe:
     if not path.is_file():
         raise RecipeError(f"recipe: found {str(path)!r:.200}, expected one of {', '.join(recipes())} or a JSON file")
     try:
-        record = json.loads(path.read_bytes())
+        record = json.loads(path.read_bytes(), object_pairs_hook=each_name_once)
     except ValueError as error:
         raise RecipeError(f"found no JSON ({error}), expected a recipe", path=path) from None
+    if isinstance(record, dict) and record.pop("format", FORMAT) != FORMAT:
+        raise RecipeError(f"recipe: found a file of another format, expected {FORMAT}", path=path)
     try:
         return Recipe.from_json(record)
     except Error as error:
@@ -49,3 +55,13 @@ def _recipe_in(path: Path) -> Recipe:
         raise
     except ValueError as error:
         raise RecipeError(str(error), path=path) from None
+
+
+def each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for json.loads, which of a name that is there twice takes the last: ValueError for such."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"found {twice!r:.60} twice in an object, expected it once")
+    return record

@@ -32,14 +32,14 @@ The steps of version 2, in order:
    1 + ln n; `presence`, 1; `idf`, n times what the model of checksum `idf` says (see `idf`).
 8. `sketch`, what the shingles become:
    - `simhash` (Charikar, STOC 2002): bit b is set if the weight of the shingles whose hash has bit b is more than half
-     of all the weight. `tie`: what a bit is of which it is just half, `clear` or `set`. So a document without tokens
-     has the fingerprint 0, or 2**64 - 1 where ties are set, except that `letters` makes one empty shingle of it;
+     of all the weight. `tie`: what a bit is of which it is just half, `clear` or `set`;
    - `minhash-1bit` (b-bit minwise hashing with b = 1, Li and Koenig, WWW 2010): bit i is a bit of the smallest value of
      permutation i (of 64, made by the `seed`) over the shingles. Documents whose sets of shingles have the Jaccard
      similarity J differ in 32 (1 - J) bits in the mean. A shingle counts once, so weights are `presence`.
 
-   By `minhash-1bit`, and by `simhash` of `mixed` tokens, a document without tokens has the XXH3 of its UTF-8 as its
-   fingerprint: it is near none that has other bytes.
+   A document without tokens has the XXH3 of its UTF-8 as its fingerprint: it is near none that has other bytes. Not so
+   by simhashes with another hash than `xxh3` and other tokens than `mixed`, which are for fingerprints that other tools
+   make: there it is 0, or 2**64 - 1 where ties are set, except that `letters` makes one empty shingle of it.
 
 A change of any step is a new version, so that equal recipes give equal fingerprints, on every machine and
 under every Python: what Unicode calls a letter, and its foldings, are those of Unicode 14. A code point that
@@ -64,6 +64,7 @@ from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
 from fpstore.text.model import IdfModel
 from fpstore.text.scripts import mixed_shingles
 from fpstore.text.tokens import Prepare, preparation
+from fpstore.threads import thread_count
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
 VERSION = 2
@@ -172,26 +173,28 @@ class Recipe:
 
     def fingerprint(self, text: str | bytes) -> int:
         """The fingerprint (0..2**64 - 1) of one text; bytes are UTF-8."""
-        return int(self.fingerprint_many([text])[0])
+        return int(self.fingerprint_many([text], threads=1)[0])
 
-    def fingerprint_many(self, texts: Sequence[str | bytes], threads: int = 1) -> npt.NDArray[np.uint64]:
-        """The fingerprints of texts, in their order: uint64[len(texts)]."""
-        return self.measure_many(texts, threads)[0]
+    def fingerprint_many(self, texts: Sequence[str | bytes], *, threads: int | None = None) -> npt.NDArray[np.uint64]:
+        """The fingerprints of texts, in their order: uint64[len(texts)]. threads: as for measure_many."""
+        return self.measure_many(texts, threads=threads)[0]
 
-    def measure_many(self, texts: Sequence[str | bytes], threads: int = 1) -> Measured:
+    def measure_many(self, texts: Sequence[str | bytes], *, threads: int | None = None) -> Measured:
         """The fingerprints of texts, and what is to be known of how far these can be trusted.
 
-        threads: how many work on what is compiled here; what packages do, such as cutting Chinese, takes one.
+        threads: how many work on what is compiled here, one for each processor where None; they change nothing. What
+        packages do, such as cutting Chinese, takes one. ValueError for what is no number of threads.
         """
+        count = thread_count(threads)
         if isinstance(texts, str | bytes):
             raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
         prepare, steps = self._steps()
         groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
-        parts = [_simhash.measure(group, threads=threads, **steps) for group in groups]
+        parts = [_simhash.measure(group, threads=count, **steps) for group in groups]
         fingerprints, counts, outweighed = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         if self.parts_empty:
             for at in np.flatnonzero(counts == 0).tolist():
-                fingerprints[at] = _simhash.xxh3(_utf8(texts[at]))
+                fingerprints[at] = bytes_hash(texts[at])
         elif self.tokens == "letters":
             fingerprints[counts == 0] = self._nothing()
         return Measured(fingerprints, counts, outweighed)
@@ -246,7 +249,7 @@ class Recipe:
     @property
     def parts_empty(self) -> bool:
         """Whether texts without tokens have fingerprints of their own, and not all the same."""
-        return self.sketch == "minhash-1bit" or self.tokens == "mixed"
+        return self.sketch == "minhash-1bit" or self.tokens == "mixed" or self.hash == "xxh3"
 
     def steps(self) -> dict[str, str | int]:
         """What decides which shingles a text has: all of the record but the name, the weights and what a tie is."""
@@ -297,6 +300,11 @@ class Recipe:
 FIELDS = tuple(each.name for each in fields(Recipe) if each.name != "model")
 
 
+def bytes_hash(text: str | bytes) -> int:
+    """What stands for the fingerprint of a text without tokens: the XXH3 of its UTF-8."""
+    return _simhash.xxh3(utf8(text))
+
+
 def _prepared_groups(prepare: Prepare, texts: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:
     """The texts after the steps that the core leaves out, PREPARED_AT_ONCE."""
     group: list[str | bytes] = []
@@ -321,7 +329,8 @@ def _prepared(prepare: Prepare, text: str | bytes) -> str | bytes:
         return prepare(without_surrogates(text))
 
 
-def _utf8(text: str | bytes) -> bytes:
+def utf8(text: str | bytes) -> bytes:
+    """The bytes of a text, with U+FFFD for what is none."""
     return without_surrogates(text.decode("utf-8", "replace") if isinstance(text, bytes) else text).encode()
 
 

@@ -247,9 +247,9 @@ MUTANTS = (
     ),
     Mutant(
         "the nearest few are a row less",
-        "fpstore/query/matches.py",
-        "starts[np.cumsum(is_first) - 1] < most",
-        "starts[np.cumsum(is_first) - 1] < most - (most > 1)",
+        "fpstore/merging.py",
+        "starts[np.cumsum(first) - 1] < count",
+        "starts[np.cumsum(first) - 1] < count - (count > 1)",
         "nearest(x, 3) gives two",
         ("tests/test_cli_nearest.py::test_the_nearest_are_the_first_lines_of_a_probe",),
     ),

@@ -1,0 +1,117 @@
+"""Owns how a job sees a store whose ids are names: by numbers, as it sees any other.
+
+A document that this job keeps has a number of its own, under which the record has its name. What the store has goes by
+its handle, which is the store's own number for a name and is smaller than any of those.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from fpstore import Matches, Store
+from fpstore.inputs import BadInput
+from fpstore.inputs.cells import MAX_NAME_BYTES
+from fpstore.jobs.spool import Spool
+from fpstore.notes import FIRST_NUMBER
+from fpstore.types import Array, Ids, Keys
+
+_AT_ONCE = 1 << 16
+
+
+class NamedRows:
+    """A store with names, as leaders see it."""
+
+    def __init__(self, store: Store, spool: Spool) -> None:
+        self._store, self._spool = store, spool
+        # Where it is looked what is near.
+        self._seen = store
+        store._gives_handles = True
+
+    @property
+    def path(self) -> Path:
+        """That of the store."""
+        return self._store.path
+
+    def nearest_many(self, keys: Keys, count: int, *, max_distance: int) -> Matches:
+        """As of a store."""
+        return self._seen.nearest_many(keys, count, max_distance=max_distance)
+
+    def known(self, keys: Keys, names: list[str]) -> Array:
+        """Whether the store has these rows already, bool[n]. What is near nothing is no row yet."""
+        return np.zeros(len(keys), dtype=bool)
+
+    def add(self, keys: Keys, *, ids: Ids) -> None:
+        """Store documents of the record, given their numbers."""
+        self._store.add(keys, ids=self._spool.names(ids))
+
+    def sync(self) -> None:
+        """As of a store."""
+        self._store.sync()
+
+    def names(self, ids: Ids) -> list[str]:
+        """What documents are called."""
+        own = ids >= np.uint64(FIRST_NUMBER)
+        found = np.empty(len(ids), dtype=object)
+        found[own] = self._spool.names(ids[own])
+        found[~own] = self._store._names_of(ids[~own])
+        names: list[str] = found.tolist()
+        return names
+
+
+class ConfirmedRows(NamedRows):
+    """The same for a job that compares texts: a name can have several, so documents are known by their numbers alone.
+
+    They are in a store of the job's own, which is made of the record whenever the job begins or goes on.
+    """
+
+    def __init__(self, store: Store, spool: Spool, scratch: Store) -> None:
+        super().__init__(store, spool)
+        self._seen = scratch
+        self.lacking = self._fill()
+
+    def _fill(self) -> int:
+        """Put those documents of the record into the job's own store that the other has; how many others that has."""
+        ids, keys = self._spool.rows()
+        for at in range(0, len(ids), _AT_ONCE):
+            self._seen.add(keys[at : at + _AT_ONCE].copy(), ids=ids[at : at + _AT_ONCE].copy())
+        live, lacking = np.zeros(len(ids), dtype=bool), 0
+        for rows in self._store.rows():
+            there = set(zip(rows.fingerprint.tolist(), np.asarray(rows.id).tolist(), strict=True))
+            numbers, found = self._documents(np.unique(rows.fingerprint))
+            own = np.fromiter((each in there for each in found), dtype=bool, count=len(found))
+            live[(numbers[own] - np.uint64(FIRST_NUMBER)).astype(np.int64)] = True
+            lacking += len(there.difference(found))
+        for at in range(0, len(ids), _AT_ONCE):
+            part = slice(at, at + _AT_ONCE)
+            self._seen.remove(ids=ids[part][~live[part]])
+        return lacking
+
+    def _documents(self, keys: Keys) -> tuple[Ids, list[tuple[int, str | None]]]:
+        """The documents of these fingerprints: numbers, and fingerprint and name of each."""
+        found = self._seen.probe_many(keys, max_distance=0)
+        assert found.id is not None
+        return found.id, list(zip(found.fingerprint.tolist(), self._spool.names(found.id), strict=True))
+
+    def known(self, keys: Keys, names: list[str]) -> Array:
+        """Whether the store has these rows already, bool[n]: where an earlier text of the name was not alike."""
+        there = set(self._documents(np.unique(keys))[1])
+        rows = zip(keys.tolist(), names, strict=True)
+        return np.fromiter((row in there for row in rows), dtype=bool, count=len(keys))
+
+    def add(self, keys: Keys, *, ids: Ids) -> None:
+        """Store documents of the record, given their numbers."""
+        self._seen.add(keys, ids=ids)
+        super().add(keys, ids=ids)
+
+
+def fault_of_name(name: str) -> BadInput | None:
+    """What is wrong with the name of a document that could be no id; None of all others."""
+    if len(name) > MAX_NAME_BYTES // 4 and len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        found = f"found a name of {len(name)} characters, expected at most {MAX_NAME_BYTES:,} bytes"
+        return BadInput(f"{name[:80]}: {found}, which a store takes")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        told = f"{name!a}: found a name that is no UTF-8, expected one that a store takes"
+        return BadInput(f"{told}; rename the file, or name the documents by a column (--id-column)")
+    return None

@@ -1,0 +1,24 @@
+/* What two documents have in common: how many shingles, or the sum of the products of their weights. */
+#ifndef FPSTORE_ALIKE_H
+#define FPSTORE_ALIKE_H
+
+#include "platform.h"
+
+/* The weights are whole multiples of 2^-16. */
+#define ALIKE_WEIGHT_ONE 65536.0
+
+/* The distinct shingles of a document: increasing hashes, and what each weighs, or NULL. */
+typedef struct {
+    const uint64_t *hashes;
+    const double *weights;
+    uint64_t count;
+} Shingles;
+
+/* counts[i]: how many hashes document and others[i] both have. */
+void common_counts(const Shingles *document, const Shingles *others, uint64_t count, uint64_t *counts);
+
+/* highs[i], lows[i]: the halves of the sum, in units of 2^-32, of the products of the two weights of what document and
+   others[i] both have. Exact, as long as it is below 2^96. */
+void common_products(const Shingles *document, const Shingles *others, uint64_t count, uint64_t *highs, uint64_t *lows);
+
+#endif
