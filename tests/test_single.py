@@ -129,10 +129,10 @@ def test_what_is_common_is_answered_in_one_call(path: Path) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("afrpi"), st.integers(0, 40), st.integers(0, 5)), max_size=12),
+    st.lists(st.tuples(st.sampled_from("afrpi"), st.integers(0, 4), st.integers(0, 2)), max_size=16),
     st.booleans(),
 )
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 def test_any_history_is_answered_as_by_looking_at_all_rows(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], with_ids: bool
 ) -> None:

@@ -628,7 +628,7 @@ MUTANTS = (
         "if self.alive is not None:\n                    self.keep_alive(&found)",
         "pass",
         "what was removed is still found, one query at a time",
-        ("tests/test_single.py::test_any_history_is_answered_as_by_looking_at_all_rows",),
+        ("tests/test_single.py::test_a_single_query_is_answered_as_in_a_batch",),
     ),
     Mutant(
         "a row in two segments comes twice",
