@@ -98,6 +98,7 @@ def test_bench_call_gives_each_call_beside_its_time_in_c() -> None:
     assert all(row["in C us"] > 0 and row["from Python us"] > 0 and row["Python / C"] > 0 for row in calls)
     assert [row["call"] for row in rows_of(found, "segments of")][-1] == "each segment more, from Python"
     assert all(row["p50 us"] > 0 for row in rows_of(found, "a row at a time"))
+    assert [row["call"] for row in rows_of(found, "one durable row")] == ["a bare commit", "add", "add_if_new"]
     assert {"each segment more", "add_if_new of one"} <= {bar["what"] for bar in found["bars"]}
 
 

@@ -7,9 +7,11 @@ such loop, by its range_search of one query. Turns of 200 queries alternate, eac
 so that none finds in the caches what another has just read. A figure is the clock of a turn over its queries, the
 median of all turns; a ratio is the median of the ratios of turns beside each other. Half of the queries have a match;
 with ids all of them have one. A further segment: a store of as many keys in ten segments, beside one of a tenth.
+Additions are of one row each; those that are durable are beside a commit of LMDB of as many bytes.
 """
 
 import itertools
+import os
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -43,6 +45,10 @@ TURN_QUERIES = 200
 SEGMENTS = 10
 ADDITIONS = 5_000
 SMALL_ADDITIONS = 200
+# As many as a store has that is written to a row at a time: of the state, and of a record of one row with its id.
+DURABLE_ADDITIONS = 1_500
+STATE_BYTES = 981
+RECORD_BYTES = 32
 
 # Bars, at 10^7 keys and plan speed.
 PROBE_BAR = 1.5
@@ -198,6 +204,43 @@ def bench_additions(keys: Keys, arguments: Namespace, folder: Path, results: Res
     results.bar("add_if_new of one", added, at_most=ADDITION_BAR_US, unit="us")
 
 
+def bench_durable(arguments: Namespace, folder: Path, results: Results) -> None:
+    """One durable row, beside a bare commit of LMDB that writes as many bytes: the state, and a record of the log."""
+    import lmdb
+
+    count = SMALL_ADDITIONS if arguments.small else DURABLE_ADDITIONS
+    new = np.random.default_rng(4).integers(0, 1 << 64, 2 * count, dtype=np.uint64)
+    (folder / "bare").mkdir()
+    bare = lmdb.open(os.fspath(folder / "bare"), map_size=1 << 26)
+    state, record = b"s" * STATE_BYTES, b"r" * RECORD_BYTES
+    seconds: list[list[float]] = [[], [], []]
+    with fpstore.create(folder / "durable.fpstore", id_type="uint64", plan="speed") as store:
+
+        def commit(row: int) -> None:
+            with bare.begin(write=True) as transaction:
+                transaction.put(b"state", state)
+                transaction.put(row.to_bytes(8, "big"), record)
+
+        def add(row: int) -> None:
+            store.add([int(new[row])], ids=[row])
+
+        def add_if_new(row: int) -> None:
+            store.add_if_new([int(new[count + row])], ids=[count + row])
+
+        for row in range(count):
+            for call, own in zip((commit, add, add_if_new), seconds, strict=True):
+                started = time.perf_counter()
+                call(row)
+                own.append(time.perf_counter() - started)
+    bare.close()
+    medians = [1e6 * median(own) for own in seconds]
+    names = ("a bare commit", "add", "add_if_new")
+    rows = [{"call": name, "p50 us": us, "/ commit": us / medians[0]} for name, us in zip(names, medians, strict=True)]
+    results.table("one durable row", rows)
+    results.bar("one durable add, over a bare commit", medians[1] / medians[0], at_most=1.6)
+    results.bar("one durable add_if_new, over a bare commit", medians[2] / medians[0], at_most=1.9)
+
+
 def main() -> int:
     parser = new_parser(__doc__, rounds=3)
     parser.add_argument("--plans", type=parse_list, default=["speed", "balanced", "size"], help="separated by commas")
@@ -211,6 +254,7 @@ def main() -> int:
         bench_calls(keys, arguments, folder, results)
         bench_segments(keys, arguments, folder, results)
         bench_additions(keys, arguments, folder, results)
+        bench_durable(arguments, folder, results)
     return results.finish()
 
 
