@@ -18,10 +18,11 @@ from jobs_model import fingerprints, interrupt, lines_of, write_jsonl
 import fpstore
 from fpstore import JobError, notes
 from fpstore.disk import Folder
-from fpstore.jobs import corpus, dedup, leaders, runs
+from fpstore.jobs import corpus, dedup, runs
 from fpstore.jobs.standing import standing_workplace
 from fpstore.living.sizes import LivingSizes
 from fpstore.notes import Asker, Note
+from fpstore.query import leaders
 from fpstore.text import DEFAULT_RECIPE
 
 # fpstore.jobs.dedup is the function.
@@ -600,7 +601,7 @@ def test_a_link_in_a_record_is_not_followed(tmp_path: Path, source: Path, name: 
     dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
     (store / notes.JOBS / name).unlink()
     (store / notes.JOBS / name).symlink_to(mine)
-    with pytest.raises(JobError, match=f"^{store / notes.JOBS / name}: not a regular file, expected one that fpstore"):
+    with pytest.raises(JobError, match=f"^{store / notes.JOBS / name}: file: found what is not a regular file"):
         dedup([source], tmp_path / "2", store=store, confirm="jaccard>=1")
     assert mine.read_text() == "mine"
 

@@ -292,7 +292,7 @@ def test_damage_is_found_and_named_as_in_a_batch(tmp_path: Path, ask: str) -> No
         with pytest.raises(CorruptStore) as caught:
             [getattr(store, ask)(key) for key in SOME.tolist()]
         assert caught.value.path == segment
-        assert "the page at byte" in str(caught.value)
+        assert "page at byte" in str(caught.value)
 
 
 def test_of_a_file_that_was_cut_short_nothing_is_answered(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from fpstore import Store
 from fpstore.disk import Folder, Place, naming
 from fpstore.errors import JobError
 from fpstore.jobs.files import files_of_jobs
-from fpstore.jobs.leaders import VERDICT
 from fpstore.notes import PIECE_BYTES
+from fpstore.query.leaders import VERDICT
 from fpstore.types import Array, Ids, Keys
 
 # How many documents are looked up at once. Centers that moved meanwhile are compared one by one.

@@ -25,11 +25,10 @@ from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.spool import Spool
 from fpstore.notes import FIRST_NUMBER, JOBS, VOTES, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
+from fpstore.text.confirm import CONFIRMED_DISTANCE
 from fpstore.types import Ids, IdType
 
 _LAST_ID = (1 << 64) - 1
-# With the default of --confirm, which it was chosen with.
-DEFAULT_DISTANCE = 6
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
 
@@ -50,7 +49,12 @@ class Settings:
 
 
 def settle_settings(
-    store: Path | None, recipe: Recipe | None, max_distance: int | None, *, clusters: bool = False
+    store: Path | None,
+    recipe: Recipe | None,
+    max_distance: int | None,
+    default_distance: int = CONFIRMED_DISTANCE,
+    *,
+    clusters: bool = False,
 ) -> Settings:
     """The recipe and max_distance of a job: those given, else those of the standing store, else the defaults.
 
@@ -59,7 +63,7 @@ def settle_settings(
     """
     expect_settings(recipe, max_distance)
     if store is None or not os.path.lexists(store):
-        distance = DEFAULT_DISTANCE if max_distance is None else max_distance
+        distance = default_distance if max_distance is None else max_distance
         return Settings(recipe or DEFAULT_RECIPE, distance, named=store is not None and not clusters)
     with fpstore.open(store) as opened:
         if not opened._settings.ids:
