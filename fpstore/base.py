@@ -60,6 +60,7 @@ class _BaseStore(ABC):
         self._living: Reader | Writer = (
             Writer(self.path, deferred=durability == "batch", sizes=sizes, **job) if mode == "w" else Reader(self.path)
         )
+        self._watch = self._living.watch
         self._closed = False
 
     def __bool__(self) -> bool:
@@ -119,6 +120,7 @@ class _BaseStore(ABC):
             if self._closed:
                 return
             self._closed = True
+        self._watch.end()
         for threads in self._threads.values():
             threads.close()
         try:

@@ -24,7 +24,6 @@ from fpstore.query.id_pairs import IdPairs
 from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate, first_of_each
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
-from fpstore.text.several import expect_several
 from fpstore.threads import slices, thread_count
 from fpstore.types import Array, Counted, Ids, Keys, Kind, Paired
 
@@ -90,11 +89,10 @@ class Store(_BaseStore):
 
         threads: how many at once, all processors by default. RecipeError in a store that has no recipe.
         """
-        expect_several(texts)
         recipe = self.recipe
         if recipe is None:
             raise RecipeError("found no recipe for texts in it, expected a store made with one", path=self.path)
-        found = recipe.fingerprint_many(list(texts), threads=threads)
+        found = recipe.fingerprint_many(texts, threads=threads)
         return found.view(np.int64) if self._signed else found
 
     def probe_text(self, text: str | bytes, *, max_distance: int | None = None) -> Matches:
@@ -118,10 +116,19 @@ class Store(_BaseStore):
 
         max_distance: that of the store by default, and at most that of its plan: the paper's k.
         """
-        query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
-        distance = self._distance(max_distance)
+        snapshot = self._living.snapshot
+        found = snapshot.single.probe(self._watch, fingerprint, max_distance, self._signed)
+        if found is None:
+            return self._probe(as_key(fingerprint, "fingerprint"), self._distance(max_distance))
+        return found if snapshot.pending_names is None else self._matches(snapshot, found)
+
+    def _probe(self, key: int, distance: int) -> Matches:
+        """As probe, where what is known is not sure to be the newest, or the answer is out of the common."""
         with Reading(self) as snapshot:
-            return self._matches(snapshot, snapshot.search(query, distance))
+            found = snapshot.single.probe(self._watch, key, distance, self._signed)
+            if found is None:
+                found = snapshot.search(np.array([key], dtype=np.uint64), distance)
+            return self._matches(snapshot, found)
 
     def probe_many(
         self, fingerprints: object, *, max_distance: int | None = None, threads: int | None = None
@@ -214,6 +221,9 @@ class Store(_BaseStore):
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
+        found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)
+        if found is not None:
+            return found
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
         distance = self._distance(max_distance)
         with Reading(self) as snapshot:
