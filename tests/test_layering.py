@@ -21,9 +21,10 @@ CORE = (
     "forks",
     "checks",
     "disk",
-    "notes",
     "_native",
     "_codec",
+    "ledger",
+    "notes",
     "_view",
     "_sort",
     "_merge",
@@ -106,8 +107,9 @@ WINGS = {
     "text": {"errors", "threads", "types", "_native"},
     "inputs": {"errors", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
-    # notes: what a store and its jobs must both know.
-    "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "notes", "text", "inputs", "_native"},
+    # ledger, notes: what a store and its jobs must both know.
+    "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "ledger", "notes", "text", "inputs"}
+    | {"_native"},
     "serve": {"", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
     "cli": {"", "platforms", "errors", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},

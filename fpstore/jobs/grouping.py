@@ -25,7 +25,7 @@ from fpstore.jobs.kept import Kept
 from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.standing import Settings, Workplace, standing_workplace
-from fpstore.notes import VOTES
+from fpstore.ledger import VOTES
 from fpstore.types import Array, Ids, Keys
 
 # What is remembered of a document, to make the leaders again when the job goes on.

@@ -8,13 +8,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fpstore.disk import Folder
+from fpstore.disk import Folder, replace_whole
 from fpstore.errors import JobError
-from fpstore.jobs.files import AppendFile, files_of_jobs, read_json, write_json
-from fpstore.notes import ENTRY, INDEX, MAX_ID, NAME_BYTES, SETTINGS, TEXT_BYTES, cut_back, document_count
+from fpstore.jobs.files import AppendFile, files_of_jobs
+from fpstore.ledger import (
+    ENTRY,
+    INDEX,
+    NAME_BYTES,
+    SETTINGS,
+    TEXT_BYTES,
+    expect_index,
+    expect_value,
+    read_settings,
+    seal_entries,
+    sealed,
+)
+from fpstore.notes import MAX_ID, cut_back, document_count
 from fpstore.types import Array, Counts, Ids, Keys
 
-_VERSION = 3
+_VERSION = 4
 
 
 class Spool:
@@ -25,21 +37,22 @@ class Spool:
 
         count: how many of its documents are good; what comes after them is cut off. None: all, if it has texts; one
         without is of a job that has ended, and begins anew.
-        Raises JobError where it is of another version, and where its files hold less.
+        Raises JobError where it is of another version, and where its files hold less; CorruptStore for a changed index.
         """
         self.folder = folder
         self._files: list[AppendFile] = []
         try:
-            settings = read_json(folder, SETTINGS)
+            with files_of_jobs():
+                settings = read_settings(folder)
             if settings is None:
                 settings = {"version": _VERSION, "texts": texts, "store": store}
-                write_json(folder, SETTINGS, settings)
+                _write_settings(folder, settings)
                 count = count or 0
             if settings.get("version") != _VERSION:
                 raise JobError(f"found version {settings.get('version')}, expected {_VERSION}", path=folder.path)
             if count is None and texts and not settings.get("texts"):  # of a job that has ended: it has no documents
                 settings["texts"] = True
-                write_json(folder, SETTINGS, settings)
+                _write_settings(folder, settings)
                 cut_back(folder, 0)
             self._next_id = settings.get("next_id", 0)
             if not isinstance(self._next_id, int) or not 0 <= self._next_id <= MAX_ID + 1:
@@ -48,7 +61,10 @@ class Spool:
             with files_of_jobs():
                 self.count = (document_count(folder) if self.has_texts else 0) if count is None else count
             self._index = self._open(INDEX, self.count * ENTRY.itemsize)
-            name_end, text_end = self._entries()[["name_end", "text_end"]][-1].tolist() if self.count else (0, 0)
+            entries = self._entries()
+            expect_index(entries, self._index.path)
+            self._last = entries[-1].copy() if self.count else None
+            name_end, text_end = (0, 0) if self._last is None else self._last[["name_end", "text_end"]].tolist()
             self._names = self._open(NAME_BYTES, name_end)
             self._texts = self._open(TEXT_BYTES, text_end)
         except BaseException:
@@ -100,16 +116,19 @@ class Spool:
         entries["text_end"] = self._texts.length + np.cumsum([len(text) for text in encoded_texts], dtype=np.uint64)
         self._names.write(b"".join(encoded_names))
         self._texts.write(b"".join(encoded_texts))
+        seal_entries(entries, encoded_names, encoded_texts, self._last)
+        if len(entries):
+            self._last = entries[-1].copy()
         self._index.write(entries.tobytes())
         self.count += len(entries)
 
     def names(self, ids: Ids) -> list[str | None]:
         """The names of documents, ids uint64[n]; None for one that is not here."""
-        return self._values(self._names, "name_end", ids)
+        return self._values(self._names, "name", ids)
 
     def texts(self, ids: Ids) -> list[str | None]:
         """The texts of documents, ids uint64[n]; None for one that is not here."""
-        return self._values(self._texts, "text_end", ids)
+        return self._values(self._texts, "text", ids)
 
     def holds(self, ids: Ids) -> Array:
         """Which of ids (uint64[n]) are those of documents that are here: bool[n]."""
@@ -143,10 +162,25 @@ class Spool:
         if not self.count:
             return [None] * len(rows)
         entries, data = self._entries(), file.view()
-        ends = entries[column][rows].tolist()
-        starts = np.where(rows > 0, entries[column][np.maximum(rows - 1, 0)], np.uint64(0)).tolist()
-        found = zip(rows.tolist(), starts, ends, strict=True)
-        return [str(data[start:end], "utf-8", "surrogatepass") if row >= 0 else None for row, start, end in found]
+        ends, crcs = (entries[f"{column}_{what}"][rows].tolist() for what in ("end", "crc"))
+        starts, before = (
+            np.where(rows > 0, entries[f"{column}_{what}"][np.maximum(rows - 1, 0)], 0).tolist()
+            for what in ("end", "crc")
+        )
+        values: list[str | None] = []
+        for row, start, end, crc, expected in zip(rows.tolist(), starts, ends, before, crcs, strict=True):
+            if row < 0:
+                values.append(None)
+                continue
+            value = data[start:end]
+            expect_value(f"{column} of document {row}", value, crc, expected, file.path)
+            values.append(str(value, "utf-8", "surrogatepass"))
+        return values
+
+
+def _write_settings(folder: Folder, settings: dict[str, object]) -> None:
+    with files_of_jobs():
+        replace_whole(folder, SETTINGS, sealed(settings))
 
 
 def _encoded(text: str) -> bytes:

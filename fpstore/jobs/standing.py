@@ -18,12 +18,13 @@ from fpstore import Store, notes
 from fpstore.disk import Folder
 from fpstore.errors import Error, JobError
 from fpstore.jobs.arguments import expect_settings
-from fpstore.jobs.files import files_of_jobs, read_json
+from fpstore.jobs.files import files_of_jobs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.naming import ConfirmedRows, NamedRows
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.spool import Spool
-from fpstore.notes import FIRST_NUMBER, JOBS, VOTES, Asker, Note, stored_since, subfolder
+from fpstore.ledger import VOTES, read_settings
+from fpstore.notes import FIRST_NUMBER, JOBS, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.types import Ids, IdType
 
@@ -90,7 +91,7 @@ def _has_texts(store: Store) -> bool:
             record = notes.open_record(home, store.identity)
         if record is not None:
             with record:
-                settings = read_json(record, notes.SETTINGS)
+                settings = read_settings(record)
             if settings is not None and settings.get("texts"):
                 return True
         return not any(len(rows) for rows in store.rows(batch=1))
