@@ -4,7 +4,7 @@ Three files in a folder: names and texts, one after the other, and an index (fps
 fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from fpstore.ledger import (
     sealed,
 )
 from fpstore.notes import MAX_ID, cut_back, document_count
-from fpstore.types import Array, Counts, Ids, Keys
+from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 _VERSION = 4
 
@@ -126,6 +126,16 @@ class Spool:
         """The names of documents, ids uint64[n]; None for one that is not here."""
         return self._values(self._names, "name", ids)
 
+    def all_names(self) -> tuple[Bytes, Counts]:
+        """The names of all documents, one after the other, as the file has them: uint8[bytes]; and where each ends.
+
+        CorruptStore where they have changed.
+        """
+        data = self._names.view()
+        if self._last is not None:
+            expect_value(f"names of {self.count} documents", data, 0, int(self._last["name_crc"]), self._names.path)
+        return np.frombuffer(data, dtype=np.uint8), self._entries()["name_end"].astype(np.int64)
+
     def texts(self, ids: Ids) -> list[str | None]:
         """The texts of documents, ids uint64[n]; None for one that is not here."""
         return self._values(self._texts, "text", ids)
@@ -158,24 +168,26 @@ class Spool:
         return found
 
     def _values(self, file: AppendFile, column: str, ids: Ids) -> list[str | None]:
+        found = self._bytes(file, column, ids)
+        return [None if value is None else str(value, "utf-8", "surrogatepass") for value in found]
+
+    def _bytes(self, file: AppendFile, column: str, ids: Ids) -> Iterator[memoryview | None]:
+        """What documents have in a file, None for one that is not here. CorruptStore for what has changed."""
         rows = self._rows(ids)
         if not self.count:
-            return [None] * len(rows)
+            yield from [None] * len(rows)
+            return
         entries, data = self._entries(), file.view()
         ends, crcs = (entries[f"{column}_{what}"][rows].tolist() for what in ("end", "crc"))
         starts, before = (
             np.where(rows > 0, entries[f"{column}_{what}"][np.maximum(rows - 1, 0)], 0).tolist()
             for what in ("end", "crc")
         )
-        values: list[str | None] = []
         for row, start, end, crc, expected in zip(rows.tolist(), starts, ends, before, crcs, strict=True):
-            if row < 0:
-                values.append(None)
-                continue
             value = data[start:end]
-            expect_value(f"{column} of document {row}", value, crc, expected, file.path)
-            values.append(str(value, "utf-8", "surrogatepass"))
-        return values
+            if row >= 0:
+                expect_value(f"{column} of document {row}", value, crc, expected, file.path)
+            yield value if row >= 0 else None
 
 
 def _write_settings(folder: Folder, settings: dict[str, object]) -> None:
