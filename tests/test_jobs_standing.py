@@ -20,6 +20,7 @@ from fpstore import CorruptStore, JobError, ledger, notes
 from fpstore._codec import crc32c
 from fpstore.disk import Folder
 from fpstore.jobs import corpus, dedup, leaders, runs
+from fpstore.jobs.journal import Job
 from fpstore.jobs.standing import standing_workplace
 from fpstore.living.sizes import LivingSizes
 from fpstore.notes import Asker, Note
@@ -168,6 +169,25 @@ def test_what_others_stored_stays_when_a_job_goes_on(
     dedup([source], out, store=store)
     distinct = list(dict.fromkeys(keys))
     assert rows_of(store) == theirs | {(key, own(keys.index(key), kept)) for kept, key in enumerate(distinct)}
+
+
+def test_a_job_killed_before_its_first_batch_is_done_never_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, other = tmp_path / "s.fpstore", write_jsonl(tmp_path / "other.jsonl", ["q q"])
+    child = os.fork()
+    if not child:  # killed where the documents are stored, and the journal is not written
+        monkeypatch.setattr(Job, "commit", lambda *_: os._exit(9))
+        dedup([source], tmp_path / "1", store=store)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert len(rows_of(store)) == 2
+    assert note_of(store).exists()
+    with pytest.warns(UserWarning, match="which did not end and cannot go on, was undone: 2 documents"):
+        dedup([other], tmp_path / "2", store=store)
+    assert len(rows_of(store)) == 1
+    assert dedup([source], tmp_path / "1", store=store).results == KEPT
+    assert len(rows_of(store)) == KEPT + 1
 
 
 def test_a_note_that_an_earlier_store_of_that_name_left_is_refused(

@@ -20,6 +20,7 @@ from fpstore._codec import crc32c
 from fpstore.disk import Folder
 from fpstore.jobs import cluster, corpus, dedup
 from fpstore.jobs.centers import Votes
+from fpstore.text import DEFAULT_RECIPE
 
 TempFactory = pytest.TempPathFactory
 
@@ -238,7 +239,50 @@ def test_a_store_is_of_leaders_or_of_moving_centers(tmp_path: Path) -> None:
         cluster([source], tmp_path / "4", store=store, update_center=True)
     with fpstore.open(store, "w"):  # and no note of those that were refused is left
         pass
-    assert dedup([write_jsonl(tmp_path / "b.jsonl", ["x"])], tmp_path / "5", store=store).results == 0
+    with pytest.raises(ValueError, match=f"^{store}: found a store of clusters, expected one without: only cluster"):
+        dedup([source], tmp_path / "5", store=store)
+    assert cluster([source], tmp_path / "6", store=store).new == 0
+
+
+def test_clusters_over_several_jobs_have_one_distance(tmp_path: Path) -> None:
+    day(tmp_path, 0, DAYS[0], update_center=False)
+    for k in (0, K - 1):
+        with pytest.raises(ValueError, match=f"found max_distance {k}, expected {K}, as the store has: clus"):
+            day(tmp_path, 1, DAYS[1], update_center=False, k=k)
+    assert day(tmp_path, 1, DAYS[1], update_center=False) == expected(False)[1]
+
+
+@pytest.mark.parametrize("update_center", [False, True])
+@pytest.mark.parametrize("row", [(12345, 7777), (12345, 1)])
+def test_a_row_of_somebody_else_is_no_cluster(tmp_path: Path, row: tuple[int, int], update_center: bool) -> None:
+    day(tmp_path, 0, DAYS[0], update_center=update_center)
+    path = tmp_path / "s.fpstore"
+    with fpstore.open(path, "w") as store:
+        store.add([row[0]], ids=[row[1]])
+    told = r"found 1 rows or numbers that no job|the first of no cluster|counts of 7 clusters, expected those of 7778"
+    with pytest.raises((JobError, ValueError), match=told):
+        day(tmp_path, 1, DAYS[1], update_center=update_center)
+    with fpstore.open(path, "w") as store:
+        store.remove(fingerprints=[row[0]])
+    assert day(tmp_path, 1, DAYS[1], update_center=update_center) == expected(update_center)[1]
+
+
+def test_clusters_begin_in_a_store_that_nothing_was_ever_in(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", DAYS[0])
+    for name, keys in (("rows", [1, 2]), ("empty", [])):
+        store = tmp_path / f"{name}.fpstore"
+        fpstore.build(store, np.array(keys, dtype=np.uint64), ids="row", recipe=DEFAULT_RECIPE).close()
+        if keys:
+            with pytest.raises(ValueError, match=f"^{store}: found 2 rows or numbers that no job with cluster gave"):
+                cluster([source], tmp_path / name, store=store)
+        else:
+            assert cluster([source], tmp_path / name, store=store).new == 7
+    fpstore.create(tmp_path / "d.fpstore", recipe=DEFAULT_RECIPE).close()
+    dedup([source], tmp_path / "d", store=tmp_path / "d.fpstore", confirm=None)
+    with fpstore.open(tmp_path / "d.fpstore", "w") as opened:
+        opened.remove(ids=range(20))
+    with pytest.raises(ValueError, match=r"found \d rows or numbers that no job with cluster gave"):
+        cluster([source], tmp_path / "dc", store=tmp_path / "d.fpstore")
 
 
 def test_a_row_that_is_no_first_document_is_refused_with_moving_centers(tmp_path: Path) -> None:

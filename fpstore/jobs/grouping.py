@@ -24,7 +24,7 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.scratch import scratch_store
-from fpstore.jobs.standing import Settings, Workplace, standing_workplace
+from fpstore.jobs.standing import CENTERS, LEADERS, Settings, Workplace, standing_workplace
 from fpstore.ledger import VOTES
 from fpstore.types import Array, Ids, Keys
 
@@ -136,7 +136,8 @@ def standing_grouping(
     Raises what standing_workplace does, ValueError where a store has clusters of the other kind, and JobError where
     what it has of moving centers does not belong together.
     """
-    with standing_workplace(path, job, settings, texts=False, centers=update_center) as workplace:
+    kind = CENTERS if update_center else LEADERS
+    with standing_workplace(path, job, settings, texts=False, clusters=kind) as workplace:
         known = workplace.next_id if job.state is None else job.state["known"]
         if not update_center:
             yield _Standing(Kept(workplace, settings.recipe, settings.max_distance, None), workplace, known)

@@ -32,9 +32,18 @@ _VERSION = 4
 class Spool:
     """The documents in a folder, which it closes. Read and appended to by one process, made durable by any thread."""
 
-    def __init__(self, folder: Folder, *, texts: bool, count: int | None = None, store: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        *,
+        texts: bool,
+        count: int | None = None,
+        store: str | None = None,
+        clusters: str | None = None,
+    ) -> None:
         """Open the one in folder; where there is none make it, with texts or without, for the store of this identity.
 
+        clusters: which kind of clusters a new job's documents are the first of, if they are.
         count: how many of its documents are good; what comes after them is cut off. None: all, if it has texts; one
         without is of a job that has ended, and begins anew.
         Raises JobError where it is of another version, and where its files hold less; CorruptStore for a changed index.
@@ -45,11 +54,16 @@ class Spool:
             with files_of_jobs():
                 settings = read_settings(folder)
             if settings is None:
-                settings = {"version": _VERSION, "texts": texts, "store": store}
+                settings = {"version": _VERSION, "texts": texts, "store": store} | (
+                    {"clusters": clusters} if clusters else {}
+                )
                 _write_settings(folder, settings)
                 count = count or 0
             if settings.get("version") != _VERSION:
                 raise JobError(f"found version {settings.get('version')}, expected {_VERSION}", path=folder.path)
+            if count is None and settings.get("clusters") != clusters:
+                settings["clusters"] = clusters
+                _write_settings(folder, settings)
             if count is None and texts and not settings.get("texts"):  # of a job that has ended: it has no documents
                 settings["texts"] = True
                 _write_settings(folder, settings)
