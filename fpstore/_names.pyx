@@ -141,7 +141,7 @@ def to_values(const uint8_t[::1] data not None, const int64_t[::1] ends not None
             try:
                 result.append(PyUnicode_DecodeUTF8(<const char *>names.data + start, names.ends[i] - start, NULL))
             except UnicodeDecodeError:
-                raise CorruptStore(f"a name of {names.ends[i] - start} bytes is not text in UTF-8") from None
+                raise CorruptStore("names", f"a name of {names.ends[i] - start} bytes that is no UTF-8", "text") from None
         else:
             result.append(PyBytes_FromStringAndSize(<const char *>names.data + start, names.ends[i] - start))
     return result
@@ -363,7 +363,7 @@ def merge_names(sources, bint once, last):
         if status == NO_MEMORY:
             raise MemoryError()
         if status == BAD_BLOCK:
-            raise CorruptStore("one name has two handles")
+            raise CorruptStore("names", "two handles of one name", "one")
         return taken(&out), result_ends[:merged], result_values[:merged], [states[i].at for i in range(count)]
     finally:
         free(states)

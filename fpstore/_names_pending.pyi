@@ -1,5 +1,7 @@
 from fpstore.types import Array, Bytes, Counts, Keys
 
+def first_places(data: Bytes, ends: Counts) -> Counts: ...
+
 class PendingNames:
     count: int
     data_bytes: int

@@ -24,6 +24,70 @@ cdef void *grown(void *at, uint64_t size) except NULL:
     return moved
 
 
+cdef extern from *:
+    void prefetch "__builtin_prefetch"(const void *at) nogil
+
+# So many names ahead the processor is told where in a table their place is.
+cdef uint64_t AHEAD = 12
+
+
+cdef uint64_t *hashes_of(Names *names) except NULL:
+    """What decides on their places; to be freed."""
+    cdef uint64_t *hashes = <uint64_t *>grown(NULL, (names.count + 1) * 8)
+    cdef uint64_t i
+    for i in range(names.count):
+        hashes[i] = name_hash(names.data + start_of(names, i), <uint64_t>(names.ends[i] - start_of(names, i)), SECRET)
+    return hashes
+
+
+cdef inline bint is_name(const uint8_t *data, const int64_t *ends, uint64_t index, const uint8_t *name, uint64_t size) noexcept:
+    cdef int64_t start = ends[index - 1] if index else 0
+    return <uint64_t>(ends[index] - start) == size and (size == 0 or memcmp(data + start, name, <size_t>size) == 0)
+
+
+cdef inline uint64_t place_of(const uint64_t *table, uint64_t places, uint64_t hash, const uint8_t *data,
+                              const int64_t *ends, const uint8_t *name, uint64_t size) noexcept:
+    """Where a name is in a table of places, a power of two of them, or would be.
+
+    A place holds the upper half of the hash of a name, and below that one more than its index; 0 where it is free.
+    """
+    cdef uint64_t place = hash & (places - 1)
+    while table[place]:
+        if table[place] >> 32 == hash >> 32 and is_name(data, ends, (table[place] & 0xFFFFFFFF) - 1, name, size):
+            break
+        place = (place + 1) & (places - 1)
+    return place
+
+
+def first_places(const uint8_t[::1] data not None, const int64_t[::1] ends not None):
+    """For each name, below 2^32 of them, the index of the first one that is equal: int64[n]."""
+    cdef Names names = names_of(data, ends)
+    cdef uint64_t places = 64, place, i
+    cdef uint64_t *hashes = NULL
+    cdef uint64_t *table = NULL
+    cdef int64_t[::1] out
+    if names.count >> 32:
+        raise ValueError(f"{names.count} names at once: expected fewer than 2^32")
+    result = np.empty(names.count, INT64)
+    out = result
+    while places < 2 * names.count:
+        places *= 2
+    try:
+        hashes, table = hashes_of(&names), <uint64_t *>calloc(places, 8)
+        if table == NULL:
+            raise MemoryError()
+        for i in range(names.count):
+            place = place_of(table, places, hashes[i], names.data, names.ends, names.data + start_of(&names, i),
+                             <uint64_t>(names.ends[i] - start_of(&names, i)))
+            if table[place] == 0:
+                table[place] = hashes[i] >> 32 << 32 | (i + 1)
+            out[i] = <int64_t>((table[place] & 0xFFFFFFFF) - 1)
+        return result
+    finally:
+        free(hashes)
+        free(table)
+
+
 cdef class PendingNames:
     """Names with their handles, in memory, found by either; names are only ever added.
 
@@ -33,17 +97,17 @@ cdef class PendingNames:
     cdef Bytes bytes
     cdef int64_t *ends
     cdef uint64_t *handles
-    cdef uint32_t *by_name
+    cdef uint64_t *by_name
+    # Of the first entries, as many as somebody has asked for: one more than the entry in the place of its handle.
     cdef uint32_t *by_handle
-    cdef uint64_t room, places
+    cdef uint64_t room, places, handle_places, placed
     cdef readonly uint64_t count
     cdef uint64_t most
 
     def __cinit__(self):
         self.places = 64
-        self.by_name = <uint32_t *>calloc(self.places, 4)
-        self.by_handle = <uint32_t *>calloc(self.places, 4)
-        if self.by_name == NULL or self.by_handle == NULL:
+        self.by_name = <uint64_t *>calloc(self.places, 8)
+        if self.by_name == NULL:
             raise MemoryError()
 
     def __dealloc__(self):
@@ -63,29 +127,19 @@ cdef class PendingNames:
         """The largest handle, -1 where there are none."""
         return self.most if self.count else -1
 
-    cdef uint64_t place_of_name(self, const uint8_t *name, uint64_t size) noexcept:
+    cdef uint64_t place_of_name(self, uint64_t hash, const uint8_t *name, uint64_t size) noexcept:
         """Where it is in the table, or would be."""
-        cdef uint64_t place = name_hash(name, size, SECRET) & (self.places - 1), entry
-        cdef int64_t start
-        while self.by_name[place]:
-            entry = self.by_name[place] - 1
-            start = self.ends[entry - 1] if entry else 0
-            if <uint64_t>(self.ends[entry] - start) == size and (
-                size == 0 or memcmp(self.bytes.data + start, name, <size_t>size) == 0
-            ):
-                break
-            place = (place + 1) & (self.places - 1)
-        return place
+        return place_of(self.by_name, self.places, hash, self.bytes.data, self.ends, name, size)
 
     cdef uint64_t place_of_handle(self, uint64_t handle) noexcept:
         cdef uint64_t hash = (handle ^ SECRET) * <uint64_t>0x9E3779B97F4A7C15
-        cdef uint64_t place = (hash ^ hash >> 32) & (self.places - 1)
+        cdef uint64_t place = (hash ^ hash >> 32) & (self.handle_places - 1)
         while self.by_handle[place] and self.handles[self.by_handle[place] - 1] != handle:
-            place = (place + 1) & (self.places - 1)
+            place = (place + 1) & (self.handle_places - 1)
         return place
 
     cdef int grow(self) except -1:
-        cdef uint64_t room = self.room + self.room // 4 + 64, i, places = self.places
+        cdef uint64_t room = self.room + self.room // 4 + 64, i, places = self.places, size
         cdef int64_t start
         cdef void *moved
         if self.count >= (<uint64_t>1 << 31):
@@ -97,62 +151,104 @@ cdef class PendingNames:
         while places < room + room // 2:
             places *= 2
         if places > self.places:
-            moved = grown(self.by_name, places * 4)
-            self.by_name = <uint32_t *>moved
-            moved = grown(self.by_handle, places * 4)
-            self.by_handle = <uint32_t *>moved
+            moved = grown(self.by_name, places * 8)
+            self.by_name = <uint64_t *>moved
             self.places = places
-            memset(self.by_name, 0, places * 4)
-            memset(self.by_handle, 0, places * 4)
+            memset(self.by_name, 0, places * 8)
             for i in range(self.count):
                 start = self.ends[i - 1] if i else 0
-                self.by_name[self.place_of_name(self.bytes.data + start, <uint64_t>(self.ends[i] - start))] = <uint32_t>i + 1
-                self.by_handle[self.place_of_handle(self.handles[i])] = <uint32_t>i + 1
+                size = <uint64_t>(self.ends[i] - start)
+                self.put(name_hash(self.bytes.data + start, size, SECRET), self.bytes.data + start, size, i)
         self.room = room
+        return 0
+
+    cdef int put(self, uint64_t hash, const uint8_t *name, uint64_t size, uint64_t entry) except -1:
+        self.by_name[self.place_of_name(hash, name, size)] = hash >> 32 << 32 | (entry + 1)
+        return 0
+
+    cdef int place_handles(self) except -1:
+        """Have every entry found by its handle. Most are never asked for, as they go to a file before."""
+        cdef uint64_t places = max(self.handle_places, <uint64_t>64)
+        cdef void *moved
+        while places < self.count + self.count // 2:
+            places *= 2
+        if places > self.handle_places:
+            moved = grown(self.by_handle, places * 4)
+            self.by_handle = <uint32_t *>moved
+            memset(self.by_handle, 0, places * 4)
+            self.handle_places, self.placed = places, 0
+        while self.placed < self.count:
+            self.by_handle[self.place_of_handle(self.handles[self.placed])] = <uint32_t>self.placed + 1
+            self.placed += 1
+        return 0
+
+    cdef int expect_free(self, uint64_t handle) except -1:
+        """ValueError where another name has it."""
+        if self.count == 0 or handle > self.most:
+            return 0
+        self.place_handles()
+        if self.by_handle[self.place_of_handle(handle)]:
+            raise ValueError(f"handle {handle} and its name do not belong together")
         return 0
 
     def add(self, const uint8_t[::1] data not None, const int64_t[::1] ends not None, const uint64_t[::1] handles not None):
         """Take names with their handles, some of which may be there. ValueError where one has, or is, another's."""
         cdef Names names = names_of(data, ends)
-        cdef uint64_t i, size, by_name, by_handle
+        cdef uint64_t i, size, place, entry
         cdef const uint8_t *name
+        cdef uint64_t *hashes = NULL
         if <uint64_t>handles.shape[0] != names.count:
             raise ValueError(f"{handles.shape[0]} handles for {names.count} names")
-        for i in range(names.count):
-            if self.count == self.room:
-                self.grow()
-            name, size = names.data + start_of(&names, i), <uint64_t>(names.ends[i] - start_of(&names, i))
-            by_name, by_handle = self.place_of_name(name, size), self.place_of_handle(handles[i])
-            if self.by_name[by_name] or self.by_handle[by_handle]:
-                if self.by_name[by_name] != self.by_handle[by_handle]:
-                    raise ValueError(f"handle {handles[i]} and its name do not belong together")
-                continue
-            if bytes_reserve(&self.bytes, size) != OK:
-                raise MemoryError()
-            if size:
-                memcpy(self.bytes.data + self.bytes.used, name, <size_t>size)
-            self.bytes.used += size
-            self.ends[self.count] = <int64_t>self.bytes.used
-            self.handles[self.count] = handles[i]
-            self.most = max(self.most, handles[i])
-            self.count += 1
-            self.by_name[by_name] = self.by_handle[by_handle] = <uint32_t>self.count
+        try:
+            hashes = hashes_of(&names)
+            for i in range(names.count):
+                if self.count == self.room:
+                    self.grow()
+                if i + AHEAD < names.count:
+                    prefetch(&self.by_name[hashes[i + AHEAD] & (self.places - 1)])
+                name, size = names.data + start_of(&names, i), <uint64_t>(names.ends[i] - start_of(&names, i))
+                place = self.place_of_name(hashes[i], name, size)
+                if self.by_name[place]:
+                    entry = (self.by_name[place] & 0xFFFFFFFF) - 1
+                    if self.handles[entry] != handles[i]:
+                        raise ValueError(f"handle {handles[i]} and its name do not belong together")
+                    continue
+                self.expect_free(handles[i])
+                if bytes_reserve(&self.bytes, size) != OK:
+                    raise MemoryError()
+                if size:
+                    memcpy(self.bytes.data + self.bytes.used, name, <size_t>size)
+                self.bytes.used += size
+                self.ends[self.count] = <int64_t>self.bytes.used
+                self.handles[self.count] = handles[i]
+                self.most = max(self.most, handles[i])
+                self.count += 1
+                self.by_name[place] = hashes[i] >> 32 << 32 | self.count
+        finally:
+            free(hashes)
 
     def find(self, const uint8_t[::1] data not None, const int64_t[::1] ends not None):
         """The handle of each name, uint64[n], and whether it is there, bool[n]."""
         cdef Names names = names_of(data, ends)
-        cdef uint64_t i, entry
+        cdef uint64_t i, found
         cdef uint64_t[::1] out
         cdef uint8_t[::1] there
+        cdef uint64_t *hashes = NULL
         result, known = np.zeros(names.count, UINT64), np.zeros(names.count, UINT8)
         out, there = result, known
-        for i in range(names.count):
-            entry = self.by_name[self.place_of_name(names.data + start_of(&names, i),
-                                                    <uint64_t>(names.ends[i] - start_of(&names, i)))]
-            if entry:
-                out[i] = self.handles[entry - 1]
-                there[i] = 1
-        return result, known.view(bool)
+        try:
+            hashes = hashes_of(&names)
+            for i in range(names.count):
+                if i + AHEAD < names.count:
+                    prefetch(&self.by_name[hashes[i + AHEAD] & (self.places - 1)])
+                found = self.by_name[self.place_of_name(hashes[i], names.data + start_of(&names, i),
+                                                        <uint64_t>(names.ends[i] - start_of(&names, i)))]
+                if found:
+                    out[i] = self.handles[(found & 0xFFFFFFFF) - 1]
+                    there[i] = 1
+            return result, known.view(bool)
+        finally:
+            free(hashes)
 
     def entries(self, const uint64_t[::1] handles not None):
         """The entry of each handle, for read: int64[n], -1 for those that are not there."""
@@ -160,6 +256,7 @@ cdef class PendingNames:
         cdef int64_t[::1] out
         result = np.empty(handles.shape[0], INT64)
         out = result
+        self.place_handles()
         for i in range(handles.shape[0]):
             out[i] = <int64_t>self.by_handle[self.place_of_handle(handles[i])] - 1
         return result

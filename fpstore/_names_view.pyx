@@ -27,12 +27,16 @@ from fpstore._native cimport (
     name_block_all,
     name_block_read,
     name_file_block,
+    name_file_expect,
     name_file_find,
     name_file_handle,
     name_file_locate,
     name_file_rank,
 )
 from fpstore._view cimport SegmentView, raise_status
+
+# So many names ahead the processor is told where their part of a filter lies.
+cdef uint64_t AHEAD = 12
 
 cdef object INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64)
 
@@ -75,8 +79,10 @@ cdef class NamesView:
         self.file.handles_offset = record.handles_offset
         self.file.order_offset = record.order_offset
 
-    def find(self, const uint8_t[::1] data not None, const int64_t[::1] ends not None):
-        """The rank of each name: int64[n], -1 for those that are not there. Quickest in order."""
+    def find(
+        self, const uint8_t[::1] data not None, const int64_t[::1] ends not None, const uint64_t[::1] hashes not None
+    ):
+        """The rank of each name: int64[n], -1 for those that are not there. hashes: of _names.hashes. Quickest in order."""
         cdef Names names = names_of(data, ends)
         cdef uint64_t i, rank = 0
         cdef Status status = OK
@@ -84,6 +90,8 @@ cdef class NamesView:
         cdef uint8_t *scratch = NULL
         cdef int found
         cdef int64_t[::1] out
+        if <uint64_t>hashes.shape[0] != names.count:
+            raise ValueError(f"{hashes.shape[0]} hashes of {names.count} names")
         result = np.full(names.count, -1, INT64)
         out = result
         self.view.enter()
@@ -91,8 +99,11 @@ cdef class NamesView:
             block, scratch = block_room(), name_room()
             with nogil:
                 for i in range(names.count):
+                    if i + AHEAD < names.count:
+                        name_file_expect(&self.view.pages, &self.file, hashes[i + AHEAD])
                     status = name_file_find(&self.view.pages, &self.file, names.data + start_of(&names, i),
-                                            <uint64_t>(names.ends[i] - start_of(&names, i)), scratch, block, &rank, &found)
+                                            <uint64_t>(names.ends[i] - start_of(&names, i)), hashes[i], scratch, block,
+                                            &rank, &found)
                     if status != OK:
                         break
                     if found:
@@ -185,7 +196,8 @@ cdef class NamesView:
                         status = bytes_reserve(&out, size)
                     if status != OK:
                         break
-                    memcpy(out.data + out.used, scratch, size)
+                    if size:  # there may be no room at all before the first name with a byte
+                        memcpy(out.data + out.used, scratch, size)
                     out.used += size
                     ends[i] = <int64_t>out.used
             raise_status(status, self.view, "names")

@@ -445,8 +445,9 @@ cdef extern from "names.h" nogil:
     Status name_file_block(Pages *pages, const NameFile *file, uint64_t index, NameBlock *block, uint64_t *first_rank,
                            uint64_t *end_rank)
     Status name_file_locate(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *index)
-    Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint8_t *scratch,
-                          NameBlock *block, uint64_t *rank, int *found)
+    Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint64_t hash,
+                          uint8_t *scratch, NameBlock *block, uint64_t *rank, int *found)
+    void name_file_expect(const Pages *pages, const NameFile *file, uint64_t hash)
     Status name_file_rank(Pages *pages, const NameFile *file, uint64_t handle, uint64_t *rank, int *found)
     Status name_file_handle(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *handle)
     Status names_sort(const Names *names, uint32_t *order)

@@ -53,18 +53,22 @@ cdef int raise_status(Status status, SegmentView view, str where) except -1:
     cdef bint changed = guard_changed(view.guard)
     cdef uint64_t lost = guard_lost(view.guard)
     if lost:
-        raise CorruptStore(f"{where}: byte {lost - 1} could not be read: the file was cut short, or its disk fails")
+        raise CorruptStore(where, f"byte {lost - 1} that could not be read",
+                           "the bytes that were there: the file was cut short, or its disk fails")
     if changed:
-        raise CorruptStore(f"{where}: the file was cut short or overwritten while it was open")
+        raise CorruptStore(where, "another end of the file",
+                           "the one that it had when it was opened: it was cut short or overwritten while it was open")
     if status == OK:
         return 0
     if status == NO_MEMORY:
         raise MemoryError()
     if status == BAD_PAGE:
-        raise CorruptStore(f"{where}: the page at byte {view.pages.bad_page_offset} does not have the checksum recorded for it")
+        raise CorruptStore(f"{where}, page at byte {view.pages.bad_page_offset}", "bytes of another checksum",
+                           "those of the checksum recorded for it")
     if status == BAD_DIRECTORY:
-        raise CorruptStore(f"{where}: a directory entry or an id points outside its region or runs backwards")
-    raise CorruptStore(f"{where}: a block does not decode to increasing keys that end where it ends")
+        raise CorruptStore(where, "a directory entry or an id that points outside its region or runs backwards",
+                           "each inside it, in order")
+    raise CorruptStore(where, "a block that does not decode", "increasing keys that end where it ends")
 
 
 cdef class SegmentView:

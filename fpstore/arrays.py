@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fpstore.origin import Origin
 from fpstore.types import Array, Ids, Keys
 
 _EXPECTED = "expected integers of 64 bits"
@@ -23,7 +24,7 @@ _UNITS = {"": 1, "B": 1} | {
 }
 
 
-def as_keys(values: object, what: str) -> Keys:
+def as_keys(values: object, what: str, origin: Origin | None = None) -> Keys:
     """values as a contiguous uint64[n], without a copy where it is one already, or int64[n].
 
     Takes numpy arrays, anything numpy can view (the buffer protocol, `__array__`), anything with the Arrow protocol, a
@@ -31,9 +32,10 @@ def as_keys(values: object, what: str) -> Keys:
     their type is of 64 bits, or of no width, as int and decimals. A narrower integer (int32) is taken from 0 on: one
     below 0 does not say which 64 bits are meant. Files are read by the same rule (fpstore.inputs.cells).
     TypeError for anything but integers, ValueError for such as have not 64 bits, for a narrower one below 0, for more
-    than one dimension or column and for nulls. `what` names the values in the error.
+    than one dimension or column and for nulls. `what` names the values in the error. origin: by which recipe they are
+    expected to be, for a column of Arrow's that says by which it is; RecipeError for another.
     """
-    array = _as_array(values, what)
+    array = _as_array(values, what, origin)
     if array.ndim != 1:
         raise ValueError(f"{what}: found {array.ndim} dimensions, expected 1")
     if array.dtype == np.uint64:
@@ -128,9 +130,11 @@ def as_plain(values: object, what: str) -> list[Any] | tuple[Any, ...]:
     raise TypeError(f"{what}: found a {type(values).__name__}, expected several strings")
 
 
-def as_rows(fingerprints: object, ids: object, with_ids: bool, path: Path) -> tuple[Keys, Ids | None]:
+def as_rows(
+    fingerprints: object, ids: object, with_ids: bool, path: Path, origin: Origin | None = None
+) -> tuple[Keys, Ids | None]:
     """What a caller gives to a store at path, with ids or without: uint64[n], and as many ids or None. ValueError."""
-    keys = as_keys(fingerprints, "fingerprints")
+    keys = as_keys(fingerprints, "fingerprints", origin)
     if not with_ids:
         if ids is not None:
             raise ValueError(f"{path}: the store has no ids, expected none to be given")
@@ -140,9 +144,9 @@ def as_rows(fingerprints: object, ids: object, with_ids: bool, path: Path) -> tu
     return as_pairs(keys, ids)
 
 
-def as_pairs(fingerprints: object, ids: object) -> tuple[Keys, Ids]:
+def as_pairs(fingerprints: object, ids: object, origin: Origin | None = None) -> tuple[Keys, Ids]:
     """Fingerprints, and for each its id, in a store with ids: uint64[n] both. ValueError for another number of them."""
-    keys, numbers = as_keys(fingerprints, "fingerprints"), as_keys(ids, "ids")
+    keys, numbers = as_keys(fingerprints, "fingerprints", origin), as_keys(ids, "ids")
     if len(numbers) != len(keys):
         raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
     return keys, numbers
@@ -164,7 +168,7 @@ def _narrow(value: Any, where: str) -> str:
     return f"{where}: found {int(value)} of {value.dtype}, {_EXPECTED_WIDE}"
 
 
-def _as_array(values: object, what: str) -> Array:
+def _as_array(values: object, what: str, origin: Origin | None = None) -> Array:
     if isinstance(values, np.ma.MaskedArray) and (nulls := np.count_nonzero(values.mask)):
         raise ValueError(f"{what}: found {nulls} nulls, {_EXPECTED}")
     if isinstance(values, np.ndarray):
@@ -173,7 +177,7 @@ def _as_array(values: object, what: str) -> Array:
         pyarrow = _pyarrow()
         if pyarrow is not None:
             try:
-                return _from_arrow(values, what, pyarrow)
+                return _from_arrow(values, what, pyarrow, origin)
             except OverflowError:  # Python's own integers, which Arrow takes for signed ones
                 return _of_objects(values, what)
         elif not hasattr(values, "__array__"):
@@ -224,10 +228,10 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _from_arrow(values: Any, what: str, pyarrow: Any) -> Array:
+def _from_arrow(values: Any, what: str, pyarrow: Any, origin: Origin | None) -> Array:
     """What speaks Arrow, as an array of integers."""
     try:
-        column = _arrow_column(values, what, pyarrow, _EXPECTED)
+        column = _arrow_column(values, what, pyarrow, _EXPECTED, origin)
     except _UnreadableError:
         return _without_arrow(values, what)
     kind = column.type
@@ -244,7 +248,7 @@ def _from_arrow(values: Any, what: str, pyarrow: Any) -> Array:
     return np.asarray(column)
 
 
-def _arrow_column(values: Any, what: str, pyarrow: Any, expected: str) -> Any:
+def _arrow_column(values: Any, what: str, pyarrow: Any, expected: str, origin: Origin | None = None) -> Any:
     """What speaks Arrow: a column, or a table of one, in one piece or in several, without nulls."""
     try:
         if hasattr(values, "__arrow_c_stream__"):
@@ -257,6 +261,8 @@ def _arrow_column(values: Any, what: str, pyarrow: Any, expected: str) -> Any:
         names = [field.name for field in column.type]
         if len(names) != 1:
             raise ValueError(f"{what}: found a table with columns {', '.join(names) or 'none'}, expected one column")
+        if origin is not None:
+            origin.meet(column.type.field(0), what)
         column = column.flatten()[0] if hasattr(column, "flatten") else column
         what = f"{what}, column {names[0]}"
     types = pyarrow.types

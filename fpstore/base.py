@@ -23,6 +23,7 @@ from fpstore.living.state import Settings
 from fpstore.living.stats import Stats, report_of, stats_of
 from fpstore.living.verified import Verified
 from fpstore.living.writer import Writer
+from fpstore.origin import Origin
 from fpstore.progress import OnProgress, told
 from fpstore.query.tables import Table
 from fpstore.segment.reader import Segment
@@ -162,6 +163,12 @@ class _BaseStore(ABC):
             raise RecipeError(str(error), path=self.path) from None
 
     @property
+    def _origin(self) -> Origin | None:
+        """What fingerprints that come in are compared with, where it is known by which recipe those here are."""
+        record = self._settings.recipe
+        return None if record is None else Origin(record, self.path)
+
+    @property
     def _segments(self) -> tuple[Segment, ...]:
         """The files it consists of, beside what is pending."""
         return tuple(part.segment for part in self._latest.parts)
@@ -259,7 +266,8 @@ class _BaseStore(ABC):
         return self._threads.get(count) or self._threads.setdefault(count, Threads(count))
 
     def _out(self, table: SomeTable) -> SomeTable:
-        return table.signed() if self._signed else table
+        """A table as it goes out: signed where that was asked for, with the recipe of its fingerprints."""
+        return table._of_store(self._settings.recipe, self._signed)
 
 
 class Reading:

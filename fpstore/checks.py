@@ -4,6 +4,8 @@ import dataclasses
 import json
 from typing import Any, TypeVar
 
+from fpstore.errors import Wrong
+
 T = TypeVar("T")
 
 # A stranger's integer may have a million digits, and Python refuses to print more than 4,300.
@@ -13,7 +15,7 @@ MAX_SHOWN = 60
 
 def wrong(where: str, found: str, expected: object) -> str:
     """The one form of such a line."""
-    return f"{where}: found {found}, expected {expected}"
+    return str(Wrong(where, found, expected))
 
 
 def shown(value: object) -> str:
@@ -27,7 +29,7 @@ def shown(value: object) -> str:
 def expect(where: str, found: object, holds: bool, expected: str) -> None:
     """ValueError unless it holds."""
     if not holds:
-        raise ValueError(wrong(where, shown(found), expected))
+        raise Wrong(where, shown(found), expected)
 
 
 def expect_integer(where: str, found: object, least: int, most: int) -> None:
@@ -39,7 +41,7 @@ def expect_integer(where: str, found: object, least: int, most: int) -> None:
 def typed(where: str, value: object, kind: type[T]) -> T:
     """The value, which is of that kind. ValueError; a bool is an int to Python, not to a reader of JSON."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(wrong(where, type(value).__name__, kind.__name__))
+        raise Wrong(where, type(value).__name__, kind.__name__)
     return value
 
 
@@ -48,7 +50,7 @@ def named_fields(where: str, value: object, names: set[str]) -> dict[str, Any]:
     fields: dict[str, Any] = typed(where, value, dict)
     if set(fields) != names:
         found = ", ".join(sorted(map(shown, fields))[:10])
-        raise ValueError(wrong(where, f"the fields {found or 'none'}", ", ".join(sorted(names))))
+        raise Wrong(where, f"the fields {found or 'none'}", ", ".join(sorted(names)))
     return fields
 
 
@@ -56,7 +58,7 @@ def limited_list(where: str, value: object, most: int) -> list[object]:
     """The items of a JSON list of at most so many. ValueError."""
     items: list[object] = typed(where, value, list)
     if len(items) > most:
-        raise ValueError(wrong(where, f"{len(items)} items", f"at most {most}"))
+        raise Wrong(where, f"{len(items)} items", f"at most {most}")
     return items
 
 

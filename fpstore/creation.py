@@ -37,10 +37,11 @@ from fpstore.living.sweep import (
 )
 from fpstore.names.reader import NamesReader
 from fpstore.names.rows import NamedRows
+from fpstore.origin import Origin
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
-from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of
+from fpstore.segment.entry import NamesEntry, SegmentEntry, is_segment_name, names_name, segment_name, segment_of
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 
@@ -64,13 +65,13 @@ def build_store(
     memory: str | int,
     threads: int,
     progress: Tell | None,
-    recipe: dict[str, object] | None,
+    origin: Origin,
     force: bool,
     shuffle: int | None,
     mode: int | None,
     id_type: str = "uint64",
 ) -> None:
-    """Write the store at path; the arguments are those of fpstore.build.
+    """Write the store at path; the arguments are those of fpstore.build. origin: the recipe, once all was read.
 
     Raises FileExistsError where path exists, unless force and it is a store, which is then replaced.
     """
@@ -78,7 +79,7 @@ def build_store(
     named = None
     if id_type in NAMED:
         budget = parse_memory(memory)
-        named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE)
+        named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE, origin)
         memory, ids = max(budget - budget // NAMES_SHARE, min(budget, LEAST_MEMORY)), "row"
     build = _NamedBuild(
         named,
@@ -91,12 +92,14 @@ def build_store(
             memory=memory,
             threads=threads,
             shuffle=shuffle,
+            origin=origin,
         ),
     )
     report = progress or (lambda phase, done, total: None)
 
     def settings(chosen: Plan) -> Settings:
-        return Settings(build.max_distance, chosen.to_json(), codec, id_type if with_ids else None, recipe)
+        record = None if origin.record is None else dict(origin.record)
+        return Settings(build.max_distance, chosen.to_json(), codec, id_type if with_ids else None, record)
 
     if path.is_symlink() or path.exists():
         if not force:
@@ -129,7 +132,8 @@ class _NamedBuild:
         except BaseException:
             at.folder.unlink(names_name(at.name), missing_ok=True)
             raise
-        entry = dataclasses.replace(written.entry, names_bytes=file.file_bytes, names_crc=file.crc)
+        names = NamesEntry(written.entry.number, file.file_bytes, file.crc)
+        entry = dataclasses.replace(written.entry, names=(names,))
         return written._replace(entry=entry)
 
 
@@ -164,7 +168,7 @@ def copy_store(
     """
     _expect_nothing(path)
     total = sum(part.segment.file_bytes for part in snapshot.parts)
-    total += sum(part.names.file_bytes for part in snapshot.parts if part.names is not None)
+    total += sum(file.file_bytes for part in snapshot.parts for file in part.names)
     done = 0
     with _new_store(path, mode) as (folder, segments):
         for part in snapshot.parts:
@@ -177,9 +181,9 @@ def copy_store(
                 check_file(copied)
             except CorruptStore as error:
                 _copy_again(part.segment, copied, snapshot.plan, error)
-            if part.names is not None:
-                beside = Place(segments, part.names.path.name)
-                for count in _copied(part.names, beside):
+            for names in part.names:
+                beside = Place(segments, names.path.name)
+                for count in _copied(names, beside):
                     done += count
                     if progress:
                         progress("copying", done, total)
@@ -377,7 +381,8 @@ def _copied(segment: Segment | NamesReader, at: Place) -> Iterator[int]:
 def _copy_again(segment: Segment, copied: Place, plan: Plan, error: CorruptStore) -> None:
     """Put the segment as it was before the damage in the place of a damaged copy. Raises CorruptStore."""
     copied.folder.unlink(copied.name)
-    damage = CorruptStore(f"its copy is damaged, so it may be too: {error.args[0]}", path=segment.path)
+    note = "its copy is damaged, so it may be too"
+    damage = CorruptStore(error.where, error.found, error.expected, path=segment.path, note=note)
     make_again(segment, copied, plan, damage)
     with closing(Segment(copied)) as made:
         if made.footer_crc != segment.footer_crc:

@@ -75,7 +75,7 @@ class Folder:
         except OSError as error:
             if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # of a link it is the one or the other
                 raise
-            raise CorruptStore("found something else, expected a folder that fpstore made", path=path) from None
+            raise CorruptStore("folder", "something else", "a folder that fpstore made", path=path) from None
 
     def create(self, name: str) -> "Folder":
         """A new folder of that name in this one, with this one's mode. FileExistsError."""
@@ -134,12 +134,12 @@ class Folder:
                 fd = os.open(name, flags | _FILE_FLAGS, 0o600, dir_fd=self.fd)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
-                raise CorruptStore(_NOT_A_FILE, path=path) from None
+                raise _no_file(path) from None
             raise
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
-                raise CorruptStore(_NOT_A_FILE, path=path)
+                raise _no_file(path)
             if flags & os.O_CREAT and status.st_size == 0:
                 mode = self.mode & 0o666
                 if stat.S_IMODE(status.st_mode) != mode:
@@ -190,7 +190,10 @@ def placed(at: Path | Place) -> Iterator[Place]:
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_NOT_A_FILE = "not a regular file, expected one that fpstore made"
+
+
+def _no_file(path: Path) -> CorruptStore:
+    return CorruptStore("file", "what is not a regular file", "one that fpstore made", path=path)
 
 
 @contextlib.contextmanager
@@ -234,7 +237,7 @@ def read_whole(folder: Folder, name: str, most: int = MAX_RECORD_BYTES) -> bytes
     with os.fdopen(fd, "rb") as file, naming(folder.path / name):
         size = os.fstat(fd).st_size
         if size > most:  # a sparse file may claim any size
-            raise CorruptStore(f"found {size} bytes, expected at most {most}", path=folder.path / name)
+            raise CorruptStore("file", f"{size} bytes", f"at most {most}", path=folder.path / name)
         return file.read()
 
 

@@ -22,15 +22,34 @@ class Error(Exception):
         self.path = path
 
     def __str__(self) -> str:
-        message = super().__str__()
-        return message if self.path is None else f"{os.fspath(self.path)}: {message}"
+        return self._message() if self.path is None else f"{os.fspath(self.path)}: {self._message()}"
+
+    def _message(self) -> str:
+        """All but the path."""
+        return super().__str__()
+
+
+class Wrong(ValueError):
+    """A value that is not what it has to be: `where: found X, expected Y`, each of the three an attribute too."""
+
+    def __init__(self, where: str, found: object, expected: object) -> None:
+        super().__init__(where, str(found), str(expected))
+        self.where, self.found, self.expected = where, str(found), str(expected)
+
+    def __str__(self) -> str:
+        return _line(self.where, self.found, self.expected)
+
+
+def _line(where: str, found: str, expected: str) -> str:
+    """The one form of what is said of something wrong."""
+    return f"{where}: found {found}, expected {expected}"
 
 
 @dataclass(frozen=True)
 class Damage:
     """One damaged place. segment: the path of its file. region: what is damaged, and where in it.
 
-    found, expected: empty where the region's decoder refuses it, which says no more.
+    found, expected: what it has, and what it should have; never empty.
     """
 
     segment: str
@@ -44,37 +63,50 @@ class Damage:
     @property
     def line(self) -> str:
         """All but the file."""
-        if not (self.found or self.expected):
-            return self.region
-        return f"{self.region}: found {self.found}, expected {self.expected}"
+        return _line(self.region, self.found, self.expected)
 
 
 class CorruptStore(Error):
-    """Stored bytes are damaged, cut short, or not fpstore's: where, what was found, what was expected.
+    """Stored bytes are damaged, cut short, or not fpstore's.
 
-    where, found, expected: as the message says them; "" where it is only told that something is wrong.
-    damage: every damaged place, where all were looked for, as verify does.
+    where, found, expected: what the message is made of, never empty. damage: every damaged place, where all were looked
+    for, as verify does. note: what else is to be said, "" for nothing.
     """
 
-    where: str = ""
-    found: str = ""
-    expected: str = ""
-    damage: tuple[Damage, ...] = ()
+    def __init__(
+        self, where: str, found: object, expected: object, *, path: PathLike | None = None, note: str = ""
+    ) -> None:
+        super().__init__(path=path)
+        self.args = (where, str(found), str(expected))  # by which it is made again from a pickle
+        self.where, self.found, self.expected = self.args
+        self.note = note
+        self.damage: tuple[Damage, ...] = ()
 
     @classmethod
-    def of(cls, where: str, found: object, expected: object, *, path: PathLike | None = None) -> "CorruptStore":
-        """The error `where: found X, expected Y` about one place."""
-        error = cls(f"{where}: found {found}, expected {expected}", path=path)
-        error.where, error.found, error.expected = where, str(found), str(expected)
-        return error
+    def by(cls, error: ValueError, where: str, *, path: PathLike | None = None) -> "CorruptStore":
+        """The error about stored bytes that a check has refused. where: what these are."""
+        if isinstance(error, Wrong):
+            return cls(f"{where}, {error.where}" if where else error.where, error.found, error.expected, path=path)
+        return cls(where or "a record", f"what is refused ({error})", "what fpstore writes", path=path)
+
+    def in_file(self, path: PathLike) -> Damage:
+        """As one damaged place of the file at path, or of its own where it names one."""
+        return Damage(os.fspath(path if self.path is None else self.path), *self.args)
+
+    @property
+    def line(self) -> str:
+        """All but the file, and what else is said."""
+        return _line(self.where, self.found, self.expected)
+
+    def _message(self) -> str:
+        more = f" (and {len(self.damage) - 1} more)" if len(self.damage) > 1 else ""
+        return f"{self.line}{more}{self.note and f'; {self.note}'}"
 
 
 def corrupt(damage: Sequence[Damage]) -> CorruptStore:
     """The error about some damaged places, at least one: the first, and how many more there are."""
     first = damage[0]
-    more = f" (and {len(damage) - 1} more)" if len(damage) > 1 else ""
-    error = CorruptStore(f"{first.line}{more}", path=first.segment)
-    error.where, error.found, error.expected = first.region, first.found, first.expected
+    error = CorruptStore(first.region, first.found, first.expected, path=first.segment)
     error.damage = tuple(damage)
     return error
 
@@ -84,31 +116,30 @@ class NotAStore(Error):
 
 
 class UnsupportedVersion(Error):
-    """The bytes were written by a version of fpstore that this one cannot read. found, supported: these versions."""
+    """The bytes were written by a version of fpstore that this one cannot read. found, supported: these versions.
 
-    found: int | None = None
-    supported: int | None = None
+    where: what of them says so.
+    """
 
-    @classmethod
-    def of(cls, where: str, found: int, supported: int, advice: str = "") -> "UnsupportedVersion":
-        """Of what is at where; it says which of the two is the newer."""
-        age = "a newer" if found > supported else "an older"
-        error = cls(f"{where}: found {found}, expected {supported}; made by {age} fpstore{advice}")
-        error.found, error.supported = found, supported
-        return error
+    def __init__(
+        self, where: str, found: int, supported: int, advice: str = "", *, path: PathLike | None = None
+    ) -> None:
+        """Of what is at where."""
+        super().__init__(path=path)
+        self.args = (where, found, supported, advice)
+        self.where, self.found, self.supported, self._advice = where, found, supported, advice
+
+    def _message(self) -> str:
+        age = "a newer" if self.found > self.supported else "an older"
+        return f"{_line(self.where, str(self.found), str(self.supported))}; made by {age} fpstore{self._advice}"
 
 
 class StoreLocked(Error):
     """The store has a writer: another process, or another object of this one. pid: that process, where it is known."""
 
-    pid: int | None = None
-
-    @classmethod
-    def by(cls, pid: int | None, message: str, path: PathLike) -> "StoreLocked":
-        """The error about a store that pid has."""
-        error = cls(message, path=path)
-        error.pid = pid
-        return error
+    def __init__(self, message: str = "", *, pid: int | None = None, path: PathLike | None = None) -> None:
+        super().__init__(message, path=path)
+        self.pid = pid
 
 
 class StoreChanged(Error):

@@ -206,7 +206,7 @@ class Footer:
         _expect_magic(where, magic, FOOTER_MAGIC)
         (crc,) = _CRC.unpack(data[_FOOTER.size :])
         if crc != crc32c(body):
-            raise CorruptStore.of(f"{where}, checksum", f"{crc:#010x}", f"{crc32c(body):#010x}")
+            raise CorruptStore(f"{where}, checksum", f"{crc:#010x}", f"{crc32c(body):#010x}")
         _expect_version(where, version)
         _expect_zeros(where, data, 40, 52)
         footer = cls(*fields)
@@ -435,11 +435,11 @@ def _expect_regions_in_order(summary: Summary, summary_offset: int) -> None:
     for region in summary._data_regions():
         where = region.name if region.table is None else f"table {region.table}: {region.name}"
         if region.offset < end:
-            raise CorruptStore.of(f"{where}, offset", region.offset, f"{end} or more, after {before}")
+            raise CorruptStore(f"{where}, offset", region.offset, f"{end} or more, after {before}")
         remaining = summary_offset - region.offset
         if region.bytes > remaining:
             found = f"{region.bytes} bytes at {region.offset}"
-            raise CorruptStore.of(where, found, f"at most {remaining} before the summary")
+            raise CorruptStore(where, found, f"at most {remaining} before the summary")
         end, before = region.offset + region.bytes, where
 
 
@@ -448,48 +448,48 @@ def _expect_lengths(where: str, record: TableRecord, key_count: int) -> None:
     if any(record.code_lengths) != has_code:
         expected = "a code" if has_code else "zeros"
         table = f"codec {CODECS[record.codec]} and {key_count} keys"
-        raise CorruptStore.of(f"{where}, code_lengths", bytes(record.code_lengths).hex(), f"{expected} for {table}")
+        raise CorruptStore(f"{where}, code_lengths", bytes(record.code_lengths).hex(), f"{expected} for {table}")
     try:
         check_lengths(record.code_lengths)
     except ValueError as error:
-        raise CorruptStore(f"{where}: {error}") from None
+        raise CorruptStore.by(error, where) from None
 
 
 def _expect(where: str, name: str, found: int, expected: int) -> None:
     if found != expected:
-        raise CorruptStore.of(f"{where}, {name}", found, expected)
+        raise CorruptStore(f"{where}, {name}", found, expected)
 
 
 def _expect_within(where: str, name: str, found: int, least: int, most: int) -> None:
     if not least <= found <= most:
         expected = str(least) if least == most else f"{least}..{most}"
-        raise CorruptStore.of(f"{where}, {name}", found, expected)
+        raise CorruptStore(f"{where}, {name}", found, expected)
 
 
 def _expect_aligned(where: str, name: str, offset: int) -> None:
     if offset % ALIGNMENT:
-        raise CorruptStore.of(f"{where}, {name}", offset, f"a multiple of {ALIGNMENT}")
+        raise CorruptStore(f"{where}, {name}", offset, f"a multiple of {ALIGNMENT}")
 
 
 def _expect_offset(where: str, name: str, offset: int, present: bool) -> None:
     if not present:
         _expect(where, name, offset, 0)
     elif offset < HEADER_BYTES:
-        raise CorruptStore.of(f"{where}, {name}", offset, f"{HEADER_BYTES} or more")
+        raise CorruptStore(f"{where}, {name}", offset, f"{HEADER_BYTES} or more")
     else:
         _expect_aligned(where, name, offset)
 
 
 def _expect_magic(where: str, found: bytes, expected: bytes) -> None:
     if found != expected:
-        raise CorruptStore.of(f"{where}, magic", repr(found), repr(expected))
+        raise CorruptStore(f"{where}, magic", repr(found), repr(expected))
 
 
 def _expect_version(where: str, version: int) -> None:
     if version != VERSION:
-        raise UnsupportedVersion.of(f"{where}, version", version, VERSION)
+        raise UnsupportedVersion(f"{where}, version", version, VERSION)
 
 
 def _expect_zeros(where: str, data: bytes, start: int, stop: int) -> None:
     if any(data[start:stop]):
-        raise CorruptStore.of(f"{where}, bytes {start}..{stop - 1}", data[start:stop].hex(), "zeros")
+        raise CorruptStore(f"{where}, bytes {start}..{stop - 1}", data[start:stop].hex(), "zeros")

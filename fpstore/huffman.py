@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from bitarray.util import canonical_huffman
 
+from fpstore.errors import Wrong
+
 SYMBOL_COUNT = 65  # the bit length of a delta: 0 to 64
 MAX_CODE_BITS = 12  # one look-up in 4,096 entries decodes a symbol, for about 0.02 bit per key
 
@@ -56,19 +58,19 @@ def check_lengths(lengths: Sequence[int], limit: int = MAX_CODE_BITS) -> None:
     gives none to a 1 bit.
     """
     if len(lengths) != SYMBOL_COUNT:
-        raise ValueError(f"code lengths: found {len(lengths)}, expected {SYMBOL_COUNT}")
+        raise Wrong("code lengths", len(lengths), SYMBOL_COUNT)
     for symbol, length in enumerate(lengths):
         if not 0 <= length <= limit:
-            raise ValueError(f"code length of symbol {symbol}: found {length}, expected 0..{limit}")
+            raise Wrong(f"code length of symbol {symbol}", length, f"0..{limit}")
     occurring = [length for length in lengths if length]
     if not occurring or occurring == [1]:
         return
     if len(occurring) == 1:
-        raise ValueError(f"code length of the only symbol: found {occurring[0]}, expected 1")
+        raise Wrong("code length of the only symbol", occurring[0], 1)
     whole = 1 << limit
     kraft = sum(whole >> length for length in occurring)
     if kraft != whole:
-        raise ValueError(f"Kraft sum of the code lengths: found {kraft}/{whole}, expected {whole}/{whole}")
+        raise Wrong("Kraft sum of the code lengths", f"{kraft}/{whole}", f"{whole}/{whole}")
 
 
 def _huffman_lengths(counts: dict[int, int]) -> dict[int, int]:

@@ -194,7 +194,7 @@ def _opened(of: str, path: PathLike, name: str) -> Iterator[tuple[Inspection, Se
                     continue
                 found = None
                 where = home.folder.path / SEGMENTS / wanted
-                seen.damage.append(f"{where}: missing, though the catalog names it")
+                seen.damage.append(f"{where}: segment: found none, expected the file that the catalog names")
             yield seen, found
             return
     raise StoreChanged(f"segment {name} came and went {MAX_LOOKS} times; look again", path=path)
@@ -224,7 +224,9 @@ def _readable(
             wreck = stack.enter_context(Wreck.opened(place, entry, None))
         except (CorruptStore, UnsupportedVersion) as error:
             _show_ends(seen, place)
-            raise CorruptStore(f"no more of it can be shown: {error}", path=place.path) from None
+            if isinstance(error, CorruptStore):
+                error.note = "no more of it can be shown"
+            raise
         seen.damage += [str(each) for each in wreck.damage(os.fspath(place.path))]
         return wreck
     return None
@@ -251,7 +253,7 @@ def _sound(place: Place, entry: SegmentEntry | None, home: _Home) -> Segment:
     try:
         plan = Plan.from_json(settings.plan)
     except PlanError as error:
-        raise CorruptStore(str(error), path=home.folder.path / CATALOG_NAME) from None
+        raise CorruptStore.by(error, "plan", path=home.folder.path / CATALOG_NAME) from None
     return open_part(place.folder, entry, plan, settings, Removals.of(())).segment
 
 
@@ -308,9 +310,11 @@ def _segment_row(home: _Home, entry: SegmentEntry, seen: Inspection) -> Fields:
     before = len(seen.damage)
     with seen.noting():
         if home.segments is None:
-            raise CorruptStore("missing, though the catalog names it", path=home.folder.path / SEGMENTS / entry.name)
+            path = home.folder.path / SEGMENTS / entry.name
+            raise CorruptStore("segment", "none", "the file that the catalog names", path=path)
         _sound(Place(home.segments, entry.name), entry, home).close()
-    return {**plain_fields(entry), "opens": len(seen.damage) == before}
+    names = [file.name for file in entry.names]
+    return {**plain_fields(entry), "names": names, "opens": len(seen.damage) == before}
 
 
 def _some(names: Sequence[str]) -> str:

@@ -132,7 +132,7 @@ def expect_value(where: str, value: memoryview, before: int, expected: int, path
 def expect_crc(where: str, found: int, expected: int, path: Path) -> None:
     """Raise CorruptStore where a checksum is another one."""
     if found != expected:
-        raise CorruptStore.of(f"{where}, checksum", f"{found:#010x}", f"{expected:#010x}", path=path)
+        raise CorruptStore(f"{where}, checksum", f"{found:#010x}", f"{expected:#010x}", path=path)
 
 
 # --- All of it ---
@@ -145,10 +145,17 @@ def damage_in(record: Folder, documents: int | None) -> list[Damage]:
         try:
             check(record)
         except FileNotFoundError as error:
-            damage.append(Damage(str(error.filename), "found nothing, expected a file that its index tells of", "", ""))
+            damage.append(Damage(str(error.filename), "the file", "nothing", "one that its index tells of"))
         except (CorruptStore, JobError) as error:
-            damage.append(Damage(str(error.path or record.path), str(error.args[0]), "", ""))
+            damage.append(damage_of(error, record))
     return damage
+
+
+def damage_of(error: CorruptStore | JobError, folder: Folder) -> Damage:
+    """The damaged place that an error is about, in a folder."""
+    if isinstance(error, CorruptStore):
+        return error.in_file(folder.path)
+    return Damage(str(error.path or folder.path), "a record of jobs", str(error.args[0]), "what jobs write")
 
 
 _VOTES = (VOTES, NEXT_VOTES)
@@ -168,11 +175,11 @@ def _check_record(record: Folder, documents: int | None) -> None:
     with os.fdopen(fd, "rb") as file, naming(record.path / INDEX):
         count, rest = divmod(os.fstat(fd).st_size, ENTRY.itemsize) if documents is None else (documents, 0)
         if rest:
-            raise CorruptStore.of("index", f"{rest} bytes behind document {count - 1}", 0, path=record.path / INDEX)
+            raise CorruptStore("index", f"{rest} bytes behind document {count - 1}", 0, path=record.path / INDEX)
         data = file.read(count * ENTRY.itemsize)
     found = len(data) // ENTRY.itemsize
     if found < count:
-        raise CorruptStore.of("index", f"{found} documents", count, path=record.path / INDEX)
+        raise CorruptStore("index", f"{found} documents", count, path=record.path / INDEX)
     entries = np.frombuffer(data, dtype=ENTRY)
     expect_index(entries, record.path / INDEX)
     if count:
@@ -201,7 +208,7 @@ def expect_votes(record: Folder, name: str, size: int) -> int:
     count, rest = divmod(size - _VOTES_END.size, CLUSTER.itemsize)
     if count < 0 or rest:
         expected = f"{_VOTES_END.size} more than a multiple of {CLUSTER.itemsize}: what moving centers take"
-        raise CorruptStore.of("votes", f"{size} bytes", expected, path=path)
+        raise CorruptStore("votes", f"{size} bytes", expected, path=path)
     fd = record.open_file(name)
     try:
         with naming(path):
@@ -220,7 +227,7 @@ def _crc_of_file(record: Folder, name: str, end: int) -> int:
         while left:
             piece = file.read(min(_PIECE_BYTES, left))
             if not piece:
-                raise CorruptStore.of(name, f"{end - left} bytes", f"at least {end}", path=record.path / name)
+                raise CorruptStore(name, f"{end - left} bytes", f"at least {end}", path=record.path / name)
             crc = crc32c(piece, crc)
             left -= len(piece)
     return crc

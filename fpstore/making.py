@@ -10,6 +10,7 @@ from fpstore.errors import PathLike, RecipeError
 from fpstore.format import KEY_BITS
 from fpstore.living.state import ID_TYPES
 from fpstore.living.stats import Stats
+from fpstore.origin import Origin
 from fpstore.plans import planner
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice, plan_asked
 from fpstore.plans.plan import Plan
@@ -20,6 +21,8 @@ from fpstore.threads import thread_count
 from fpstore.types import Codec, Durability, IdType, Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fpstore.text import Recipe
 
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -53,7 +56,8 @@ def build(
     "speed", a plan's name, or a Plan. max_bytes: the fastest plan that takes no more bytes per fingerprint, in place of
     plan. codec: "gap", "xor", "rice", "raw". memory: the budget; more keys than it holds are sorted through spill files
     beside the store. progress: called with a Progress, now and then. recipe: how text became the fingerprints, a
-    Recipe or the name of one, kept with the store. force: replace a store that is there. shuffle: a secret number that
+    Recipe or the name of one, kept with the store; None: as a column of Arrow's says that it was made, if one does.
+    force: replace a store that is there. shuffle: a secret number that
     shuffles the plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7.
     mode: whom its files are for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the store's
     folder, where who may read may also enter, and holds for all that is ever made in it.
@@ -69,7 +73,7 @@ def build(
         memory=memory,
         threads=thread_count(threads),
         progress=told(progress),
-        recipe=_recipe_record(recipe),
+        origin=Origin(_recipe_record(recipe), "recipe", _expect_recipe),
         force=force,
         shuffle=shuffle,
         mode=as_mode(mode),
@@ -140,7 +144,7 @@ def _empty(
         memory="64MiB",
         threads=1,
         progress=None,
-        recipe=recipe,
+        origin=Origin(recipe),
         force=True,
         shuffle=None,
         mode=mode,
@@ -246,6 +250,13 @@ def _bits_saved(stats: Stats) -> float:
             code_bits = 8 * (segment.payload_bytes + segment.fences_bytes) / (count * len(segment.tables))
             saved, total = saved + planner.saving(count, code_bits) * count, total + count
     return saved / max(1, total)
+
+
+def _expect_recipe(record: "Mapping[str, object]") -> None:
+    """ValueError, UnsupportedVersion for a record that is no recipe."""
+    from fpstore.text import Recipe
+
+    Recipe.from_json(record)
 
 
 def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:

@@ -32,6 +32,7 @@ from fpstore.ledger import (
     TEXT_BYTES,
     VOTES,
     damage_in,
+    damage_of,
     expect_crc,
     parse_json,
     read_settings,
@@ -175,7 +176,7 @@ def stored_since(
             file.seek((documents - 1) * ENTRY.itemsize)
             last = np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)
             if not whole_entries(last, from_first=documents == 1).all():
-                raise CorruptStore(f"document {documents - 1}: found another checksum than its own", path=path)
+                raise CorruptStore(f"document {documents - 1}", "another checksum", "its own", path=path)
             before, crc = int(last["name_end"][0]), int(last["name_crc"][0])
         at, is_first, cut_pieces = documents, documents == 0, 0
         piece_bytes = PIECE_BYTES // ENTRY.itemsize * ENTRY.itemsize
@@ -185,7 +186,7 @@ def stored_since(
             good, is_first = whole_entries(later, from_first=is_first), False
             count = 0 if cut_pieces else len(good) if good.all() else int(np.argmin(good))
             if good[count:].any():
-                raise CorruptStore(f"document {at + count}: found another checksum than its own", path=path)
+                raise CorruptStore(f"document {at + count}", "another checksum", "its own", path=path)
             at, cut_pieces = at + count, cut_pieces + (count < len(good) or not count)
             if not count:
                 continue
@@ -251,15 +252,21 @@ def clear_record(record: Folder, *, named: bool) -> None:
     settings = read_settings(record) or {}
     if settings.get("texts"):
         return
-    count = document_count(record)
-    if settings and count and not named:
-        with os.fdopen(record.open_file(INDEX), "rb") as file, naming(record.path / INDEX):
-            file.seek((count - 1) * ENTRY.itemsize)
-            last = int(np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)["id"][0])
-        replace_whole(record, SETTINGS, sealed(settings | {"next_id": last + 1}))
+    if settings and document_count(record) and not named:
+        replace_whole(record, SETTINGS, sealed(settings | {"next_id": next_number(record)}))
     for name in (INDEX, NAME_BYTES, TEXT_BYTES, *([SETTINGS] if named else [])):
         record.unlink(name, missing_ok=True)
     record.sync()
+
+
+def next_number(record: Folder) -> int:
+    """Of a store of numbers and without a note: the number after the last that a job gave, 0 where none did."""
+    settings, count = read_settings(record) or {}, document_count(record)
+    if not count:
+        return int(settings.get("next_id", 0))
+    with os.fdopen(record.open_file(INDEX), "rb") as file, naming(record.path / INDEX):
+        file.seek((count - 1) * ENTRY.itemsize)
+        return int(np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)["id"][0]) + 1
 
 
 def open_record(folder: Folder, identity: str) -> Folder | None:
@@ -291,7 +298,7 @@ def record_damage(folder: Folder) -> list[Damage]:
     except FileNotFoundError:
         return []
     except (CorruptStore, JobError) as error:
-        return [Damage(str(error.path or folder.path / JOBS), str(error.args[0]), "", "")]
+        return [damage_of(error, folder)]
 
 
 def copy_record(source: Folder, target: Folder, identity: str) -> None:

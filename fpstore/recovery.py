@@ -8,8 +8,9 @@ import contextlib
 import errno
 import os
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,14 +35,13 @@ from fpstore.names.writer import NamesWriter
 from fpstore.plans.families import of_tables
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.progress import OnProgress, Tell, told
-from fpstore.segment.entry import SegmentEntry, names_name, segment_name
+from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.salvage import Salvaged, salvage
 from fpstore.segment.wreck import Wreck
 from fpstore.types import Array, Ids, Keys
 
-_NO_IDS = "found ids, expected none as in the store"
 # For sorting the names that are left.
 NAMES_MEMORY = 64 << 20
 NO_KEYS: Keys = np.empty(0, dtype=np.uint64)
@@ -78,6 +78,11 @@ class Recovered:
         """Whether nothing was lost."""
         counts = (self.fingerprints_lost, self.ids_lost, self.segments_lost, self.log_records_lost, self.removals_lost)
         return not any(counts) and not self.unknown
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, by name; fingerprints that are named as hex digits."""
+        named = {name: [f"{each:016x}" for each in getattr(self, name)] for name in ("without_ids", "partial")}
+        return asdict(self) | named | {"complete": self.complete}
 
 
 def recover(path: PathLike, new: PathLike, *, progress: OnProgress | None = None) -> Recovered:
@@ -236,18 +241,22 @@ class _Recovery:
                 wreck.expect_certain()
                 plan = of_tables(TablePlan(table.prefix_mask, table.flips) for table in wreck.tables)
                 codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
-                id_type = self._id_type_beside(part) if with_ids else None
+                id_type = self._id_type_beside() if with_ids else None
                 return plan, Settings(plan.max_distance, plan.to_json(), codec, id_type)
-        raise CorruptStore("neither the catalog nor any segment tells what the store was", path=self._folder.path)
+        raise CorruptStore(
+            "store", "neither a catalog nor a segment that tells what it was", "one of them", path=self._folder.path
+        )
 
-    def _id_type_beside(self, part: _Part) -> str:
-        """What the ids of a segment are, by what lies beside it: where all names are text they are taken for that."""
+    def _id_type_beside(self) -> str:
+        """What the ids of segments are, by what lies beside them: where all names are text they are taken for that."""
         assert self._segments is not None
-        if self._segments.identity_of(names_name(part.name)) is None:
+        files = _names_files(self._segments)
+        if not files:
             return "uint64"
         try:
-            for chunk in salvaged_names(Place(self._segments, names_name(part.name)), []):
-                to_column(chunk.names, True)
+            for name in files:
+                for chunk in salvaged_names(Place(self._segments, name), []):
+                    to_column(chunk.names, True)
         except CorruptStore:
             return "bytes"
         return "string"
@@ -275,9 +284,11 @@ class _Recovery:
             losses.damage += wreck.damage(self._path_of(part))
             found = [(table.prefix_mask, table.flips) for table in wreck.tables]
             if found != [(table.prefix_mask, table.flips) for table in self._plan.tables]:
-                raise CorruptStore("its tables are not those of the store")
+                expected = [(table.prefix_mask, table.flips) for table in self._plan.tables]
+                raise CorruptStore("tables", _shown(found), f"{_shown(expected)}, those of the store")
             if (wreck.record.id_kind != ID_KIND_NONE) != self._settings.ids:
-                raise CorruptStore("found no ids, expected ids as in the store" if self._settings.ids else _NO_IDS)
+                own, other = ("none", "some") if self._settings.ids else ("some", "none")
+                raise CorruptStore("ids", own, f"{other}, as in the store")
             yield from salvage(wreck, scratch, salvaged)
         losses.fingerprints += salvaged.fingerprints_lost
         losses.ids += salvaged.ids_lost
@@ -303,9 +314,13 @@ class _Recovery:
     def _gather_names(self, scratch: Path) -> None:
         """All names that are left, in a file of their own, which rows are looked up in."""
         sorter = NameSorter(scratch, NAMES_MEMORY)
-        for part in self._parts:
-            if self._segments is not None:
-                for chunk in salvaged_names(Place(self._segments, names_name(part.name)), self._losses.damage):
+        files = {file.name for part in self._parts if part.entry is not None for file in part.entry.names}
+        if self._segments is not None:
+            # Which files are those of a segment that no catalog names, nothing tells.
+            if any(part.entry is None for part in self._parts):
+                files |= {*_names_files(self._segments)}
+            for name in sorted(files):
+                for chunk in salvaged_names(Place(self._segments, name), self._losses.damage):
                     sorter.add(*chunk)
         for change in self._remains.changes:
             if change.names is not None and change.ids is not None:
@@ -323,7 +338,7 @@ class _Recovery:
         if self._names is None:
             return entry
         with contextlib.closing(self._names):
-            return keep_names(at, entry, [self._names], all_of_them=False)
+            return keep_names(at, entry, self._names)
 
     def _alive(self, keys: Keys, ids: Ids | None, position: int) -> Iterator[object]:
         kept = alive(self._removals, keys, ids, position)
@@ -338,9 +353,10 @@ class _Recovery:
 
     def _lose(self, part: _Part, error: CorruptStore | FileNotFoundError) -> None:
         """Nothing of a segment can be read."""
-        reason = str(error.args[0]) if isinstance(error, CorruptStore) else "missing, though the catalog names it"
+        path = self._path_of(part)
+        missing = Damage(path, "segment", "none", "the file that the catalog names")
         self._losses.segments += 1
-        self._losses.damage.append(Damage(self._path_of(part), reason, "", ""))
+        self._losses.damage.append(error.in_file(path) if isinstance(error, CorruptStore) else missing)
         if part.entry is not None:
             self._losses.fingerprints += part.entry.key_count
             self._losses.ids += part.entry.id_count
@@ -351,6 +367,11 @@ class _Recovery:
 def _segments_but(segments: Folder, named: Container[str]) -> list[str]:
     """The names of the segments in their folder, but for those."""
     return [name for name in segments.names() if name.endswith(".fpseg") and name not in named]
+
+
+def _names_files(segments: Folder) -> list[str]:
+    """The files of names in the folder of the segments."""
+    return [name for name in segments.names() if segment_of(name) != name and is_segment_name(segment_of(name))]
 
 
 def _removals_of(remains: Remains) -> Removals:
@@ -368,3 +389,7 @@ def _stored(path: Path, fingerprints: Keys) -> Array:
         with contextlib.closing(Segment(path)) as segment:
             stored[search(segment.view, fingerprints, 0)[0]] = True
     return stored
+
+
+def _shown(tables: list[tuple[int, int]]) -> str:
+    return ", ".join(f"prefix mask {mask:016x} with {flips} flips" for mask, flips in tables)

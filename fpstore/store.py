@@ -129,7 +129,7 @@ class Store(_BaseStore):
         .query of the answer is the index of the query, .method says how it was found. threads: how many at once, all
         processors by default. TooManyMatches, before they are made, for more than 2^26 rows.
         """
-        queries = as_keys(fingerprints, "fingerprints")
+        queries = self._keys(fingerprints)
         distance, count = self._distance(max_distance), thread_count(threads)
         room = Room(len(queries), self.max_matches)
         with Reading(self) as snapshot:
@@ -161,7 +161,7 @@ class Store(_BaseStore):
         Takes memory for these rows. Where ids are names and count is above 1, also for what some queries match, and
         TooManyMatches where one query alone has more than 2^26 rows. threads: as for probe_many.
         """
-        queries, most = as_keys(fingerprints, "fingerprints"), as_count(count, "count")
+        queries, most = self._keys(fingerprints), as_count(count, "count")
         distance, thread_total = self._distance(max_distance), thread_count(threads)
         with Reading(self) as snapshot:
 
@@ -375,17 +375,20 @@ class Store(_BaseStore):
         """
         self._expect_writer().add(*self._given(fingerprints, ids))
 
+    def _keys(self, fingerprints: object) -> Keys:
+        return as_keys(fingerprints, "fingerprints", self._origin)
+
     def _given(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | Names | None]:
         settings = self._settings
         if settings.named:
-            return as_named_rows(fingerprints, ids, settings.id_type == "string", self.path)
-        return as_rows(fingerprints, ids, settings.ids, self.path)
+            return as_named_rows(fingerprints, ids, settings.id_type == "string", self.path, self._origin)
+        return as_rows(fingerprints, ids, settings.ids, self.path, self._origin)
 
     def _given_pairs(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | Names]:
         settings = self._settings
         if settings.named:
-            return as_named_rows(fingerprints, ids, settings.id_type == "string", self.path)
-        return as_pairs(fingerprints, ids)
+            return as_named_rows(fingerprints, ids, settings.id_type == "string", self.path, self._origin)
+        return as_pairs(fingerprints, ids, self._origin)
 
     def _given_ids(self, ids: object) -> Ids | Names:
         settings = self._settings
@@ -422,7 +425,7 @@ class Store(_BaseStore):
         if ids is None and fingerprints is None:
             raise TypeError("remove takes ids, fingerprints, or both")
         if ids is None:
-            writer.remove(changes.FINGERPRINTS_REMOVED, as_keys(fingerprints, "fingerprints"))
+            writer.remove(changes.FINGERPRINTS_REMOVED, self._keys(fingerprints))
         elif not self._settings.ids:
             raise ValueError(f"{self.path}: the store has no ids, expected fingerprints alone")
         elif fingerprints is None:

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,7 @@ from outcome import Command, Outcome
 
 import fpstore
 from fpstore.cli import main
+from fpstore.errors import CorruptStore, Damage, Wrong
 
 # By default the examples are the same each time, so that a failure is the change's and not the day's.
 # HYPOTHESIS_PROFILE=explore looks at new ones; what it prints on a failure replays it.
@@ -25,6 +27,22 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 
 # Shells start what runs in the background deaf to Ctrl-C, and so would be the processes that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _whole(kind: Any) -> None:
+    """Have each error of a kind, wherever a test meets it, tell where, what was found and what was expected."""
+    made = kind.__init__
+
+    def checked(self: Any, *arguments: Any, **named: Any) -> None:
+        made(self, *arguments, **named)
+        told = (self.region if kind is Damage else self.where, self.found, self.expected)
+        assert all(isinstance(part, str) and part.strip() for part in told), told
+
+    kind.__init__ = checked
+
+
+for kind in (CorruptStore, Damage, Wrong):
+    _whole(kind)
 
 
 @pytest.fixture

@@ -140,6 +140,7 @@ class Cluster(Protocol):
         *,
         store: AnyPath | None = None,
         max_distance: int | None = None,
+        confirm: str | None = "default",
         update_center: bool = False,
         annotate: bool = False,
         topics: AnyPath | None = None,
@@ -249,6 +250,28 @@ class FingerprintMany(Protocol):
     def __call__(
         self, texts: Texts, recipe: Recipe = DEFAULT_RECIPE, *, threads: int | None = None
     ) -> npt.NDArray[np.uint64]: ...
+
+
+class SomeDeduplicated(Protocol):
+    @property
+    def kept(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def duplicate_of(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def distance(self) -> npt.NDArray[np.uint16]: ...
+
+
+class DedupTexts(Protocol):
+    def __call__(
+        self,
+        texts: Texts,
+        *,
+        recipe: Recipe = DEFAULT_RECIPE,
+        max_distance: int = 6,
+        keep: Literal["first", "longest"] = "first",
+        confirm: str | None = "default",
+        threads: int | None = None,
+    ) -> SomeDeduplicated: ...
 
 
 class LearnIdf(Protocol):
@@ -503,7 +526,7 @@ class APlan(Protocol):
 
 
 class Record(Protocol):
-    """What report returns."""
+    """What report, verify, recover and, several of them, predict return."""
 
     def to_json(self) -> dict[str, Any]: ...
 
@@ -519,8 +542,8 @@ class Damaged(AnError, Protocol):
 
 
 class OfAVersion(AnError, Protocol):
-    found: int | None
-    supported: int | None
+    found: int
+    supported: int
 
 
 class Locked(AnError, Protocol):
@@ -543,6 +566,7 @@ FUNCTIONS: dict[str, type[Any]] = {
 }
 TEXT_FUNCTIONS: dict[str, type[Any]] = {
     "compare": Compare,
+    "dedup": DedupTexts,
     "fingerprint": Fingerprint,
     "fingerprint_many": FingerprintMany,
     "learn_idf": LearnIdf,
@@ -607,9 +631,13 @@ id_pairs: Callable[[IdPairs], SomeIdPairs] = lambda table: table  # noqa: E731
 additions: Callable[[Additions], SomeAdditions] = lambda table: table  # noqa: E731
 plan: Callable[[Plan], APlan] = lambda plan: plan  # noqa: E731
 compare: Compare = fpstore.text.compare
+dedup_texts: DedupTexts = fpstore.text.dedup
 stats: Callable[[Stats], SomeStats] = lambda record: record  # noqa: E731
 spikes: Callable[[Spikes], SomeSpikes] = lambda record: record  # noqa: E731
 report: Callable[[Report], Record] = lambda record: record  # noqa: E731
+verified: Callable[[Verified], Record] = lambda record: record  # noqa: E731
+recovered: Callable[[fpstore.Recovered], Record] = lambda record: record  # noqa: E731
+prediction: Callable[[fpstore.Prediction], Record] = lambda record: record  # noqa: E731
 damaged: Callable[[fpstore.CorruptStore], Damaged] = lambda error: error  # noqa: E731
 of_a_version: Callable[[fpstore.UnsupportedVersion], OfAVersion] = lambda error: error  # noqa: E731
 locked: Callable[[fpstore.StoreLocked], Locked] = lambda error: error  # noqa: E731

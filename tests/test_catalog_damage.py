@@ -62,7 +62,7 @@ def test_links_and_pipes_in_place_of_files_are_refused(name: str, folder: Path) 
         with Catalog.open(folder):
             (folder / name).replace(target)
         make(folder / name)
-        with pytest.raises(CorruptStore, match=f"{name}: not a regular file, expected one that fpstore made"):
+        with pytest.raises(CorruptStore, match=f"{name}: file: found what is not a regular file"):
             Catalog.open(folder, writable=True)
         target.replace(folder / name)
 
@@ -118,7 +118,10 @@ def test_what_lmdb_finds_damaged_is_a_corrupt_store(folder: Path) -> None:
     def fail(_transaction: Any) -> None:
         raise lmdb_error(lmdb.CorruptedError, -30796)
 
-    with Catalog.open(folder) as catalog, pytest.raises(CorruptStore, match=r"catalog\.mdb: mdb_txn_commit"):
+    with (
+        Catalog.open(folder) as catalog,
+        pytest.raises(CorruptStore, match=r"pages: found what LMDB refuses \(mdb_txn_commit"),
+    ):
         catalog._environment.run(fail)
 
 
@@ -126,10 +129,10 @@ def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
-        patch.setattr(records, "RECORD_VERSION", 7)
+        patch.setattr(records, "RECORD_VERSION", 8)
         with pytest.raises(
             UnsupportedVersion,
-            match=r"catalog\.mdb: the version of the state: found 6, expected 7; made by an older fpstore",
+            match=r"catalog\.mdb: the version of the state: found 7, expected 8; made by an older fpstore",
         ):
             catalog.state()
 
@@ -147,7 +150,7 @@ def test_a_state_that_is_missing_is_damage_not_an_empty_store(folder: Path) -> N
     with pytest.raises(CorruptStore, match="the number of records: found 0, expected 1"):
         Catalog.open(folder)
     change_database(folder, lambda transaction, database: transaction.put(b"other", b"x", db=database))
-    with pytest.raises(CorruptStore, match="the state, 0 bytes, does not match its checksum"):
+    with pytest.raises(CorruptStore, match="the state: found 0 bytes of another checksum"):
         Catalog.open(folder)
     change_database(folder, lambda transaction, database: transaction.drop(database))
     with pytest.raises(CorruptStore, match="MDB_NOTFOUND"):
@@ -256,7 +259,7 @@ def test_a_leaf_made_to_look_like_a_branch_does_not_end_the_process(folder: Path
     with open(folder / "catalog.mdb", "r+b") as file:
         file.seek(root * PAGE + 10)
         file.write(struct.pack("<H", 1))
-    with pytest.raises(CorruptStore, match=r"catalog\.mdb: main DB"):
+    with pytest.raises(CorruptStore, match=r"catalog\.mdb: pages: found what LMDB does not write \(main DB"):
         Catalog.open(folder)
 
 
@@ -265,7 +268,7 @@ def test_pages_that_cannot_be_checked_are_a_corrupt_store(folder: Path, monkeypa
         raise environment.VerifyError("unsupported")
 
     monkeypatch.setattr(environment, "verify", give_up)
-    with pytest.raises(CorruptStore, match=r"catalog\.mdb: unsupported"):
+    with pytest.raises(CorruptStore, match=r"catalog\.mdb: pages: found what LMDB does not write \(unsupported"):
         Catalog.open(folder)
 
 

@@ -161,11 +161,16 @@ def test_flushing_again_and_again_does_not_let_the_file_grow(folder: Path) -> No
 @pytest.mark.parametrize(
     ("database", "number", "record", "message"),
     [
-        (b"changes", 2, changes.encode_change(added(2, 6))[:-1] + b"\1", "a record of 32 bytes does not match"),
-        (b"changes", 2, changes.encode_change(added(1, 5)), "a record of 32 bytes does not match"),
+        (
+            b"changes",
+            2,
+            changes.encode_change(added(2, 6))[:-1] + b"\1",
+            "a record: found 32 bytes of another checksum",
+        ),
+        (b"changes", 2, changes.encode_change(added(1, 5)), "a record: found 32 bytes of another checksum"),
         (b"changes", 2, None, "the number of changes: found 1, expected 2"),
         (b"changes", 3, changes.encode_change(added(3, 6)), "the number of changes: found 3, expected 2"),
-        (b"removals", 0, b"", "a record of 0 bytes does not match"),
+        (b"removals", 0, b"", "a record: found 0 bytes of another checksum"),
         (b"removals", 0, None, "the number of removals: found 0, expected 1"),
         (b"removals", 1, b"", "the number of removals: found 2, expected 1"),
     ],
@@ -201,7 +206,7 @@ def test_a_change_exchanged_for_another_is_noticed(folder: Path) -> None:
             catalog._replace(state, transaction, catalog._environment.database(DATABASE, transaction))
 
         catalog._environment.run(exchange, write=True)
-        with pytest.raises(CorruptStore, match="a record of 0 bytes does not match"):
+        with pytest.raises(CorruptStore, match="a record: found 0 bytes of another checksum"):
             catalog.read()
 
 

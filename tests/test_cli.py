@@ -69,8 +69,8 @@ def test_a_wrong_command_line_is_one_line_and_status_2(command: Command, argumen
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (errors.CorruptStore("a/b: page 3: found 1, expected 2"), 3, "a/b: page 3: found 1, expected 2"),
-        (errors.UnsupportedVersion("a/b: version 9"), 3, "a/b: version 9"),
+        (errors.CorruptStore("page 3", 1, 2, path="a/b"), 3, "a/b: page 3: found 1, expected 2"),
+        (errors.UnsupportedVersion("version", 9, 3), 3, "version: found 9, expected 3; made by a newer fpstore"),
         (errors.NotAStore("a/b: no store"), 3, "a/b: no store"),
         (errors.StoreChanged("a/b: another"), 4, "a/b: another"),
         (errors.JobError("a/b: other inputs"), 1, "a/b: other inputs"),

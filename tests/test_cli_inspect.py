@@ -71,7 +71,7 @@ def test_damage_is_told_with_status_3_and_the_rest_shown(command: Command, store
     path.write_bytes(data)
     outcome = command("inspect", store, "1")
     assert outcome.status == 3
-    assert outcome.err.startswith(f"fpstore: {path}: table 1 payload, page at byte ")
+    assert outcome.err.startswith(f"{path}: table 1 payload, page at byte ")
     assert any(line.split()[:3] == ["table", "1", "payload"] and line.endswith("no") for line in outcome.lines)
     assert any(line.split()[:3] == ["table", "3", "payload"] and line.endswith("yes") for line in outcome.lines)
     assert command("inspect", store).status == 0  # its records are sound
@@ -94,10 +94,8 @@ def test_many_damaged_places_are_cut_too(command: Command, store: Path) -> None:
     assert len(damage) > 5
     for options, shown in ((("--count", "3"), 3), (("--count", "0"), 1), (("--all",), len(damage))):
         outcome = command("inspect", store, "1", *options)
-        more = [f"fpstore: and {len(damage) - shown} more damaged places (--count N, --all)"]
-        assert outcome.err.splitlines() == [f"fpstore: {line}" for line in damage[:shown]] + more * (
-            shown < len(damage)
-        )
+        more = [f"{store}: and {len(damage) - shown} more damaged places (--count N, --all)"]
+        assert outcome.err.splitlines() == damage[:shown] + more * (shown < len(damage))
 
 
 def test_what_is_not_there_is_a_line(command: Command, store: Path, tmp_path: Path) -> None:
@@ -163,3 +161,13 @@ def test_a_plan_that_is_none_is_damage_and_the_record_shown(command: Command, tm
     assert outcome.status == 3
     assert any(line.split() == ["name", "7"] for line in outcome.lines)
     assert command("inspect", tmp_path, "1").status == 3
+
+
+def test_the_files_of_names_of_a_segment_are_shown(command: Command, tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", [5, 6], ids=["a", "b"], id_type="string").close()
+    size = (tmp_path / "s" / "segments" / "00000001.fpnames").stat().st_size
+    whole = json.loads(command("inspect", tmp_path / "s", "--json").out)
+    entry = json.loads(command("inspect", tmp_path / "s", "1", "--json").out)["entry"]
+    assert whole["segments"][0]["names"] == ["00000001.fpnames"]
+    assert [(file["number"], file["file_bytes"], len(file["crc"])) for file in entry["names"]] == [(1, size, 8)]
+    assert "  00000001.fpnames  " in command("inspect", tmp_path / "s").out

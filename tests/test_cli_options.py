@@ -109,6 +109,7 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("cluster", "goes with a file"): ["a.txt", "-o", "-"],
     ("cluster", "goes with -o FILE, or without"): ["a.txt", "--annotate"],
     ("cluster", OF_TEXTS.reason): ["s.fpstore"],
+    ("cluster", "goes without --update-center"): ["a.txt", "--components"],
     ("fingerprint", "goes with texts"): ["a.jsonl", "--features", "tokens"],
     ("fingerprint", "goes with --features"): ["a.txt"],
     ("compare", "goes with a FILE"): ["--text", "one", "--text", "two"],

@@ -50,6 +50,12 @@ RAW = CODECS.index("raw")
 RUN = list(range(1000, 1300))  # a large slot of three blocks wherever it lies in one
 
 
+OUTSIDE = (
+    "table 0, slot 0: found a directory entry or an id that points outside its region or runs backwards, expected each"
+    " inside it, in order"
+)
+
+
 def sorted_uniform(count: int, seed: int = 0) -> list[int]:
     return sorted(set(uniform(count, np.random.default_rng(seed)).tolist()))
 
@@ -435,17 +441,19 @@ def test_a_payload_bit_changed_under_a_good_checksum_is_refused_or_gives_other_s
 def test_a_block_that_leaves_the_payload_is_refused() -> None:
     coded = coded_table(sorted_uniform(40), "gap", 1)
     line = coded.image()[0].directory_offset
-    points_outside = "table 0, slot 0: a directory entry or an id points outside its region or runs backwards"
+    points_outside = OUTSIDE
     assert decode_error(coded, line, struct.pack("<Q", coded.table.payload_bits + 1)) == points_outside
     assert decode_error(coded, line, struct.pack("<Q", (1 << 48) - 1)) == points_outside
-    assert decode_error(coded, line, struct.pack("<Q", 1)).startswith("table 0, slot 0: a block does not decode")
+    assert decode_error(coded, line, struct.pack("<Q", 1)).startswith(
+        "table 0, slot 0: found a block that does not decode"
+    )
     assert decode_error(coded, line + 8, struct.pack("<HH", 5, 4)).startswith("table 0, slot")
 
 
 def test_a_block_that_ends_inside_a_key_is_refused() -> None:
     coded = coded_table([1, 2], "raw", 0)
     line = coded.image()[0].directory_offset
-    broken = "table 0, slot 0: a block does not decode to increasing keys that end where it ends"
+    broken = "table 0, slot 0: found a block that does not decode, expected increasing keys that end where it ends"
     assert decode_error(coded, line + 8, struct.pack("<H", 127)) == broken
     assert decode_error(coded, line + 8, struct.pack("<H", 64)) == ""
 
@@ -453,7 +461,7 @@ def test_a_block_that_ends_inside_a_key_is_refused() -> None:
 def test_keys_that_leave_their_slot_or_do_not_increase_are_refused() -> None:
     coded = coded_table([1, 2, 1 << 63], "raw", 1)
     payload = coded.image()[0].payload_offset
-    broken = "table 0, slot {}: a block does not decode to increasing keys that end where it ends"
+    broken = "table 0, slot {}: found a block that does not decode, expected increasing keys that end where it ends"
     assert decode_error(coded, payload + 8, struct.pack("<Q", 1 << 63)) == broken.format(0)
     assert decode_error(coded, payload + 8, struct.pack("<Q", 1)) == broken.format(0)
     assert decode_error(coded, payload + 8, struct.pack("<Q", 0)) == broken.format(0)
@@ -465,7 +473,7 @@ def test_an_unknown_code_word_is_refused() -> None:
     coded = coded_table([1], "gap", 0)
     assert (coded.table.payload_bits, coded.payload) == (1, b"\0")
     assert decode_error(coded, 64, b"\1") == (
-        "table 0, slot 0: a block does not decode to increasing keys that end where it ends"
+        "table 0, slot 0: found a block that does not decode, expected increasing keys that end where it ends"
     )
 
 
@@ -489,7 +497,7 @@ def test_blocks_of_5461_bits_and_as_many_keys_are_refused(hostile_slots: int, gr
     lengths = (0, 1) + (0,) * 63
     record = fmt.TableRecord(0, 0, slot_bits, 0, 0, 64, sum(bits), 64 + payload_bytes, 0, 0, lengths)
     cursor = TableCursor(view_of_image(record, data), 0, 0, slots, alone=alone)
-    with pytest.raises(CorruptStore, match="a block does not decode to increasing keys that end where it ends"):
+    with pytest.raises(CorruptStore, match="found a block that does not decode, expected increasing keys"):
         list(iter_until_empty(cursor.read))
 
 
@@ -497,8 +505,8 @@ def test_a_wrong_fence_is_refused() -> None:
     coded = coded_table(RUN, "gap", 1)  # blocks of 128, 128 and 44 keys in slot 0, slot 1 empty
     fences = coded.image()[0].fences_offset
     (first_block,) = struct.unpack_from("<Q", coded.table.fences, 8)
-    outside = "table 0, slot 0: a directory entry or an id points outside its region or runs backwards"
-    broken = "table 0, slot 0: a block does not decode to increasing keys that end where it ends"
+    outside = OUTSIDE
+    broken = "table 0, slot 0: found a block that does not decode, expected increasing keys that end where it ends"
     assert decode_error(coded, fences, struct.pack("<Q", 1126)) == broken  # the block's last key is 1127
     assert decode_error(coded, fences, struct.pack("<Q", 1128)) == broken
     assert decode_error(coded, fences + 16, struct.pack("<Q", 1127)) == outside  # as the first fence
@@ -510,7 +518,7 @@ def test_a_wrong_fence_is_refused() -> None:
 def test_a_large_slot_without_fences_or_with_an_inline_block_is_refused() -> None:
     coded = coded_table([1, 2], "gap", 0)
     line = coded.image()[0].directory_offset
-    outside = "table 0, slot 0: a directory entry or an id points outside its region or runs backwards"
+    outside = OUTSIDE
     assert decode_error(coded, line + 6, struct.pack("<H", 1)) == outside
     assert decode_error(coded, line + 6, struct.pack("<HH", 1, 0)) == outside
 
@@ -529,10 +537,10 @@ def test_a_page_is_checked_before_its_first_use_and_the_error_names_it() -> None
     data[9000] ^= 1
     ends = [len(data), len(data) + len(sums), len(data) + len(sums) + len(roots)]
     damaged = SegmentView(data + sums + roots + bytes(64), *ends, (record,))
-    bad = "the page at byte 8192 does not have the checksum recorded for it"
-    with pytest.raises(CorruptStore, match=f"^table 0, slot 5: {bad}$"):
+    bad = "page at byte 8192: found bytes of another checksum, expected those of the checksum recorded for it"
+    with pytest.raises(CorruptStore, match=f"^table 0, slot 5, {bad}$"):
         keys_of(damaged, 4)
-    with pytest.raises(CorruptStore, match=f"^here: {bad}$"):
+    with pytest.raises(CorruptStore, match=f"^here, {bad}$"):
         damaged.check(0, len(data), "here")
     damaged.check(0, 8192, "before it")
     damaged.check(9, 9, "nothing")
@@ -540,7 +548,7 @@ def test_a_page_is_checked_before_its_first_use_and_the_error_names_it() -> None
     broken_sums = bytearray(sums)
     broken_sums[2] ^= 1
     damaged = SegmentView(data + broken_sums + roots + bytes(64), *ends, (record,))
-    with pytest.raises(CorruptStore, match=f"^sums: the page at byte {len(data)} does not have"):
+    with pytest.raises(CorruptStore, match=f"^sums, page at byte {len(data)}: found bytes of another"):
         damaged.check(0, 1, "sums")
 
 

@@ -78,10 +78,10 @@ def test_an_acknowledgement_before_the_commit_is_found_by_kills() -> None:
     ("plant", "problem"),
     [
         ("no-segment-sync", "what is no part of the store, or is missing: ['aside']"),
-        ("no-folder-sync", "missing, though the catalog names it"),
+        ("no-folder-sync", "segment: found none, expected the file that the catalog names"),
         ("no-rename-sync", "against the first, a: not there"),
-        ("no-copy-sync", "missing, though the catalog names it"),
-        ("no-name-sync", "missing, though the catalog names it"),
+        ("no-copy-sync", "segment: found none, expected the file that the catalog names"),
+        ("no-name-sync", "segment: found none, expected the file that the catalog names"),
         ("no-announcement", "what is no part of the store, or is missing: ['aside']"),
         ("name-before-announcement", "what is no part of the store, or is missing: ['aside']"),
         ("no-catalog-sync", "catalog.mdb"),

@@ -88,7 +88,7 @@ def test_a_damaged_directory_is_an_error_and_no_ranking(tmp_path: Path) -> None:
     segment.close()
     path.write_bytes(data)
     segment = Segment(path)
-    with pytest.raises(CorruptStore, match=r"x\.fpseg: table 0 directory: the page at byte \d+ "):
+    with pytest.raises(CorruptStore, match=r"x\.fpseg: table 0 directory, page at byte \d+: "):
         crowding.largest_slots(segment, 0, 5)
     segment.close()
 

@@ -70,10 +70,10 @@ def test_the_error_says_which_byte_is_gone(path: Path) -> None:
     segment = Segment(path)
     os.truncate(path, 8192)
     for _ in range(2):
-        with pytest.raises(CorruptStore, match=rf"^{path}: file: byte 8200 could not be read: the file was cut short"):
+        with pytest.raises(CorruptStore, match=rf"^{path}: file: found byte 8200 that could not be read, expected"):
             segment.read(8200, 5)
         os.truncate(path, segment.file_bytes)  # what is gone stays gone
-    with pytest.raises(CorruptStore, match=rf"^{path}: table 0, slot 0: byte 8200 could not be read"):
+    with pytest.raises(CorruptStore, match=rf"^{path}: table 0, slot 0: found byte 8200 that could not be read"):
         next(segment.keys(0))
     segment.close()
 
@@ -81,7 +81,7 @@ def test_the_error_says_which_byte_is_gone(path: Path) -> None:
 def test_a_file_whose_end_is_another_has_been_cut_or_overwritten(path: Path) -> None:
     segment = Segment(path)
     os.truncate(path, segment.file_bytes - 5)
-    with pytest.raises(CorruptStore, match=rf"^{path}: file: the file was cut short or overwritten while it was open"):
+    with pytest.raises(CorruptStore, match=rf"^{path}: file: found another end of the file"):
         segment.read(0, 8)
     segment.close()
 
@@ -102,11 +102,11 @@ def test_a_file_cut_or_changed_while_it_is_opened_is_refused(path: Path, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(segments, "read_footer", cut)
-        with pytest.raises(CorruptStore, match=f"^{path}: shorter than the {len(whole)} bytes that it had"):
+        with pytest.raises(CorruptStore, match=f"^{path}: file: found fewer bytes, expected the {len(whole)} "):
             Segment(path)
     path.write_bytes(whole)
     monkeypatch.setattr(segments, "map_file", change)
-    with pytest.raises(CorruptStore, match=f"^{path}: footer: changed while the file was opened"):
+    with pytest.raises(CorruptStore, match=f"^{path}: footer: found another one, expected that of the file"):
         Segment(path)
 
 

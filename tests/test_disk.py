@@ -82,7 +82,7 @@ def test_a_link_is_not_followed(path: Path, tmp_path: Path, flags: int) -> None:
     (path / "dangling").symlink_to(tmp_path / "none")
     with Folder.open(path) as folder:
         for name in ("link", "dangling"):
-            with pytest.raises(CorruptStore, match=rf"{path}/{name}: not a regular file"):
+            with pytest.raises(CorruptStore, match=rf"{path}/{name}: file: found what is not a regular file"):
                 folder.open_file(name, flags)
     assert (tmp_path / "victim").read_bytes() == b"kept"
     assert not (tmp_path / "none").exists()
@@ -104,7 +104,7 @@ def test_a_folder_in_it_is_no_link_and_no_file(path: Path, tmp_path: Path) -> No
     (path / "file").write_bytes(b"")
     with Folder.open(path) as folder:
         for name in ("link", "file"):
-            with pytest.raises(CorruptStore, match=rf"{path}/{name}: found something else, expected a folder"):
+            with pytest.raises(CorruptStore, match=rf"{path}/{name}: folder: found something else, expected a folder"):
                 folder.inside(name)
         with pytest.raises(FileNotFoundError, match=rf"{path}/none"):
             folder.inside("none")

@@ -107,7 +107,7 @@ def test_a_file_has_one_environment_under_every_name(folder: Folder, shared: Env
 
 def test_a_link_in_place_of_the_file_is_refused(folder: Folder) -> None:
     (folder.path / "link").symlink_to(NAME)
-    with pytest.raises(CorruptStore, match="link: not a regular file"):
+    with pytest.raises(CorruptStore, match="link: file: found what is not a regular file"):
         environment.share(folder, "link")
 
 

@@ -404,7 +404,7 @@ def test_a_table_record_with_a_wrong_number_is_refused(
 def test_code_lengths_are_a_code_where_the_codec_has_one_and_zeros_elsewhere() -> None:
     zeros = (0,) * 63
     assert refuse_table(TABLE_0, code_lengths=(1, 2, *zeros)) == (
-        "table 3: Kraft sum of the code lengths: found 3072/4096, expected 4096/4096"
+        "table 3, Kraft sum of the code lengths: found 3072/4096, expected 4096/4096"
     )
     assert refuse_table(TABLE_0, code_lengths=(0, 0, *zeros)) == (
         f"table 3, code_lengths: found {'00' * 65}, expected a code for codec gap and 1000 keys"

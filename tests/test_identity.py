@@ -303,7 +303,7 @@ def test_a_segment_replaced_under_a_writer_is_not_merged_for_its_name(live: Path
         store.add(MORE[:10], ids=ids_from(5000, 10))
         shutil.copy(new / name, live / "x")
         (live / "x").rename(live / name)
-        with pytest.raises(CorruptStore, match="not the segment that the catalog names"):
+        with pytest.raises(CorruptStore, match=r"segment: found .*, which the catalog names"):
             store.compact()
     (live / name).write_bytes(sound)
     assert rows_of(live) == SOME_ROWS | rows(MORE[:10], ids_from(5000, 10))
@@ -541,7 +541,9 @@ def test_a_link_inside_a_store_is_refused_and_what_it_leads_to_left_alone(
     if (name, mode) in harmless:
         fpstore.open(live).close() if mode == "r" else None
     else:
-        with pytest.raises(CorruptStore, match=f"{live / name}: (found something else|not a regular file)"):
+        with pytest.raises(
+            CorruptStore, match=f"{live / name}: (folder: found something else|file: found what is not)"
+        ):
             fpstore.build(live, MORE, force=True) if mode == "force" else fpstore.open(live, mode)
     assert before == (tree(tmp_path / "mine") if (tmp_path / "mine").is_dir() else (tmp_path / "mine").read_bytes())
 
@@ -549,7 +551,7 @@ def test_a_link_inside_a_store_is_refused_and_what_it_leads_to_left_alone(
 def test_the_folder_of_the_segments_missing_is_named(live: Path) -> None:
     shutil.rmtree(live / "segments")
     for mode in ("r", "w"):
-        with pytest.raises(CorruptStore, match=f"^{live}/segments: missing, expected the folder of the segments$"):
+        with pytest.raises(CorruptStore, match=f"^{live}/segments: segments: found no folder, expected that"):
             fpstore.open(live, mode)
     assert not (live / "segments").exists()
 

@@ -260,10 +260,16 @@ def test_a_segment_that_is_gone_or_cut_short_is_told(folder: Path) -> None:
     for look in looks(folder):
         assert any(str(path) in line for line in look().damage)
     assert [row["opens"] for row in inspect_store(folder).fields["segments"]] == [False, True]
-    assert inspect_segment(folder, "1").damage == [f"{path}: missing, though the catalog names it"]
+    assert inspect_segment(folder, "1").damage == [
+        f"{path}: segment: found none, expected the file that the catalog names"
+    ]
     shutil.rmtree(folder / "segments")
     assert len(inspect_store(folder).damage) >= 2
-    assert inspect_segment(folder, "2").damage[-1].endswith("missing, though the catalog names it")
+    assert (
+        inspect_segment(folder, "2")
+        .damage[-1]
+        .endswith("segment: found none, expected the file that the catalog names")
+    )
 
 
 @pytest.mark.slow

@@ -12,10 +12,11 @@ from jobs_model import Clusters, corpora, fingerprints, leader_follower, lines_o
 
 import fpstore
 from fpstore.disk import Folder
-from fpstore.jobs import centers, cluster, grouping, leaders
+from fpstore.jobs import centers, cluster, corpus, dedup, grouping
 from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.files import AppendFile
-from fpstore.jobs.leaders import Leaders
+from fpstore.query import leaders
+from fpstore.query.leaders import Leaders
 
 TempFactory = pytest.TempPathFactory
 
@@ -109,9 +110,8 @@ def test_there_is_room_for_votes_of_any_number_of_clusters(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-@pytest.mark.parametrize("update_center", [False, True])
-def test_leaders_are_made_again_from_members_in_pieces(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, update_center: bool, at_once: int
+def test_centers_are_made_again_from_members_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at_once: int
 ) -> None:
     monkeypatch.setattr(grouping, "_MEMBERS_AT_ONCE", at_once)
     keys = np.array([0b111 << 6 * number for number in (0, 1, 0, 2, 1, 0, 3, 2)], dtype=np.uint64)
@@ -120,9 +120,7 @@ def test_leaders_are_made_again_from_members_in_pieces(
         members.write(np.column_stack([keys, clusters]).astype("<u8").tobytes())
         fpstore.create(tmp_path / "s").close()
         with fpstore.open(tmp_path / "s", "w") as store:
-            restored = grouping._restored(
-                store, members, Votes(Folder.open(tmp_path), "votes") if update_center else None, 3
-            )
+            restored = grouping._restored(store, members, Votes(Folder.open(tmp_path), "votes"), 3)
             assert restored.next_id == 4
             pairs = [
                 zip(keys.tolist(), ids.tolist(), strict=True)
@@ -130,3 +128,45 @@ def test_leaders_are_made_again_from_members_in_pieces(
                 if ids is not None
             ]
     assert sorted(chain.from_iterable(pairs)) == [(0b111 << 6 * number, number) for number in range(4)]
+
+
+@pytest.mark.slow
+@settings(max_examples=30)
+@given(corpora, st.sampled_from([None, "default", "jaccard>=0.4", "cosine>=0.7"]), st.integers(0, 16))
+def test_members_are_what_dedup_drops_for_the_leader(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[str], confirm: str | None, k: int
+) -> None:
+    folder = tmp_path_factory.mktemp("cluster")
+    source = write_jsonl(folder / "in.jsonl", documents)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "BATCH_DOCUMENTS", 3)
+        kept = dedup([source], folder / "kept", dropped=folder / "dropped", max_distance=k, confirm=confirm)
+        found = cluster([source], folder / "out", max_distance=k, confirm=confirm)
+    assert (found.clusters, found.refused, found.confirm) == (kept.kept, kept.refused, kept.confirm)
+    members = [line.split("\t") for line in lines_of(folder / "out")]
+    reasons = {name: (reason, distance) for name, reason, distance, *_ in map(str.split, lines_of(folder / "dropped"))}
+    leaders = [name for _, name, _ in members if name not in reasons]
+    told = [
+        (str(leaders.index(reasons.get(name, (name,))[0])), name, reasons.get(name, ("", "0"))[1])
+        for _, name, _ in members
+    ]
+    assert [tuple(row) for row in members] == told
+
+
+def test_by_default_leaders_are_confirmed_and_centers_are_nearer(tmp_path: Path) -> None:
+    words = [f"word{i}" for i in range(60)]
+    unlike = " ".join(words[:53] + [f"x48y{i}" for i in range(7)])  # within 6, and too little alike
+    source = write_jsonl(tmp_path / "in.jsonl", [" ".join(words), unlike, " ".join([*words, "more"])])
+    found = cluster([source], tmp_path / "leaders", store=tmp_path / "s.fpstore")
+    assert (found.clusters, found.refused, found.confirm) == (2, 1, "jaccard>=0.82")
+    assert found.to_json()["refused_matches"] == 1
+    assert cluster([source], tmp_path / "again", store=tmp_path / "s.fpstore").new == 0
+    assert cluster([source], tmp_path / "near", confirm=None).clusters == 1
+    with fpstore.open(tmp_path / "s.fpstore") as opened:
+        assert opened.max_distance == 6
+    found = cluster([source], tmp_path / "centers", update_center=True, store=tmp_path / "c.fpstore")
+    assert (found.refused, found.confirm) == (0, None)
+    with fpstore.open(tmp_path / "c.fpstore") as opened:
+        assert opened.max_distance == 3
+    with pytest.raises(ValueError, match=r"confirm: found 'jaccard>=0.8' with update_center, expected None"):
+        cluster([source], tmp_path / "no", update_center=True, confirm="jaccard>=0.8")

@@ -15,11 +15,11 @@ from jobs_model import lines_of, write_jsonl
 from outcome import Command
 
 import fpstore
-from fpstore.jobs import JobError, Summary, confirm, dedup
-from fpstore.jobs.confirm import Checker, Confirm
-from fpstore.jobs.leaders import MOST_LOOKED_AT
-from fpstore.text import Recipe, recipes
+from fpstore.jobs import JobError, Summary, dedup
+from fpstore.query.leaders import MOST_LOOKED_AT
+from fpstore.text import Recipe, confirm, recipes
 from fpstore.text._alike import common_counts, common_products
+from fpstore.text.confirm import Checker, Confirm
 from fpstore.text.measures import Share, cosine, jaccard
 from fpstore.text.recipe import Features
 

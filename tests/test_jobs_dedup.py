@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from jobs_model import Verdicts, corpora, cosine, fingerprints, first_come, jaccard, lines_of, write_jsonl
 
 import fpstore
-from fpstore.jobs import Inputs, JobError, corpus, dedup, kept, leaders, runs
+from fpstore.jobs import Inputs, JobError, corpus, dedup, kept, runs
+from fpstore.query import leaders
 from fpstore.text import DEFAULT_RECIPE, Recipe, recipes
 
 TempFactory = pytest.TempPathFactory

@@ -595,7 +595,7 @@ def test_empty_inputs_are_said_to_be(command: Command, tmp_path: Path) -> None:
         outcome.err == f"{tmp_path / 'kept.jsonl'}: 0 documents, kept 0, dropped 0, refused matches 0, passed over 0\n"
     )
     outcome = command("cluster", tmp_path / "in.jsonl", "-o", tmp_path / "out.tsv")
-    assert outcome.err == f"{tmp_path / 'out.tsv'}: 0 documents, clusters 0, passed over 0\n"
+    assert outcome.err == f"{tmp_path / 'out.tsv'}: 0 documents, clusters 0, refused matches 0, passed over 0\n"
     assert lines_of(tmp_path / "kept.jsonl") == []
 
 

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 import check_documents
 import documents_reference as plain
 
-from fpstore.jobs import leaders
+from fpstore.query import leaders
 from fpstore.query.additions import NEW
 from fpstore.text import recipes
 

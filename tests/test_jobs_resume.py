@@ -21,7 +21,6 @@ import fpstore
 from fpstore import ledger
 from fpstore.disk import Folder
 from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, runs
-from fpstore.jobs.confirm import Confirm
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
@@ -29,6 +28,7 @@ from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace
 from fpstore.notes import FIRST_NUMBER, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
+from fpstore.text.confirm import Confirm
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DOCUMENTS = ["a b c d e", "x", "a b c d e", "", "y z", "!", "x", "y z", "", "last one of them"] * 2

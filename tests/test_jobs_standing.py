@@ -19,11 +19,12 @@ import fpstore
 from fpstore import CorruptStore, JobError, ledger, notes
 from fpstore._codec import crc32c
 from fpstore.disk import Folder
-from fpstore.jobs import corpus, dedup, leaders, runs
+from fpstore.jobs import corpus, dedup, runs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.standing import standing_workplace
 from fpstore.living.sizes import LivingSizes
 from fpstore.notes import Asker, Note
+from fpstore.query import leaders
 from fpstore.text import DEFAULT_RECIPE
 
 # fpstore.jobs.dedup is the function.
@@ -301,7 +302,7 @@ def test_a_changed_byte_before_the_last_document_is_never_taken_for_the_end(
         for at in range(first, 4 * ledger.ENTRY.itemsize):
             (tmp_path / ledger.NAME_BYTES).write_bytes(names)
             (tmp_path / ledger.INDEX).write_bytes(changed(whole, at))
-            with pytest.raises(CorruptStore, match=r"^.*index: document \d: found another checksum than its own$"):
+            with pytest.raises(CorruptStore, match=r"^.*index: document \d: found another checksum, expected its own$"):
                 list(notes.stored_since(folder, documents, 0))
         (tmp_path / ledger.INDEX).write_bytes(whole)
         for at in range(int(entries["name_end"][documents - 1]) if documents else 0, len(names)):
@@ -644,7 +645,7 @@ def test_a_link_in_a_record_is_not_followed(tmp_path: Path, source: Path, name: 
     dedup([source], tmp_path / "1", store=store, confirm="jaccard>=1")
     (store / notes.JOBS / name).unlink()
     (store / notes.JOBS / name).symlink_to(mine)
-    with pytest.raises(JobError, match=f"^{store / notes.JOBS / name}: not a regular file, expected one that fpstore"):
+    with pytest.raises(JobError, match=f"^{store / notes.JOBS / name}: file: found what is not a regular file"):
         dedup([source], tmp_path / "2", store=store, confirm="jaccard>=1")
     assert mine.read_text() == "mine"
 

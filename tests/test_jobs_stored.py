@@ -67,7 +67,7 @@ def test_clusters_of_a_store_are_those_of_its_documents(command: Command, tmp_pa
     if method == "components":
         expected = components([source], tmp_path / "out", max_distance=6)
     else:
-        expected = cluster([source], tmp_path / "out", max_distance=6, update_center=method == "centers")
+        expected = cluster([source], tmp_path / "out", max_distance=6, confirm=None, update_center=method == "centers")
     assert [(row[0], row[3]) for row in rows_of(tmp_path / "bare")] == [
         (row[0], row[2]) for row in rows_of(tmp_path / "out")
     ]

@@ -346,7 +346,7 @@ def test_the_command_says_how_many_clusters_are_new(command: Command, tmp_path: 
         source = write_jsonl(tmp_path / f"{number}.jsonl", DAYS[number])
         outcome = command("cluster", source, "-o", tmp_path / f"{number}", "--store", store, "-k", 0)
         assert (outcome.status, outcome.out) == (0, "")
-        assert f"documents, {said}, passed over 0" in outcome.err
+        assert f"documents, {said}, refused matches 0, passed over 0" in outcome.err
     with fpstore.open(store) as opened:
         assert opened.max_distance == 0
         assert opened.count("rows") == 11

@@ -16,6 +16,7 @@ CORE = (
     "errors",
     "types",
     "progress",
+    "origin",
     "arrays",
     "threads",
     "forks",
@@ -71,7 +72,7 @@ FOLDERS = {
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "rows"),
-    "query": ("tables", "matches", "nearest", "additions", "pairs", "id_pairs", "batch"),
+    "query": ("tables", "matches", "nearest", "additions", "leaders", "pairs", "id_pairs", "batch"),
     "living": (
         "changes",
         "state",
@@ -89,6 +90,7 @@ FOLDERS = {
         "sweep",
         "census",
         "snapshot",
+        "memory",
         "named",
         "stats",
         "verified",
@@ -104,15 +106,30 @@ FOLDERS = {
 OF_WINGS = {"base": {"text"}, "making": {"text"}}
 # The wings stand beside the core and know of it only this.
 WINGS = {
-    "text": {"errors", "threads", "types", "_native"},
-    "inputs": {"errors", "types", "text"},
+    # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
+    "text": {"errors", "threads", "types", "_native", "query", "living"},
+    # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
+    "inputs": {"errors", "origin", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # ledger, notes: what a store and its jobs must both know.
-    "jobs": {"", "disk", "errors", "threads", "types", "progress", "query", "ledger", "notes", "text", "inputs"}
-    | {"_native"},
-    "serve": {"", "types", "text", "inputs"},
+    "jobs": {
+        "",
+        "disk",
+        "errors",
+        "origin",
+        "threads",
+        "types",
+        "progress",
+        "query",
+        "ledger",
+        "notes",
+        "text",
+        "inputs",
+        "_native",
+    },
+    "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
-    "cli": {"", "platforms", "errors", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
+    "cli": {"", "platforms", "errors", "origin", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
 }
 
 MAX_LINES = 500

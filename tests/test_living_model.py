@@ -77,11 +77,12 @@ class LivingStore(RuleBasedStateMachine):
         built=rows,
         codec=st.sampled_from(["gap", "xor", "rice", "raw"]),
         flush_rows=st.sampled_from([1, 20, 1 << 20]),
+        names_growth=st.sampled_from([2, 8]),
     )
-    def begin(self, ids: Any, plan: Any, built: Any, codec: Any, flush_rows: Any) -> None:
+    def begin(self, ids: Any, plan: Any, built: Any, codec: Any, flush_rows: Any, names_growth: Any) -> None:
         self.ids = ids
         built = self.named(built)
-        self.sizes = LivingSizes(flush_rows=flush_rows)
+        self.sizes = LivingSizes(flush_rows=flush_rows, names_growth=names_growth)
         if built:
             keys = array(key for key, _ in built)
             fpstore.build(

@@ -106,7 +106,7 @@ def test_what_is_no_file_is_refused_and_what_it_leads_to_stays(name: str, folder
     (folder.path / "precious").write_text("kept")
     (folder.path / name).unlink(missing_ok=True)
     (folder.path / name).symlink_to("precious")
-    with pytest.raises(CorruptStore, match=f"{name}: not a regular file"):
+    with pytest.raises(CorruptStore, match=f"{name}: file: found what is not a regular file"):
         lock_writer(folder)
     assert (folder.path / "precious").read_text() == "kept"
     assert locks._locks == set()

@@ -54,7 +54,7 @@ def test_all_is_read_though_a_page_of_a_table_is_damaged(folder: Path, table: in
         # Once, however often it is read; rows need no other table than the first.
         (warning,) = told
         assert warning.category is StoreWarning
-        assert str(warning.message).startswith(f"{path}: table {table} payload: the page at byte ")
+        assert str(warning.message).startswith(f"{path}: table {table} payload, page at byte ")
         assert str(warning.message).endswith("; read from its other tables")
         assert temporary(folder) == []
 
@@ -63,7 +63,7 @@ def test_what_no_table_has_is_an_error_before_the_first_row(folder: Path) -> Non
     path = flip(folder, "id values")
     with fpstore.open(folder) as store:
         rows = store.rows()
-        with pytest.raises(CorruptStore, match=rf"^{path}: id values: the page at byte \d+ .*; \d+ ids are lost, fps"):
+        with pytest.raises(CorruptStore, match=rf"^{path}: id values, page at byte \d+: .*; \d+ ids are lost, fps"):
             next(rows)
         with pytest.raises(CorruptStore, match=f"^{path}: "):
             store.count_pairs() and list(store.rows())
@@ -92,7 +92,7 @@ def test_a_damaged_segment_whose_name_is_gone_is_named(folder: Path) -> None:
     path = flip(folder, "payload", 0)
     with fpstore.open(folder) as store:
         path.unlink()
-        with pytest.raises(CorruptStore, match=f"^{path}: table 0 payload: the page at byte "):
+        with pytest.raises(CorruptStore, match=f"^{path}: table 0 payload, page at byte "):
             list(store.rows())
 
 
@@ -102,5 +102,5 @@ def test_a_segment_under_whose_name_another_lies_is_not_read_from_that(folder: P
     (other,) = (tmp_path / "other" / "segments").iterdir()
     with fpstore.open(folder) as store:
         other.rename(path)
-        with pytest.raises(CorruptStore, match=f"^{path}: table 0 payload: the page at byte "):
+        with pytest.raises(CorruptStore, match=f"^{path}: table 0 payload, page at byte "):
             list(store.rows())

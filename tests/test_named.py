@@ -126,6 +126,68 @@ def test_a_file_of_names_comes_and_goes_with_its_segment(tmp_path: Path) -> None
     assert os.listdir(tmp_path / "s" / "aside") == ["00000078.fpnames"]
 
 
+def files_of(path: Path) -> list[str]:
+    return sorted(os.listdir(path / "segments"))
+
+
+def test_a_merge_of_segments_takes_over_the_files_of_names_until_some_are_due(tmp_path: Path, id_type: Any) -> None:
+    path = tmp_path / "s"
+    expected: list[tuple[int, Any]] = []
+    fpstore.create(path, id_type=id_type).close()
+    with writer_of(path, growth=1000, names_growth=3) as store:
+        for number in range(1, 8):
+            given = ids(id_type, f"{number % 4} again", f"n{number}", f"n{number} too")
+            store.add([number, number + 50, number + 90], ids=given)
+            expected += zip([number, number + 50, number + 90], given, strict=True)
+            store._flush()
+            store.wait()
+            assert rows(store) == sorted(expected)
+            assert [file.path.name for file in store._latest.parts[0].names] == [
+                name for name in files_of(path) if name.endswith(".fpnames")
+            ]
+            assert len(files_of(path)) <= 1 + 4
+            store.verify()
+        assert store.lookup(ids(id_type, "3 again")).fingerprint.tolist() == [3, 7]
+        # A name of which the last row goes is gone with the merge, from whichever file had it.
+        store.remove(ids=ids(id_type, "n2", "n7"))
+        expected = [row for row in expected if row[1] not in ids(id_type, "n2", "n7")]
+        store.add([500], ids=ids(id_type, "last"))
+        store._flush()
+        store.wait()
+        store.verify()
+        names = store._latest.names
+        assert names is not None
+        known = names.handles(as_names(ids(id_type, "n2", "n2 too", "n7", "last"), id_type == "string", "ids"))[1]
+        assert known.tolist() == [False, True, False, True]
+        before = store._segments[0].path.name[:8]
+        store.compact()
+        after = store._segments[0].path.name[:8]
+        assert files_of(path) == [f"{after}.fpnames", f"{after}.fpseg"]
+        assert after > before
+        store.compact()
+        assert files_of(path) == [f"{after}.fpnames", f"{after}.fpseg"]
+    read_and_verify(path, sorted([*expected, (500, *ids(id_type, "last"))]))
+
+
+def test_names_that_a_merge_took_over_are_copied_and_recovered(tmp_path: Path, id_type: Any) -> None:
+    path = tmp_path / "s"
+    fpstore.create(path, id_type=id_type).close()
+    with writer_of(path, growth=1000) as store:
+        for number, name in enumerate(["a", "b", "c"] if id_type == "string" else [b"a", b"b", b"\xff"]):
+            store.add([number], ids=[name])
+            store._flush()
+            store.wait()
+        expected = rows(store)
+        assert len(store._latest.parts[0].names) == 3
+        store.copy(tmp_path / "copy")
+    read_and_verify(tmp_path / "copy", expected)
+    for lost in (None, "catalog.mdb"):
+        if lost is not None:
+            (path / lost).unlink()
+        fpstore.recover(path, tmp_path / f"recovered {lost}")
+        read_and_verify(tmp_path / f"recovered {lost}", expected)
+
+
 def test_many_names_are_flushed_before_there_are_many_rows(tmp_path: Path) -> None:
     fpstore.create(tmp_path / "s", id_type="string").close()
     sizes = LivingSizes(flush_name_bytes=1000, max_name_bytes=1500, growth=0)
@@ -145,7 +207,8 @@ def test_a_build_numbers_names_in_their_order(tmp_path: Path, id_type: Any) -> N
             assert rows(store) == [*zip(keys.tolist(), names, strict=True)]
             store.verify()
             (part,) = store._latest.parts
-            assert part.names.record.handle_width == 0
+            (file,) = part.names
+            assert file.record.handle_width == 0
         with fpstore.open(tmp_path / "s", "w") as store:
             store.add([5], ids=ids(id_type, "doc/0"))
             store.compact()
@@ -232,10 +295,10 @@ def test_a_file_of_names_that_is_not_the_one_that_was_meant_is_refused(tmp_path:
         fpstore.build(tmp_path / name, FAR[:2], ids=[f"{name}1", f"{name}2"], id_type="string").close()
     path = tmp_path / "s" / "segments" / "00000001.fpnames"
     shutil.copy(tmp_path / "t" / "segments" / "00000001.fpnames", path)
-    with pytest.raises(CorruptStore, match="not the names that the catalog names"):
+    with pytest.raises(CorruptStore, match=r"names: found .*, which the catalog names"):
         fpstore.open(tmp_path / "s")
     path.unlink()
-    with pytest.raises(CorruptStore, match="missing, though the catalog names it"):
+    with pytest.raises(CorruptStore, match="segment: found none, expected the file that the catalog names"):
         fpstore.open(tmp_path / "s")
 
 
@@ -391,7 +454,7 @@ def test_a_log_whose_names_contradict_each_other_is_damage(tmp_path: Path) -> No
         store.add(FAR[:1], ids=["a"])
         snapshot = store._latest
         change = changes.Change(snapshot.state.next_change, changes.ADDED, (KEY, KEY * 0), as_names(["b"], True, "ids"))
-        with pytest.raises(CorruptStore, match=r"change 2: handle 0 and its name do not belong together"):
+        with pytest.raises(CorruptStore, match=r"change 2: found what is refused \(handle 0 and its name"):
             snapshot.extended([change], snapshot.state)
 
 

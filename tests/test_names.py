@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fpstore import _names
 from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
-from fpstore._names_pending import PendingNames
+from fpstore._names_pending import PendingNames, first_places
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.format import Footer
 from fpstore.names import reader as readers
@@ -289,6 +289,8 @@ def test_a_name_whose_bits_are_not_in_the_filter_is_not_there(tmp_path: Path) ->
     path.write_bytes(resealed(bytes(data)))
     with closing(NamesReader(path)) as reader:
         assert reader.find(column([b"a", b"ab", b"b"])).tolist() == [-1, -1, -1]
+        with pytest.raises(ValueError, match="1 hashes of 2 names"):
+            reader.find(column([b"a", b"b"]), _names.hashes(*column([b"a"])))
     with pytest.raises(CorruptStore, match="not found by name"):
         verify_names(path)
 
@@ -349,7 +351,7 @@ def in_steps(whole: Named, step: int) -> Iterator[Named]:
 def test_one_name_with_two_handles_is_damage() -> None:
     for step in (1, 2):
         chunks = [in_steps(named({b"a": 1, b"b": 2}), step), in_steps(named({b"b": 3}), step)]
-        with pytest.raises(CorruptStore, match="one name has two handles"):
+        with pytest.raises(CorruptStore, match="names: found two handles of one name, expected one"):
             list(merged_names(chunks, once=True))
 
 
@@ -380,6 +382,48 @@ def test_many_runs_are_merged_in_rounds(tmp_path: Path) -> None:
 
 
 # --- In memory ---
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [],
+        [b"x"],
+        [b"a\0", b"a", b"a\0\0\0\0\0\0\0", b"a\0\0\0\0\0\0\0\0", b"", b"\0", b"a", b"a\0\0\0\0\0\0\0"],
+        [b"p" * n + b"%d" % (n % 7) for n in range(200, 0, -1)],
+        [b"p" * (n % 40) + bytes([n * 91 % 256, n * 37 % 256]) * (n % 3) for n in range(2000)],
+        [b"same"] * 50 + [b"same and more"] * 50 + [b"same"] * 20,
+        [b"http://host%d.example/%d" % (n * 31 % 17, n * 7919 % 1009) for n in range(3000)],
+    ],
+)
+def test_names_are_sorted_by_their_bytes_and_equal_ones_stay_in_their_order(names: list[bytes]) -> None:
+    expected = sorted(range(len(names)), key=lambda i: (names[i], i))
+    assert _names.sort_order(*column(names)).tolist() == expected
+
+
+@pytest.mark.slow
+@given(st.lists(NAMES, max_size=300))
+@settings(max_examples=200, deadline=None)
+def test_any_names_are_sorted_and_known_by_the_first_that_is_equal(names: list[bytes]) -> None:
+    assert _names.sort_order(*column(names)).tolist() == sorted(range(len(names)), key=lambda i: (names[i], i))
+    assert first_places(*column(names)).tolist() == [names.index(name) for name in names]
+
+
+def test_equal_names_are_known_by_the_first_of_them() -> None:
+    names = [b"%d" % (n * 7919 % 150) for n in range(1000)]
+    assert first_places(*column([b"a", b"", b"a", b"", b"b"])).tolist() == [0, 1, 0, 1, 4]
+    assert first_places(*column(names)).tolist() == [names.index(name) for name in names]
+
+
+def test_a_handle_below_others_is_found_whether_it_was_asked_for_before_or_not() -> None:
+    pending = PendingNames()
+    for first in (500, 100, 900, 300):
+        pending.add(*column([b"%d" % (first + i) for i in range(100)]), np.arange(first, first + 100, dtype=np.uint64))
+        if first == 100:
+            assert pending.entries(np.array([550, 950], dtype=np.uint64)).tolist() == [50, -1]
+    assert pending.entries(np.array([500, 199, 999, 300, 299], dtype=np.uint64)).tolist() == [0, 199, 299, 300, -1]
+    with pytest.raises(ValueError, match="handle 350 and its name do not belong together"):
+        pending.add(*column([b"other"]), np.array([350], dtype=np.uint64))
 
 
 @pytest.mark.slow
@@ -469,7 +513,7 @@ def test_what_no_store_takes_is_refused(values: object, text: bool, error: type[
 
 
 def test_a_name_that_is_no_text_is_damage() -> None:
-    with pytest.raises(CorruptStore, match="not text in UTF-8"):
+    with pytest.raises(CorruptStore, match="that is no UTF-8, expected text"):
         to_column(column([b"\xff"]), True)
 
 
@@ -480,6 +524,9 @@ def test_columns_are_parted_joined_and_ranked() -> None:
     assert values_of(joined([names, NO_NAMES, names.part(1, 3)])) == [b"b", b"", b"ccc", b"b", b"", b"ccc"]
     assert values_of(joined([])) == []
     assert names.ranks().tolist() == [1, 0, 2, 1]
+    # Up to the one with which they have so many bytes, and two for each.
+    assert [names.upto(0, most, 2) for most in (1, 3, 4, 5, 6, 100)] == [1, 1, 2, 2, 3, 4]
+    assert [names.upto(2, most, 1) for most in (1, 4, 5, 7)] == [3, 3, 4, 4]
     with pytest.raises(IndexError):
         names.take(np.array([4]))
 

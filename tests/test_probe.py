@@ -262,7 +262,7 @@ def test_a_damaged_page_that_the_answer_needs_is_an_error_that_names_it(path: Pa
     path.write_bytes(data)
     segment = Segment(path)
     page = offset // PAGE_BYTES * PAGE_BYTES
-    with pytest.raises(CorruptStore, match=f"^probe: the page at byte {page} does not have the checksum"):
+    with pytest.raises(CorruptStore, match=f"^probe, page at byte {page}: found bytes of another checksum"):
         search(segment.view, STORED, 3)
     segment.close()
 
@@ -279,7 +279,7 @@ def test_a_damaged_page_that_no_answer_needs_is_not_read(path: Path) -> None:
     low = STORED[(STORED & np.uint64(0xFFFFFFFF)) < np.uint64(1 << 24)]
     assert len(low)
     assert rows(search(segment.view, low, 0)) == [(index, int(key), 0) for index, key in enumerate(low)]
-    with pytest.raises(CorruptStore, match="probe: the page at byte"):
+    with pytest.raises(CorruptStore, match="probe, page at byte"):
         search(segment.view, STORED, 0)
     segment.close()
 
@@ -300,7 +300,7 @@ def test_a_block_that_does_not_decode_under_good_checksums_is_an_error(path: Pat
     data[offset : offset + 2] = (int.from_bytes(data[offset : offset + 2], "little") - 1).to_bytes(2, "little")
     path.write_bytes(resealed(data))
     segment = Segment(path)
-    with pytest.raises(CorruptStore, match="probe: a block does not decode to increasing keys that end where it ends"):
+    with pytest.raises(CorruptStore, match="probe: found a block that does not decode, expected increasing keys"):
         search(segment.view, STORED, 3)
     segment.close()
 
@@ -311,7 +311,7 @@ def test_a_directory_that_points_outside_the_payload_is_an_error(path: Path) -> 
     data[offset + 5] = 0xFF
     path.write_bytes(resealed(data))
     segment = Segment(path)
-    with pytest.raises(CorruptStore, match="probe: a directory entry or an id points outside its region"):
+    with pytest.raises(CorruptStore, match="probe: found a directory entry or an id that points outside its region"):
         search(segment.view, STORED, 3)
     segment.close()
 
@@ -374,7 +374,9 @@ def test_blocks_that_overlap_are_refused_where_nothing_matches(starts: tuple[int
         assert search(view, fingerprint_array([512, 1024, 1536]), 0)[1].tolist() == [512, 1024, 1536]
         assert len(search(view, fingerprint_array([LAST]), 0)[0]) == 0
     else:
-        with pytest.raises(CorruptStore, match="probe: a directory entry or an id points outside its region"):
+        with pytest.raises(
+            CorruptStore, match="probe: found a directory entry or an id that points outside its region"
+        ):
             search(view, fingerprint_array([LAST]), 0)
 
 
@@ -389,5 +391,5 @@ def test_a_key_that_goes_on_beyond_its_block_is_no_match_also_where_one_is_enoug
     if sound:
         assert search(view, fingerprint_array([1024]), 0, first_only=True)[1].tolist() == [1024]
     else:
-        with pytest.raises(CorruptStore, match="probe: a block does not decode to increasing keys"):
+        with pytest.raises(CorruptStore, match="probe: found a block that does not decode, expected increasing"):
             search(view, fingerprint_array([1024]), 0, first_only=True)

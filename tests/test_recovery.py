@@ -211,10 +211,12 @@ def test_a_segment_that_is_gone_is_lost_and_counted(small: Path) -> None:
     found, rows = recovered(small, truth)
     expect_exact(found, rows, truth)
     assert (found.segments_lost, found.fingerprints_lost, found.ids_lost) == (1, 2000, 2000)
-    assert [str(each) for each in found.damage] == [f"{second}: missing, though the catalog names it"]
+    assert [str(each) for each in found.damage] == [
+        f"{second}: segment: found none, expected the file that the catalog names"
+    ]
     (small / "catalog.mdb").write_bytes(b"no catalog" * 1000)
     overwrite(first, first.stat().st_size - 64, first.stat().st_size)
-    with pytest.raises(CorruptStore, match=r"neither the catalog nor any segment tells what the store was$"):
+    with pytest.raises(CorruptStore, match=r"store: found neither a catalog nor a segment that tells what it was"):
         fpstore.recover(small, small.with_name("other"))
 
 
@@ -256,10 +258,9 @@ def test_segments_that_do_not_go_together_are_not_mixed(small: Path, tmp_path: P
     assert (found.segments_lost, found.fingerprints) == (2, 3000)
     assert len(found.unknown) == 3
     assert found.unknown[1] == "00000007.fpseg: nothing of it could be read, nor how much it held"
-    assert [each.region for each in found.damage[1:]] == [
-        "its tables are not those of the store",
-        "found no ids, expected ids as in the store",
-    ]
+    tables, ids = found.damage[1:]
+    assert (tables.region, tables.found.count("prefix mask"), tables.expected.count("prefix mask")) == ("tables", 10, 3)
+    assert ids.line == "ids: found none, expected some, as in the store"
     assert len(rows_of(tmp_path / "new")) == 3750
 
 
@@ -270,7 +271,7 @@ def test_ids_that_nobody_asked_for_are_not_mixed_in(tmp_path: Path) -> None:
     shutil.copy(segment_paths(tmp_path / "other")[0], tmp_path / "s" / "segments" / "00000002.fpseg")
     found = fpstore.recover(tmp_path / "s", tmp_path / "new")
     assert (found.fingerprints, found.rows, found.segments_lost) == (300, 300, 1)
-    assert found.damage[-1].region == "found ids, expected none as in the store"
+    assert found.damage[-1].line == "ids: found some, expected none, as in the store"
 
 
 def test_a_fingerprint_whose_ids_are_lost_in_one_segment_may_have_some_in_another(small: Path) -> None:
@@ -331,13 +332,15 @@ def test_what_is_no_segment_is_lost_and_keeps_nobody_waiting(small: Path, tmp_pa
         segment.symlink_to(tmp_path / "kept")
     found = fpstore.recover(small, tmp_path / "recovered")
     assert found.segments_lost == 1
-    assert any("not a regular file" in damage.region for damage in found.damage)
+    assert any("not a regular file" in damage.found for damage in found.damage)
 
 
 def test_a_link_to_the_segments_of_another_is_not_followed(small: Path, tmp_path: Path) -> None:
     (small / "segments").rename(tmp_path / "others")
     (small / "segments").symlink_to(tmp_path / "others")
-    with pytest.raises(CorruptStore, match="segments: found something else, expected a folder that fpstore made"):
+    with pytest.raises(
+        CorruptStore, match="segments: folder: found something else, expected a folder that fpstore made"
+    ):
         fpstore.recover(small, tmp_path / "recovered")
     (small / "segments").unlink()
     assert fpstore.recover(small, tmp_path / "recovered").segments_lost > 0

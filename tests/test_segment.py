@@ -283,7 +283,7 @@ def test_check_file_names_the_page(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[PAGE_BYTES + 5] ^= 4
     path.write_bytes(data)
-    with pytest.raises(CorruptStore, match=rf"^{path}: the page at byte 4096 does not have the checksum"):
+    with pytest.raises(CorruptStore, match=rf"^{path}: page at byte 4096, checksum: found 0x"):
         check_file(path)
 
 
@@ -302,7 +302,7 @@ def test_check_file_names_the_checksums_and_the_roots(path: Path) -> None:
 def test_a_file_shorter_than_its_ends_is_refused(tmp_path: Path, length: int) -> None:
     path = tmp_path / "x"
     path.write_bytes(bytes(length))
-    with pytest.raises(CorruptStore, match=f"{path}: {length} bytes, too short for a segment"):
+    with pytest.raises(CorruptStore, match=f"{path}: file: found {length} bytes, expected 128 or more"):
         Segment(path)
     with pytest.raises(CorruptStore):
         check_file(path)
@@ -378,7 +378,7 @@ def test_damage_elsewhere_is_found_when_it_is_read(path: Path) -> None:
     path.write_bytes(whole)
     damaged = Segment(path)
     page = directory.offset // PAGE_BYTES * PAGE_BYTES
-    with pytest.raises(CorruptStore, match=f"table 0, slot 0: the page at byte {page} does not have the checksum"):
+    with pytest.raises(CorruptStore, match=f"table 0, slot 0, page at byte {page}: found bytes of another checksum"):
         list(damaged.keys(0))
     damaged.close()
 
@@ -442,7 +442,7 @@ def test_a_table_with_another_number_of_keys_than_recorded_is_refused(path: Path
     data[offset : offset + 128] = bare.pack()
     path.write_bytes(resealed(data))
     segment = Segment(path)
-    with pytest.raises(CorruptStore, match=f"table 1: {count} keys, expected {count + recorded}$"):
+    with pytest.raises(CorruptStore, match=f"table 1: found {count} keys, expected {count + recorded}$"):
         list(segment.keys(1))
     segment.close()
 

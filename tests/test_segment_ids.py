@@ -163,9 +163,9 @@ def test_ids_of_a_fingerprint_that_is_not_stored_are_corruption() -> None:
             assert segment.ids is not None
             assert [len(column) for column in segment.ids.lookup(strangers[:0])] == [0, 0]
             for index in range(3):
-                with pytest.raises(CorruptStore, match="ids: a directory entry or an id points outside"):
+                with pytest.raises(CorruptStore, match="ids: found a directory entry or an id that points outside"):
                     segment.ids.lookup(strangers[index : index + 1])
-                with pytest.raises(CorruptStore, match="ids: a directory entry or an id points outside"):
+                with pytest.raises(CorruptStore, match="ids: found a directory entry or an id that points outside"):
                     segment.ids.lookup(np.append(STORED[3:4], strangers[index]))  # nor does it get those of another
 
 
@@ -187,7 +187,7 @@ def test_a_block_of_129_keys_is_refused_when_its_ids_are_asked_for() -> None:
         if count == 128:
             assert [column.tolist() for column in ids.lookup(fingerprint_array([count]))] == [[1], [5]]
         else:
-            with pytest.raises(CorruptStore, match="a block does not decode to increasing keys"):
+            with pytest.raises(CorruptStore, match="found a block that does not decode"):
                 ids.lookup(fingerprint_array([count]))
 
 
@@ -241,7 +241,7 @@ def test_groups_and_ids_that_cannot_be_are_corruption(
     (tmp_path / "a").write_bytes(resealed(data))
     segment = Segment(tmp_path / "a")
     assert segment.ids is not None
-    with pytest.raises(CorruptStore, match="ids: a directory entry or an id points outside"):
+    with pytest.raises(CorruptStore, match="ids: found a directory entry or an id that points outside"):
         read_through(segment.ids, 4, room)
     segment.close()
 

@@ -17,12 +17,13 @@ from serving import ARROW, JSON, Client, Response, with_app
 
 import fpstore
 from fpstore import CorruptStore, Store, StoreChanged
+from fpstore.origin import metadata_of
 from fpstore.serve import app as apps
 from fpstore.serve import arrow, failures
 from fpstore.serve.failures import Refused, body_of, status_of
 from fpstore.serve.limits import LARGE_AT_ONCE, Limits
 from fpstore.serve.pages import ENDPOINTS
-from fpstore.text import recipes
+from fpstore.text import Recipe, recipes
 
 BASE = 0x9F3A5C0012AB44DE
 FIRST = f"{BASE:016x}"
@@ -252,6 +253,24 @@ def test_texts_come_as_a_column_too(tmp_path: Path) -> None:
     assert table_in(ask(tmp_path / "s", "/add_if_new", body, headers={"content-type": ARROW}))[
         "stored"
     ].to_pylist() == [True]
+
+
+@pytest.mark.parametrize("path", ["/probe", "/add", "/add_if_new", "/upsert", "/remove"])
+def test_a_column_that_says_another_recipe_is_refused(tmp_path: Path, path: str) -> None:
+    fpstore.create(tmp_path / "s", recipe=RECIPE).close()
+
+    def sent(recipe: Recipe) -> Response:
+        field = pa.field("fingerprints", pa.uint64(), metadata=metadata_of(recipe.to_json()))
+        fields = [field] if path == "/probe" else [field, pa.field("ids", pa.uint64())]
+        table = pa.table([pa.array([BASE], pa.uint64())] * len(fields), schema=pa.schema(fields))
+        return ask(tmp_path / "s", path, stream_of(table), headers={"content-type": ARROW})
+
+    status, kind, message = sent(recipes()["pypi-simhash"]).error
+    assert (status, kind) == (422, "RecipeError")
+    assert message.startswith(
+        f"column fingerprints: found fingerprints by recipe pypi-simhash, expected those by {RECIPE.name}, as"
+    )
+    assert sent(RECIPE).status == 200
 
 
 def bad_streams() -> dict[str, tuple[bytes, str]]:
@@ -670,7 +689,7 @@ def failing(error: Exception) -> Callable[..., Any]:
         (StoreChanged("another one", path="s"), 503, "StoreChanged"),
         (OSError(28, "No space left on device"), 503, "OSError"),
         (MemoryError(), 503, "MemoryError"),
-        (CorruptStore("page 3: found 1", path="s"), 500, "CorruptStore"),
+        (CorruptStore("page 3", 1, 2, path="s"), 500, "CorruptStore"),
         (KeyError("secret"), 500, "InternalError"),
     ],
 )
@@ -722,8 +741,9 @@ def test_every_error_has_a_status() -> None:
         "BadInput": 400,
     }
     kinds = {name: getattr(fpstore, name) for name in fpstore.__all__}
+    parts = dict.fromkeys(("CorruptStore", "UnsupportedVersion"), ("told", 1, 2))
     found = {
-        name: status_of(kind("told"))
+        name: status_of(kind(*parts.get(name, ("told",))))
         for name, kind in kinds.items()
         if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, Warning)
     }

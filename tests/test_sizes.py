@@ -13,6 +13,7 @@ def test_the_sizes_of_a_store_are_those_of_the_docs() -> None:
     assert (sizes.flush_rows, sizes.max_pending_rows, sizes.deferred_rows) == (1_048_576, 4 * 1_048_576, 65_536)
     assert (sizes.growth, sizes.keys_per_removal, sizes.min_removals, sizes.max_removals) == (3, 8, 65_536, 4_194_304)
     assert sizes.piece_rows == PIECE_ROWS == 256
+    assert sizes.names_growth == 8
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,38 @@ def test_a_segment_is_due_when_the_smaller_ones_are_more_than_a_third(key_counts
 
 def test_without_growth_nothing_is_due() -> None:
     assert LivingSizes(growth=0).first_due([1, 1, 1]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name_counts", "due"),
+    [
+        ([], []),
+        ([8] * 7, []),
+        ([8] * 8, [*range(8)]),
+        ([8, 15, 63, 8, 8, 8, 63, 20], [*range(8)]),  # of two digits to the base 8
+        ([7] * 7 + [8], []),
+        ([64, 0, *[8] * 8, 1, 63, 512], [1, *range(2, 12)]),  # smaller ones go along
+        ([1] * 9 + [64] * 8, [*range(17)]),
+        ([1] * 9 + [64] * 7, [*range(9)]),
+    ],
+)
+def test_files_of_names_are_due_when_there_are_eight_of_one_size(name_counts: list[int], due: list[int]) -> None:
+    assert LivingSizes().due_names(name_counts) == due
+
+
+def test_few_files_of_names_are_left_however_many_come() -> None:
+    """As merges leave them: each name is in one file, and was written about as often as there are sizes."""
+    sizes, files, written = LivingSizes(names_growth=4), [0] * 0, 0
+    for _ in range(1000):
+        files.append(100)
+        written += 100
+        while due := sizes.due_names(files):
+            merged = sum(files[index] for index in due)
+            files = [count for index, count in enumerate(files) if index not in due] + [merged]
+            written += merged
+    assert sum(files) == 100_000
+    assert len(files) <= 3 * 6
+    assert written <= 6 * 100_000
 
 
 @pytest.mark.parametrize(

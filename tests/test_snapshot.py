@@ -144,7 +144,9 @@ def test_a_segment_that_is_not_there_is_an_error(folder: Path) -> None:
     path.unlink()
     with (
         Catalog.open(folder) as catalog,
-        pytest.raises(fpstore.CorruptStore, match=f"^{path}: missing, though the catalog names it$"),
+        pytest.raises(
+            fpstore.CorruptStore, match=f"^{path}: segment: found none, expected the file that the catalog names$"
+        ),
     ):
         open_snapshot(catalog)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fpstore.errors import Error, UnsupportedVersion
 from fpstore.living import state as records
 from fpstore.living.state import MAX_NUMBER, Settings, State, decode, encode, expect_left
-from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry
+from fpstore.segment.entry import MAX_SEGMENT, NamesEntry, SegmentEntry
 
 SETTINGS = Settings(max_distance=3, plan={"name": "paper-4"}, codec="gap", id_type="uint64")
 ENTRY = SegmentEntry("00000007.fpseg", 4096, 10, 12, 0xDEADBEEF)
@@ -40,6 +40,14 @@ json_values = st.recursive(
     max_leaves=10,
 )
 objects = st.dictionaries(st.text(), json_values, max_size=4)
+
+
+def with_names(entry: SegmentEntry, counts: list[int]) -> SegmentEntry:
+    """An entry with files of names, the last of which was made with it."""
+    first = entry.number - len(counts) + 1
+    return dataclasses.replace(entry, names=tuple(NamesEntry(first + i, 64, crc) for i, crc in enumerate(counts)))
+
+
 entries = st.builds(
     SegmentEntry,
     st.integers(1, 99_999_998).map("{:08d}.fpseg".format),
@@ -68,6 +76,7 @@ entries = st.builds(
 def test_a_state_read_back_is_the_state_written(
     settings: Settings, segments: list[SegmentEntry], generation: int, transaction: int, max_id: int | None
 ) -> None:
+    segments = [with_names(entry, [7] * (entry.number % 2)) for entry in segments]
     half = len(segments) // 2
     state = State(
         settings,
@@ -87,8 +96,8 @@ def test_the_record_is_canonical_json_under_a_checksum_of_its_place() -> None:
         b'{"first_change":1,"generation":1,"identity":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f","max_id":null,"moving":false,"next_change":1,"next_segment":8,'
         b'"origin":"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0","removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
-        b'"name":"00000007.fpseg","names_bytes":0,"names_crc":0,"position":1}],"settings":{"bits":64,"codec":"gap","id_type":"uint64",'
-        b'"max_distance":3,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":6}'
+        b'"name":"00000007.fpseg","names":[],"position":1}],"settings":{"bits":64,"codec":"gap","id_type":"uint64",'
+        b'"max_distance":3,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":7}'
     )
     assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
 
@@ -101,7 +110,7 @@ def test_every_flipped_bit_and_every_truncation_of_a_record_is_noticed() -> None
         flipped[index // 8] ^= 1 << index % 8
         damaged.append(bytes(flipped))
     for bad in damaged:
-        with pytest.raises(ValueError, match=f"the state, {len(bad)} bytes, does not match its checksum"):
+        with pytest.raises(ValueError, match=f"the state: found {len(bad)} bytes of another checksum"):
             decode(bad, 5)
 
 
@@ -110,9 +119,9 @@ def test_a_record_of_another_transaction_is_refused() -> None:
         decode(encode(STATE, 5), 6)
 
 
-@pytest.mark.parametrize(("version", "age"), [(5, "an older"), (7, "a newer"), (2**32 - 1, "a newer")])
+@pytest.mark.parametrize(("version", "age"), [(6, "an older"), (8, "a newer"), (2**32 - 1, "a newer")])
 def test_a_record_of_another_version_is_refused_as_such(version: int, age: str) -> None:
-    message = f"^the version of the state: found {version}, expected 6; made by {age} fpstore$"
+    message = f"^the version of the state: found {version}, expected 7; made by {age} fpstore$"
     with pytest.raises(UnsupportedVersion, match=message):
         decode(changed(version=version), 5)
 
@@ -133,7 +142,7 @@ def test_a_store_whose_numbers_are_used_up_says_so() -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000, b"NaN", b"1" * 5000])
 def test_a_record_that_is_not_json_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError, match="the state is not JSON"):
+    with pytest.raises(ValueError, match="the state: found no JSON"):
         decode(sealed(text), 5)
 
 
@@ -144,6 +153,7 @@ def test_a_record_in_another_spelling_is_refused(text: bytes) -> None:
 
 
 ENTRY_FIELDS = dataclasses.asdict(ENTRY)
+NAMES_FIELDS = dataclasses.asdict(NamesEntry(6, 64, 5))
 SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
 
 
@@ -190,6 +200,36 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
         ({"segments": [ENTRY_FIELDS | {"file_bytes": -1}]}, "file_bytes: found -1, expected an integer from 0"),
         ({"segments": [ENTRY_FIELDS | {"key_count": "9"}]}, "key_count: found '9', expected an integer from 0"),
         ({"segments": [ENTRY_FIELDS | {"id_count": None}]}, "id_count: found None, expected an integer from 0"),
+        ({"segments": [ENTRY_FIELDS | {"names": 1}]}, "names of a segment: found int, expected list"),
+        ({"segments": [ENTRY_FIELDS | {"names": [{}]}]}, "NamesEntry: found the fields none, expected crc, file_bytes"),
+        ({"segments": [ENTRY_FIELDS | {"names": [{}] * 10_001}]}, "found 10001 items, expected at most 10000"),
+        (
+            {"segments": [ENTRY_FIELDS | {"names": [NAMES_FIELDS | {"number": 8}]}]},
+            r"numbers of files of names: found \[8\], expected rising ones up to 7",
+        ),
+        (
+            {"segments": [ENTRY_FIELDS | {"names": [NAMES_FIELDS, NAMES_FIELDS]}]},
+            r"numbers of files of names: found \[6, 6\], expected rising ones up to 7",
+        ),
+        (
+            {"segments": [ENTRY_FIELDS | {"names": [NAMES_FIELDS | {"number": -1}]}]},
+            "number of a file of names: found -1, expected an integer from 0",
+        ),
+        (
+            {"segments": [ENTRY_FIELDS | {"names": [NAMES_FIELDS | {"file_bytes": 1.0}]}]},
+            "file_bytes: found 1.0, expected an integer from 0",
+        ),
+        (
+            {"segments": [ENTRY_FIELDS | {"names": [NAMES_FIELDS | {"crc": 2**32}]}]},
+            "crc: found 4294967296, expected an integer from 0",
+        ),
+        (
+            {
+                "segments": [ENTRY_FIELDS | {"names": [NAMES_FIELDS]}],
+                "strays": [ENTRY_FIELDS | {"name": "00000006.fpseg", "names": [NAMES_FIELDS]}],
+            },
+            r"files of names: found \[6, 6\], expected each of them once",
+        ),
         ({"settings": ...}, "Settings: found NoneType, expected dict"),
         (
             {"settings": SETTINGS_FIELDS | {"max_distance": 65}},
@@ -243,4 +283,22 @@ def test_a_state_after_changes_differs_in_nothing_else() -> None:
     assert moving.after(1) == before.after(1)
     replaced = dataclasses.replace(moving.after(1), segments=(), strays=(ENTRY,))
     for state in (moving, moving.after(1), before.after(1), replaced):
+        assert decode(encode(state, 9), 9) == state
+
+
+def test_a_file_of_names_that_goes_on_with_another_segment_is_not_one_to_remove() -> None:
+    """A merge takes over the files of its parts; the parts go, and these files stay."""
+    one, other = (SegmentEntry(f"0000000{i}.fpseg", 64, 1, 1, i, names=(NamesEntry(i, 64, i),)) for i in (1, 2))
+    merged = SegmentEntry("00000003.fpseg", 64, 2, 2, 3, names=(NamesEntry(1, 64, 1), NamesEntry(3, 64, 3)))
+    before = dataclasses.replace(STATE, segments=(one, other))
+    announced = before.with_segments(before.segments, (merged,))
+    # Until it is published, what the live ones have is theirs.
+    assert [stray.files for stray in announced.strays] == [(("00000003.fpseg", 64, 3), ("00000003.fpnames", 64, 3))]
+    published = announced.with_segments((merged,), announced.strays)
+    assert [name for stray in published.strays for name, *_ in stray.files] == [
+        "00000001.fpseg",
+        "00000002.fpseg",
+        "00000002.fpnames",
+    ]
+    for state in (before, announced, published):
         assert decode(encode(state, 9), 9) == state

@@ -2,10 +2,11 @@
 
 import dataclasses
 import inspect
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import surface
@@ -227,3 +228,19 @@ def test_the_names_of_settings_are_those_of_their_types() -> None:
     assert get_args(types.Mode) == making.MODES
     assert get_args(types.Durability) == making.DURABILITIES
     assert get_args(types.IdType) == ID_TYPES
+
+
+def test_every_record_is_typed_and_has_plain_values_by_its_names(tmp_path: Path) -> None:
+    fpstore.build(tmp_path / "s", [1, 2, 2], ids=[1, 2, 3]).close()
+    with fpstore.open(tmp_path / "s") as store:
+        records: list[Any] = [store.stats(), store.report(), store.verify(), fpstore.predict(n=1000)[0]]
+    records.append(fpstore.recover(tmp_path / "s", tmp_path / "t"))
+    assert [type(each).__name__ for each in records] == ["Stats", "Report", "Verified", "Prediction", "Recovered"]
+    for record in records:
+        types = get_type_hints(type(record))
+        assert types
+        assert Any not in types.values()
+        told = json.dumps(record.to_json())  # TypeError for what is no plain value
+        assert json.dumps(json.loads(told)) == told
+    assert (records[2].fingerprint_count, records[2].to_json()["fingerprint_count"]) == (2, 2)
+    assert records[4].to_json()["complete"] is True

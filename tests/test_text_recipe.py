@@ -331,3 +331,13 @@ def test_texts_are_any_iterable_of_them_and_threads_are_all_by_default() -> None
         fptext.fingerprint_many(b"one")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="positional"):
         fptext.fingerprint_many(texts, DEFAULT_RECIPE, 2)  # type: ignore[call-arg]
+
+
+@given(
+    st.lists(st.sampled_from(["a", "B", "ab ", " ", "\n\t", "\x7f", "\0", "0" * 61, "é", "e\u0301", "中"]), max_size=60)
+)
+def test_characters_are_the_same_tokens_wherever_a_block_of_them_ends(parts: list[str]) -> None:
+    text = "".join(parts)
+    for recipe in (Recipe("one", tokens="characters", shingle=1, weights="log"), recipes()["multilingual"]):
+        assert recipe.measure_many([text]).token_counts.tolist() == [len(plain_recipe.tokens_of(recipe, text))]
+        assert recipe.features(text).hashes.tolist() == sorted(plain_recipe.features_of(recipe, text))

@@ -244,7 +244,7 @@ def test_a_file_changed_since_it_was_opened_is_refused(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     flip(data, 100)
     path.write_bytes(helpers.resealed(data))
-    refused(segment, "file: the file was cut short or overwritten while it was open$")
+    refused(segment, "file: found another end of the file, expected the one that it had when it was opened")
     with path.open("ab") as file:
         file.write(b"more")
     refused(segment, rf"file: found {len(data) + 4} bytes, expected {len(data)} as when it was opened$")
@@ -422,7 +422,7 @@ def test_payload_behind_the_last_block_is_refused(tmp_path: Path) -> None:
 def test_a_line_that_takes_bits_from_the_next_slots_block_is_refused(tmp_path: Path) -> None:
     # The chain still covers the payload, so that only the decoder can say.
     with damaged(tmp_path, lambda data, s: add16(data, line_offset(s, 1) + 8, -1), slot_bits=6) as segment:
-        refused(segment, r"table 0, slot \d+: a block does not decode")
+        refused(segment, r"table 0, slot \d+: found a block that does not decode")
 
 
 # Fences.
@@ -472,7 +472,7 @@ def test_a_last_fenced_block_that_is_too_long_is_refused(tmp_path: Path) -> None
 
 def test_a_fence_that_names_another_last_key_is_refused(tmp_path: Path) -> None:
     with damaged(tmp_path, lambda data, s: add64(data, fence_offset(s, 1), 1), crowded(600), slot_bits=4) as segment:
-        refused(segment, "table 0, slot 7: a block does not decode")
+        refused(segment, "table 0, slot 7: found a block that does not decode")
 
 
 # Blocks that decode, and are not those that a writer makes: the payload is written again by hand.
@@ -553,9 +553,9 @@ def test_blocks_laid_as_a_writer_lays_them_pass(tmp_path: Path, blocks: dict[int
     [
         ({3: [127, 2]}, "fence 0: found block of 127 keys, expected 128 before the slot's last$"),
         ({1: [128, 5], 3: [128, 1, 1]}, "fence 3: found block of 1 keys, expected 128 before the slot's last$"),
-        ({3: [129, 2]}, "slot 3: a block does not decode"),
-        ({3: [128, 200]}, "slot 3: a block does not decode"),
-        ({1: [-90], 3: [-129]}, "slot 3: a block does not decode"),
+        ({3: [129, 2]}, "slot 3: found a block that does not decode"),
+        ({3: [128, 200]}, "slot 3: found a block that does not decode"),
+        ({1: [-90], 3: [-129]}, "slot 3: found a block that does not decode"),
         ({3: [-85]}, "slot 3: found large with one block of 5440 bits, expected above 5461, or inline$"),
         ({1: [128, 1], 3: [-1]}, "slot 3: found large with one block of 64 bits, expected above 5461, or inline$"),
         ({3: [86]}, "slot 3: found inline block of 5504 bits, expected 0..5461$"),
@@ -589,13 +589,13 @@ def test_an_inline_block_of_more_than_128_keys_is_refused(tmp_path: Path) -> Non
         set_table(data, segment, 0, replace(segment.tables[0], fences_offset=0, fence_count=0))
 
     with damaged(tmp_path, edit, keys, ONE_TABLE, slot_bits=4) as segment:
-        refused(segment, r"table 0, slot \d+: a block does not decode", ONE_TABLE)
+        refused(segment, r"table 0, slot \d+: found a block that does not decode", ONE_TABLE)
 
 
 def test_another_number_of_keys_than_recorded_is_refused(tmp_path: Path) -> None:
     edit: Edit = lambda data, s: set_record(data, s, replace(s.record, key_count=2999))  # noqa: E731
     with damaged(tmp_path, edit) as segment:
-        refused(segment, r"table 0: 3000 keys, expected 2999 \(and 1 more\)$")
+        refused(segment, r"table 0: found 3000 keys, expected 2999 \(and 1 more\)$")
 
 
 def test_tables_of_different_sets_are_refused(tmp_path: Path) -> None:

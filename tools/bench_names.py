@@ -1,11 +1,12 @@
 """Measures ids that are names against ids that are numbers: bytes on disk, memory, adding, merging, probes with a hit.
 
-    python tools/bench_names.py [--n 1e7] [--added 2e6] [--batch 1000] [--queries 5000] [--memory 64MiB] [--small]
+    python tools/bench_names.py [--n 1e7] [--added 1e7] [--batch 1000] [--queries 5000] [--memory 64MiB] [--small]
 
 The names are URLs of some 60 bytes: hosts of which few have most pages, a path of words, a date and a number. Each
 store is made in a process of its own, whose memory is what it took at most. "built": streamed into a build with the
-budget of --memory. "add", "add_if_new": --added rows, a batch at a time, durable, until all is merged; then everything
-is compacted. The names are there before the clock starts.
+budget of --memory. "add", "add_if_new": --added rows, a batch at a time, durable; then everything is compacted. Rates
+are of the same again, in one process, to a store of each kind by turns of some hundred thousand rows: at the end of
+each turn all flushes and merges that are due are waited for. The names are there before the clock starts.
 """
 
 import random
@@ -14,6 +15,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,8 @@ SEED = 14
 CHUNK = 1 << 16
 KINDS = ("numbers", "names")
 CALLS = ("add", "add_if_new")
+# Of the stream, so many chunks are a turn.
+TURN_CHUNKS = 8
 # Issue 14, section 1.
 MAX_NAME_BYTES = 30
 MAX_MORE_MIB = 100
@@ -152,24 +156,42 @@ def build_in_child(task: dict[str, Any]) -> None:
 
 
 def add_in_child(task: dict[str, Any]) -> None:
-    path, count, batch = Path(task["path"]), task["n"], task["batch"]
-    wall = cpu = raw = 0.0
+    path, count, raw = Path(task["path"]), task["n"], 0
     with fpstore.create(path, id_type=type_of(task["kind"])) as store:
-        call = getattr(store, task["call"])
-
-        def add(keys: Keys, ids: Any) -> None:
-            for first in range(0, len(keys), batch):
-                call(keys[first : first + batch], ids=ids[first : first + batch])
-
         for keys, ids in stream(task["kind"], count):
             raw += sum(map(len, ids)) if task["kind"] == "names" else 8 * len(ids)
-            timing = timed(partial(add, keys, ids))
-            wall, cpu = wall + timing.wall, cpu + timing.cpu
-        timing = timed(store.wait)
-        wall, cpu = wall + timing.wall, cpu + timing.cpu
+            add(store, task, keys, ids)
+        store.wait()
         compacting = timed(store.compact)
-    found = {"rows/s": round(count / wall), "CPU us/row": 1e6 * cpu / count, "compact CPU s": compacting.cpu}
-    print_json(found | {"raw bytes/row": raw / count} | sizes(path, count))
+    print_json({"raw bytes/row": raw / count, "compact CPU s": compacting.cpu} | sizes(path, count))
+
+
+def add(store: fpstore.Store, task: dict[str, Any], keys: Keys, ids: Any) -> None:
+    call, batch = getattr(store, task["call"]), task["batch"]
+    for first in range(0, len(keys), batch):
+        call(keys[first : first + batch], ids=ids[first : first + batch])
+
+
+def rates_in_child(task: dict[str, Any]) -> None:
+    """Additions to a store of each kind by turns: rows a second, and microseconds of processor time for each row."""
+    count = task["n"]
+    stores = {kind: fpstore.create(Path(f"{task['path']}-{kind}"), id_type=type_of(kind)) for kind in KINDS}
+    streams = {kind: stream(kind, count) for kind in KINDS}
+    wall, cpu = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
+
+    def turn(kind: str, chunks: list[tuple[Keys, Any]]) -> None:
+        for keys, ids in chunks:
+            add(stores[kind], task, keys, ids)
+        stores[kind].wait()
+
+    for _ in range(0, count, CHUNK * TURN_CHUNKS):
+        for kind in KINDS:
+            timing = timed(partial(turn, kind, list(islice(streams[kind], TURN_CHUNKS))))
+            wall[kind] += timing.wall
+            cpu[kind] += timing.cpu
+    for store in stores.values():
+        store.close()
+    print_json({kind: {"rows/s": round(count / wall[kind]), "CPU us/row": 1e6 * cpu[kind] / count} for kind in KINDS})
 
 
 def probe_in_child(task: dict[str, Any]) -> None:
@@ -210,11 +232,13 @@ def bench(arguments: Namespace, folder: Path, results: Results) -> None:
         for kind in KINDS:
             task = {"what": "add", "call": call, "kind": kind, "n": arguments.added, "batch": arguments.batch}
             added[kind] = run_child(__file__, {**task, "path": str(folder / f"{call}-{kind}")})
-        rows = [{"ids": kind, **figures} for kind, figures in added.items()]
+        task = {"what": "rates", "call": call, "n": arguments.added, "batch": arguments.batch}
+        rates = run_child(__file__, {**task, "path": str(folder / f"{call}-rates")})
+        rows = [{"ids": kind, **rates[kind], **figures} for kind, figures in added.items()]
         results.table(f"{call}: {arguments.added:,} rows, {arguments.batch:,} at a time", rows)
         judge_files(call, added, results)
-        share = added["numbers"]["CPU us/row"] / added["names"]["CPU us/row"]
-        results.bar(f"{call}: rate by processor time, of that of numbers", share, at_least=MIN_OF_ADDING)
+        share = rates["names"]["rows/s"] / rates["numbers"]["rows/s"]
+        results.bar(f"{call}: rate, of that of numbers", share, at_least=MIN_OF_ADDING)
     judge_files("built", built, results)
 
 
@@ -228,15 +252,17 @@ def judge_files(what: str, figures: dict[str, Any], results: Results) -> None:
 def main() -> int:
     task = child_task(sys.argv)
     if task is not None:
-        {"build": build_in_child, "add": add_in_child, "probe": probe_in_child}[task["what"]](task)
+        {"build": build_in_child, "add": add_in_child, "rates": rates_in_child, "probe": probe_in_child}[task["what"]](
+            task
+        )
         return 0
     parser = new_parser(__doc__, rounds=1, counted="rows of the stores that are built", small=50_000)
-    parser.add_argument("--added", type=parse_count, help="rows that are added; default 2,000,000, small 50,000")
+    parser.add_argument("--added", type=parse_count, help="rows that are added; default 10,000,000, small 50,000")
     parser.add_argument("--batch", type=parse_count, default=1000, help="rows of one addition; default 1,000")
     parser.add_argument("--queries", type=parse_count, default=5000, help="probes; default 5,000")
     parser.add_argument("--memory", default="64MiB", help="the budget of a build; default 64MiB")
     arguments = parse_arguments(parser, small=50_000)
-    arguments.added = arguments.added or (50_000 if arguments.small else 2_000_000)
+    arguments.added = arguments.added or (50_000 if arguments.small else 10_000_000)
     results = Results("bench_names", arguments, only_keys=10_000_000)
     with scratch_folder(arguments) as folder:
         bench(arguments, folder, results)

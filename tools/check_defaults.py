@@ -6,7 +6,7 @@ Corpora: FOLDER/NAME.jsonl.zst with fields id and text, or html; NAME.pairs.tsv.
 dropped document and the kept one that it was dropped for, the exact Jaccard similarity of all shingles: of 3 words, or
 of 5 characters where more than a fifth is Han. Prints how many are below 0.5, and each of these; how many of the pairs
 labelled as near-duplicates have one document left or the same reason; the processor time. Ends with 1 where more than
-1 in 1,000 dropped documents is below 0.5. Needs zstandard.
+1 in 1,000 dropped documents is below 0.5, or one page with 500 visible characters. Needs zstandard.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from fpstore.text.cleaning import text_of_html
 
 HAN = re.compile("[\u4e00-\u9fff]")
 LEAST, ALLOWED = 0.5, 1 / 1000
+VISIBLE = 500
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -58,17 +59,18 @@ def judge(path: Path, options: list[str]) -> bool:
         rows = [line.split("\t")[:2] for line in dropped.read_text().splitlines()]
     after = getrusage(RUSAGE_CHILDREN)
     reason = {int(one.rpartition(":")[2]) - 1: int(other.rpartition(":")[2]) - 1 for one, other in rows}
-    wrong = []
+    wrong, pages = [], 0
     for one, other in reason.items():
         ours, theirs = shingles(texts[one]), shingles(texts[other])
         if texts[one] != texts[other] and len(ours & theirs) < LEAST * len(ours | theirs):
             wrong.append((texts[one][:100], texts[other][:100]))
+            pages += bool(reading) and len("".join(texts[one].split())) >= VISIBLE
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     told = f"{path.name}: dropped {len(reason)}, below {LEAST}: {len(wrong)}, {seconds:.1f} s"
     print(told + labelled(path, records, reason))
     for pair in wrong:
         print("  ", *map(repr, pair))
-    return len(wrong) <= ALLOWED * len(reason)
+    return len(wrong) <= ALLOWED * len(reason) and not pages
 
 
 def labelled(path: Path, records: list[dict[str, str]], reason: dict[int, int]) -> str:

@@ -3,8 +3,9 @@
     python tools/check_documents.py [--rounds 1000] [--seed 0]
 
 A round makes a corpus in one format, or in two, and has the real command work on it: dedup that keeps the first, the
-longest, or by a field, with --confirm or without, with --tag or without, twice into one store or into none; cluster by
-leaders, centers or components; pairs. The results are written in a form that is drawn too, read with other packages
+longest, or by a field, with a k and --confirm that are drawn or by default, with --tag or without, twice into one store
+or into none; cluster by leaders, confirmed or not, centers or components; pairs. For one document 64 near ones are
+looked at, or one or two. The results are written in a form that is drawn too, read with other packages
 than ours, and compared with what tools/documents_reference.py decides: every kept document with all its columns, every
 reason, every cluster, every number that the command says. Prints how many decisions were compared, and each difference.
 Exit status 1 for any.
@@ -34,8 +35,10 @@ from documents_reference import Document, Dropped, Seen
 
 from fpstore.cli import main as fpstore
 from fpstore.jobs import corpus as corpora
+from fpstore.jobs import kept as kept_documents
 from fpstore.jobs import packing, runs
 from fpstore.jobs.topics import MOST_CLUSTERS
+from fpstore.query import leaders
 from fpstore.text import Recipe, recipes
 
 FORMATS = ("jsonl", "csv", "tsv", "parquet", *WHOLE)
@@ -166,6 +169,9 @@ class Round:
         self.folder = folder
         self.recipe = self.rng.choice(RECIPES)
         self.distance = self.rng.choice((0, 1, 3, 6, 10, 16))
+        # Whether neither k nor --confirm is said.
+        self.by_default = self.rng.random() < 0.2
+        self.looked_at = self.rng.choice((1, 2, plain.LOOKED_AT))
         self.texts: list[str] = []
         self.decisions = 0
         self.drawn: Counter[str] = Counter()
@@ -203,15 +209,38 @@ class Round:
         with (
             contextlib.redirect_stderr(said),
             patch.object(corpora, "BATCH_DOCUMENTS", self.rng.choice((1, 3, 7, 8192))),
+            patch.object(leaders, "MOST_LOOKED_AT", self.looked_at),
+            patch.object(kept_documents, "MOST_LOOKED_AT", self.looked_at),
         ):
             status = fpstore([str(each) for each in arguments])
         if status:
             raise Differs(f"status {status}: {said.getvalue()}")
         return next(line for line in said.getvalue().splitlines() if ", passed over " in line)
 
+    def k(self, *, confirms: bool) -> int:
+        """What k is, in a job that by default confirms matches, or in one that cannot."""
+        if not self.by_default:
+            return self.distance
+        return plain.DISTANCE if confirms else plain.UNCONFIRMED_DISTANCE
+
+    def confirm(self) -> tuple[list[object], plain.Alike | None]:
+        """The option that is drawn, and how it decides; None where nothing is confirmed."""
+        name, least = self.rng.choice((None, None, "jaccard", "cosine")), self.rng.choice((0.2, 0.5, 0.8))
+        typed: list[object] = ["--confirm", f"{name}>={least}" if name else "none"]
+        if self.by_default:
+            typed, (name, least) = [], plain.CONFIRM
+        self.drawn.update([f"confirm {name}"])
+
+        def alike(one: str, other: str) -> tuple[float, bool]:
+            found = plain.measure(str(name), self.recipe, one, other)
+            return found, found >= least
+
+        return typed, alike if name else None
+
     def options(self, inputs: list[Input]) -> list[object]:
         named = {source.format for source in inputs} - set(WHOLE)
-        options: list[object] = ["--recipe", self.folder / "recipe.json", "--k", self.distance, "--skip-bad"]
+        options: list[object] = ["--recipe", self.folder / "recipe.json", "--skip-bad"]
+        options += [] if self.by_default else ["--k", self.distance]
         options += ["--text-column", "text"] if named else []
         formats = {source.format for source in inputs}
         options += ["--format", "html"] if formats == {"html"} else []
@@ -225,13 +254,7 @@ class Round:
     def check_dedup(self) -> None:
         into_store = self.rng.random() < 0.4
         tags = self.rng.random() < 0.4
-        confirm = self.rng.choice((None, None, "jaccard", "cosine"))
-        least = self.rng.choice((0.2, 0.5, 0.8))
-
-        def alike(one: str, other: str) -> tuple[float, bool]:
-            found = plain.measure(str(confirm), self.recipe, one, other)
-            return found, found >= least
-
+        confirm, alike = self.confirm()
         seen = Seen()
         for turn in range(1 + into_store):
             inputs = self.inputs(f"d{turn}")
@@ -239,18 +262,15 @@ class Round:
             keep, order = self.order(inputs, documents)
             kept = self.folder / f"kept{turn}{self.suffix(inputs)}"
             dropped = self.folder / f"dropped{turn}{self.suffix()}"
-            self._draw(
-                inputs, kept, keep, str(confirm), "store" if into_store else "alone", "tag" if tags else "no tag"
-            )
+            self._draw(inputs, kept, keep, "store" if into_store else "alone", "tag" if tags else "no tag")
             arguments: list[object] = ["dedup", *self.options(inputs), "-o", kept, "--dropped", dropped]
             arguments += ["--keep", keep] + ["--tag"] * tags + ["--summary", self.folder / "summary.json"]
-            arguments += ["--confirm", f"{confirm}>={least}" if confirm else "none"]
+            arguments += confirm
             arguments += ["--store", self.folder / "s.fpstore"] if into_store else []
             said = self.run(*arguments)
-            refused_before = seen.refused
-            verdicts = plain.dedup(
-                documents, self.distance, self.recipe, seen, order=order, alike=alike if confirm else None
-            )
+            refused_before, cut_before = seen.refused, seen.cut_short
+            k = self.k(confirms=True)
+            verdicts = plain.dedup(documents, k, self.recipe, seen, order=order, alike=alike, looked_at=self.looked_at)
             self.decisions += len(verdicts)
             by_input: list[list[int]] = []
             start = 0
@@ -259,19 +279,22 @@ class Round:
                 by_input.append([index for index, verdict in enumerate(own) if verdict is None])
                 start += len(own)
             if tags:
-                expect_added(kept, inputs, [_tags(verdict, bool(confirm)) for verdict in verdicts])
+                expect_added(kept, inputs, [_tags(verdict, alike is not None) for verdict in verdicts])
             else:
                 expect_kept(kept, inputs, by_input)
-            columns = ("name", "kept", "distance") + (("measure",) if confirm else ())
+            columns = ("name", "kept", "distance") + (("measure",) if alike else ())
             told = [
                 _told(document.name, verdict) for document, verdict in zip(documents, verdicts, strict=True) if verdict
             ]
             equal("dropped documents", rows_in(dropped, columns), told)
             counts = f"{len(documents)} document{'s' * (len(documents) != 1)}, kept {len(documents) - len(told)}, "
-            counts += f"dropped {len(told)}" + f", refused matches {seen.refused - refused_before}" * bool(confirm)
+            counts += f"dropped {len(told)}" + f", refused matches {seen.refused - refused_before}" * (
+                alike is not None
+            )
             counts += f", passed over {sum(source.bad for source in inputs)}"
             equal("what is said", said.splitlines()[-1].partition(" (")[0], f"{kept}: {counts}")
-            self.expect_summary(inputs, {"documents": len(documents), "dropped": len(told)})
+            cut_short = seen.cut_short - cut_before
+            self.expect_summary(inputs, {"documents": len(documents), "dropped": len(told), "cut_short": cut_short})
 
     def documents(self, inputs: list[Input]) -> list[Document]:
         """All of them, called what the job is to call them."""
@@ -322,19 +345,24 @@ class Round:
         inputs = self.inputs("c")
         documents = self.documents(inputs)
         keys = [plain.fingerprint(self.recipe, document.text) for document in documents]
-        for method, decide in (
-            ("", plain.leaders),
-            ("--update-center", plain.centers),
-            ("--components", plain.components),
-        ):
+        for method in ("", "--update-center", "--components"):
             annotates = self.rng.random() < 0.4
             out = self.folder / f"clusters{method}{self.suffix(inputs if annotates else None)}"
             topics = self.folder / f"topics{method}{self.suffix()}"
             self._draw(inputs, out, f"cluster {method}", "annotate" if annotates else "no annotate")
             options: list[object] = ["-o", out, *[method] * bool(method), *["--annotate"] * annotates]
             options += ["--topics", topics, "--summary", self.folder / "summary.json"]
+            counts = {"documents": len(documents)}
+            if method:
+                decide = plain.centers if method == "--update-center" else plain.components
+                expected = decide(keys, self.k(confirms=False))
+            else:
+                confirm, alike = self.confirm()
+                options += confirm
+                k = self.k(confirms=True)
+                expected, seen = plain.leaders(documents, k, self.recipe, alike, self.looked_at)
+                counts |= {"refused_matches": seen.refused, "cut_short": seen.cut_short}
             self.run("cluster", *self.options(inputs), *options)
-            expected = decide(keys, self.distance)
             if annotates:
                 added = [{"cluster": cluster, "cluster_distance": apart} for cluster, apart in expected]
                 expect_added(out, inputs, added)
@@ -346,13 +374,13 @@ class Round:
             found_topics = plain.topics(clusters, [document.text for document in documents], MOST_CLUSTERS)
             told_topics = [tuple(map(str, row)) for row in found_topics]
             equal("topics", rows_in(topics, ("cluster", "size", "words")), told_topics)
-            self.expect_summary(inputs, {"documents": len(documents), "clusters": len(set(clusters))})
+            self.expect_summary(inputs, counts | {"clusters": len(set(clusters))})
             self.expect_sizes(clusters)
             self.decisions += len(keys)
         out = self.folder / f"pairs{self.suffix()}"
         self._draw(inputs, out, "pairs")
         self.run("document-pairs", *self.options(inputs), "-o", out)
-        expected_pairs = plain.pairs(documents, keys, self.distance)
+        expected_pairs = plain.pairs(documents, keys, self.k(confirms=False))
         found = rows_in(out, ("first", "second", "distance"))
         equal("pairs", sorted(found), sorted((one, other, str(apart)) for one, other, apart in expected_pairs))
         self.decisions += len(expected_pairs)

@@ -38,7 +38,13 @@ from fpstore.segment.entry import SegmentEntry
 ACTIONS = {"none": 0, "fail": 1, "short": 2, "kill-before": 3, "kill-after": 4, "late": 5}
 # So small that flushes, merges and additions that wait for a flush happen all the time.
 SIZES = LivingSizes(
-    flush_rows=40, max_pending_rows=120, deferred_rows=60, piece_rows=16, min_removals=20, keys_per_removal=8
+    flush_rows=40,
+    max_pending_rows=120,
+    deferred_rows=60,
+    piece_rows=16,
+    names_growth=2,
+    min_removals=20,
+    keys_per_removal=8,
 )
 PLAN = "flips-2:1,1"
 # Before one goes well, two may raise the errors of a flush and of a merge, and one its own.

@@ -220,7 +220,7 @@ def inspect_store(path: Path) -> frozenset[Row] | None:
     with fpstore.open(path, "w") as store:
         store.verify()
         rows = rows_of(store)
-        named = [part.names.path.name for part in store._latest.parts if part.names is not None]
+        named = [file.path.name for part in store._latest.parts for file in part.names]
         left = {one.name for one in (path / "segments").iterdir()} ^ {*named, *(s.path.name for s in store._segments)}
         left |= {one.name for one in path.iterdir()} - FILES
         if left:

@@ -70,7 +70,8 @@ def _make_jsonl(rng: random.Random, path: Path, format: str, texts: list[str]) -
     for index, text in enumerate(texts):
         while rng.random() < 0.1:
             lines.append(rng.choice((b"\n", b"{\n", b"[]\n", b'{"id": 1}\n', b"\xff\n")))
-            made.bad += lines[-1] != b"\n"
+            # Blank lines before the first other one are nothing; those after it are counted.
+            made.bad += any(each != b"\n" for each in lines)
         row = {"id": index, "text": text, **_drawn_values(rng)}
         row |= {"tags": rng.choices(range(9), k=2)} if rng.random() < 0.5 else {}
         line = json.dumps(row, ensure_ascii=rng.random() < 0.5, separators=rng.choice(((",", ":"), (", ", " : "))))

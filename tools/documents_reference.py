@@ -3,7 +3,6 @@
 Nothing of fpstore's search is used, and fingerprints are those of tests/plain_recipe.py.
 """
 
-import hashlib
 import math
 import re
 import sys
@@ -14,11 +13,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from plain_hashes import hash_value
 from plain_recipe import features_of, fingerprint_of, tokens_of
 
 from fpstore.text import Recipe
 
 Alike = Callable[[str, str], tuple[float, bool]]
+
+# What is done where nothing else is said, and how many of the nearest kept documents are looked at for one.
+DISTANCE, UNCONFIRMED_DISTANCE = 6, 3
+CONFIRM = ("jaccard", 0.82)
+LOOKED_AT = 64
 
 
 @dataclass(frozen=True)
@@ -40,17 +45,21 @@ class Dropped:
 
 @dataclass
 class Seen:
-    """What was kept so far, in that order: fingerprint and document; refused: matches that were not alike enough."""
+    """What was kept so far, in that order: fingerprint and document.
+
+    refused: matches that were not alike enough. cut_short: documents with more matches than were looked at, none alike.
+    """
 
     kept: list[tuple[int, Document]] = field(default_factory=list)
     refused: int = 0
+    cut_short: int = 0
 
 
 def fingerprint(recipe: Recipe, text: str) -> int:
     """Of a text; without a single token a 64-bit hash of it stands for that."""
     if tokens_of(recipe, text):
         return fingerprint_of(recipe, text)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return hash_value("xxh3", text.encode())
 
 
 def measure(name: str, recipe: Recipe, one: str, other: str) -> float:
@@ -73,14 +82,19 @@ def dedup(
     *,
     order: Sequence[int],
     alike: Alike | None,
+    looked_at: int = LOOKED_AT,
 ) -> list[Dropped | None]:
-    """Of each document why it is dropped, None where it is kept; seen grows by what is kept. order: of deciding."""
+    """Of each document why it is dropped, None where it is kept; seen grows by what is kept. order: of deciding.
+
+    looked_at: of so many near ones it is asked whether they are alike.
+    """
     verdicts: list[Dropped | None] = [None] * len(documents)
     for index in order:
         document = documents[index]
         own = fingerprint(recipe, document.text)
         near = [((own ^ key).bit_count(), key, place) for place, (key, _) in enumerate(seen.kept)]
-        for apart, _, place in sorted(each for each in near if each[0] <= distance):
+        near = sorted(each for each in near if each[0] <= distance)
+        for apart, _, place in near if alike is None else near[:looked_at]:
             other = seen.kept[place][1]
             found, enough = (None, True) if alike is None else alike(document.text, other.text)
             if enough:
@@ -89,6 +103,7 @@ def dedup(
             seen.refused += 1
         else:
             seen.kept.append((own, document))
+            seen.cut_short += alike is not None and len(near) > looked_at
     return verdicts
 
 
@@ -109,20 +124,20 @@ def ordered(values: Sequence[Any], *, largest: bool) -> list[int]:
     return order
 
 
-def leaders(keys: Sequence[int], distance: int) -> list[tuple[int, int]]:
-    """The cluster of each document, and the distance to its leader."""
-    first: list[int] = []
-    found = []
-    for key in keys:
-        near = (
-            min(((key ^ leader).bit_count(), leader, number) for number, leader in enumerate(first)) if first else None
-        )
-        if near is None or near[0] > distance:
-            found.append((len(first), 0))
-            first.append(key)
-        else:
-            found.append((near[2], near[0]))
-    return found
+def leaders(
+    documents: Sequence[Document], distance: int, recipe: Recipe, alike: Alike | None, looked_at: int
+) -> tuple[list[tuple[int, int]], Seen]:
+    """The cluster of each document, and the distance to its leader: dedup keeps the leaders."""
+    seen = Seen()
+    numbered = [Document(str(number), document.text) for number, document in enumerate(documents)]
+    order = range(len(numbered))
+    verdicts = dedup(numbered, distance, recipe, seen, order=order, alike=alike, looked_at=looked_at)
+    cluster = {document.name: number for number, (_, document) in enumerate(seen.kept)}
+    found = [
+        (cluster[document.name], 0) if verdict is None else (cluster[verdict.kept], verdict.distance)
+        for document, verdict in zip(numbered, verdicts, strict=True)
+    ]
+    return found, seen
 
 
 def centers(keys: Sequence[int], distance: int) -> list[tuple[int, int]]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import fpstore
 from fpstore.text import Recipe
+from fpstore.text.cleaning import stand_in
 from fpstore.text.scripts import is_cut_badly
 
 LABELS = {1: "near-duplicates", 0: "others", -1: "in between"}
@@ -92,7 +93,8 @@ def texts_of(path: Path, recipe: Recipe) -> Iterator[tuple[str, str]]:
             continue
         key = (path.name, document["id"], recipe.html)
         if key not in _page_texts:
-            _page_texts[key] = recipe.text_of(document["html"])
+            text = recipe.text_of(document["html"])
+            _page_texts[key] = text if text.strip() else stand_in(document["html"])
         yield document["id"], _page_texts[key]
 
 

@@ -17,6 +17,7 @@ from fpstore.building.sources import ArraySource, Source, array_source, source_o
 from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
 from fpstore.building.spill import SortedKeys as SpilledKeys
 from fpstore.disk import Place, placed
+from fpstore.origin import Origin
 from fpstore.plans import planner
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
@@ -57,11 +58,12 @@ class Build:
         memory: str | int,
         threads: int,
         shuffle: int | None,
+        origin: Origin | None = None,
     ) -> None:
         choice = PlanChoice(max_distance, plan)
         options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads)
         self.max_distance = choice.max_distance
-        self._source = source_of(fingerprints, ids)
+        self._source = source_of(fingerprints, ids, origin)
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
         self._options = replace(options, choice=choice.shuffled(shuffle, count))
 

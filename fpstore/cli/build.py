@@ -31,6 +31,7 @@ from fpstore.cli.values import (
 
 if TYPE_CHECKING:
     from fpstore.inputs import Reader
+    from fpstore.text import Recipe
     from fpstore.types import Codec, Ids, IdType, Keys
 
 EPILOG = """\b
@@ -100,7 +101,8 @@ def command(
     An INPUT is a file, a folder or a pattern, of which every file is read by its own suffix, or - for standard input;
     .gz, .zst, .bz2 and .xz are read as they are.
     Texts become fingerprints by a recipe, which the store records; of fingerprints that come ready, --recipe says
-    how they were made. An interrupted build leaves nothing behind.
+    how they were made; a Parquet file that export wrote says it by itself, and two that say different things are
+    refused. An interrupted build leaves nothing behind.
     """
     import fpstore
     from fpstore.inputs import read
@@ -129,7 +131,7 @@ def command(
             text_column=text_column,
             header=input_header,
             html=html,
-            recipe=recipe,
+            recipe=recipe if told else None,
             max_distance=max_distance,
             threads=common().threads,
             skip_bad=skip_bad,
@@ -138,6 +140,8 @@ def command(
 
         if reader.recipe is None and not reader.tells_nothing:
             refuse_unused(OF_TEXTS)
+        reader.settle_origin()
+        is_said = not told and reader.origin.record is not None
 
         def show(progress: Progress) -> None:
             # The build knows how many rows it has seen; only the bytes tell how many are left.
@@ -159,7 +163,11 @@ def command(
                 codec=codec,
                 memory=memory,
                 progress=show,
-                recipe=recipe if told or reader.recipe is not None or reader.tells_nothing else None,
+                recipe=_recorded(reader)
+                if is_said
+                else recipe
+                if told or reader.recipe is not None or reader.tells_nothing
+                else None,
                 force=force,
                 shuffle=shuffle,
                 mode=mode,
@@ -175,11 +183,20 @@ def command(
     held = f"{counted(count, 'fingerprint')}, {decimal_size(size)}"
     if not count:
         held = "nothing" if rows else "nothing, as the input is empty"
+    by = f", by recipe {_recorded(reader).name}, as {reader.origin.said_by} says" if is_said else ""
     tell_done(
         "build",
         {"path": store, "fingerprint_count": count, "segments_bytes": size, **read_in},
-        f"{store}: read {counted(rows, 'row')} of {counted(files, 'file')}; holds {held}",
+        f"{store}: read {counted(rows, 'row')} of {counted(files, 'file')}; holds {held}{by}",
     )
+
+
+def _recorded(reader: "Reader") -> "Recipe":
+    """The recipe that the inputs say their fingerprints are by."""
+    from fpstore.text import Recipe
+
+    assert reader.origin.record is not None
+    return Recipe.from_json(reader.origin.record)
 
 
 def _with_ids(reader: "Reader") -> "Iterator[tuple[Keys, Ids]]":

@@ -7,6 +7,7 @@ import click
 
 from fpstore.cli.common import common
 from fpstore.cli.corpora import (
+    confirm_option,
     corpus_options,
     expect_lasting_output,
     expect_summary,
@@ -14,6 +15,7 @@ from fpstore.cli.corpora import (
     output_option,
     recipe_of_job,
     tell,
+    tell_confirmed,
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
@@ -38,7 +40,11 @@ Examples:
 @subcommand("cluster", short_help="Group near-duplicate documents.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT... | STORE", nargs=-1, required=True, type=FILE_PATH)
 @output_option
-@distance_option("The largest Hamming distance between near-duplicates.  [default: 3, or that of STORE]")
+@distance_option(
+    "The largest Hamming distance between near-duplicates.  [default: 6, or that of STORE; 3 where nothing is confirmed"
+    " for --update-center or --components]"
+)
+@confirm_option("Join")
 @click.option(
     "--update-center",
     is_flag=True,
@@ -67,6 +73,7 @@ def command(
     inputs: tuple[str, ...],
     output: str | None,
     max_distance: int | None,
+    confirm: str,
     update_center: bool,
     components: bool,
     annotate: bool,
@@ -88,9 +95,10 @@ def command(
     Of a STORE a line for each row, in the order of the ids: number of its cluster, id, fingerprint, distance. The
     store stays as it is; of the options of texts none goes with it.
 
-    A document joins the cluster of the nearest leader within distance k, of several at one distance that with the
-    least fingerprint, then the oldest, or becomes the leader of the next. The distance is that to the leader. So
-    members of a cluster are within 2k of each other, and leaders further than k apart.
+    A document joins the cluster of the nearest leader within distance k that is enough alike (--confirm), of several
+    at one distance that with the least fingerprint, then the oldest, or becomes the leader of the next. The distance
+    is that to the leader. So members of a cluster are within 2k of each other; leaders are further than k apart, or
+    not alike. They are what dedup keeps.
 
     With --update-center the leader is replaced by a center that moves with each member: a bit of it is what most
     members have, or what the first has where as many have it as not. The distance is that to the center as it was when
@@ -163,6 +171,7 @@ def command(
                 path,
                 store=store,
                 max_distance=max_distance,
+                confirm=None if confirm == "none" else confirm,
                 update_center=update_center,
                 annotate=annotate,
                 topics=topics,
@@ -172,8 +181,9 @@ def command(
                 progress=bar,
             )
     new = f", new {summary.new}" if store is not None else ""
+    refused = tell_confirmed(summary, confirm, None if update_center else store)
     write_summary(summary_path, summary)
-    tell(output, summary, f"clusters {summary.results}{new}", more=_sizes(summary))
+    tell(output, summary, f"clusters {summary.results}{new}{refused}", more=_sizes(summary))
 
 
 def _store_among(inputs: tuple[str, ...]) -> str | None:

@@ -73,6 +73,31 @@ SUMMARY = "summary"
 _MOST_SUMMARY_BYTES = 1 << 20
 
 
+def confirm_option(does: str) -> Callable[[_Command], _Command]:
+    """--confirm of a command, which does something with what is alike."""
+    return click.option(
+        "--confirm",
+        metavar="MEASURE>=X",
+        default="default",
+        help=f"{does} only what is so much alike: jaccard>=0.8, of shingles, or cosine>=0.9, of shingles with their"
+        " weights. none: all that is near.  [default: jaccard>=0.82; none for a STORE without the texts of what it"
+        " holds]",
+    )
+
+
+def tell_confirmed(summary: "Summary", confirm: str, store: str | None) -> str:
+    """Say what --confirm did not look at; the number of matches that it refused, to be said with the others."""
+    from fpstore.jobs.kept import MOST_LOOKED_AT
+
+    if summary.cut_short:
+        near = f"{counted(summary.cut_short, 'document')} near more than {MOST_LOOKED_AT} others that were kept"
+        told = f"only the nearest {MOST_LOOKED_AT} were looked at, none of them alike, so they were kept apart"
+        say(f"fpstore: warning: --confirm: {near}: {told}")
+    if confirm == "default" and summary.confirm is None and store is not None:
+        say(f"fpstore: {store} lacks the texts of documents, so all that is near one was taken for alike")
+    return f", refused matches {summary.refused}" if summary.confirm else ""
+
+
 def expect_lasting_output(output: str | None, store: str | None) -> None:
     """UsageError where a job that adds to a store would have to go on in what is gone when it ends."""
     if output in (None, STANDARD_OUTPUT) and store is not None:

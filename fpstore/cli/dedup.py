@@ -5,15 +5,16 @@ import click
 from fpstore.cli.common import common
 from fpstore.cli.corpora import (
     FORMS,
+    confirm_option,
     corpus_options,
     expect_lasting_output,
     expect_summary,
     output_file,
     recipe_of_job,
     tell,
+    tell_confirmed,
     write_summary,
 )
-from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
@@ -61,13 +62,7 @@ Examples:
     help="Write all documents to KEPT, each with kept, duplicate_of and distance, in place of the kept ones.",
 )
 @distance_option("The largest Hamming distance between near-duplicates.  [default: 6, or that of STORE]")
-@click.option(
-    "--confirm",
-    metavar="MEASURE>=X",
-    default="default",
-    help="Drop only what is so much alike: jaccard>=0.8, of shingles, or cosine>=0.9, of shingles with their weights. "
-    "none: all that is near.  [default: jaccard>=0.82; none for a STORE without the texts of what it holds]",
-)
+@confirm_option("Drop")
 @click.option(
     "--store",
     metavar="STORE",
@@ -120,7 +115,6 @@ def command(
     same INPUT a second time is dropped as a whole. Until the job is done nobody else may write to STORE.
     """
     from fpstore import jobs
-    from fpstore.jobs.leaders import MOST_LOOKED_AT
 
     if dropped == STANDARD_OUTPUT:
         raise click.UsageError("--dropped -: found standard output, expected a file; only KEPT can be standard output")
@@ -143,13 +137,7 @@ def command(
             threads=common().threads,
             progress=bar,
         )
-    if summary.cut_short:
-        near = f"{counted(summary.cut_short, 'document')} near more than {MOST_LOOKED_AT} kept ones"
-        told = f"only the nearest {MOST_LOOKED_AT} were looked at, none of them alike, so they were kept"
-        say(f"fpstore: warning: --confirm: {near}: {told}")
-    if confirm == "default" and summary.confirm is None:
-        say(f"fpstore: {store} lacks the texts of documents, so that what is near one was dropped without --confirm")
-    refused = f", refused matches {summary.refused}" if summary.confirm else ""
+    refused = tell_confirmed(summary, confirm, store)
     write_summary(summary_path, summary)
     last = f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last"
     became = f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}"

@@ -16,6 +16,7 @@ from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import SIGNED_FORMAT, STANDARD_OUTPUT, WITH_IDS, refuse_unused, subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, store_argument
+from fpstore.origin import metadata_of
 
 if TYPE_CHECKING:
     from fpstore import Store
@@ -115,6 +116,7 @@ class _Rows:
     def __init__(self, store: "Store", with_ids: bool, signed: bool, as_json: bool) -> None:
         self.with_ids, self.signed, self._as_json = with_ids, signed, as_json
         self.id_type = store.id_type
+        self.recipe = store._settings.recipe
         self.done = 0
         self._store = store
 
@@ -202,10 +204,12 @@ def _write_parquet(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
 
     arrow = need("pyarrow", "arrow", "writing Parquet")
     parquet = need("pyarrow.parquet", "arrow", "writing Parquet")
-    names = ["fingerprint", "id"] if rows.with_ids else ["fingerprint"]
     number = arrow.int64() if rows.signed else arrow.uint64()
     types = {"string": arrow.string(), "bytes": arrow.binary()}
-    schema = arrow.schema([(name, types.get(rows.id_type or "", number) if name == "id" else number) for name in names])
+    fields = [arrow.field("fingerprint", number, metadata=metadata_of(rows.recipe))]
+    if rows.with_ids:
+        fields.append(arrow.field("id", types.get(rows.id_type or "", number)))
+    schema = arrow.schema(fields)
     dtype = "int64" if rows.signed else "uint64"
     with parquet.ParquetWriter(file, schema) as writer:
         for keys, ids in batches:

@@ -8,7 +8,7 @@ import click
 
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
-from fpstore.cli.failures import AT_FAULT_STORE, one_line, say
+from fpstore.cli.failures import AT_FAULT_STORE, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import store_argument
@@ -78,11 +78,9 @@ def command(
         seen = inspection.inspect_slot(store, segment, table, slot, limit)
     _print(seen)
     for line in seen.damage if limit is None else seen.damage[: max(1, limit)]:
-        click.echo(f"fpstore: {one_line(line)}", err=True)
+        say(line)
     if limit is not None and len(seen.damage) > max(1, limit):
-        click.echo(
-            f"fpstore: and {len(seen.damage) - max(1, limit):,} more damaged places (--count N, --all)", err=True
-        )
+        say(f"{store}: and {len(seen.damage) - max(1, limit):,} more damaged places (--count N, --all)")
     if seen.damage:
         raise click.exceptions.Exit(AT_FAULT_STORE)
 

@@ -27,7 +27,8 @@ def read_for(
     """What fpstore.inputs.read reads of inputs, given its options, by the recipe of the store.
 
     UsageError for texts where there is none, or where it needs the model of --idf; and for an option of texts where
-    there are none. Of inputs in which there is nothing neither is known. has_text: whether there is one besides.
+    there are none. RecipeError, before anything is read, for fingerprints that are known to be by another recipe. Of
+    inputs in which there is nothing neither is known. has_text: whether there is one besides.
     """
     from fpstore.inputs import read
 
@@ -35,6 +36,7 @@ def read_for(
     if reader.tells_nothing:
         return reader
     if reader.recipe is None:
+        reader.settle_origin(store._settings.recipe, store.path)
         refuse_unused(OF_TEXTS, *(() if has_text else (ANY_TEXT,)))
         return reader
     # They are texts, so a recipe is asked for; nothing was read so far.

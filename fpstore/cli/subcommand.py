@@ -74,6 +74,10 @@ _NOT_ALL = Fact("goes without --all", _missing("shows_all"))
 _RECIPE = Fact("goes with --recipe", _given("recipe_name"))
 _NOT_EXIST_OK = Fact("goes without --exist-ok: expected one of the two", _missing("exist_ok"))
 _NO_MAX_BYTES = Fact("goes without --max-bytes, which stands in its place", _missing("max_bytes"))
+_LEADERS = Fact(
+    "goes without --update-center and --components: those compare no document with another one",
+    _missing("update_center", "components"),
+)
 _FILE = Fact("goes with a file: found standard output", _to_a_file("output"))
 _KEPT_FILE = _FILE._replace(holds=_to_a_file("kept"))
 
@@ -234,6 +238,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "max_distance": (),
         "summary_path": (),
         "output": (),
+        "confirm": (OF_TEXTS, _LEADERS),
         "update_center": (),
         "components": (),
         "annotate": (OF_TEXTS,),

@@ -7,7 +7,7 @@ import click
 
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_line
-from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
+from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size
@@ -47,26 +47,21 @@ def _verify(store: str) -> int:
         if common().as_json:
             found_wrong = [dataclasses.asdict(each) for each in damage]
             print_line("verify", {"path": store, "sound": False, "error": message, "damage": found_wrong})
-        for line in [str(each) for each in damage] or [message]:
-            click.echo(f"fpstore: {one_line(line)}", err=True)
+        # As the line of a sound store, each begins with what it is about.
+        named = getattr(error, "path", None) or getattr(error, "filename", None)
+        for line in [str(each) for each in damage] or [message if named else f"{store}: {message}"]:
+            say(line)
         return failure.status
     seconds = perf_counter() - start
     if common().as_json:
-        counts = {
-            "segment_count": found.segments,
-            "table_count": found.tables,
-            "fingerprint_count": found.fingerprints,
-            "id_count": found.ids,
-            "pending_count": found.pending,
-            "removal_count": found.removals,
-        }
-        print_line("verify", {"path": store, "sound": True, **counts, "size_bytes": found.size_bytes, "damage": []})
+        print_line("verify", {"path": store, "sound": True, **found.to_json(), "damage": []})
         return DONE
-    rest = [counted(found.pending, "pending row")] if found.pending else []
-    rest += [counted(found.removals, "removal")] if found.removals else []
+    rest = [counted(found.pending_count, "pending row")] if found.pending_count else []
+    rest += [counted(found.removal_count, "removal")] if found.removal_count else []
+    checked = f"{counted(found.fingerprint_count, 'fingerprint')} in {counted(found.table_count, 'table')}"
     say(
-        f"{store}: sound; checked {counted(found.fingerprints, 'fingerprint')} in {counted(found.tables, 'table')}"
-        f" of {counted(found.segments, 'segment')} and {counted(found.ids, 'id')}{', '.join(['', *rest])}:"
+        f"{store}: sound; checked {checked} of {counted(found.segment_count, 'segment')}"
+        f" and {counted(found.id_count, 'id')}{', '.join(['', *rest])}:"
         f" {decimal_size(found.size_bytes)} in {seconds:.2f} s, {found.size_bytes / 1e6 / seconds:.0f} MB/s",
         err=False,
     )

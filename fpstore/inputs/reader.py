@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
-from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES, Asked
-from fpstore.inputs.compressed import SUFFIXES, OnBytes, display_name
+from fpstore.inputs.cells import MAX_VALUE
+from fpstore.inputs.columns import ASK_TEXT, Asked
+from fpstore.inputs.compressed import OnBytes, display_name
 from fpstore.inputs.delimited import DIALECTS
 from fpstore.inputs.errors import BadInput, Faults, about, expect_some
 from fpstore.inputs.fields import Names, check_name_column, named
@@ -35,18 +34,18 @@ from fpstore.inputs.records import (
     piece_of_texts,
     pieces_of_fingerprints,
 )
-from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream, total_bytes
-from fpstore.inputs.tabular import read_delimited, read_parquet
+from fpstore.inputs.resolving import OF_DOCUMENTS, TABLES, expect_one_kind, holds_texts, kinds_of, resolve, telling_of
+from fpstore.inputs.sources import Input, Source, inputs_of, is_stream, total_bytes
+from fpstore.inputs.tabular import look_at_origin, read_delimited, read_parquet
 from fpstore.inputs.text import (
-    DEFAULT_FIELD,
     FORMATS_OF_FIELDS,
-    first_fields,
     read_html,
     read_json,
     read_jsonl,
     read_text,
 )
 from fpstore.inputs.warc import read_warc
+from fpstore.origin import Origin, Record
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.short import DEFAULT_K, Lengths
 from fpstore.types import IdType
@@ -67,8 +66,6 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
 }
 # A file is one document of these, so many are read together.
 _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] = {"text": read_text, "html": read_html}
-_TABLES = (*DIALECTS, "parquet")
-_OF_DOCUMENTS = (*_FILE_READERS, "warc")  # these hold nothing but texts, and have no columns
 
 
 class Reader(Iterator[Batch]):
@@ -79,21 +76,36 @@ class Reader(Iterator[Batch]):
     total_bytes: the sizes of all sources, None where that is not known before they are read. lengths: of the texts
     that were read so far. seen: how many files and rows were read so far. skipped: what was passed over so far, how
     many by reason (`bad line`, `hidden file`). notes: what was read in spite of some damage, in the same way.
+    origin: by which recipe the fingerprints are that come ready, as far as a source has said so.
     """
 
     def __init__(self, sources: list[Input], request: Request, lengths: Lengths) -> None:
         self.lengths = lengths
-        telling = _telling(sources, request)
-        self.recipe = request.recipe if any(_holds_texts(kind, request) for kind in telling) else None
+        telling = telling_of(sources, request)
+        self.recipe = request.recipe if any(holds_texts(kind, request) for kind in telling) else None
         self.tells_nothing = not telling
         self.total_bytes = total_bytes(sources)
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
+        self.origin = request.origin
+        self._sources, self._request = sources, request
         self._batches = batches_of(_numbered(sources, request), request.rows)
 
     def __next__(self) -> Batch:
         return next(self._batches)
+
+    def settle_origin(self, record: Record | None = None, said_by: str | Path = "") -> None:
+        """Have RecipeError, before anything is read, where sources say that their fingerprints are by other recipes.
+
+        record: that of a store, None for one that has none; without it all sources have to say the same, if anything.
+        """
+        if record is not None:
+            self.origin.record, self.origin.said_by = record, said_by
+        if self.recipe is None and not self._request.asked.of_ids:
+            for source in _sources(self._sources, replace(self._request, faults=Faults(True), seen=Seen())):
+                if source.format == "parquet":
+                    look_at_origin(source.path, self._request)
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
@@ -136,7 +148,7 @@ class Documents(Iterator[tuple[str, str]]):
         request = replace(self._request, faults=Faults(True), on_bytes=None, seen=Seen())
         for source in _sources(self._sources, request):
             layout: Layout | None = JSON_OBJECTS if source.format in FORMATS_OF_FIELDS else DOCUMENTS
-            if source.format in _TABLES:
+            if source.format in TABLES:
                 layout = None if is_stream(source.path) else _layout_of(source, request)
             yield display_name(source.path), kind_of(source.format), layout
 
@@ -173,8 +185,9 @@ def read(
     `auto` goes by the suffix of each, and refuses a folder that has files of unknown suffixes.
     fingerprint_column, text_column, id_column: which column of a table (its name, or its number from 0), or field of
     JSON objects, holds what; a field may be a path, its parts joined by dots. Texts become fingerprints by recipe
-    (DEFAULT_RECIPE where None). Where none is named, fingerprints are in the one column called `fingerprint`,
-    `simhash`, `hash` or `fp`, or in the only one; JSON objects hold texts in `text`, or else fingerprints so named.
+    (DEFAULT_RECIPE where None); a Parquet file that says its fingerprints are by another is refused.
+    Where none is named, fingerprints are in the one column called `fingerprint`, `simhash`, `hash` or `fp`, or in the
+    only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
     ones included; None leaves them out; "auto" is "column" where there is one, else "row". id_type: what the ids of a
     column are; names, "string" or "bytes", come as arrays of objects, and there are no others then.
@@ -187,10 +200,12 @@ def read(
     raising; where all are bad, the end is BadInput. rows_serve: whether messages may advise row numbers as ids, where
     None unless ids are names. on_bytes: told of bytes as they are read.
 
-    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; BadInput (a
-    ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
-    The system's errors pass through.
+    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; RecipeError
+    where they say that fingerprints are by other recipes; BadInput (a ValueError) for a source that
+    does not hold what its format says; ImportError where an optional package is missing. The system's errors pass
+    through.
     """
+    said = None if recipe is None else recipe.to_json()
     recipe = DEFAULT_RECIPE if recipe is None else recipe
     rows_serve = id_type == "uint64" if rows_serve is None else rows_serve
     lengths = Lengths(recipe, max_distance)
@@ -207,9 +222,10 @@ def read(
         threads=threads,
         on_measured=lengths.see,
         takes_fingerprints=True,
+        origin=Origin(said, "recipe (--recipe)", Recipe.from_json),
     )
-    resolved, request = _resolve(sources, format, request)
-    _expect_one_kind(resolved, request)
+    resolved, request = resolve(sources, format, request)
+    expect_one_kind(resolved, request)
     return Reader(resolved, request, lengths)
 
 
@@ -237,7 +253,7 @@ def read_ids(
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
     )
-    resolved, request = _resolve(sources, format, request)
+    resolved, request = resolve(sources, format, request)
     return Reader(resolved, request, Lengths(DEFAULT_RECIPE, DEFAULT_K))
 
 
@@ -274,12 +290,12 @@ def documents(
         is_part=is_part,
         name_column=id_column,
     )
-    resolved, request = _resolve(sources, format, request, of_documents=True)
+    resolved, request = resolve(sources, format, request, of_documents=True)
     if id_column is not None:
-        check_name_column(id_column, header, _kinds(resolved))
-    for kind in _kinds(resolved):
-        if not _holds_texts(kind, request):
-            which = f", and {ASK_TEXT} to name their column" if kind.format in _TABLES else ""
+        check_name_column(id_column, header, kinds_of(resolved))
+    for kind in kinds_of(resolved):
+        if not holds_texts(kind, request):
+            which = f", and {ASK_TEXT} to name their column" if kind.format in TABLES else ""
             found = f"found fingerprints by format {kind.format}"
             raise ValueError(f"{display_name(kind.path)}: {found}, expected texts{which}")
     return Documents(resolved, request)
@@ -287,124 +303,12 @@ def documents(
 
 def has_columns(source: str | Path, format: str = "auto") -> bool:
     """Whether any file of a source holds rows of columns or fields, and not whole documents. Errors as of read."""
-    return any(kind.format not in _OF_DOCUMENTS for kind in _kinds(inputs_of([source], format)))
+    return any(kind.format not in OF_DOCUMENTS for kind in kinds_of(inputs_of([source], format)))
 
 
 def has_header(source: str | Path, format: str = "auto") -> bool:
     """Whether any file of a source is CSV or TSV, of which a header can be said. Errors as of read."""
-    return any(kind.format in DIALECTS for kind in _kinds(inputs_of([source], format)))
-
-
-def _resolve(
-    sources: Sequence[str | Path], format: str, request: Request, *, of_documents: bool = False
-) -> tuple[list[Input], Request]:
-    """The sources with their formats, and the request with the field of fingerprints of JSON objects that have no text.
-
-    Every mistake is told here that can be told without reading more than the first of such objects.
-    """
-    if format not in FORMATS:
-        raise ValueError(f"format: found {format!r}, expected one of {', '.join(FORMATS)}")
-    if request.rows < 1:
-        raise ValueError(f"batch: found {request.rows}, expected at least 1")
-    request.asked.check()
-    if request.fingerprint_format not in WAYS:
-        raise ValueError(f"fingerprint_format: found {request.fingerprint_format!r}, expected {', '.join(WAYS)}")
-    if request.first_id and request.asked.ids != "row":
-        raise ValueError(f"first_id: found {request.first_id} with ids {request.asked.ids!r}, expected ids 'row'")
-    request.check_id_type()
-    if not 0 <= request.first_id <= MAX_VALUE:
-        raise ValueError(f"first_id: found {request.first_id}, expected 0 to 2**64 - 1")
-    resolved = inputs_of(sources, format)
-    kinds = _kinds(resolved)
-    if request.asked.header is not None and not any(kind.format in DIALECTS for kind in kinds):
-        formats = ", ".join(dict.fromkeys(kind.format for kind in kinds)) or "none"
-        raise ValueError(f"{ASK_HEADER}: found it with format {formats}, expected csv or tsv")
-    if request.value_column is None and not of_documents and not request.asked.of_ids:
-        request = _with_field_of_fingerprints(resolved, request)
-    # Documents have no columns: the one of the texts is for the tables beside them.
-    is_beside = request.reads_texts and any(kind.format not in _OF_DOCUMENTS for kind in kinds)
-    for kind in kinds:
-        _check(kind, request, takes_column=is_beside)
-    return resolved, request
-
-
-def _with_field_of_fingerprints(inputs: list[Input], request: Request) -> Request:
-    """The request, for JSON objects of which the first has no text but a fingerprint by its name.
-
-    BadInput where it has both. A stream is not looked at: its objects have texts unless something else is said, and
-    reading refuses it where they have fingerprints instead.
-    """
-    empty: list[str] = []
-    for one in inputs:
-        source, names = first_fields(one)
-        if source is not None and names is None:
-            empty.append(one.path)
-        called = [name for name in names or () if name.lower() in FINGERPRINT_NAMES]
-        if source is None or names is None or not called or request.json_field is not None:
-            continue
-        if len(called) > 1 or DEFAULT_FIELD in names:
-            name, found = display_name(source.path), f"found fields {', '.join(names)}"
-            raise BadInput(f"{name}: {found}; expected {ASK_FINGERPRINT} or {ASK_TEXT}", source=name)
-        request = replace(request, json_field=called[0])
-    return replace(request, empty=frozenset(empty))
-
-
-def _telling(inputs: list[Input], request: Request) -> list[Source]:
-    """As _kinds, without files of JSON in which there is nothing: these are neither texts nor fingerprints."""
-    kinds = [(one, Source(path, format)) for one in inputs for format, path in one.kinds.items()]
-    return [kind for one, kind in kinds if kind.format not in FORMATS_OF_FIELDS or one.path not in request.empty]
-
-
-def _kinds(inputs: list[Input]) -> list[Source]:
-    """A file of each format that an input has: what is said of it holds for the others."""
-    return [Source(path, format) for one in inputs for format, path in one.kinds.items()]
-
-
-def _check(source: Source, request: Request, *, takes_column: bool) -> None:
-    """Refuse what the format of a source cannot give."""
-    name, format = display_name(source.path), source.format
-    stem_suffix = os.path.splitext(source.path)[1].lower()
-    if format == "parquet" and (is_stream(source.path) or stem_suffix in SUFFIXES):
-        raise ValueError(f"{name}: found a stream, expected a plain file for format parquet")
-    no_columns = _PIECE_READERS if takes_column else (*_PIECE_READERS, *_OF_DOCUMENTS)
-    if format in no_columns and request.value_column is not None:
-        raise ValueError(f"{name}: found column {request.value_column!r}, expected none for format {format}")
-    asked = request.asked
-    if asked.of_ids and format in ("hex", *_OF_DOCUMENTS):
-        raise ValueError(f"{name}: found format {format}, expected one that can hold nothing but ids, or a table")
-    if format in _PIECE_READERS and asked.id is not None and not asked.of_ids:
-        raise ValueError(f"{name}: found id_column {asked.id!r}, expected none for format {format}")
-    if request.id_type != "uint64" and (format == "hex" or (asked.of_ids and format in ("npy", "u64"))):
-        raise ValueError(f"{name}: found ids that are names, which format {format} does not hold; expected a table")
-    if format in ("npy", "u64", *_OF_DOCUMENTS) and (asked.id is not None or asked.ids == "column"):
-        raise ValueError(f"{name}: found ids of a column, expected ids (--ids) row, none or from:N for format {format}")
-    if request.fingerprint_format != "auto" and (_holds_texts(source, request) or format in ("npy", "u64")):
-        raise ValueError(f"{name}: found {ASK_WAY}, expected none for format {format}: no strings are read as numbers")
-    if format in FORMATS_OF_FIELDS and (isinstance(request.value_column, int) or isinstance(asked.id, int)):
-        raise ValueError(f"{name}: found a column number, expected the name of a field for format {format}")
-    if request.html and not _holds_texts(source, request):
-        raise ValueError(f"{name}: found html for fingerprints of format {format}, expected texts")
-
-
-def _holds_texts(source: Source, request: Request) -> bool:
-    """Whether the values of a source are texts rather than fingerprints."""
-    if request.asked.of_ids:
-        return False
-    if source.format in FORMATS_OF_FIELDS:
-        return request.asked.fingerprint is None and request.json_field is None
-    return source.format in _OF_DOCUMENTS or request.reads_texts
-
-
-def _expect_one_kind(inputs: list[Input], request: Request) -> None:
-    """Refuse texts beside ready-made fingerprints: nobody knows whether these were made by the same recipe."""
-    kinds = _telling(inputs, request)
-    texts = [kind for kind in kinds if _holds_texts(kind, request)]
-    others = [kind for kind in kinds if not _holds_texts(kind, request)]
-    if texts and others:
-        text, other = display_name(texts[0].path), display_name(others[0].path)
-        found = f"found texts (format {texts[0].format}), and fingerprints in {other} (format {others[0].format})"
-        expected = "only one of the two in all sources, or text_column (--text-column) for texts in columns"
-        raise ValueError(f"{text}: {found}; expected {expected}")
+    return any(kind.format in DIALECTS for kind in kinds_of(inputs_of([source], format)))
 
 
 def _sources(inputs: list[Input], request: Request) -> Iterator[Source]:
@@ -462,7 +366,7 @@ def _pieces(format: str, paths: Iterable[str], request: Request) -> Iterator[Pie
         (path,) = paths
         yield from _PIECE_READERS[format](path, request)
         return
-    if _holds_texts(Source("", format), request):
+    if holds_texts(Source("", format), request):
         for records in _records(format, paths, request):
             yield piece_of_texts(records, request)
     elif request.asked.of_ids:

@@ -22,6 +22,7 @@ from fpstore.inputs.cells import (
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
+from fpstore.origin import Origin
 from fpstore.text import Recipe
 from fpstore.text.cleaning import characters, has_tags, stand_in
 from fpstore.text.recipe import Measured
@@ -140,6 +141,7 @@ class Request:
     fingerprint_format: str = "auto"
     first_id: int = 0  # of row numbers
     id_type: str = "uint64"  # or what names are: "string", "bytes"
+    origin: Origin = field(default_factory=Origin)  # of fingerprints that come ready
     json_field: str | None = None  # of the fingerprints of JSON objects, where it was not asked for
     empty: frozenset[str] = frozenset()  # the inputs whose files of JSON objects have nothing in them
     takes_fingerprints: bool = False  # and not only texts

@@ -35,14 +35,32 @@ _PARQUET_ROWS = 8192  # at a time: a column of texts is decoded as a whole
 
 def read_parquet(path: str, request: Request) -> Iterator[Records]:
     """A Parquet file: columns of integers or strings, batch by batch."""
-    parquet = need("pyarrow.parquet", "arrow", "reading Parquet")
     arrow = need("pyarrow", "arrow", "reading Parquet")
     size = (remote.size(path) or 0) if remote.is_remote(path) else os.path.getsize(path)
+    with _parquet_file(path) as file:
+        compute = need("pyarrow.compute", "arrow", "reading Parquet")
+        yield from _parquet_records(path, request, file, size, arrow.types, compute)
+
+
+def look_at_origin(path: str, request: Request) -> None:
+    """Let request.origin meet what a Parquet file says of its fingerprints, as reading it does; reads no row."""
+    with _parquet_file(path) as file:
+        schema = file.schema_arrow
+        _meet_origin(path, request, schema.field(columns_of(schema.names, path, request.asked).value))
+
+
+def _meet_origin(path: str, request: Request, field: Any) -> None:
+    request.origin.meet(field, f"{path}, column {field.name}")
+
+
+@contextlib.contextmanager
+def _parquet_file(path: str) -> Iterator[Any]:
+    """The file, opened; BadInput for what is wrong with it."""
+    parquet = need("pyarrow.parquet", "arrow", "reading Parquet")
+    arrow = need("pyarrow", "arrow", "reading Parquet")
     try:
         with _openable(path) as opened, parquet.ParquetFile(opened) as file:
-            yield from _parquet_records(
-                path, request, file, size, arrow.types, need("pyarrow.compute", "arrow", "reading Parquet")
-            )
+            yield file
     except arrow.ArrowException as error:
         raise BadInput(f"{path}: {_first_line(error)}") from error
     except OSError as error:
@@ -168,6 +186,7 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
         _check_texts(path, value, _field_type(path, value, schema.field(found.value).type, fields, types), types)
     else:
         _check_fingerprints(path, value, schema.field(found.value).type, types)
+        _meet_origin(path, request, schema.field(found.value))
     if ids is not None:
         _check_ids(path, ids, schema.field(found.id).type, types, request)
     row, told = 0, 0

@@ -14,9 +14,9 @@ import numpy as np
 from fpstore import Store
 from fpstore.disk import Folder, Place, naming, write_all
 from fpstore.jobs.files import files_of_jobs
-from fpstore.jobs.leaders import VERDICT
 from fpstore.ledger import CLUSTER, end_of_votes, expect_votes
 from fpstore.notes import PIECE_BYTES
+from fpstore.query.leaders import VERDICT
 from fpstore.types import Array, Ids, Keys
 
 # How many documents are looked up at once. Centers that moved meanwhile are compared one by one.

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from fpstore.jobs.topics import MOST_CLUSTERS, Topics
 from fpstore.ledger import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import Recipe
+from fpstore.text.confirm import CONFIRMED_DISTANCE, UNCONFIRMED_DISTANCE, Confirm
 from fpstore.types import Array
 
 # What is written of a document.
@@ -40,6 +41,7 @@ def cluster(
     *,
     store: PathLike | None = None,
     max_distance: int | None = None,
+    confirm: str | None = "default",
     update_center: bool = False,
     annotate: bool = False,
     topics: PathLike | None = None,
@@ -52,22 +54,27 @@ def cluster(
 
     output: as its suffix says, .tsv, .csv or .jsonl, each also before .gz or .zst, or .parquet; lines of tabs without.
     A document joins the cluster of the nearest leader within max_distance, of several at one distance that with the
-    least fingerprint, then the oldest, or leads the next cluster. The distance is that to the leader. update_center:
-    compare with the bits that most of a cluster's members so far have, in place of the leader; fpstore.jobs.centers
-    says what that does to max_distance.
+    least fingerprint, then the oldest, or leads the next cluster. The distance is that to the leader. confirm: as for
+    dedup, which keeps the leaders and drops the other members for them. update_center: compare with the bits that most
+    of a cluster's members so far have, in place of the leader; fpstore.jobs.centers says what that does to
+    max_distance; nothing is confirmed then.
     annotate: write the documents themselves, with all their columns and two more, cluster and cluster_distance, as
     dedup writes kept ones. topics: another result, with a line for each of the largest clusters: its number, how many
     documents came to it, and the words that tell it from the rest (fpstore.jobs.topics); reads the inputs twice.
     store: a standing store, made where there is none, whose clusters the documents join, and which gets the new ones:
     its rows are the first document of each cluster, under the cluster's number. Clusters over several jobs are those of
     one job over all their documents, in that order. recipe, max_distance: those of the store by default, else
-    DEFAULT_RECIPE and 3. The rest is as for dedup; ValueError also for a store whose clusters have moving centers and
-    these do not, or the other way round.
+    DEFAULT_RECIPE and 6, with update_center 3. The rest is as for dedup; ValueError also for a store whose clusters
+    have moving centers and these do not, or the other way round, and for centers with something to confirm by.
     """
     started = time.monotonic()
     expect_paths(output=output, topics=topics, store=store)
     standing = None if store is None else Path(store).absolute()
-    settings = settle_settings(standing, recipe, max_distance, clusters=True)
+    if update_center and confirm not in (None, "default"):
+        raise ValueError(f"confirm: found {confirm!r:.40} with update_center, expected None: a center has no text")
+    usual = UNCONFIRMED_DISTANCE if update_center else CONFIRMED_DISTANCE
+    settings = settle_settings(standing, recipe, max_distance, usual, clusters=True)
+    check = Confirm.settle(confirm, has_texts=settings.can_confirm and not update_center)
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
     expect_other_files(results, corpus, standing)
@@ -79,6 +86,7 @@ def cluster(
         "annotate": annotate,
         "store": standing and str(standing),
         "max_distance": settings.max_distance,
+        "confirm": check and str(check),
     }
     forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
     forms += [Lines(form_of(path, TSV), TOPICS, "topics") for path in results[1:]]
@@ -96,9 +104,9 @@ def cluster(
         if not job.is_finished:
             place = corpus.go_on(job.state)
             if standing is None:
-                opened = own_grouping(job, tally.documents, settings.max_distance, update_center=update_center)
+                opened = own_grouping(job, tally, settings, check, update_center=update_center)
             else:
-                opened = standing_grouping(standing, job, tally.documents, settings, update_center=update_center)
+                opened = standing_grouping(standing, job, tally, settings, check, update_center=update_center)
             labels = AppendFile(job.work_folder, "labels", 8 * tally.documents)
             with closing(labels), opened as clusters:
                 for batch in corpus.batches(place):
@@ -107,7 +115,7 @@ def cluster(
                     labels.write(found["id"].astype("<u8").tobytes())
                     labels.sync()
                     tally.documents += len(found)
-                    tally.results, tally.new = clusters.next_id, clusters.next_id - clusters.known
+                    clusters.count(tally)
                     tally.skipped, tally.notes = batch.skipped, batch.notes
                     job.commit({"tally": asdict(tally), **corpus.state(batch.end), **clusters.state()})
                     if progress:
@@ -122,7 +130,8 @@ def cluster(
         if standing is not None and not job.was_done:
             release(standing, job, VOTES if update_center else None)
         job.finish()
-    return summarise(ClusterSummary, tally, corpus, started, was_done=job.was_done)
+    summary = summarise(ClusterSummary, tally, corpus, started, was_done=job.was_done)
+    return replace(summary, confirm=None if check is None else str(check))
 
 
 class Labelling:

@@ -10,8 +10,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError, PathLike
 from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
@@ -20,7 +18,7 @@ from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
 from fpstore.text import Recipe
-from fpstore.text.recipe import bytes_hash
+from fpstore.text.deduplication import measured_apart
 from fpstore.text.short import Lengths
 from fpstore.threads import thread_count
 from fpstore.types import Keys
@@ -230,18 +228,11 @@ class Corpus:
         return self._lengths.warning
 
     def fingerprints(self, batch: "Batch") -> Keys:
-        """Of a batch, by the recipe: uint64[n]; of a text without tokens in any case a hash of it as it stands.
-
-        So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
-        """
+        """Of a batch, by the recipe, texts without tokens told apart: uint64[n]."""
         self.text_bytes += batch.text_bytes
-        measured = self._recipe.measure_many(batch.texts, threads=self._threads)
-        fingerprints, token_counts, _ = measured
+        measured = measured_apart(self._recipe, batch.texts, self._threads)
         self._lengths.see(batch.texts, measured)
-        if not self._recipe.parts_empty:
-            for index in np.flatnonzero(token_counts == 0).tolist():
-                fingerprints[index] = bytes_hash(batch.texts[index])
-        return fingerprints
+        return measured.fingerprints
 
     @property
     def files(self) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
-from fpstore.jobs.confirm import DEFAULT_CONFIRM, Confirm
 from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
@@ -21,6 +20,7 @@ from fpstore.jobs.standing import own_workplace, release, settle_settings, stand
 from fpstore.jobs.summary import DedupSummary, Tally, summarise
 from fpstore.progress import OnProgress
 from fpstore.text import Recipe
+from fpstore.text.confirm import Confirm
 
 _DROPPED = {"name": "string", "kept": "string", "distance": "uint16"}
 _TAGS = {"kept": "bool", DUPLICATE_OF: "string", "distance": "uint16"}
@@ -68,12 +68,10 @@ def dedup(
     kept_one = Keep.parse(keep)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, max_distance)
-    if confirm == "default":
-        confirm = DEFAULT_CONFIRM if settings.can_confirm else None
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=True)
     if not kept_one.is_first and not corpus.is_read_again:
         raise ValueError(f"standard input: found keep {keep}, which reads the inputs twice; expected files")
-    check = None if confirm is None else Confirm.parse(confirm)
+    check = Confirm.settle(confirm, has_texts=settings.can_confirm)
     results = [Path(path).absolute() for path in (output, dropped) if path is not None]
     expect_other_files(results, corpus, standing)
     tags = _TAGS | (_MEASURE if check else {}) if tag else {}

@@ -22,10 +22,11 @@ from fpstore.jobs.corpus import Batch
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
-from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.scratch import scratch_store
-from fpstore.jobs.standing import CENTERS, LEADERS, Settings, Workplace, standing_workplace
+from fpstore.jobs.standing import CENTERS, LEADERS, Settings, Workplace, own_workplace, standing_workplace
+from fpstore.jobs.summary import Tally
 from fpstore.ledger import VOTES
+from fpstore.text.confirm import Confirm
 from fpstore.types import Array, Ids, Keys
 
 # What is remembered of a document, to make the leaders again when the job goes on.
@@ -47,6 +48,10 @@ class Grouping(ABC):
     def next_id(self) -> int:
         """The number of the next cluster."""
 
+    def count(self, tally: Tally) -> None:
+        """Tell how many clusters there are, and what was refused."""
+        tally.results, tally.new = self.next_id, self.next_id - self.known
+
     def state(self) -> dict[str, Any]:
         """What the journal has to hold of them."""
         return {}
@@ -55,12 +60,14 @@ class Grouping(ABC):
         """All documents were decided: make durable what the end of the job needs."""
 
 
-class _Own(Grouping):
-    def __init__(self, leaders: Leaders | Centers, members: AppendFile) -> None:
-        self._leaders, self._members = leaders, members
+class _Centers(Grouping):
+    """Of centers that move."""
+
+    def __init__(self, centers: Centers, members: AppendFile) -> None:
+        self._centers, self._members = centers, members
 
     def decide(self, fingerprints: Keys, batch: Batch) -> Array:
-        found = self._leaders.decide(fingerprints)
+        found = self._centers.decide(fingerprints)
         members = np.empty(len(found), dtype=_MEMBER)
         members["fingerprint"], members["cluster"] = fingerprints, found["id"]
         self._members.write(members.tobytes())
@@ -69,11 +76,11 @@ class _Own(Grouping):
 
     @property
     def next_id(self) -> int:
-        return self._leaders.next_id
+        return self._centers.next_id
 
 
-class _Standing(Grouping):
-    """Of leaders that stay where they are, in a standing store."""
+class _Leaders(Grouping):
+    """Of leaders that stay where they are: the documents that dedup keeps, for which it drops the other members."""
 
     def __init__(self, kept: Kept, workplace: Workplace, known: int) -> None:
         self._kept, self._workplace, self.known = kept, workplace, known
@@ -85,6 +92,10 @@ class _Standing(Grouping):
     def next_id(self) -> int:
         return self._kept.next_id
 
+    def count(self, tally: Tally) -> None:
+        super().count(tally)
+        tally.refused, tally.cut_short = self._kept.refused, self._kept.cut_short
+
     def state(self) -> dict[str, Any]:
         return _state_of(self._workplace, self.next_id, self.known)
 
@@ -92,7 +103,7 @@ class _Standing(Grouping):
         self._workplace.store.wait()
 
 
-class _StandingCenters(_Own):
+class _StandingCenters(_Centers):
     """Of centers that move, and that a standing store has the first documents of."""
 
     def __init__(self, centers: Centers, members: AppendFile, votes: Votes, workplace: Workplace, known: int) -> None:
@@ -120,38 +131,50 @@ class _StandingCenters(_Own):
 
 
 @contextmanager
-def own_grouping(job: Job, documents: int, max_distance: int, *, update_center: bool) -> Iterator[Grouping]:
-    """Clusters that go with the job, as they were after so many documents."""
-    with _members(job, documents) as members, scratch_store(job.work / "store", max_distance) as store:
-        votes = Votes(job.work_folder, VOTES) if update_center else None
-        yield _Own(_restored(store, members, votes, max_distance), members)
+def own_grouping(
+    job: Job, tally: Tally, settings: Settings, confirm: Confirm | None, *, update_center: bool
+) -> Iterator[Grouping]:
+    """Clusters that go with the job, as they were at its last commit."""
+    if not update_center:
+        with own_workplace(job, settings, texts=confirm is not None) as workplace:
+            yield _Leaders(_kept(workplace, settings, confirm, tally), workplace, 0)
+        return
+    distance = settings.max_distance
+    with _members(job, tally.documents) as members, scratch_store(job.work / "store", distance) as store:
+        yield _Centers(_restored(store, members, Votes(job.work_folder, VOTES), distance), members)
 
 
 @contextmanager
 def standing_grouping(
-    path: Path, job: Job, documents: int, settings: Settings, *, update_center: bool
+    path: Path, job: Job, tally: Tally, settings: Settings, confirm: Confirm | None, *, update_center: bool
 ) -> Iterator[Grouping]:
-    """Clusters of the standing store at path, as they were after so many documents of this job.
+    """Clusters of the standing store at path, as they were at the last commit of this job.
 
     Raises what standing_workplace does, ValueError where a store has clusters of the other kind, and JobError where
     what it has of moving centers does not belong together.
     """
-    kind = CENTERS if update_center else LEADERS
-    with standing_workplace(path, job, settings, texts=False, clusters=kind) as workplace:
+    kind, texts = CENTERS if update_center else LEADERS, confirm is not None
+    with standing_workplace(path, job, settings, texts=texts, clusters=kind) as workplace:
         known = workplace.next_id if job.state is None else job.state["known"]
         if not update_center:
-            yield _Standing(Kept(workplace, settings.recipe, settings.max_distance, None), workplace, known)
+            yield _Leaders(_kept(workplace, settings, confirm, tally), workplace, known)
             return
         with (
-            _members(job, documents) as members,
+            _members(job, tally.documents) as members,
             scratch_store(job.work / "store", settings.max_distance) as scratch,
         ):
             votes = Votes(job.work_folder, VOTES, Place(workplace.spool.folder, VOTES))
             if votes.count != known:
                 _refuse_votes(path, votes.count, known)
             centers = _restored(scratch, members, votes, settings.max_distance, workplace.store)
-            assert isinstance(centers, Centers)
             yield _StandingCenters(centers, members, votes, workplace, known)
+
+
+def _kept(workplace: Workplace, settings: Settings, confirm: Confirm | None, tally: Tally) -> Kept:
+    """The leaders of a workplace, which have refused what the tally says."""
+    kept = Kept(workplace, settings.recipe, settings.max_distance, confirm)
+    kept.refused, kept.cut_short = tally.refused, tally.cut_short
+    return kept
 
 
 def _state_of(workplace: Workplace, next_id: int, known: int) -> dict[str, Any]:
@@ -176,21 +199,16 @@ def _members(job: Job, documents: int) -> closing[AppendFile]:
 
 
 def _restored(
-    store: Store, members: AppendFile, votes: Votes | None, max_distance: int, standing: Store | None = None
-) -> Leaders | Centers:
-    """The leaders, or centers, of those members; standing: what has those centers that still are compared with."""
-    next_id = 0 if votes is None else votes.count
+    store: Store, members: AppendFile, votes: Votes, max_distance: int, standing: Store | None = None
+) -> Centers:
+    """The centers of those members; standing: what has those that still are compared with."""
+    next_id = votes.count
     for known in _chunks(members):
         clusters, first = np.unique(known["cluster"], return_index=True)
         first = first[clusters >= np.uint64(next_id)]
         leaders = known[first]
-        if votes is None:
-            store.add(leaders["fingerprint"], ids=leaders["cluster"])
-        else:
-            votes.restore(known["fingerprint"], known["cluster"], leaders)
+        votes.restore(known["fingerprint"], known["cluster"], leaders)
         next_id += len(leaders)
-    if votes is None:
-        return Leaders(store, max_distance, next_id)
     for ids in _numbers(next_id) if standing is None else _rows_of(standing, votes, next_id):
         store.add(votes.centers(ids), ids=ids)
     return Centers(store, votes, max_distance, next_id)

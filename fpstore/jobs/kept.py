@@ -1,16 +1,16 @@
 """Owns what is kept: the leaders of a corpus, with their names, and their texts where matches are confirmed."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from fpstore.errors import JobError
-from fpstore.jobs.confirm import Checker, Confirm
-from fpstore.jobs.leaders import MOST_LOOKED_AT, Leaders
 from fpstore.jobs.standing import Workplace
 from fpstore.query.additions import NEW
+from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
+from fpstore.query.leaders import Leaders
 from fpstore.text import Recipe
+from fpstore.text.confirm import Checker, Confirm
 from fpstore.types import Array, Ids, Keys
 
 
@@ -36,7 +36,7 @@ class Kept(Leaders):
         """What becomes of the documents of a batch; when this returns it is durable."""
         self._names, self._texts = names, texts
         verdicts = self.decide(fingerprints)
-        self._store.sync()  # and the spool before it
+        self._workplace.store.sync()  # and the spool before it
         return verdicts
 
     def names(self, ids: Ids) -> list[str]:
@@ -44,17 +44,17 @@ class Kept(Leaders):
         return self._workplace.names(ids)
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
-        if self._checker is None:
-            return super()._choose(index, near, ids)
-        if near:
-            looked_at = near[:MOST_LOOKED_AT]
-            found = self._checker.first_alike(self._texts[index], ids[np.asarray(looked_at)].tolist())
-            self.refused += found.refused
-            if found.place is not None:
-                return looked_at[found.place], found.measure
+        row, measure = super()._choose(index, near, ids)
+        if row == NEW and self._checker is not None:
             self.cut_short += len(near) > MOST_LOOKED_AT
-        self._unspooled[self.next_id] = self._texts[index]
-        return NEW, math.nan
+            self._unspooled[self.next_id] = self._texts[index]
+        return row, measure
+
+    def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
+        assert self._checker is not None
+        found = self._checker.first_alike(self._texts[index], ids)
+        self.refused += found.refused
+        return found.place, found.measure
 
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
         names, rows = [self._names[i] for i in indexes], self._workplace.rows

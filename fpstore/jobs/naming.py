@@ -32,17 +32,17 @@ class NamedRows:
         """That of the store."""
         return self._store.path
 
-    def nearest_many(self, keys: Keys, count: int, *, max_distance: int) -> Matches:
+    def nearest_many(self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None) -> Matches:
         """As of a store."""
-        return self._seen.nearest_many(keys, count, max_distance=max_distance)
+        return self._seen.nearest_many(fingerprints, count, max_distance=max_distance)
 
     def known(self, keys: Keys, names: list[str]) -> Array:
         """Whether the store has these rows already, bool[n]. What is near nothing is no row yet."""
         return np.zeros(len(keys), dtype=bool)
 
-    def add(self, keys: Keys, *, ids: Ids) -> None:
+    def add(self, fingerprints: Keys, *, ids: Ids) -> None:
         """Store documents of the record, given their numbers."""
-        self._store.add(keys, ids=self._spool.names(ids))
+        self._store.add(fingerprints, ids=self._spool.names(ids))
 
     def sync(self) -> None:
         """As of a store."""
@@ -102,10 +102,10 @@ class ConfirmedRows(NamedRows):
         rows = zip(keys.tolist(), names, strict=True)
         return np.fromiter((row in there for row in rows), dtype=bool, count=len(keys))
 
-    def add(self, keys: Keys, *, ids: Ids) -> None:
+    def add(self, fingerprints: Keys, *, ids: Ids) -> None:
         """Store documents of the record, given their numbers."""
-        self._seen.add(keys, ids=ids)
-        super().add(keys, ids=ids)
+        self._seen.add(fingerprints, ids=ids)
+        super().add(fingerprints, ids=ids)
 
 
 def _shared(keys: Keys, ids: Ids, other_keys: Keys, other_ids: Ids) -> tuple[Array, Array]:

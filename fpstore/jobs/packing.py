@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from fpstore.inputs import BadInput
 from fpstore.jobs.forms import Pack, csv_row
+from fpstore.origin import Record, metadata_of
 from fpstore.text.packages import need
 
 # A group of rows is full with so many, or with so many bytes of their part.
@@ -95,11 +96,15 @@ def _traits(value: Any) -> set[str]:
     return set()
 
 
-def parquet_of_json(columns: Mapping[str, str] | None, added: Mapping[str, str] = MappingProxyType({})) -> Pack:
+def parquet_of_json(
+    columns: Mapping[str, str] | None,
+    added: Mapping[str, str] = MappingProxyType({}),
+    recipe: Record | None = None,
+) -> Pack:
     """Parquet of JSON lines; columns: name and type of each in Arrow, where None the fields that there are.
 
     added: columns that come behind these. Fields in the order in which they first come, with the type that all values
-    have; BadInput where there is none.
+    have; BadInput where there is none. recipe: by which a column `fingerprint` is, among those given.
     """
 
     def pack(part: BinaryIO, out: BinaryIO) -> None:
@@ -108,7 +113,10 @@ def parquet_of_json(columns: Mapping[str, str] | None, added: Mapping[str, str] 
             if columns is None:
                 schema = pa.schema([field for field in _schema_of(part, pa) if field.name not in added])
             else:
-                schema = pa.schema([pa.field(name, pa.type_for_alias(kind)) for name, kind in columns.items()])
+                says = {"fingerprint": metadata_of(recipe)}
+                schema = pa.schema(
+                    [pa.field(name, pa.type_for_alias(kind), metadata=says.get(name)) for name, kind in columns.items()]
+                )
             for name, kind in added.items():
                 schema = schema.append(pa.field(name, pa.type_for_alias(kind)))
             with need("pyarrow.parquet", "arrow", "writing Parquet").ParquetWriter(out, schema) as writer:

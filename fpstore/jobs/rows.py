@@ -7,6 +7,7 @@ from typing import Any
 from fpstore.inputs import BadInput, Row
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Form, csv_row
 from fpstore.jobs.packing import expect_utf8, is_utf8, no_utf8, parquet_of_json
+from fpstore.origin import Record
 
 # What would end a line or a field, or speak to a terminal.
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]
@@ -40,13 +41,15 @@ class Lines:
     head: what its part begins with. pack: what makes the result of the part, None where the part is the result.
     """
 
-    def __init__(self, form: Form, columns: Mapping[str, str], name: str) -> None:
-        """columns: the name of each, and its type in Arrow. name: what a line of JSON says that it is."""
+    def __init__(self, form: Form, columns: Mapping[str, str], name: str, recipe: Record | None = None) -> None:
+        """columns: the name of each, and its type in Arrow. name: what a line of JSON says that it is. recipe: that of
+        a column `fingerprint`.
+        """
         self._kind, self._file = form.kind, form.name
         self._says = {"format": f"fpstore.{name}/1"} if form.kind == JSON else {}
         self._names = list(columns)
         self.head = csv_row(self._names) if form.kind == CSV else b""
-        self.pack = form.pack(parquet_of_json(columns) if form.kind == PARQUET else None)
+        self.pack = form.pack(parquet_of_json(columns, recipe=recipe) if form.kind == PARQUET else None)
 
     def fault_of(self, name: str, row: Row) -> BadInput | None:
         """What is wrong with the name of a document that these lines cannot hold, None where they can."""

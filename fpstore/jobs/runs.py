@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fpstore.errors import JobError
-from fpstore.jobs.confirm import Confirm
 from fpstore.jobs.corpus import (
     BATCH_BYTES,
     BATCH_DOCUMENTS,
@@ -21,13 +20,14 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import NONE, RANK, Keep, Ranker
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.kept import Kept
-from fpstore.jobs.leaders import VERDICT
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace
 from fpstore.jobs.summary import Tally
 from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
+from fpstore.query.leaders import VERDICT
+from fpstore.text.confirm import Confirm
 from fpstore.types import Array, Counts, Keys
 
 # So many bytes of its digest are enough that no two versions of a document have one digest by chance.

@@ -5,6 +5,7 @@ fingerprint of each, and where its name and its text end. Numbers increase; wher
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,12 +52,12 @@ class Spool:
         self.folder = folder
         self._files: list[AppendFile] = []
         try:
+            settings: dict[str, Any] | None
             with files_of_jobs():
                 settings = read_settings(folder)
             if settings is None:
-                settings = {"version": _VERSION, "texts": texts, "store": store} | (
-                    {"clusters": clusters} if clusters else {}
-                )
+                settings = {"version": _VERSION, "texts": texts, "store": store}
+                settings |= {"clusters": clusters} if clusters else {}
                 _write_settings(folder, settings)
                 count = count or 0
             if settings.get("version") != _VERSION:
@@ -204,7 +205,7 @@ class Spool:
             yield value if row >= 0 else None
 
 
-def _write_settings(folder: Folder, settings: dict[str, object]) -> None:
+def _write_settings(folder: Folder, settings: dict[str, Any]) -> None:
     with files_of_jobs():
         replace_whole(folder, SETTINGS, sealed(settings))
 

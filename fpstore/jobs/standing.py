@@ -28,14 +28,13 @@ from fpstore.jobs.spool import Spool
 from fpstore.ledger import VOTES, read_settings
 from fpstore.notes import FIRST_NUMBER, JOBS, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
+from fpstore.text.confirm import CONFIRMED_DISTANCE
 from fpstore.types import Ids, IdType
 
 # The kinds of clusters that a standing store can have.
 LEADERS, CENTERS = "leaders", "centers"
 
 _LAST_ID = (1 << 64) - 1
-# With the default of --confirm, which it was chosen with.
-DEFAULT_DISTANCE = 6
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
 
@@ -56,7 +55,12 @@ class Settings:
 
 
 def settle_settings(
-    store: Path | None, recipe: Recipe | None, max_distance: int | None, *, clusters: bool = False
+    store: Path | None,
+    recipe: Recipe | None,
+    max_distance: int | None,
+    default_distance: int = CONFIRMED_DISTANCE,
+    *,
+    clusters: bool = False,
 ) -> Settings:
     """The recipe and max_distance of a job: those given, else those of the standing store, else the defaults.
 
@@ -65,7 +69,7 @@ def settle_settings(
     """
     expect_settings(recipe, max_distance)
     if store is None or not os.path.lexists(store):
-        distance = DEFAULT_DISTANCE if max_distance is None else max_distance
+        distance = default_distance if max_distance is None else max_distance
         return Settings(recipe or DEFAULT_RECIPE, distance, named=store is not None and not clusters)
     with fpstore.open(store) as opened:
         if not opened._settings.ids:
@@ -216,7 +220,7 @@ def standing_workplace(
 def _expect_kind(path: Path, store: Store, record: Folder, clusters: str | None) -> None:
     """Refuse a store of clusters for what is not about them, and for clusters one with rows that are no cluster's."""
     settings = read_settings(record) or {}
-    known = settings.get("next_id", 0)
+    known = 0 if store._settings.named else notes.next_number(record)
     if clusters != CENTERS and record.identity_of(VOTES) is not None:
         expected = "one without: only cluster --update-center goes on with them"
         raise ValueError(f"{path}: found a store of clusters with moving centers, expected {expected}")

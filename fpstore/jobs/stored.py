@@ -21,13 +21,13 @@ from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
 from fpstore.jobs.graph import Graph
 from fpstore.jobs.journal import Job
-from fpstore.jobs.leaders import Leaders
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.summary import ClusterSummary, Tally
 from fpstore.ledger import VOTES
 from fpstore.progress import OnProgress, Progress
+from fpstore.query.leaders import Leaders
 from fpstore.types import Array, Ids, Keys
 
 _AT_ONCE = 1 << 16
@@ -63,6 +63,7 @@ def cluster_store(
     expect_outside_stores(result)
     with fpstore.open(path) as opened:
         most = opened.max_distance if max_distance is None else max_distance
+        recipe = opened._settings.recipe
         keys, ids = _rows_of(opened, progress)
     columns = {"cluster": "uint64", "id": "uint64", "fingerprint": "string", "distance": "uint16"}
     if ids is None:
@@ -70,7 +71,7 @@ def cluster_store(
     elif isinstance(ids, list):
         columns["id"] = "string"
     form = form_of(result, TSV)
-    lines = Lines(form, columns, "cluster-rows")
+    lines = Lines(form, columns, "cluster-rows", recipe)
     method = "components" if components else "centers" if update_center else "leaders"
     identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
     # Whether a store has changed is not known from outside, as of standard input: so it is never known to be done.

@@ -132,8 +132,9 @@ class ClusterSummary(Summary):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Clusters, and how many of them are new in a standing store, or in all where there is none."""
-        return {"clusters": self.clusters, "new_clusters": self.new}
+        """Clusters, and how many of them are new in a standing store, or in all where there is none; matches."""
+        named = {"refused_matches": self.refused, "cut_short": self.cut_short}
+        return {"clusters": self.clusters, "new_clusters": self.new, **named}
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def _folder_of_store(path: Path) -> Folder:
         undo.enter_context(folder)
         if folder.identity_of(FILE_NAME) is None:
             if folder.identity_of(SEGMENTS) is not None:
-                raise CorruptStore(f"found no {FILE_NAME}, expected it beside {SEGMENTS}", path=folder.path)
+                raise CorruptStore("catalog", f"no {FILE_NAME}", f"it beside {SEGMENTS}", path=folder.path)
             raise NotAStore(f"found no {FILE_NAME}, expected a folder that fpstore made", path=folder.path)
         os.close(folder.open_file(FILE_NAME))  # CorruptStore for what is no file
         undo.pop_all()
@@ -164,7 +164,7 @@ class Catalog:
                 self._segments = self.folder.inside(SEGMENTS)
             except FileNotFoundError:
                 missing = self.folder.path / SEGMENTS
-                raise CorruptStore("missing, expected the folder of the segments", path=missing) from None
+                raise CorruptStore("segments", "no folder", "that of the segments", path=missing) from None
         return self._segments
 
     def make_segments(self) -> Folder:
@@ -497,4 +497,4 @@ class Catalog:
             try:
                 yield
             except ValueError as error:
-                raise CorruptStore(str(error)) from None
+                raise CorruptStore.by(error, "") from None

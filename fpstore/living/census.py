@@ -66,19 +66,18 @@ def bytes_by_kind(home: Folder, state: State) -> dict[str, int]:
 
 
 def _of_segments(name: str, state: State | None) -> tuple[str, str]:
-    name, names = segment_of(name), name != segment_of(name)
-    if names:
-        kind, what = _of_segments(name, state)
-        return "names" if kind == "segments" else kind, f"names of {what}" if what.startswith("a ") else what
+    segment = segment_of(name)
+    kind, of = ("segments", "") if name == segment else ("names", "names of ")
+    named = is_segment_name(segment)
     if state is None:
-        return ("segments", "a segment") if is_segment_name(name) else ("other", "no segment by its name")
-    if any(entry.name == name for entry in state.segments):
-        return "segments", "a live segment"
-    if any(entry.name == name for entry in state.strays):
-        return "other", "a segment that was replaced, to be removed"
+        return (kind, f"{of}a segment") if named else ("other", "no segment by its name")
+    if any(name == file for entry in state.segments for file, *_ in entry.files):
+        return kind, f"{of}a live segment"
+    if any(name == file for entry in state.strays for file, *_ in entry.files):
+        return "other", f"{of}a segment that was replaced, to be removed"
     if is_unpublished_name(name, state.identity):
-        return "other", "a segment that is being made, or was, when its writer died"
-    return "other", "a segment that the catalog does not name" if is_segment_name(name) else "no file of fpstore"
+        return "other", f"{of}a segment that is being made, or was, when its writer died"
+    return "other", f"{of}a segment that the catalog does not name" if named else "no file of fpstore"
 
 
 def _walk(home: Folder) -> Iterator[tuple[str, os.stat_result]]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fpstore._codec import crc32c
 from fpstore._names import expect_names
+from fpstore.errors import Wrong
 from fpstore.names.column import Names
 from fpstore.types import Ids, Keys
 
@@ -135,7 +136,7 @@ def decode_removed(record: bytes, index: int) -> RemovedBefore:
     """The removals in a record. ValueError where they are not those of this index."""
     kind, columns, _ = _decode(b"removals" + key_of(index), record, 3, kept=True)
     if kind == ADDED:
-        raise ValueError(f"removals record {index} holds additions")
+        raise Wrong(f"removals record {index}", "additions", "removals")
     return RemovedBefore(kind, columns[:-1], columns[-1])
 
 
@@ -167,7 +168,7 @@ def _encode(place: bytes, kind: int, columns: tuple[Keys, ...], data: bytes = b"
 
 def _decode(place: bytes, record: bytes, most: int, kept: bool = False) -> tuple[int, tuple[Keys, ...], bytes]:
     if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
-        raise ValueError(f"a record of {len(record)} bytes does not match its checksum")
+        raise Wrong("a record", f"{len(record)} bytes of another checksum", "those of its own")
     _, kind, column_count, words = _HEADER.unpack_from(record)
     allowed = tuple(count + kept for count in _COLUMNS.get(kind, ()))  # kept removals have numbers beside them
     rest = len(record) - _HEADER.size - 8 * column_count * words

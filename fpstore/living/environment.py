@@ -141,9 +141,8 @@ class Environment:
             self._reserve(header, more_bytes)
         with environment.begin(write=True) as transaction:
             if transaction.id() != number:
-                raise StoreChanged(
-                    f"{self.path}: found transaction {transaction.id()}, expected {number}: another wrote"
-                )
+                told = f"found transaction {transaction.id()}, expected {number}: another wrote"
+                raise StoreChanged(told, path=self.path)
             return work(transaction)
 
     def database(self, name: bytes, transaction: Transaction) -> Any:
@@ -279,7 +278,7 @@ def _named(fd: int, path: Path) -> Iterator[str]:
 def _expect_at(path: Path, fd: int) -> None:
     status = path.lstat()
     if FileIdentity(status.st_dev, status.st_ino) != _identity(fd):
-        raise StoreChanged(f"{path}: another file is there, expected the one that was opened")
+        raise StoreChanged("another file is there, expected the one that was opened", path=path)
 
 
 def _open_lmdb(name: str, map_bytes: int, readonly: bool = False) -> "lmdb.Environment":
@@ -313,7 +312,7 @@ def _check_pages(fd: int, path: Path) -> None:
     except VerifyError as error:
         problems = [str(error)]
     if problems:
-        raise CorruptStore(problems[0], path=path)
+        raise CorruptStore("pages", f"what LMDB does not write ({problems[0]})", "sound pages of it", path=path)
 
 
 def _extend(fd: int, file_bytes: int) -> None:
@@ -355,7 +354,7 @@ def _explanation(error: lmdb.Error, path: Path, fd: int) -> Exception:
     if error.code == 0:
         # The binding's own refusals, above all that another user of it has the file open in this process.
         return OSError(errno.EBUSY, str(error), str(path))
-    return CorruptStore(str(error), path=path)
+    return CorruptStore("pages", f"what LMDB refuses ({error})", "sound pages of it", path=path)
 
 
 # Every environment of this process by the identity of its file.

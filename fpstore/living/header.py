@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fpstore.checks import expect
-from fpstore.errors import CorruptStore
+from fpstore.errors import CorruptStore, Wrong
 
 # LMDB 0.9, 64 bits. Two meta pages, written in turn: page header (number, pad, flags, bounds), then magic,
 # version, address, map size; the free and the main database, 48 bytes each; last page, transaction.
@@ -74,7 +74,7 @@ class HeaderFile:
                 # A commit may have been half way through its meta page.
                 problem = error
                 time.sleep(0.001)
-        raise CorruptStore(str(problem), path=self._path)
+        raise CorruptStore.by(problem, "", path=self._path)
 
     def still_says(self, header: Header) -> bool:
         """Whether the meta page that told of header's transaction is, byte for byte, what it was."""
@@ -120,11 +120,11 @@ def _checked_meta(raw: bytes, page: int, page_bytes: int, file_bytes: int) -> tu
     expected = (page, _PAGE_IS_META, _LMDB_MAGIC, _LMDB_FORMAT, 0, page_bytes)
     for name, value, right in zip(_FIXED, found, expected, strict=True) if found != expected else ():
         if value != right:
-            raise ValueError(f"meta page {page}, {name}: found {value}, expected {right}")
+            raise Wrong(f"meta page {page}, {name}", value, right)
     last_page = meta[_LAST_PAGE]
     if not 1 <= last_page < file_bytes // page_bytes:
         pages = file_bytes // page_bytes - 1
-        raise ValueError(f"meta page {page}, last page: found {last_page}, expected 1..{pages} in {file_bytes} bytes")
+        raise Wrong(f"meta page {page}, last page", last_page, f"1..{pages} in {file_bytes} bytes")
     return meta
 
 

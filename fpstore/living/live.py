@@ -68,21 +68,21 @@ def matched_alive(removals: Removals, matched: Matched, positions: int | Keys) -
 class Live:
     """A segment and its position: the changes before that are in it, those of removals from there on mask it.
 
-    names: of its ids, where these are names.
+    names: the files with those of its ids, where these are names.
     """
 
     segment: Segment
     position: int
     removals: Removals
-    names: NamesReader | None = None
+    names: tuple[NamesReader, ...] = ()
 
     def close(self) -> None:
         """Let go of its files."""
         try:
             self.segment.close()
         finally:
-            if self.names is not None:
-                self.names.close()
+            for names in self.names:
+                names.close()
 
     def masked_by(self, removals: Removals) -> "Live":
         """The same segment under other removals."""
@@ -277,7 +277,7 @@ class Live:
         return removed if first.is_identity else np.sort(first.apply(removed))
 
     def _lacking(self, table: int) -> CorruptStore:
-        return CorruptStore(f"table {table} lacks a fingerprint that table 0 has", path=self.segment.path)
+        return CorruptStore(f"table {table}", "another set of fingerprints", "that of table 0", path=self.segment.path)
 
     def _in_table(self, table: int, keys0: Keys) -> Keys:
         """Keys of table 0 as those of a table, sorted."""

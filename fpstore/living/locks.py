@@ -77,10 +77,8 @@ def wait_for_overtaken(fd: int, transaction: int, path: Path) -> None:
     while not _is_free(fd, gate):
         waited = time.monotonic() - started
         if waited > GATE_WAIT_S:
-            raise StoreLocked(
-                f"{path}: a reader has been inside for {waited:.0f} s, two commits behind; expected it to leave: "
-                "nothing was written"
-            )
+            told = f"a reader has been inside for {waited:.0f} s, two commits behind"
+            raise StoreLocked(f"{told}; expected it to leave: nothing was written", path=path)
         time.sleep(pause)
         pause = min(2 * pause, longest)
 
@@ -106,10 +104,10 @@ class WriterLock:
     def check(self) -> None:
         """Raises StoreChanged unless the store's path still leads to its folder, and the names there to these files."""
         if not self._folder.is_at(self._folder.path):
-            raise StoreChanged(f"{self._folder.path}: another folder is there, or none; {_EXPECTED}")
+            raise StoreChanged(f"another folder is there, or none; {_EXPECTED}", path=self._folder.path)
         for name, (_, identity) in self._held.items():
             if self._folder.identity_of(name) != identity:
-                raise StoreChanged(f"{self._folder.path / name}: another file is there, or none; {_EXPECTED}")
+                raise StoreChanged(f"another file is there, or none; {_EXPECTED}", path=self._folder.path / name)
         if self._unsynced:
             self._folder.sync()
             self._unsynced = False
@@ -193,15 +191,15 @@ class WriterLock:
                 os.close(fd)
                 raise
             os.close(fd)
-        raise StoreChanged(f"{self._folder.path / name}: another file came in its place {MAX_ATTEMPTS} times")
+        raise StoreChanged(f"another file came in its place {MAX_ATTEMPTS} times", path=self._folder.path / name)
 
     def _taken(self, fd: int) -> StoreLocked:
         identity = _identity(fd)
         if any(identity == own for lock in _locks if lock is not self for _, own in lock._held.values()):
-            return StoreLocked.by(os.getpid(), "this process has it open for writing already", self._folder.path)
+            return StoreLocked("this process has it open for writing already", pid=os.getpid(), path=self._folder.path)
         pid = _number_in(self._folder)
         who = "another process" if pid is None else f"process {pid}"
-        return StoreLocked.by(pid, f"{who} is writing to this store", self._folder.path)
+        return StoreLocked(f"{who} is writing to this store", pid=pid, path=self._folder.path)
 
 
 _EXPECTED = "expected the store that was opened: nothing was written"
@@ -265,7 +263,9 @@ def no_writer(folder: Folder) -> Iterator[None]:
                 fd = folder.open_file(name)
                 held.callback(os.close, fd)
                 if not _try_lock(fd, name, shared=True):
-                    raise StoreLocked("it has a writer, which would go on meanwhile", path=folder.path)
+                    raise StoreLocked(
+                        "it has a writer, which would go on meanwhile", pid=_number_in(folder), path=folder.path
+                    )
         yield
 
 

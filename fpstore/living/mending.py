@@ -69,8 +69,8 @@ def make_again(segment: Segment, at: Place, plan: Plan, error: CorruptStore) -> 
     lost += [f"{salvaged.ids_lost} ids"] * (salvaged.ids_lost > 0)
     if lost:
         at.folder.unlink(at.name)
-        message = f"{error.args[0]}; {' and '.join(lost)} are lost, fpstore recover makes a store of the rest"
-        raise CorruptStore(message, path=segment.path)
+        note = f"{' and '.join(lost)} are lost, fpstore recover makes a store of the rest"
+        raise CorruptStore(error.where, error.found, error.expected, path=segment.path, note=note)
     if segment not in _told:
         _told.add(segment)
         warnings.warn(f"{error}; read from its other tables", StoreWarning, stacklevel=2)

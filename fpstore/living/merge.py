@@ -172,4 +172,5 @@ class _Table:
             yield keys
         if found != self.count:
             names = ", ".join(str(part.segment.path) for part in self._merge.parts)
-            raise CorruptStore(f"{names}: {found} fingerprints in table {self._table} of all, {self.count} in table 0")
+            expected = f"{self.count}, as in table 0 of all"
+            raise CorruptStore(f"{names}, table {self._table} of all", f"{found} fingerprints", expected)

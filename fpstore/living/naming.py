@@ -6,12 +6,13 @@ name never two handles.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fpstore._names_pending import PendingNames
+from fpstore._names import hashes as name_hashes
+from fpstore._names_pending import PendingNames, first_places
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.living.live import Live
@@ -21,14 +22,14 @@ from fpstore.names.column import Named, Names, joined
 from fpstore.names.merging import NameSorter, merged_names
 from fpstore.names.reader import NamesReader, verify_names
 from fpstore.names.writer import NamesWriter
-from fpstore.segment.entry import SegmentEntry, names_name
+from fpstore.segment.entry import NamesEntry, SegmentEntry, names_name
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Ids
 
-# For sorting the names of a flush.
-SORT_MEMORY = 8 << 20
-# Of handles whose names are looked up for a file, so many at a time.
-HANDLES_AT_ONCE = 1 << 15
+# For sorting the names of a flush, which fit into half of it.
+SORT_MEMORY = 48 << 20
+# Of the numbers of names of files, the indexes of those that are to be merged.
+Due = Callable[[Sequence[int]], Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +46,13 @@ class StoreNames:
         entries = self.pending.entries(handles)
         if not self.files or (entries >= 0).all():
             return self._of_pending(handles, entries)
-        if len(handles) == 1:
+        if len(handles) == 1:  # a single probe should not pay for every file
+            handle = int(handles[0])
             for file in self.files:
-                ranks = file.ranks(handles)
-                if ranks[0] >= 0:
-                    return file.names(ranks)
+                if file.record.handle_base <= handle <= file.record.handle_last:
+                    ranks = file.ranks(handles)
+                    if ranks[0] >= 0:
+                        return file.names(ranks)
         left = entries < 0
         parts, places = [Names(*self.pending.read(entries[~left]))], [np.flatnonzero(~left)]
         for file in self.files:
@@ -76,19 +79,24 @@ class StoreNames:
 
     def _nameless(self, handles: Ids) -> CorruptStore:
         path = self.files[0].path.parent if self.files else None
-        return CorruptStore(f"names: found none for handle {handles[0]}, expected one in a file or the log", path=path)
+        return CorruptStore("names", f"none for handle {handles[0]}", "one in a file or the log", path=path)
 
     def handles(self, names: Names) -> tuple[Ids, Array]:
         """The handle of each name, uint64[n], and whether it has one, bool[n]."""
         handles, known = self.pending.find(*names)
+        at = np.flatnonzero(~known)
+        asked = names if len(at) == names.size else names.take(at)
+        hashes = name_hashes(*asked) if self.files else handles
         for file in self.files:
-            if known.all():
+            if not len(at):
                 break
-            at = np.flatnonzero(~known)
-            ranks = file.find(names if len(at) == names.size else names.take(at))
+            ranks = file.find(asked, hashes)
             found = ranks >= 0
-            handles[at[found]] = file.handles(ranks[found])
-            known[at[found]] = True
+            if found.any():
+                handles[at[found]] = file.handles(ranks[found])
+                known[at[found]] = True
+                left = np.flatnonzero(~found)
+                at, asked, hashes = at[left], asked.take(left), hashes[left]
         return handles, known
 
 
@@ -101,9 +109,10 @@ def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> I
     handles, known = store.handles(names)
     new = np.flatnonzero(~known)
     if len(new):
-        ranks = names.take(new).ranks()
-        expect_left("handles of names", next_handle + int(ranks.max()), MAX_NUMBER)
-        handles[new] = ranks.astype(np.uint64) + np.uint64(next_handle)
+        first = first_places(*(names if len(new) == names.size else names.take(new)))
+        numbers = np.cumsum(first == np.arange(len(first))) - 1
+        expect_left("handles of names", next_handle + int(numbers[-1]), MAX_NUMBER)
+        handles[new] = numbers[first].astype(np.uint64) + np.uint64(next_handle)
     return handles
 
 
@@ -111,7 +120,7 @@ def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> I
 
 
 def write_names(at: Place, entry: SegmentEntry, handles: Ids, store: StoreNames) -> SegmentEntry:
-    """Write the file of names of these handles beside the segment of entry, which lies there; the entry, which says so.
+    """Write a file of names of these handles with the segment of entry, which lies there; the entry, which says so.
 
     Where it fails neither of the two files is left.
     """
@@ -119,9 +128,10 @@ def write_names(at: Place, entry: SegmentEntry, handles: Ids, store: StoreNames)
     def named() -> Iterator[Named]:
         sorter = NameSorter(at.folder.reach, SORT_MEMORY)
         try:
-            distinct = np.unique(handles)
-            for start in range(0, len(distinct), HANDLES_AT_ONCE):
-                own = distinct[start : start + HANDLES_AT_ONCE]
+            distinct = handles if (handles[1:] > handles[:-1]).all() else np.unique(handles)
+            step = max(1, SORT_MEMORY // 4 * store.pending.count // max(1, store.pending.data_bytes))
+            for start in range(0, len(distinct), step):
+                own = distinct[start : start + step]
                 sorter.add(store.of(own), own)
             yield from sorter.chunks()
         finally:
@@ -130,38 +140,49 @@ def write_names(at: Place, entry: SegmentEntry, handles: Ids, store: StoreNames)
     return _written(at, entry, named())
 
 
-def merge_names(at: Place, entry: SegmentEntry, parts: Sequence[Live]) -> SegmentEntry:
-    """As write_names, where the segment was merged of parts: of their names those that have a row in it."""
-    files = [part.names for part in parts if part.names is not None]
-    return keep_names(at, entry, files, all_of_them=not any(len(part.removals.since(part.position)) for part in parts))
+def merge_names(at: Place, entry: SegmentEntry, parts: Sequence[Live], due: Due | None) -> SegmentEntry:
+    """As write_names, where the segment was merged of parts: it takes over their files of names, or writes them anew.
 
-
-def keep_names(at: Place, entry: SegmentEntry, files: Sequence[NamesReader], *, all_of_them: bool) -> SegmentEntry:
-    """As write_names, of the names of these files, all of them or those that have a row in the segment."""
-    chunks = [file.chunks() for file in files]
-    if not all_of_them:
+    Anew, in one file: those with a name that no row in the segment has any more, without that, and those that are due;
+    due: of the numbers of names of some files the indexes of those; None: all, where they are several.
+    """
+    files = sorted((file for part in parts for file in part.names), key=lambda file: file.path.name)
+    anew = set(due([file.count for file in files]) if due else range(len(files) if len(files) > 1 else 0))
+    masks: list[Array | None] = [None] * len(files)
+    if any(len(part.removals.since(part.position)) for part in parts):
         with contextlib.closing(Segment(at)) as segment:
-            masks = _with_rows(segment, files)
-        chunks = [_kept(each, mask) for each, mask in zip(chunks, masks, strict=True)]
-    return _written(at, entry, merged_names(chunks, once=True))
+            masks = [None if mask.all() else mask for mask in _with_rows(segment, files)]
+        anew |= {index for index, mask in enumerate(masks) if mask is not None}
+    kept = [_entry_of(file) for index, file in enumerate(files) if index not in anew]
+    chunks = [_kept(files[index].chunks(), masks[index]) for index in sorted(anew)]
+    if all(mask is not None and not mask.any() for mask in (masks[index] for index in anew)):
+        return replace(entry, names=tuple(kept))
+    return _written(at, entry, merged_names(chunks, once=True), kept)
+
+
+def keep_names(at: Place, entry: SegmentEntry, file: NamesReader) -> SegmentEntry:
+    """As write_names, of those names of the file that have a row in the segment."""
+    with contextlib.closing(Segment(at)) as segment:
+        (mask,) = _with_rows(segment, [file])
+    return _written(at, entry, _kept(file.chunks(), mask))
 
 
 def names_damage(part: Live) -> list[Damage]:
     """What is wrong with the names of a segment, every byte of which is read: at most one place."""
-    names = part.names
-    assert names is not None
     try:
-        verify_names(names)
-        (mask,) = _with_rows(part.segment, [names])
-        if not mask.all():
-            rank = int(np.argmin(mask))
-            raise CorruptStore(f"names: found no row of the name of rank {rank}, expected one", path=names.path)
+        for file in part.names:
+            verify_names(file)
+        for file, mask in zip(part.names, _with_rows(part.segment, part.names), strict=True):
+            if not mask.all():
+                rank = int(np.argmin(mask))
+                raise CorruptStore("names", f"no row of the name of rank {rank}", "one", path=file.path)
     except CorruptStore as error:
-        return [Damage(str(error.path or names.path), str(error.args[0]), "", "")]
+        return [error.in_file(part.names[0].path)]
     return []
 
 
-def _written(at: Place, entry: SegmentEntry, named: Iterator[Named]) -> SegmentEntry:
+def _written(at: Place, entry: SegmentEntry, named: Iterator[Named], kept: Sequence[NamesEntry] = ()) -> SegmentEntry:
+    """Write a file of these names; the entry with that one and those that are kept."""
     try:
         with NamesWriter(Place(at.folder, names_name(at.name)), at.folder.reach) as writer:
             for chunk in named:
@@ -170,7 +191,7 @@ def _written(at: Place, entry: SegmentEntry, named: Iterator[Named]) -> SegmentE
     except BaseException:
         at.folder.unlink(at.name, missing_ok=True)
         raise
-    return replace(entry, names_bytes=file.file_bytes, names_crc=file.crc)
+    return replace(entry, names=(*kept, NamesEntry(entry.number, file.file_bytes, file.crc)))
 
 
 def _with_rows(segment: Segment, files: Sequence[NamesReader]) -> list[Array]:
@@ -183,11 +204,19 @@ def _with_rows(segment: Segment, files: Sequence[NamesReader]) -> list[Array]:
             mask[ranks[ranks >= 0]] = True
             named |= ranks >= 0
         if not named.all():
-            raise CorruptStore(f"names: found none for handle {ids[~named][0]}, expected one", path=files[0].path)
+            raise CorruptStore("names", f"none for handle {ids[~named][0]}", "one", path=files[0].path)
     return masks
 
 
-def _kept(chunks: Iterator[Named], mask: Array) -> Iterator[Named]:
+def _entry_of(file: NamesReader) -> NamesEntry:
+    return NamesEntry(int(file.path.name[:8]), file.file_bytes, file.footer_crc)
+
+
+def _kept(chunks: Iterator[Named], mask: Array | None) -> Iterator[Named]:
+    """Those of the mask, by rank; None: all."""
+    if mask is None:
+        yield from chunks
+        return
     first = 0
     for names, handles in chunks:
         own = mask[first : first + names.size]

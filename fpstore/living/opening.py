@@ -18,7 +18,7 @@ from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
 from fpstore.living.state import Settings, State
 from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
-from fpstore.segment.entry import SegmentEntry, names_name
+from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 
 
@@ -44,7 +44,7 @@ def open_snapshot(catalog: Catalog, before: Snapshot | None = None, *, moved: bo
         except FileNotFoundError as error:
             # Where segments were merged since the catalog was read, the new state names other files.
             if log.state.generation == generation:
-                raise CorruptStore("missing, though the catalog names it", path=error.filename) from None
+                raise CorruptStore("segment", "none", "the file that the catalog names", path=error.filename) from None
             generation = log.state.generation
 
 
@@ -83,10 +83,10 @@ def _proved_plan(folder: Path, settings: Settings) -> Plan:
         plan = Plan.from_json(settings.plan)
         plan.prove()
     except PlanError as error:
-        raise CorruptStore(f"catalog: {error}", path=folder) from None
+        raise CorruptStore.by(error, "catalog, plan", path=folder) from None
     if settings.max_distance > plan.max_distance:
         most = f"at most {plan.max_distance} (plan {plan.name})"
-        raise CorruptStore(f"catalog: max_distance {settings.max_distance}, expected {most}", path=folder)
+        raise CorruptStore("catalog, max_distance", settings.max_distance, most, path=folder)
     return plan
 
 
@@ -103,9 +103,7 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
         expected += tuple((f"{table.prefix_mask:x}", table.flips) for table in plan.tables)
     if found != expected:
         segment.close()
-        raise CorruptStore(
-            f"not the segment that the catalog names: found {found}, expected {expected}", path=segment.path
-        )
+        raise CorruptStore("segment", found, f"{expected}, which the catalog names", path=segment.path)
     try:
         names = _open_names(segments, entry, settings)
     except BaseException:
@@ -114,13 +112,17 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
     return Live(segment, entry.position, removals, names)
 
 
-def _open_names(segments: Folder, entry: SegmentEntry, settings: Settings) -> NamesReader | None:
-    """The file of names that the catalog names beside a segment, in a store with names."""
-    if not settings.named:
-        return None
-    names = NamesReader(Place(segments, names_name(entry.name)))
-    found, expected = (names.file_bytes, names.footer_crc), (entry.names_bytes, entry.names_crc)
-    if found != expected:
-        names.close()
-        raise CorruptStore(f"not the names that the catalog names: found {found}, expected {expected}", path=names.path)
-    return names
+def _open_names(segments: Folder, entry: SegmentEntry, settings: Settings) -> tuple[NamesReader, ...]:
+    """The files of names that the catalog says are a segment's, in a store with names."""
+    opened: list[NamesReader] = []
+    try:
+        for file in entry.names if settings.named else ():
+            opened.append(NamesReader(Place(segments, file.name)))
+            found, expected = (opened[-1].file_bytes, opened[-1].footer_crc), (file.file_bytes, file.crc)
+            if found != expected:
+                raise CorruptStore("names", found, f"{expected}, which the catalog names", path=opened[-1].path)
+    except BaseException:
+        for names in opened:
+            names.close()
+        raise
+    return tuple(opened)

@@ -12,7 +12,7 @@ from fpstore.disk import Place
 from fpstore.living.live import Advance, Live
 from fpstore.living.mending import sound_parts
 from fpstore.living.merge import merge_segments
-from fpstore.living.naming import StoreNames, merge_names, write_names
+from fpstore.living.naming import Due, StoreNames, merge_names, write_names
 from fpstore.living.opening import open_part
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names
@@ -50,8 +50,14 @@ def segment_of_rows(
     return entry if names is None or ids is None else write_names(place, entry, ids, names)
 
 
-def segment_of_parts(place: Place, parts: Sequence[Live], snapshot: Snapshot, advance: Advance) -> SegmentEntry | None:
-    """A new segment of what lives of some of the snapshot's; None where nothing does."""
+def segment_of_parts(
+    place: Place,
+    parts: Sequence[Live],
+    snapshot: Snapshot,
+    due_names: Due | None,
+    advance: Advance,
+) -> SegmentEntry | None:
+    """A new segment of what lives of some of the snapshot's; None where nothing does. due_names: as of merge_names."""
     settings, plan = snapshot.settings, snapshot.plan
     with contextlib.ExitStack() as stack:
         # Mapped anew, as a merge lets go of the pages that it is done with, which probes may want.
@@ -67,7 +73,7 @@ def segment_of_parts(place: Place, parts: Sequence[Live], snapshot: Snapshot, ad
         if entry is None:
             return None
         if settings.named:
-            entry = merge_names(place, entry, sound)
+            entry = merge_names(place, entry, sound, due_names)
         return replace(entry, position=snapshot.state.next_change)
 
 

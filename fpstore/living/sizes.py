@@ -18,6 +18,8 @@ class LivingSizes:
     piece_rows: a batch is tested and added in pieces of so many.
     growth: a segment is merged with all that are smaller as soon as these together, so many times, are as large. So
     there are few, and a fingerprint is written again only when its segment grows by a third. 0: never.
+    names_growth: so many files of names of one size are merged, with all smaller ones, when their segments are: so a
+    name is written again only when its file grows so many times. 2 or more.
     keys_per_removal: everything is merged when there is a removal for so many fingerprints, but not for fewer than
     min_removals, and always for max_removals: every process holds them in memory.
     """
@@ -29,13 +31,14 @@ class LivingSizes:
     deferred_rows: int = 1 << 16
     piece_rows: int = PIECE_ROWS
     growth: int = 3
+    names_growth: int = 8
     keys_per_removal: int = 8
     min_removals: int = 1 << 16
     max_removals: int = 1 << 22
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            least = 0 if field.name in ("growth", "min_removals") else 1
+            least = {"growth": 0, "min_removals": 0, "names_growth": 2}.get(field.name, 1)
             expect_integer(field.name, getattr(self, field.name), least, 2**31 - 1)
         waits = self.max_pending_rows
         expect("max_pending_rows", waits, waits >= self.flush_rows, f"flush_rows, {self.flush_rows}, or more")
@@ -47,6 +50,15 @@ class LivingSizes:
                 return index
         return len(key_counts)
 
+    def due_names(self, name_counts: Sequence[int]) -> list[int]:
+        """Of files of names of a segment, each with so many: the indexes of those to be merged into one.
+
+        Files are of one size whose numbers of names have as many digits to the base names_growth.
+        """
+        sizes = [_digits(count, self.names_growth) for count in name_counts]
+        due = max((size for size in sizes if sizes.count(size) >= self.names_growth), default=-1)
+        return [index for index, size in enumerate(sizes) if size <= due]
+
     def is_full(self, rows: int, name_bytes: int) -> bool:
         """Whether additions wait while so many rows, with so many bytes of names, are pending."""
         return rows >= self.max_pending_rows or name_bytes >= self.max_name_bytes
@@ -54,3 +66,11 @@ class LivingSizes:
     def removal_limit(self, key_count: int) -> int:
         """More removals than that are worth a merge of all segments, with so many keys."""
         return min(max(self.min_removals, key_count // self.keys_per_removal), self.max_removals)
+
+
+def _digits(number: int, base: int) -> int:
+    digits = 0
+    while number:
+        number //= base
+        digits += 1
+    return digits

@@ -88,7 +88,7 @@ class Snapshot:
         """Of the ids, where these are names."""
         if self.pending_names is None:
             return None
-        files = [part.names for part in self.parts if part.names is not None]
+        files = [file for part in self.parts for file in part.names]
         return StoreNames(tuple(files[::-1]), self.pending_names)  # the newest has what is asked for most
 
     @property
@@ -426,7 +426,7 @@ class Snapshot:
             try:
                 self.pending_names.add(*change.names, change.ids)
             except ValueError as error:
-                raise CorruptStore(f"catalog, change {change.number}: {error}", path=self.folder) from None
+                raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
 
     def published(self, state: State, parts: Sequence[Live], removals: Removals) -> "Snapshot":
         """This one with other segments, and without the pending rows of changes that have left the log."""

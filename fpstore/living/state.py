@@ -14,11 +14,11 @@ from typing import Any
 
 from fpstore._codec import crc32c
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of
-from fpstore.errors import Error, UnsupportedVersion
+from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.format import CODECS, KEY_BITS
-from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry
+from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
 
-RECORD_VERSION = 6
+RECORD_VERSION = 7
 # What ids can be.
 ID_TYPES = ("uint64", "string", "bytes")
 # Those that are names: a number, their handle, stands for each.
@@ -111,6 +111,8 @@ class State:
         expect_integer("generation", self.generation, 1, MAX_NUMBER)
         numbers = [entry.number for entry in (*self.segments, *self.strays)]
         expect("segments", numbers, len(set(numbers)) == len(numbers), "each of them once")
+        named = [file.number for entry in (*self.segments, *self.strays) for file in entry.names]
+        expect("files of names", named, len(set(named)) == len(named), "each of them once")
         # A name is never given to a second file.
         expect_integer("next_segment", self.next_segment, max(numbers, default=0) + 1, MAX_SEGMENT + 1)
         expect_integer("next_change", self.next_change, 1, MAX_NUMBER)
@@ -141,9 +143,13 @@ class State:
         return following
 
     def with_segments(self, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> "State":
-        """This state with these live segments, and as strays those of before and of strays which are not among them."""
+        """This state with these live segments, and as strays those of before and of strays which are not among them.
+
+        A file of names that a live segment has is no stray's.
+        """
         live = {entry.name for entry in segments}
-        left = tuple(entry for entry in (*strays, *self.segments) if entry.name not in live)
+        names = {file.number for entry in segments for file in entry.names}
+        left = tuple(entry.without_names(names) for entry in (*strays, *self.segments) if entry.name not in live)
         next_segment = max([self.next_segment, *(entry.number + 1 for entry in (*segments, *left))])
         return dataclasses.replace(self, segments=tuple(segments), strays=left, next_segment=next_segment, moving=False)
 
@@ -182,17 +188,17 @@ def decode(record: bytes, transaction: int) -> State:
     """The state in record, read by that transaction. Raises ValueError, UnsupportedVersion."""
     text = record[4:]
     if len(record) < 4 or struct.unpack_from("<I", record)[0] != _checksum(text):
-        raise ValueError(f"the state, {len(record)} bytes, does not match its checksum")
+        raise Wrong("the state", f"{len(record)} bytes of another checksum", "those of its own")
     fields = _parse(text)
     version = fields.pop("version", None)
     expect_integer("the version of the state", version, 0, 2**32)  # 2.0 equals 2, and True equals 1
     if version != RECORD_VERSION:
-        raise UnsupportedVersion.of("the version of the state", version, RECORD_VERSION)
+        raise UnsupportedVersion("the version of the state", version, RECORD_VERSION)
     expect_integer("the transaction that wrote the state", fields.get("transaction"), transaction, transaction)
     for name in ("segments", "strays"):
         entries = fields.get(name)
         expect(name, entries, isinstance(entries, list), "a list")
-        fields[name] = tuple(record_of(SegmentEntry, entry) for entry in fields[name])
+        fields[name] = tuple(map(entry_of, fields[name]))
     fields["settings"] = record_of(Settings, fields.get("settings"))
     return record_of(State, fields)
 
@@ -211,6 +217,6 @@ def _parse(text: bytes) -> dict[str, Any]:
         fields = json.loads(text)
         canonical = canonical_json(fields).encode("ascii")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the state is not JSON: {error}") from None
+        raise Wrong("the state", f"no JSON ({error})", "an object") from None
     expect("the state", text, isinstance(fields, dict) and canonical == text, "a canonical JSON object")
     return dict(fields)

@@ -42,10 +42,10 @@ def name_segment(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[Se
     Raises StoreChanged, OSError.
     """
     state = catalog.announce(entry)
-    for name, *_ in entry.files:
+    for name in entry.made:
         if place.folder.identity_of(name) is not None:
             _set_aside(catalog, [name])
-    if entry.names_bytes:
+    if names_name(entry.name) in entry.made:
         place.folder.rename(names_name(place.name), names_name(entry.name))
     place.folder.rename(place.name, entry.name)
     left = [stray for stray in state.strays if _is_left(place.folder, stray)]

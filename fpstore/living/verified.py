@@ -1,6 +1,7 @@
 """Reads everything of one state of a store and checks it: how much that was, or every place that is damaged."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, corrupt
@@ -15,13 +16,17 @@ from fpstore.segment.verify import verify_segment
 class Verified:
     """What was read and found sound. A fingerprint that is in several segments is counted in each."""
 
-    segments: int
-    tables: int
-    fingerprints: int
-    ids: int
-    pending: int
-    removals: int
+    segment_count: int
+    table_count: int
+    fingerprint_count: int
+    id_count: int
+    pending_count: int
+    removal_count: int
     size_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, by name."""
+        return asdict(self)
 
 
 def verify_snapshot(snapshot: Snapshot, home: Folder, progress: Tell | None = None) -> Verified:
@@ -35,18 +40,18 @@ def verify_snapshot(snapshot: Snapshot, home: Folder, progress: Tell | None = No
             verify_segment(part.segment, snapshot.plan, progress)
         except CorruptStore as error:
             damage += error.damage
-        if part.names is not None:
+        if part.names:
             damage += names_damage(part)
     if damage:
         raise corrupt(damage)
     segments = [part.segment for part in snapshot.parts]
     return Verified(
-        segments=len(segments),
-        tables=sum(len(segment.tables) for segment in segments),
-        fingerprints=sum(segment.key_count for segment in segments),
-        ids=sum(segment.record.id_count for segment in segments),
-        pending=snapshot.pending_end,
-        removals=len(snapshot.removals),
+        segment_count=len(segments),
+        table_count=sum(len(segment.tables) for segment in segments),
+        fingerprint_count=sum(segment.key_count for segment in segments),
+        id_count=sum(segment.record.id_count for segment in segments),
+        pending_count=snapshot.pending_end,
+        removal_count=len(snapshot.removals),
         size_bytes=sum(segment.file_bytes for segment in segments)
-        + sum(part.names.file_bytes for part in snapshot.parts if part.names is not None),
+        + sum(file.file_bytes for part in snapshot.parts for file in part.names),
     )

@@ -295,8 +295,8 @@ class Writer:
             self._wait_for_merge()
             with self._ready():
                 parts = self.snapshot.parts
-                if len(parts) > 1 or self._removal_count(parts):
-                    self._start_merge(parts)
+                if len(parts) > 1 or self._removal_count(parts) or any(len(part.names) > 1 for part in parts):
+                    self._start_merge(parts, True)
             self._wait_for_merge()
             with self._ready(), self._uncertain():
                 self._write(self._deferred)
@@ -366,20 +366,20 @@ class Writer:
         oldest = min((part.position for part in parts), default=self.snapshot.state.next_change)
         return len(self.snapshot.removals.since(oldest))
 
-    def _start_merge(self, parts: Sequence[Live]) -> None:
-        """In the background, if there is anything to merge and no merge under way. The caller holds the lock."""
+    def _start_merge(self, parts: Sequence[Live], whole: bool = False) -> None:
+        """In the background, if there is anything and no merge under way; whole: their names become one file, too."""
         if not parts or self._closing or (self._merge_job is not None and not self._merge_job.done):
             return
 
-        def work(parts: Sequence[Live] = parts) -> None:
+        def work(parts: Sequence[Live] = parts, whole: bool = whole) -> None:
             while parts:
-                self._merge_parts(parts)
+                self._merge_parts(parts, whole)
                 with self._lock:
-                    parts = self._due()
+                    parts, whole = self._due(), False
 
         self._merge_job = _until_closed(work)
 
-    def _merge_parts(self, parts: Sequence[Live]) -> None:
+    def _merge_parts(self, parts: Sequence[Live], whole: bool = False) -> None:
         with self._lock:
             self._write(self._deferred)  # or a removal might be forgotten that the merge has applied
             snapshot = self.snapshot
@@ -394,7 +394,7 @@ class Writer:
                 progress("merging", done, total)
 
         with self._new_place() as place:
-            entry = segment_of_parts(place, parts, snapshot, advance)
+            entry = segment_of_parts(place, parts, snapshot, None if whole else self.sizes.due_names, advance)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
 
     def _publish(

@@ -1,6 +1,6 @@
 """Owns what many names are: strings, or bytes, in two arrays; the core's numbers stand for them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,10 +8,8 @@ import numpy as np
 
 from fpstore import _names
 from fpstore.arrays import as_keys, as_plain
+from fpstore.origin import Origin
 from fpstore.types import Array, Bytes, Counts, Keys
-
-# Pieces that a long column is worked on in.
-PIECE_NAMES = 1 << 16
 
 
 class Names(NamedTuple):
@@ -38,6 +36,13 @@ class Names(NamedTuple):
     def sizes(self) -> Counts:
         """How many bytes each has: int64[n]."""
         return np.diff(self.ends, prepend=0)
+
+    def upto(self, start: int, most: int, each: int) -> int:
+        """The end of those from start on that have `most` bytes together, with so many for each; one at least."""
+        first = int(self.ends[start - 1]) if start else 0
+        sizes = self.ends[start : start + max(1, most // each + 1)] - first
+        sizes += each * np.arange(1, len(sizes) + 1)
+        return min(self.size, start + 1 + int(sizes.searchsorted(most, side="left")))
 
     def at(self, index: int) -> bytes:
         """One of them."""
@@ -87,9 +92,11 @@ def as_names(values: object, text: bool, what: str) -> Names:
     return Names(*_names.of_values(plain, text, what))
 
 
-def as_named_rows(fingerprints: object, ids: object, text: bool, path: Path) -> tuple[Keys, Names]:
+def as_named_rows(
+    fingerprints: object, ids: object, text: bool, path: Path, origin: Origin | None = None
+) -> tuple[Keys, Names]:
     """What a caller gives to a store with names at path: uint64[n], and as many names. ValueError."""
-    keys = as_keys(fingerprints, "fingerprints")
+    keys = as_keys(fingerprints, "fingerprints", origin)
     if ids is None:
         raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
     names = as_names(ids, text, "ids")
@@ -111,13 +118,6 @@ def to_column(names: Names, text: bool) -> Array:
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
-
-
-def pieces(names: Names, handles: Keys) -> Iterator[Named]:
-    """Of a long column a piece at a time."""
-    for start in range(0, names.size, PIECE_NAMES):
-        end = min(start + PIECE_NAMES, names.size)
-        yield Named(names.part(start, end), handles[start:end])
 
 
 def gathered(parts: Iterable[Named]) -> Named:

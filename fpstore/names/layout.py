@@ -99,9 +99,7 @@ class NamesRecord:
     def unpack(cls, data: bytes, footer: Footer) -> "NamesRecord":
         """The record in the summary of a file with this footer. CorruptStore unless all that it says fits the file."""
         if len(data) < RECORD_BYTES or any(data[FIELD_BYTES:]):
-            raise CorruptStore(
-                f"names record: found {len(data)} bytes, expected {RECORD_BYTES}, with zeros after {FIELD_BYTES}"
-            )
+            raise CorruptStore("names record", f"{len(data)} bytes", f"{RECORD_BYTES}, with zeros after {FIELD_BYTES}")
         count, data_bytes, blocks, size, base, last, width, rank_width = _RECORD.unpack(data[:RECORD_BYTES])
         record = cls(count, data_bytes, blocks, size, base, last, width, rank_width)
         room = footer.summary_offset
@@ -121,4 +119,4 @@ class NamesRecord:
 def _expect(what: str, found: int, least: int, most: int) -> None:
     if not least <= found <= most:
         expected = f"{least}" if least == most else f"{least} to {most}"
-        raise CorruptStore(f"names record, {what}: found {found}, expected {expected}")
+        raise CorruptStore(f"names record, {what}", found, expected)

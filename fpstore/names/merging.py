@@ -1,6 +1,7 @@
 """Sorted names of several sources as those of one, in bounded memory; names in any order sorted, spilled if need be."""
 
 import errno
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,10 +12,12 @@ import numpy as np
 
 from fpstore import _names
 from fpstore.disk import naming
-from fpstore.names.column import NO_NAMES, Named, Names, gathered, pieces
+from fpstore.names.column import NO_NAMES, Named, Names, gathered
 from fpstore.types import Keys
 
 NO_NAMED = Named(NO_NAMES, np.empty(0, dtype=np.uint64))
+# Sorted names are taken so many at a time.
+PIECE_NAMES = 1 << 14
 # Of a run that is read again: names, their ends and values, so many bytes of each.
 READ_BYTES = 1 << 18
 # A merge of more runs than this takes another round.
@@ -77,19 +80,22 @@ class NameSorter:
 
     def __init__(self, directory: Path, memory_bytes: int) -> None:
         self._directory = directory
-        # What is held is sorted with 32 bytes for each name, and copied in its order.
-        self._most = memory_bytes // 3
+        # What is held is put together, and sorted with 32 bytes for each name.
+        self._most = memory_bytes // 2
         self._held: list[Named] = []
         self._size = 0
         self._runs: list[_Run] = []
 
     def add(self, names: Names, values: Keys) -> None:
         """Take some more."""
-        for piece in pieces(names, values):
-            self._held.append(piece)
-            self._size += len(piece.names.data) + 32 * piece.names.size
+        start = 0
+        while start < names.size:
+            end = names.upto(start, self._most - self._size, 32)
+            self._held.append(Named(names.part(start, end), values[start:end]))
+            self._size += len(self._held[-1].names.data) + 32 * (end - start)
             if self._size >= self._most:
                 self._spill()
+            start = end
 
     def chunks(self) -> Iterator[Named]:
         """All of them, sorted; may be read again until closed."""
@@ -101,8 +107,11 @@ class NameSorter:
             for each in first:
                 each.close()
             self._runs.insert(0, run)
-        last = [pieces(*self._sorted())] if self._held else []
-        yield from merged_names([*(run.chunks() for run in self._runs), *last], once=False)
+        last = [self._sorted()] if self._held else []
+        if not self._runs:
+            yield from itertools.chain(*last)
+        else:
+            yield from merged_names([*(run.chunks() for run in self._runs), *last], once=False)
 
     def close(self) -> None:
         """Free what the spill files take."""
@@ -110,14 +119,19 @@ class NameSorter:
             run.close()
         self._runs, self._held, self._size = [], [], 0
 
-    def _sorted(self) -> Named:
-        together = gathered(self._held)
-        order = _names.sort_order(*together.names)
-        return Named(together.names.take(order), together.handles[order])
+    def _sorted(self) -> Iterator[Named]:
+        """What is held, in order, in pieces."""
+        self._held = [gathered(self._held)]
+        names, values = self._held[0]
+        order = _names.sort_order(*names)
+        for start in range(0, names.size, PIECE_NAMES):
+            own = order[start : start + PIECE_NAMES]
+            yield Named(names.take(own), values[own])
 
     def _spill(self) -> None:
         run = _Run(self._directory)
-        run.append(self._sorted())
+        for chunk in self._sorted():
+            run.append(chunk)
         self._runs.append(run)
         self._held, self._size = [], 0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore._codec import crc32c, page_checksums
+from fpstore._names import hashes as name_hashes
 from fpstore._names_view import NamesView
 from fpstore._view import SegmentView
 from fpstore.disk import Place, placed
@@ -62,10 +63,10 @@ class NamesReader:
         """The CRC-32C at the end of the file: it stands for all its bytes."""
         return int.from_bytes(self.footer.pack()[-4:], "little")
 
-    def find(self, names: Names) -> Counts:
-        """The rank of each of names: int64[n], -1 for those that are not there."""
+    def find(self, names: Names, hashes: Keys | None = None) -> Counts:
+        """The rank of each of names: int64[n], -1 for those that are not there. hashes: theirs, where known."""
         with self._naming:
-            return self._names.find(*names)
+            return self._names.find(*names, name_hashes(*names) if hashes is None else hashes)
 
     def ranks(self, handles: Keys) -> Counts:
         """The rank of the name of each handle: int64[n], -1 for those that are not there."""
@@ -90,7 +91,9 @@ class NamesReader:
             forgotten = self._forget(forgotten, int(index * step))
             with self._naming:
                 if last is not None and names.at(0) <= last:
-                    raise CorruptStore(f"names, block {index}: the first is not above the last of the block before")
+                    raise CorruptStore(
+                        f"names, block {index}", "a first name out of order", "one above the last before it"
+                    )
             last = names.at(names.size - 1)
             yield Named(names, handles)
 
@@ -123,7 +126,7 @@ class NamesReader:
     def _read_record(self) -> NamesRecord:
         footer, view = self.footer, self._view
         if view.read(footer.footer_offset, FOOTER_BYTES) != footer.pack():
-            raise CorruptStore("footer: changed while the file was opened")
+            raise CorruptStore("footer", "another one", "that of the file as it was opened, which changed meanwhile")
         view.check(0, HEADER_BYTES, "header")
         view.check(footer.summary_offset, footer.checksums_offset, "names record")
         Header.unpack(view.read(0, HEADER_BYTES), KIND_NAMES)
@@ -141,7 +144,9 @@ def verify_names(reader: NamesReader) -> None:
     for names, handles in reader.chunks():
         ranks = np.arange(count, count + names.size)
         if not (np.array_equal(reader.find(names), ranks) and np.array_equal(reader.ranks(handles), ranks)):
-            raise CorruptStore(f"names from rank {count} on are not found by name, or by handle", path=reader.path)
+            raise CorruptStore(
+                f"names from rank {count} on", "some that are not found by name, or by handle", "each", path=reader.path
+            )
         count += names.size
         data_bytes += len(names.data)
         least, most = min(least, int(handles.min())), max(most, int(handles.max()))
@@ -149,7 +154,7 @@ def verify_names(reader: NamesReader) -> None:
     found = (count, data_bytes, *((least, most) if count else (0, 0)))
     expected = (record.count, record.data_bytes, record.handle_base, record.handle_last)
     if found != expected:
-        raise CorruptStore(f"names record: found {expected}, expected {found}", path=reader.path)
+        raise CorruptStore("names record", expected, found, path=reader.path)
 
 
 def _check_pages(reader: NamesReader) -> None:
@@ -159,11 +164,12 @@ def _check_pages(reader: NamesReader) -> None:
     sums = np.frombuffer(reader.read(footer.checksums_offset, size), dtype="<u4")
     roots = reader.read(footer.roots_offset, footer.footer_offset - footer.roots_offset)
     if page_checksums(sums.view(np.uint8)).astype("<u4").tobytes() != roots or crc32c(roots) != footer.roots_crc:
-        raise CorruptStore("checksums: a page of them differs from its root", path=reader.path)
+        raise CorruptStore("checksums", "a page of another checksum", "that of its root", path=reader.path)
     for offset in range(0, footer.checksums_offset, STEP_BYTES):
         found = page_checksums(reader.read(offset, min(STEP_BYTES, footer.checksums_offset - offset)))
         first = offset // PAGE_BYTES
         different = np.flatnonzero(found != sums[first : first + len(found)])
         if len(different):
             place = (first + int(different[0])) * PAGE_BYTES
-            raise CorruptStore(f"the page at byte {place} does not have the checksum recorded for it", path=reader.path)
+            where, page = f"names, page at byte {place}, checksum", int(different[0])
+            raise CorruptStore(where, f"{found[page]:#010x}", f"{sums[first + page]:#010x}", path=reader.path)

@@ -11,6 +11,7 @@ from fpstore.disk import Place
 from fpstore.names.column import Named, Names, as_names, expect_each
 from fpstore.names.merging import NameSorter
 from fpstore.names.writer import NamesFile, NamesWriter
+from fpstore.origin import Origin
 from fpstore.types import Ids, Keys
 
 Rows = Iterator[tuple[Keys, Names]]
@@ -22,7 +23,8 @@ class NamedRows:
     Raises TypeError or ValueError for arrays that cannot be; a stream is read later.
     """
 
-    def __init__(self, fingerprints: object, ids: object, text: bool, memory_bytes: int) -> None:
+    def __init__(self, fingerprints: object, ids: object, text: bool, memory_bytes: int, origin: Origin) -> None:
+        self._origin = origin
         self._memory_bytes = memory_bytes
         self._text = text
         self.file: NamesFile | None = None
@@ -62,6 +64,6 @@ class NamedRows:
             yield self._pair(*item)
 
     def _pair(self, fingerprints: object, ids: object) -> tuple[Keys, Names]:
-        keys, names = as_keys(fingerprints, "fingerprints"), as_names(ids, self._text, "ids")
+        keys, names = as_keys(fingerprints, "fingerprints", self._origin), as_names(ids, self._text, "ids")
         expect_each(names, keys)
         return keys, names

@@ -16,16 +16,16 @@ def salvaged_names(at: Path | Place, damage: list[Damage]) -> Iterator[Named]:
     try:
         reader = NamesReader(at)
     except FileNotFoundError:
-        damage.append(Damage(str(path), "missing, expected the names of a segment", "", ""))
+        damage.append(Damage(str(path), "names", "no file", "that of the names of a segment"))
         return
     except CorruptStore as error:
-        damage.append(Damage(str(path), str(error.args[0]), "", ""))
+        damage.append(error.in_file(path))
         return
     with contextlib.closing(reader):
         for index in range(reader.record.block_count):
             try:
                 chunk = reader.block(index)
             except CorruptStore as error:
-                damage.append(Damage(str(path), str(error.args[0]), "", ""))
+                damage.append(error.in_file(path))
             else:
                 yield chunk

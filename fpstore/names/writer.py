@@ -3,24 +3,22 @@
 In bounded memory: names are coded a block at a time, and what has to be sorted by handle or by hash is spilled.
 """
 
-import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import IO, NamedTuple, Self
 
 import numpy as np
 
 from fpstore import format as layout
-from fpstore._codec import PackedWriter, crc32c, page_checksums
+from fpstore._codec import PackedWriter
 from fpstore._names import NameEncoder, filter_lines, hashes, lines_of
 from fpstore.building.spill import KeySorter, PairSorter
-from fpstore.disk import Place, naming, placed
-from fpstore.format import CRC_BYTES, Footer, Header
+from fpstore.disk import Place, naming
+from fpstore.format import Header
 from fpstore.names.column import Named, Names, joined
 from fpstore.names.layout import KIND_NAMES, NamesRecord, line_count
-from fpstore.segment.files import ChecksummedFile, check_file
+from fpstore.segment.files import FileWriter
 from fpstore.types import Array, Keys
 
 # For sorting hashes, and afterwards handles; what does not fit is spilled.
@@ -39,19 +37,13 @@ class NamesFile(NamedTuple):
     crc: int
 
 
-class NamesWriter:
+class NamesWriter(FileWriter):
     """Writes a file of names. Use as a context: leaving it before finish() removes the file."""
 
     def __init__(self, at: Path | Place, scratch: Path) -> None:
         """Create the file; FileExistsError if it is there. scratch: a folder for spill files."""
-        self._held = contextlib.ExitStack()
-        self._at = self._held.enter_context(placed(at))
+        super().__init__(at)
         self._scratch = scratch
-        try:
-            self._file = ChecksummedFile(self._at)
-        except BaseException:
-            self._held.close()
-            raise
         self._encoder = NameEncoder()
         self._waiting: list[Names] = []
         self._hashes = KeySorter(scratch, SORT_MEMORY)
@@ -59,19 +51,7 @@ class NamesWriter:
         self._directory: list[Array] = []
         self._counts: list[Array] = []
         self._data_bytes = 0
-        self._finished = False
         self._file.write(Header(KIND_NAMES).pack())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._held:
-            self._file.close()
-            if not self._finished:
-                self._at.folder.unlink(self._at.name, missing_ok=True)
 
     def add(self, named: Named) -> None:
         """Append names, increasing also across calls, and their handles, of which no two are the same."""
@@ -96,19 +76,8 @@ class NamesWriter:
         block_count = self._write_directory()
         self._write_filter()
         record = self._write_handles(block_count, blocks_bytes)
-        summary_offset = self._file.align()
-        self._file.write(record.pack())
-        self._file.align()
-        checksums = self._file.checksums().astype("<u4").tobytes()
-        roots = page_checksums(checksums).astype("<u4").tobytes()
-        footer = Footer.locate(summary_offset, 1, crc32c(roots)).pack()
-        self._file.write_uncovered(checksums + roots + footer)
-        self._file.sync()
-        self._file.close()
-        self._at.folder.sync()
-        check_file(self._at)
-        self._finished = True
-        return NamesFile(self._file.offset, int.from_bytes(footer[-CRC_BYTES:], "little"))
+        crc = self._seal(record.pack(), 1)
+        return NamesFile(self._file.offset, crc)
 
     def _code(self, all_of_them: bool) -> None:
         names = joined(self._waiting)

@@ -13,24 +13,33 @@ ALWAYS_INLINE Status groups_word(Pages *pages, const Ids *ids, uint64_t index, u
     return OK;
 }
 
-/* Position of one number `rank` (from 0) in the groups. */
-static Status groups_select(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *position) {
-    uint64_t bits = ids->key_count + ids->id_count, samples = (bits + SAMPLE_BITS - 1) / SAMPLE_BITS;
-    uint64_t low = 0, high = samples, before = 0; /* the last sample block with at most `rank` ones before it */
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2, offset = ids->samples_offset + SAMPLE_BYTES * middle;
+/* The last sample block before which there are at most `most` ones, or zeros, of the groups; *ones: before it. */
+ALWAYS_INLINE Status groups_block(Pages *pages, const Ids *ids, uint64_t most, int of_zeros, uint64_t *block,
+                                  uint64_t *ones) {
+    uint64_t bits = ids->key_count + ids->id_count, low = 0, high = (bits + SAMPLE_BITS - 1) / SAMPLE_BITS;
+    for (uint64_t at = low + (high - low) / 2;; at = low + (high - low) / 2) {
+        int last = high - low <= 1;
+        if (last) at = low;
+        uint64_t offset = ids->samples_offset + SAMPLE_BYTES * at;
         Status status = pages_check(pages, offset, offset + 7);
         if (status != OK) return status;
-        if (load64(pages->base + offset) <= rank)
-            low = middle;
+        *ones = load64(pages->base + offset);
+        if (of_zeros && *ones > at * SAMPLE_BITS) return BAD_DIRECTORY;
+        int above = (of_zeros ? at * SAMPLE_BITS - *ones : *ones) > most;
+        *block = at;
+        if (last) return above ? BAD_DIRECTORY : OK;
+        if (above)
+            high = at;
         else
-            high = middle;
+            low = at;
     }
-    uint64_t offset = ids->samples_offset + SAMPLE_BYTES * low, words = (bits + 63) / 64;
-    Status status = pages_check(pages, offset, offset + 7);
+}
+
+/* Position of one number `rank` (from 0) in the groups. */
+static Status groups_select(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *position) {
+    uint64_t words = (ids->key_count + ids->id_count + 63) / 64, low, before;
+    Status status = groups_block(pages, ids, rank, 0, &low, &before);
     if (status != OK) return status;
-    before = load64(pages->base + offset);
-    if (before > rank) return BAD_DIRECTORY;
     for (uint64_t index = low * (SAMPLE_BITS / 64), end = index + SAMPLE_BITS / 64; index < end && index < words;
          index++) {
         uint64_t word, ones;
@@ -256,24 +265,9 @@ Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank
 /* The rank of the fingerprint that id `index` belongs to: of the groups, how many ones come before that zero, less 1.
  */
 static Status groups_rank(Pages *pages, const Ids *ids, uint64_t index, uint64_t *rank) {
-    uint64_t bits = ids->key_count + ids->id_count, samples = (bits + SAMPLE_BITS - 1) / SAMPLE_BITS;
-    uint64_t low = 0, high = samples, ones = 0; /* the last sample block with at most `index` zeros before it */
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2, offset = ids->samples_offset + SAMPLE_BYTES * middle;
-        Status status = pages_check(pages, offset, offset + 7);
-        if (status != OK) return status;
-        ones = load64(pages->base + offset);
-        if (ones > middle * SAMPLE_BITS) return BAD_DIRECTORY;
-        if (middle * SAMPLE_BITS - ones <= index)
-            low = middle;
-        else
-            high = middle;
-    }
-    uint64_t offset = ids->samples_offset + SAMPLE_BYTES * low, words = (bits + 63) / 64;
-    Status status = pages_check(pages, offset, offset + 7);
+    uint64_t words = (ids->key_count + ids->id_count + 63) / 64, low, ones;
+    Status status = groups_block(pages, ids, index, 1, &low, &ones);
     if (status != OK) return status;
-    ones = load64(pages->base + offset);
-    if (ones > low * SAMPLE_BITS || low * SAMPLE_BITS - ones > index) return BAD_DIRECTORY;
     uint64_t left = index - (low * SAMPLE_BITS - ones);
     for (uint64_t at = low * (SAMPLE_BITS / 64), end = at + SAMPLE_BITS / 64; at < end && at < words; at++) {
         uint64_t word;

@@ -93,9 +93,12 @@ Status name_file_block(Pages *pages, const NameFile *file, uint64_t index, NameB
 /* The index of the block that holds a rank below count. */
 Status name_file_locate(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *index);
 
-/* The rank of a name; *found 0 where it is not there. scratch: NAME_BYTES + NAME_SLACK. */
-Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint8_t *scratch,
-                      NameBlock *block, uint64_t *rank, int *found);
+/* The rank of a name of this hash, with the key 0; *found 0 where it is not there. scratch: NAME_BYTES + NAME_SLACK. */
+Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint64_t hash,
+                      uint8_t *scratch, NameBlock *block, uint64_t *rank, int *found);
+
+/* Say that a name of this hash will be looked for soon. */
+void name_file_expect(const Pages *pages, const NameFile *file, uint64_t hash);
 
 /* The rank of a handle, and the handle of a rank below count. */
 Status name_file_rank(Pages *pages, const NameFile *file, uint64_t handle, uint64_t *rank, int *found);

@@ -8,7 +8,9 @@ enum {
     LATER_SAMPLE_BYTES = 1 << 12,
     LATER_ROUNDS = 1, /* where the block before has left its symbols: neighbours are alike */
     PLACES = 1 << 14, /* of candidates, of which there are at most 511 + SAMPLE_BYTES_MAX */
-    MAX_VARINT = 3
+    SLOTS = 1 << 10,  /* in which symbols of two bytes and more are looked for */
+    MAX_VARINT = 3,
+    SORTED_RUN = 8 /* so many are sorted without a merge */
 };
 
 typedef struct {
@@ -17,12 +19,19 @@ typedef struct {
     uint32_t length;
 } Candidate;
 
+/* A symbol of two bytes or more: a word begins with it where none of the mask's bits differ. */
+typedef struct {
+    uint64_t word, mask;
+    uint32_t code, length;
+} Sought;
+
 typedef struct {
     uint32_t count;
     uint64_t words[NAME_SYMBOLS];
     uint8_t lengths[NAME_SYMBOLS];
-    uint8_t order[NAME_SYMBOLS]; /* by first byte, the longest first */
-    uint16_t from[257];          /* where in order a first byte begins */
+    uint8_t singles[256];        /* the symbol of this one byte, NAME_ESCAPE for none */
+    uint16_t from[SLOTS + 1];    /* where in sought a slot begins, which their first two bytes decide on */
+    Sought sought[NAME_SYMBOLS]; /* of a slot the longest first */
 } Symbols;
 
 struct NameCoder {
@@ -37,7 +46,11 @@ struct NameCoder {
     int begun;
 };
 
-NameCoder *name_coder_new(void) { return calloc(1, sizeof(NameCoder)); }
+NameCoder *name_coder_new(void) {
+    NameCoder *coder = calloc(1, sizeof(NameCoder));
+    if (coder != NULL) memset(coder->symbols.singles, NAME_ESCAPE, sizeof coder->symbols.singles);
+    return coder;
+}
 void name_coder_free(NameCoder *coder) { free(coder); }
 
 int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes) {
@@ -88,6 +101,8 @@ uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key) {
 /* Whether a comes before b where both are of one length: by their bytes. */
 ALWAYS_INLINE int word_before(uint64_t a, uint64_t b) { return __builtin_bswap64(a) < __builtin_bswap64(b); }
 
+ALWAYS_INLINE uint32_t sought_slot(uint64_t word) { return (uint32_t)(word & 0xFFFF) * 0x9E3779B1u >> 22; }
+
 /* Put the symbols in their order on disk, by length and then by bytes, and make them ready to be looked for. */
 static void symbols_ready(Symbols *symbols, Candidate *chosen, uint32_t count) {
     for (uint32_t i = 1; i < count; i++) { /* some 250, mostly in no order */
@@ -102,25 +117,31 @@ static void symbols_ready(Symbols *symbols, Candidate *chosen, uint32_t count) {
     }
     symbols->count = count;
     memset(symbols->from, 0, sizeof symbols->from);
+    memset(symbols->singles, NAME_ESCAPE, sizeof symbols->singles);
     for (uint32_t i = 0; i < count; i++) {
         symbols->words[i] = chosen[i].word;
         symbols->lengths[i] = (uint8_t)chosen[i].length;
-        symbols->from[(chosen[i].word & 255) + 1]++;
+        if (chosen[i].length == 1)
+            symbols->singles[chosen[i].word & 255] = (uint8_t)i;
+        else
+            symbols->from[sought_slot(chosen[i].word) + 1]++;
     }
-    for (uint32_t i = 0; i < 256; i++) symbols->from[i + 1] = (uint16_t)(symbols->from[i + 1] + symbols->from[i]);
-    uint16_t next[256];
+    for (uint32_t i = 0; i < SLOTS; i++) symbols->from[i + 1] = (uint16_t)(symbols->from[i + 1] + symbols->from[i]);
+    uint16_t next[SLOTS];
     memcpy(next, symbols->from, sizeof next);
-    for (uint32_t i = count; i-- > 0;) symbols->order[next[symbols->words[i] & 255]++] = (uint8_t)i;
+    for (uint32_t i = count; i-- > 0 && chosen[i].length > 1;)
+        symbols->sought[next[sought_slot(chosen[i].word)]++] =
+            (Sought){chosen[i].word, low_bits(8 * chosen[i].length), i, chosen[i].length};
 }
 
 /* The longest symbol that the word, of which `left` bytes count, begins with; NAME_ESCAPE for none. */
 ALWAYS_INLINE unsigned symbol_at(const Symbols *symbols, uint64_t word, uint64_t left) {
-    unsigned first = word & 255;
-    for (unsigned i = symbols->from[first]; i < symbols->from[first + 1]; i++) {
-        unsigned code = symbols->order[i], length = symbols->lengths[code];
-        if (((word ^ symbols->words[code]) & low_bits(8 * length)) == 0 && length <= left) return code;
+    uint32_t slot = sought_slot(word);
+    for (uint32_t i = symbols->from[slot]; i < symbols->from[slot + 1]; i++) {
+        const Sought *sought = &symbols->sought[i];
+        if (((word ^ sought->word) & sought->mask) == 0 && sought->length <= left) return sought->code;
     }
-    return NAME_ESCAPE;
+    return symbols->singles[word & 255];
 }
 
 /* Add to the candidate of these bytes. */
@@ -354,53 +375,57 @@ uint64_t name_block_write(NameCoder *coder, const Names *names, uint64_t first, 
 
 /* --- In memory --- */
 
-/* Names that are to be sorted by what comes after `depth` bytes that they share: their next 8 bytes, and which. */
+/* A name that is to be sorted by what comes after the bytes that all those with it share: the next 8 of them, and how
+   many there are, 9 for more than 8. */
 typedef struct {
     uint64_t head;
-    uint32_t index;
+    uint32_t index, rest;
 } Keyed;
 
-static uint64_t head_of(const Names *names, uint32_t index, uint64_t depth) {
-    int64_t start = name_start(names, index) + (int64_t)depth;
-    return __builtin_bswap64(load_some(names->data + start, (uint64_t)(names->ends[index] - start)));
+ALWAYS_INLINE int keyed_above(const Keyed *one, const Keyed *other) {
+    return one->head > other->head || (one->head == other->head && one->rest > other->rest);
 }
 
-/* With how many bytes all names begin. */
-static uint64_t shared_by_all(const Names *names) {
-    uint64_t shared = names->count ? (uint64_t)names->ends[0] : 0;
-    for (uint64_t i = 1; i < names->count && shared > 0; i++) {
-        int64_t start = name_start(names, i);
-        shared = shared_bytes(names->data, shared, names->data + start, (uint64_t)(names->ends[i] - start));
+/* Read what these names are to be sorted by, which share `depth` bytes; with how many bytes all of them begin. */
+static uint64_t read_keys(const Names *names, Keyed *keyed, uint64_t count, uint64_t depth) {
+    const uint8_t *first = names->data + name_start(names, keyed[0].index);
+    uint64_t shared = (uint64_t)(names->data + names->ends[keyed[0].index] - first);
+    for (uint64_t i = 1; i < count && shared > depth; i++) {
+        int64_t start = name_start(names, keyed[i].index);
+        uint64_t bytes = (uint64_t)(names->ends[keyed[i].index] - start);
+        uint64_t most = shared < bytes ? shared : bytes;
+        shared = depth + shared_bytes(first + depth, most - depth, names->data + start + depth, most - depth);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t start = name_start(names, keyed[i].index) + (int64_t)shared;
+        uint64_t rest = (uint64_t)(names->ends[keyed[i].index] - start);
+        keyed[i].head = __builtin_bswap64(load_some(names->data + start, rest));
+        keyed[i].rest = rest > 8 ? 9 : (uint32_t)rest;
     }
     return shared;
 }
 
-ALWAYS_INLINE int keyed_order(const Names *names, const Keyed *one, const Keyed *other) {
-    if (one->head != other->head) return one->head < other->head ? -1 : 1;
-    int64_t start = name_start(names, one->index), from = name_start(names, other->index);
-    int order = name_compare(names->data + start, (uint64_t)(names->ends[one->index] - start), names->data + from,
-                             (uint64_t)(names->ends[other->index] - from));
-    return order ? order : (one->index > other->index) - (one->index < other->index);
-}
-
 /* Bottom-up merge sort: stable, without a worst case that somebody could aim at. */
-Status names_sort(const Names *names, uint32_t *order) {
-    uint64_t count = names->count;
-    Keyed *room = malloc((2 * count + 1) * sizeof(Keyed)), *from = room, *to = room + count;
-    if (room == NULL) return NO_MEMORY;
-    uint64_t depth = shared_by_all(names);
-    for (uint64_t i = 0; i < count; i++) from[i] = (Keyed){head_of(names, (uint32_t)i, depth), (uint32_t)i};
-    for (uint64_t width = 1; width < count; width *= 2) {
+static void sort_keyed(Keyed *keyed, Keyed *room, uint64_t count) {
+    Keyed *from = keyed, *to = room;
+    for (uint64_t low = 0; low < count; low += SORTED_RUN)
+        for (uint64_t i = low + 1; i < low + SORTED_RUN && i < count; i++) {
+            Keyed moved = keyed[i];
+            uint64_t at = i;
+            for (; at > low && keyed_above(&keyed[at - 1], &moved); at--) keyed[at] = keyed[at - 1];
+            keyed[at] = moved;
+        }
+    for (uint64_t width = SORTED_RUN; width < count; width *= 2) {
         for (uint64_t low = 0; low < count; low += 2 * width) {
             uint64_t middle = low + width < count ? low + width : count,
                      high = low + 2 * width < count ? low + 2 * width : count;
             uint64_t one = low, other = middle, at = low;
-            if (middle == high || keyed_order(names, &from[middle - 1], &from[middle]) <= 0) {
+            if (middle == high || !keyed_above(&from[middle - 1], &from[middle])) {
                 memcpy(to + low, from + low, (high - low) * sizeof(Keyed));
                 continue;
             }
             while (one < middle && other < high)
-                to[at++] = keyed_order(names, &from[one], &from[other]) <= 0 ? from[one++] : from[other++];
+                to[at++] = keyed_above(&from[one], &from[other]) ? from[other++] : from[one++];
             while (one < middle) to[at++] = from[one++];
             while (other < high) to[at++] = from[other++];
         }
@@ -408,8 +433,41 @@ Status names_sort(const Names *names, uint32_t *order) {
         from = to;
         to = swap;
     }
-    for (uint64_t i = 0; i < count; i++) order[i] = from[i].index;
-    free(room);
+    if (from != keyed) memcpy(keyed, from, count * sizeof(Keyed));
+}
+
+/* Sort names that share `depth` bytes: by the next 8, and then those that share these, too. It calls itself for all
+   such groups but the largest, so no deeper than there are binary digits in count. */
+static void sort_group(const Names *names, Keyed *keyed, Keyed *room, uint64_t count, uint64_t depth) {
+    while (count > 1) {
+        depth = read_keys(names, keyed, count, depth) + 8;
+        sort_keyed(keyed, room, count);
+        uint64_t largest = 0, largest_count = 1;
+        for (uint64_t low = 0, high; low < count; low = high) {
+            for (high = low + 1; high < count && !keyed_above(&keyed[high], &keyed[low]);) high++;
+            /* Equal names stay as they are. */
+            if (keyed[low].rest <= 8 || high - low <= 1) continue;
+            uint64_t group = low, group_count = high - low;
+            if (group_count > largest_count) {
+                group = largest, group_count = largest_count;
+                largest = low, largest_count = high - low;
+            }
+            if (group_count > 1) sort_group(names, keyed + group, room, group_count, depth);
+        }
+        if (largest_count == 1) return;
+        keyed += largest;
+        count = largest_count;
+    }
+}
+
+Status names_sort(const Names *names, uint32_t *order) {
+    uint64_t count = names->count;
+    Keyed *keyed = malloc((2 * count + 1) * sizeof(Keyed));
+    if (keyed == NULL) return NO_MEMORY;
+    for (uint64_t i = 0; i < count; i++) keyed[i].index = (uint32_t)i;
+    sort_group(names, keyed, keyed + count, count, 0);
+    for (uint64_t i = 0; i < count; i++) order[i] = keyed[i].index;
+    free(keyed);
     return OK;
 }
 

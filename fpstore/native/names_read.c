@@ -245,12 +245,19 @@ static Status first_of_block(Pages *pages, const NameFile *file, uint64_t index,
     return status;
 }
 
-Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint8_t *scratch,
-                      NameBlock *block, uint64_t *rank, int *found) {
+ALWAYS_INLINE uint64_t filter_line(const NameFile *file, uint64_t hash) {
+    return file->filter_offset + NAME_LINE_BYTES * ((hash >> 32) * file->line_count >> 32);
+}
+
+void name_file_expect(const Pages *pages, const NameFile *file, uint64_t hash) {
+    if (file->count) __builtin_prefetch(pages->base + filter_line(file, hash));
+}
+
+Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint64_t hash,
+                      uint8_t *scratch, NameBlock *block, uint64_t *rank, int *found) {
     *found = 0;
     if (file->count == 0) return OK;
-    uint64_t hash = name_hash(name, bytes, 0), line = (hash >> 32) * file->line_count >> 32;
-    uint64_t at = file->filter_offset + NAME_LINE_BYTES * line, bits = hash * 0x9E3779B97F4A7C15u;
+    uint64_t at = filter_line(file, hash), bits = hash * 0x9E3779B97F4A7C15u;
     Status status = pages_check(pages, at, at + NAME_LINE_BYTES - 1);
     if (status != OK) return status;
     const uint8_t *filter = pages->base + at;

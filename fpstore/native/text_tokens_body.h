@@ -42,7 +42,10 @@ ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, Tok
     const __m512i lower = _mm512_or_si512(block.bytes, _mm512_set1_epi8(0x20));
     const uint64_t letters =
         _mm512_cmplt_epu8_mask(_mm512_sub_epi8(lower, _mm512_set1_epi8('a')), _mm512_set1_epi8(26));
-    if (kind != SEPARATED) {
+    if (kind == CHARACTERS) {
+        block.words = _mm512_cmpgt_epu8_mask(block.bytes, _mm512_set1_epi8(' ')) &
+                      _mm512_cmpneq_epi8_mask(block.bytes, _mm512_set1_epi8(0x7F));
+    } else if (kind != SEPARATED) {
         const uint64_t digits =
             _mm512_cmplt_epu8_mask(_mm512_sub_epi8(block.bytes, _mm512_set1_epi8('0')), _mm512_set1_epi8(10));
         block.words = letters | digits | _mm512_cmpeq_epi8_mask(block.bytes, _mm512_set1_epi8('_'));
@@ -105,8 +108,11 @@ ALWAYS_INLINE uint32_t KERNEL(read_half)(const uint8_t *at, TokenKind kind, int 
     const __m256i underscores = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('_'));
     const __m256i separators = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(SEPARATOR));
     const __m256i ascii = _mm256_or_si256(_mm256_or_si256(letters, digits), underscores);
-    const __m256i words =
-        _mm256_or_si256(bytes, kind != SEPARATED ? ascii : _mm256_xor_si256(separators, _mm256_set1_epi8(-1)));
+    const __m256i solid = _mm256_andnot_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(0x7F)),
+                                              _mm256_cmpgt_epi8(bytes, _mm256_set1_epi8(' ')));
+    const __m256i others =
+        kind == CHARACTERS ? solid : _mm256_xor_si256(separators, _mm256_set1_epi8(-1)); /* of separated tokens */
+    const __m256i words = _mm256_or_si256(bytes, kind == CHARACTERS || kind == SEPARATED ? others : ascii);
     const __m256i low = fold ? _mm256_blendv_epi8(bytes, lower, letters) : bytes;
     _mm256_storeu_si256((__m256i *)out, _mm256_blendv_epi8(_mm256_set1_epi8(' '), low, words));
     return (uint32_t)_mm256_movemask_epi8(words);
@@ -167,6 +173,35 @@ ALWAYS_INLINE const uint8_t *KERNEL(put_blocks)(Tokens *tokens, const TokenSteps
     tokens->in_token = (int)open;
     return from;
 }
+
+/* Characters of ASCII, as put_characters has them: each is a token of one byte, and so is the space that is the last of
+   what is between two of them. */
+static void KERNEL(put_solid)(Tokens *tokens, int fold, const uint8_t *from, const uint8_t *to) {
+    while (from < to) {
+        const unsigned size = to - from < 64 ? (unsigned)(to - from) : 64;
+        const ByteBlock block = KERNEL(read_block)(from, size, CHARACTERS, fold);
+        const uint64_t solid = block.words & low_bits(size);
+        from += size;
+        if (solid == 0) {
+            tokens->gap = tokens->in_token;
+            continue;
+        }
+        if (tokens->gap && (solid & 1)) {
+            tokens->bytes[tokens->used++] = ' ';
+            tokens->starts[++tokens->count] = (uint32_t)tokens->used;
+        }
+        uint64_t kept = solid | (~solid & solid >> 1);
+        if (!tokens->in_token) kept &= 0 - (solid & (0 - solid)); /* none before the first */
+        const unsigned count = (unsigned)__builtin_popcountll(kept);
+        KERNEL(keep_bytes)(tokens->bytes + tokens->used, &block, kept);
+        uint32_t *next = tokens->starts + tokens->count + 1;
+        for (unsigned i = 0; i < count; i++) next[i] = (uint32_t)tokens->used + i + 1;
+        tokens->used += count;
+        tokens->count += count;
+        tokens->in_token = 1;
+        tokens->gap = !(solid >> (size - 1) & 1);
+    }
+}
 #endif
 
 /* ASCII for any kind but characters, without a branch on what is read. */
@@ -188,6 +223,7 @@ static void KERNEL(put_each)(Tokens *tokens, const uint8_t *becomes, const uint8
     tokens->in_token = (int)open;
 }
 
+#ifndef KERNEL_IS_FAST
 /* Characters: each is a token, and one space for what is between them. */
 static void KERNEL(put_characters)(Tokens *tokens, const uint8_t *becomes, const uint8_t *from, const uint8_t *to) {
     uint8_t *out = tokens->bytes + tokens->used;
@@ -212,6 +248,7 @@ static void KERNEL(put_characters)(Tokens *tokens, const uint8_t *becomes, const
     tokens->in_token = (int)begun;
     tokens->gap = (int)gap;
 }
+#endif
 
 /* Append what begins at `from` as far as it is simple: ASCII, for one. Returns where that ends, at stop at the latest;
    nothing before it is joined by what is there. */
@@ -229,8 +266,11 @@ static const uint8_t *KERNEL(put_simple)(Tokens *tokens, const TokenSteps *steps
 #endif
     const uint8_t *becomes = ascii_becomes[steps->kind][fold], *to = KERNEL(ascii_end)(from, stop);
     if (to > from && joins_at(steps, to, end)) to--;
-    if (steps->kind == CHARACTERS)
-        KERNEL(put_characters)(tokens, becomes, from, to);
+#ifdef KERNEL_IS_FAST
+    if (steps->kind == CHARACTERS) KERNEL(put_solid)(tokens, fold, from, to);
+#else
+    if (steps->kind == CHARACTERS) KERNEL(put_characters)(tokens, becomes, from, to);
+#endif
     else
         KERNEL(put_each)(tokens, becomes, from, to);
     return to;

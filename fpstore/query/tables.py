@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
+from fpstore.origin import Record as Recorded
+from fpstore.origin import metadata_of
 from fpstore.types import Array
 
 Record = TypeVar("Record")
@@ -30,13 +32,15 @@ class Table(ABC, Generic[Record]):
     included. Anything that reads Arrow takes one as it is (`__arrow_c_stream__`).
     """
 
-    __slots__ = ("_columns",)
+    __slots__ = ("_columns", "_recipe")
 
     NAMES: ClassVar[tuple[str, ...]]
     # Those of its columns that hold fingerprints, which are shown in hexadecimal.
     FINGERPRINTS: ClassVar[tuple[str, ...]]
 
     _columns: tuple[Any, ...]
+    # By which its fingerprints are, as the catalog has it; not there where nobody said.
+    _recipe: Recorded
 
     @abstractmethod
     def _records(self, columns: Sequence[Any]) -> Iterator[Record]:
@@ -79,7 +83,7 @@ class Table(ABC, Generic[Record]):
         return self._made([None if column is None else column[rows] for column in self._columns], rows)
 
     def _made(self, columns: Sequence[Array | None], rows: slice = slice(None)) -> Self:
-        return type(self)(*columns, *self._rest(rows))
+        return type(self)(*columns, *self._rest(rows))._of_store(self._made_by)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -92,7 +96,8 @@ class Table(ABC, Generic[Record]):
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (*self._columns, *self._rest(slice(None)))
+        state = None if self._made_by is None else (None, {"_recipe": self._made_by})
+        return type(self), (*self._columns, *self._rest(slice(None))), state
 
     def signed(self) -> Self:
         """The same bits as int64, in every column of uint64."""
@@ -102,6 +107,17 @@ class Table(ABC, Generic[Record]):
                 for column in self._columns
             ]
         )
+
+    @property
+    def _made_by(self) -> Recorded | None:
+        return getattr(self, "_recipe", None)
+
+    def _of_store(self, recipe: Recorded | None, signed: bool = False) -> Self:
+        """This table, whose fingerprints are by this recipe, as the catalog has it; signed: that of signed()."""
+        table = self.signed() if signed else self
+        if recipe is not None:
+            table._recipe = recipe
+        return table
 
     # --- Shown ---
 
@@ -158,9 +174,16 @@ class Table(ABC, Generic[Record]):
 
     @property
     def schema(self) -> Any:
-        """The pyarrow.Schema, the same for every answer of a store. Needs the extra fpstore[arrow]."""
+        """The pyarrow.Schema, the same for every answer of a store. Needs the extra fpstore[arrow].
+
+        The recipe of the store, if it has one, is in the metadata of the fields of fingerprints (fpstore.origin).
+        """
         pyarrow = _package("pyarrow", "Arrow needs pyarrow: pip install 'fpstore[arrow]'")
-        return pyarrow.schema([(name, _arrow_type(pyarrow, column)) for name, column in self._present()])
+        recipe = metadata_of(self._made_by)
+        return pyarrow.schema(
+            pyarrow.field(name, _arrow_type(pyarrow, column), metadata=recipe if name in self.FINGERPRINTS else None)
+            for name, column in self._present()
+        )
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()

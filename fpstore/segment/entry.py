@@ -3,11 +3,14 @@
 import dataclasses
 import functools
 import re
+from collections.abc import Collection
 
-from fpstore.checks import canonical_json, expect, expect_integer, fields_of
+from fpstore.checks import canonical_json, expect, expect_integer, fields_of, limited_list, named_fields, record_of
 
 # A segment's number has eight digits.
 MAX_SEGMENT = 10**8 - 1
+# Of a segment; far more than there ever are.
+MAX_NAMES_FILES = 10_000
 _NAME = re.compile(r"[0-9]{8}\.fpseg", re.ASCII)
 _ENDING, _NAMES_ENDING = ".fpseg", ".fpnames"
 
@@ -18,12 +21,12 @@ def segment_name(number: int) -> str:
 
 
 def names_name(name: str) -> str:
-    """What the file of names beside a segment is called, whether it is published or not."""
+    """What the file of names is called that is made with a segment, whether it is published or not."""
     return name.replace(_ENDING, _NAMES_ENDING, 1)
 
 
 def segment_of(name: str) -> str:
-    """Beside which segment a file of that name lies, or which segment it is: names_name the other way."""
+    """With which segment a file of that name was made, or which segment it is: names_name the other way."""
     return name.replace(_NAMES_ENDING, _ENDING, 1)
 
 
@@ -44,12 +47,34 @@ def is_unpublished_name(name: str, identity: str) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
+class NamesEntry:
+    """A file of names: the number of the segment that it was made with, its size and the checksum of its footer.
+
+    ValueError for what cannot be.
+    """
+
+    number: int
+    file_bytes: int
+    crc: int
+
+    def __post_init__(self) -> None:
+        expect_integer("number of a file of names", self.number, 0, MAX_SEGMENT)
+        expect_integer("file_bytes", self.file_bytes, 0, 2**63 - 1)
+        expect_integer("crc", self.crc, 0, 2**32 - 1)
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return names_name(segment_name(self.number))
+
+
+@dataclasses.dataclass(frozen=True)
 class SegmentEntry:
     """A live segment, and what its file must be: its size, its counts and the checksum of its footer.
 
     position: the changes of lower numbers are resolved in it; removals of this number or a higher one apply to it.
-    names_bytes, names_crc: the size of the file of names beside it, and the checksum of its footer; 0 where there is
-    none. ValueError for what cannot be.
+    names: the files of names that are its own, the oldest first; a merge takes over those of its parts. ValueError for
+    what cannot be.
     """
 
     name: str
@@ -58,8 +83,7 @@ class SegmentEntry:
     id_count: int
     crc: int
     position: int = 1
-    names_bytes: int = 0
-    names_crc: int = 0
+    names: tuple[NamesEntry, ...] = ()
 
     def __post_init__(self) -> None:
         # Joined to a folder later, so it must not be able to name anything but a file in it.
@@ -70,14 +94,24 @@ class SegmentEntry:
         expect_integer("id_count", self.id_count, 0, 2**63 - 1)
         expect_integer("crc", self.crc, 0, 2**32 - 1)
         expect_integer("position", self.position, 1, 2**63 - 1)
-        expect_integer("names_bytes", self.names_bytes, 0, 2**63 - 1)
-        expect_integer("names_crc", self.names_crc, 0, 2**32 - 1 if self.names_bytes else 0)
+        numbers = [file.number for file in self.names]
+        rising = numbers == sorted({*numbers}) and max(numbers, default=0) <= self.number
+        expect("numbers of files of names", numbers, rising, f"rising ones up to {self.number}")
 
     @property
     def files(self) -> tuple[tuple[str, int, int], ...]:
         """Its files: of each the name, the size and the checksum of the footer."""
-        segment = (self.name, self.file_bytes, self.crc)
-        return (segment, (names_name(self.name), self.names_bytes, self.names_crc)) if self.names_bytes else (segment,)
+        names = ((file.name, file.file_bytes, file.crc) for file in self.names)
+        return ((self.name, self.file_bytes, self.crc), *names)
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The names of those of its files that were made with it."""
+        return (self.name, *(file.name for file in self.names if file.number == self.number))
+
+    def without_names(self, kept: Collection[int]) -> "SegmentEntry":
+        """This one without the files of names of these numbers."""
+        return dataclasses.replace(self, names=tuple(file for file in self.names if file.number not in kept))
 
     @property
     def number(self) -> int:
@@ -87,4 +121,11 @@ class SegmentEntry:
     @functools.cached_property
     def text(self) -> str:
         """As JSON; made once, as it is written with every change."""
-        return canonical_json(fields_of(self))
+        return canonical_json(fields_of(self) | {"names": [fields_of(file) for file in self.names]})
+
+
+def entry_of(value: object) -> SegmentEntry:
+    """What SegmentEntry.text says, read back. ValueError."""
+    fields = named_fields("SegmentEntry", value, {field.name for field in dataclasses.fields(SegmentEntry)})
+    names = limited_list("names of a segment", fields["names"], MAX_NAMES_FILES)
+    return SegmentEntry(**fields | {"names": tuple(record_of(NamesEntry, file) for file in names)})

@@ -1,9 +1,12 @@
 """Files of segments: a new one with a checksum for each page, an old one's footer and mapping, one read back whole."""
 
+import contextlib
 import errno
 import mmap
 import os
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 
@@ -95,18 +98,63 @@ def check_file(at: Path | Place) -> None:
         checksums_bytes = footer.roots_offset - footer.checksums_offset
         expected = np.frombuffer(sums[:checksums_bytes], dtype="<u4")
         roots = sums[checksums_bytes:]
-        if crc32c(roots) != footer.roots_crc:
-            raise CorruptStore("roots: their checksum differs from the footer's")
+        _expect_roots(roots, footer)
         if page_checksums(sums[:checksums_bytes]).astype("<u4").tobytes() != roots:
-            raise CorruptStore("checksums: a page of them differs from its root")
+            raise CorruptStore("checksums", "a page of another checksum", "that of its root")
         for offset in range(0, footer.checksums_offset, READ_BACK_BYTES):
             length = min(READ_BACK_BYTES, footer.checksums_offset - offset)
             found = page_checksums(_read_at(file.fileno(), offset, length))
             first = offset // layout.PAGE_BYTES
             different = np.nonzero(found != expected[first : first + len(found)])[0]
             if len(different):
-                page_offset = (first + int(different[0])) * layout.PAGE_BYTES
-                raise CorruptStore(f"the page at byte {page_offset} does not have the checksum recorded for it")
+                page = int(different[0])
+                where = f"page at byte {(first + page) * layout.PAGE_BYTES}, checksum"
+                raise CorruptStore(where, f"{found[page]:#010x}", f"{expected[first + page]:#010x}")
+
+
+class FileWriter:
+    """Writes a file of pages with checksums. Use as a context: leaving it before _seal() removes the file."""
+
+    def __init__(self, at: Path | Place) -> None:
+        """Create the file; FileExistsError if it is there."""
+        self._held = contextlib.ExitStack()
+        self._at = self._held.enter_context(placed(at))
+        self._finished = False
+        try:
+            self._file = ChecksummedFile(self._at)
+        except BaseException:
+            self._held.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._held:
+            self._file.close()
+            if not self._finished:
+                self._at.folder.unlink(self._at.name, missing_ok=True)
+
+    def _seal(self, summary: bytes, table_count: int) -> int:
+        """Write the end of the file, make it durable, read it back and check it; the checksum of its footer.
+
+        CorruptStore where the file does not read back as it was written.
+        """
+        summary_offset = self._file.align()
+        self._file.write(summary)
+        self._file.align()
+        checksums = self._file.checksums().astype("<u4").tobytes()
+        roots = page_checksums(checksums).astype("<u4").tobytes()
+        footer = Footer.locate(summary_offset, table_count, crc32c(roots)).pack()
+        self._file.write_uncovered(checksums + roots + footer)
+        self._file.sync()
+        self._file.close()
+        self._at.folder.sync()
+        check_file(self._at)
+        self._finished = True
+        return int.from_bytes(footer[-layout.CRC_BYTES :], "little")
 
 
 def footer_crc(fd: int) -> tuple[int, int | None]:
@@ -122,12 +170,16 @@ def footer_crc(fd: int) -> tuple[int, int | None]:
 def read_footer(fd: int, file_bytes: int) -> Footer:
     """The footer, and the roots checked against it."""
     if file_bytes < layout.HEADER_BYTES + layout.FOOTER_BYTES:
-        raise CorruptStore(f"{file_bytes} bytes, too short for a segment")
+        raise CorruptStore("file", f"{file_bytes} bytes", f"{layout.HEADER_BYTES + layout.FOOTER_BYTES} or more")
     footer = Footer.unpack(_read_at(fd, file_bytes - layout.FOOTER_BYTES, layout.FOOTER_BYTES), file_bytes)
     roots = _read_at(fd, footer.roots_offset, footer.footer_offset - footer.roots_offset)
-    if crc32c(roots) != footer.roots_crc:
-        raise CorruptStore.of("roots, checksum", f"{crc32c(roots):#010x}", f"{footer.roots_crc:#010x}")
+    _expect_roots(roots, footer)
     return footer
+
+
+def _expect_roots(roots: bytes, footer: Footer) -> None:
+    if crc32c(roots) != footer.roots_crc:
+        raise CorruptStore("roots, checksum", f"{crc32c(roots):#010x}", f"{footer.roots_crc:#010x}")
 
 
 def map_file(fd: int, file_bytes: int) -> mmap.mmap:
@@ -135,7 +187,7 @@ def map_file(fd: int, file_bytes: int) -> mmap.mmap:
     try:
         mapped = mmap.mmap(fd, file_bytes, access=mmap.ACCESS_READ)
     except ValueError:
-        raise CorruptStore(f"shorter than the {file_bytes} bytes that it had when it was opened") from None
+        raise CorruptStore("file", "fewer bytes", f"the {file_bytes} that it had when it was opened") from None
     mapped.madvise(mmap.MADV_RANDOM)
     return mapped
 
@@ -159,7 +211,7 @@ def read_readable(fd: int, offset: int, length: int, unread: list[int]) -> bytes
 def _read_at(fd: int, offset: int, length: int) -> bytes:
     data = os.pread(fd, length, offset)
     if len(data) != length:
-        raise CorruptStore(f"{len(data)} bytes at byte {offset}, expected {length}")
+        raise CorruptStore(f"byte {offset}", f"{len(data)} bytes", f"{length} from there on")
     return data
 
 

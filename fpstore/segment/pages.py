@@ -55,7 +55,7 @@ class PageDamage:
 
 def fault(where: str, found: object, expected: object) -> CorruptStore:
     """The error to raise for damage to one place."""
-    error = CorruptStore.of(where, found, expected)
+    error = CorruptStore(where, found, expected)
     error.damage = (Damage("", where, str(found), str(expected)),)
     return error
 

@@ -67,7 +67,7 @@ class Segment:
                 if count <= self.key_count:
                     yield chunk
             if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
-                raise CorruptStore(f"table {table}: {count} keys, expected {self.key_count}")
+                raise CorruptStore(f"table {table}", f"{count} keys", self.key_count)
 
     def read(self, offset: int, length: int) -> bytes:
         """A copy of bytes of the file, which the caller knows to lie inside; their pages need not have been checked.
@@ -111,13 +111,15 @@ class Segment:
     def _make_view(self, tables: tuple[TableRecord, ...]) -> SegmentView:
         for index, table in enumerate(tables):
             if table.codec != tables[0].codec:
-                raise CorruptStore.of(f"table {index}, codec", table.codec, f"{tables[0].codec} as in table 0")
+                raise CorruptStore(f"table {index}, codec", table.codec, f"{tables[0].codec} as in table 0")
         footer = self.footer
         view = SegmentView(self._map, footer.checksums_offset, footer.roots_offset, footer.footer_offset, tables)
         # From here on the view notices when the file's end changes; until here the footer was what it is.
         try:
             if view.read(footer.footer_offset, layout.FOOTER_BYTES) != footer.pack():
-                raise CorruptStore("footer: changed while the file was opened")
+                raise CorruptStore(
+                    "footer", "another one", "that of the file as it was opened, which changed meanwhile"
+                )
         except BaseException:
             view.close()
             raise

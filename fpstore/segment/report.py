@@ -57,7 +57,7 @@ class Sizes:
         found = cls(**sizes)
         # Of the open file: its name may have gone since.
         if table is None and found.total != (size := segment.size_now()):
-            raise CorruptStore(f"file: {size} bytes, expected {found.total}, the sum of its parts")
+            raise CorruptStore("file", f"{size} bytes", f"{found.total}, the sum of its parts")
         return found
 
     @property
@@ -355,7 +355,7 @@ def _report_table(segment: Segment, index: int, advance: Callable[[int], None]) 
     keys = _TableKeys(segment, index, segment.key_count, advance)
     counts = leading_bit_histogram(keys, layout.CODECS[record.codec], record.slot_bits).tolist()
     if sum(counts) != keys.count:
-        raise CorruptStore(f"table {index}: {sum(counts)} keys, expected {keys.count}")
+        raise CorruptStore(f"table {index}", f"{sum(counts)} keys", keys.count)
     words = canonical_codes(record.code_lengths)
     code = tuple(
         CodeWord(symbol, length, f"{word:0{length}b}" if length else "", count)

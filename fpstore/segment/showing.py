@@ -159,6 +159,8 @@ def plain_fields(record: Any) -> Fields:
         fields["crc"] = f"{fields['crc']:08x}"
     if "id_kind" in fields:
         fields["id_kind"] = ID_KINDS[fields["id_kind"]]
+    if "names" in fields:
+        fields["names"] = [plain_fields(file) for file in fields["names"]]
     return fields
 
 
@@ -284,7 +286,9 @@ def _check(found: Segment | Wreck, start: int, end: int, where: str) -> None:
         with found.naming:
             found.view.check(start, end, where)
     elif start < end and not found.is_sound(start, end):
-        raise CorruptStore(f"{where}: found bytes {start} to {end} in a damaged page; they are shown as they lie")
+        raise CorruptStore(
+            where, f"bytes {start} to {end} in a damaged page", "sound ones", note="they are shown as they lie"
+        )
 
 
 def _expect_table(found: Segment | Wreck, table: int) -> layout.TableRecord:

@@ -93,7 +93,7 @@ class SlotBlocks:
                 delta, size = decode(bits, at)
             except ValueError:
                 where = f"slot {self._slot}, block {index}, bit {at} of {block.bits}"
-                raise CorruptStore(f"{where}: found {bits[at : at + 16]}, expected a code") from None
+                raise CorruptStore(where, bits[at : at + 16], "a code") from None
             before = {layout.CODEC_XOR: before ^ delta, layout.CODEC_RAW: delta}.get(self.record.codec, before + delta)
             yield CodedKey(before & (1 << layout.KEY_BITS) - 1, delta, bits[at : at + size])
             at += size
@@ -102,7 +102,7 @@ class SlotBlocks:
         end = block.first_bit + block.bits
         if block.bits < 0 or end > self.record.payload_bits:
             found = f"a block of bits {block.first_bit} to {end}"
-            raise CorruptStore(f"slot {self._slot}: found {found}, expected bits of 0..{self.record.payload_bits}")
+            raise CorruptStore(f"slot {self._slot}", found, f"bits of 0..{self.record.payload_bits}")
         return block
 
     def _fence(self, index: int) -> tuple[int, int]:

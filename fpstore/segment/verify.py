@@ -66,8 +66,7 @@ class _Damage:
         try:
             check()
         except CorruptStore as error:
-            # Of what the decoder refuses there is the line only, which may be told of many places.
-            found = error.damage or (Damage("", error.args[0], "", ""),)
+            found = error.damage or (Damage("", *error.args),)  # what the decoder refuses may be told of many places
             self.found += [each for each in found if each not in self.found]
             return False
         return True

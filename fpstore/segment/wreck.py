@@ -71,8 +71,8 @@ class Wreck:
             start, end = int(run[0]) * PAGE_BYTES, (int(run[-1]) + 1) * PAGE_BYTES
             names = " and ".join(regions_in(self, start, min(end, self._footer.checksums_offset)))
             count = f"{len(run)} page{'s' * (len(run) > 1)}"
-            found.append(Damage(path, f"{names}, {count} from byte {start}, checksum", "", ""))
-        return found + [Damage(path, name, "", "") for name in self._made]
+            found.append(Damage(path, f"{names}, {count} from byte {start}, checksum", "another", "the one recorded"))
+        return found + [Damage(path, name, "damage", "what follows from the rest") for name in self._made]
 
     @property
     def footer(self) -> Footer:
@@ -87,7 +87,9 @@ class Wreck:
     def expect_certain(self) -> None:
         """Raise CorruptStore unless it is."""
         if not self.is_certain:
-            raise CorruptStore("summary: in a damaged page, without it nothing of the segment can be decoded")
+            raise CorruptStore(
+                "summary", "a damaged page", "sound ones: without it nothing of the segment can be decoded"
+            )
 
     def close(self) -> None:
         """Let go of it."""
@@ -196,7 +198,8 @@ class Wreck:
                 raise
             return self._made_footer(entry)
         if entry is not None and (size, _crc_of(footer)) != (entry.file_bytes, entry.crc):
-            raise CorruptStore("not the segment that the catalog names")
+            found, expected = (size, _crc_of(footer)), (entry.file_bytes, entry.crc)
+            raise CorruptStore("segment", found, f"{expected}, which the catalog names")
         return footer
 
     def _read_summary(self) -> Summary:
@@ -222,7 +225,7 @@ class Wreck:
                         self._data[footer.roots_offset : footer.footer_offset] = made
                         self._made += ["footer"] if made == roots else ["roots", "footer"]
                         return footer
-        raise CorruptStore("footer: damaged, and what it was does not follow from the catalog")
+        raise CorruptStore("footer", "damage", "a sound one, or one that follows from the catalog")
 
     def _find_checksums(self) -> Array:
         """The checksums as they were written; a page of them that is damaged alone follows from what it covers."""
@@ -260,10 +263,10 @@ def _mapped(at: Path | Place, entry: SegmentEntry | None, scratch: Path | None) 
         size = os.fstat(source).st_size
         if entry is not None:
             if size < entry.file_bytes:
-                raise CorruptStore.of("cut short", f"{size} bytes", entry.file_bytes)
+                raise CorruptStore("file, cut short", f"{size} bytes", entry.file_bytes)
             size = entry.file_bytes
         if size < layout.HEADER_BYTES + FOOTER_BYTES:
-            raise CorruptStore(f"{size} bytes, too short for a segment")
+            raise CorruptStore("file", f"{size} bytes", f"{layout.HEADER_BYTES + FOOTER_BYTES} or more")
         pieces = [(offset, min(COPY_BYTES, size - offset)) for offset in range(0, size, COPY_BYTES)]
         for offset, length in pieces:
             read_readable(source, offset, length, unread)

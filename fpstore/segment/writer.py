@@ -3,56 +3,35 @@
 Appends in order and puts the footer last; then the file is synced and read back.
 """
 
-import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 from fpstore import format as layout
-from fpstore._codec import PackedWriter, crc32c, page_checksums
-from fpstore.disk import Place, placed
-from fpstore.format import CRC_BYTES, Footer, Header, SegmentRecord, Summary, TableRecord
+from fpstore._codec import PackedWriter
+from fpstore.disk import Place
+from fpstore.format import Header, SegmentRecord, Summary, TableRecord
 from fpstore.plans.plan import TablePlan
 from fpstore.segment.entry import SegmentEntry, segment_name
-from fpstore.segment.files import ChecksummedFile, check_file
+from fpstore.segment.files import FileWriter
 from fpstore.segment.table import encode_table
 from fpstore.types import Array, Ids, Keys, SortedKeys
 
 
-class SegmentWriter:
+class SegmentWriter(FileWriter):
     """Writes a segment table by table. Use as a context: leaving it before finish() removes the file."""
 
     def __init__(self, at: Path | Place, codec: str, slot_bits: int) -> None:
         """Create the file; FileExistsError if it is there."""
-        self._held = contextlib.ExitStack()
-        self._at = self._held.enter_context(placed(at))
+        super().__init__(at)
         self._codec = codec
         self._slot_bits = slot_bits
-        try:
-            self._file = ChecksummedFile(self._at)
-        except BaseException:
-            self._held.close()
-            raise
         self._tables: list[TableRecord] = []
         self._key_count = 0
         self._ranks: Keys | None = None
         self._ids = SegmentRecord(0, 0, 0, layout.ID_KIND_NONE, 0, 0, 0, 0, 0, 0, 0)
-        self._finished = False
         self._file.write(Header().pack())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._held:
-            self._file.close()
-            if not self._finished:
-                self._at.folder.unlink(self._at.name, missing_ok=True)
 
     def add_table(
         self,
@@ -128,24 +107,12 @@ class SegmentWriter:
 
         position: that of the entry. Raises CorruptStore where the file does not read back as it was written.
         """
-        summary_offset = self._file.align()
         fields = {name: getattr(self._ids, name) for name in SegmentRecord.__slots__}
         fields |= {"table_count": len(self._tables), "key_count": self._key_count}
-        self._file.write(Summary(SegmentRecord(**fields), tuple(self._tables)).pack())
-        self._file.align()
-        checksums = self._file.checksums().astype("<u4").tobytes()
-        roots = page_checksums(checksums).astype("<u4").tobytes()
-        footer = Footer.locate(summary_offset, len(self._tables), crc32c(roots)).pack()
-        self._file.write_uncovered(checksums + roots + footer)
-        self._file.sync()
-        self._file.close()
-        self._at.folder.sync()
-        check_file(self._at)
-        crc = int.from_bytes(footer[-CRC_BYTES:], "little")
+        summary = Summary(SegmentRecord(**fields), tuple(self._tables)).pack()
+        crc = self._seal(summary, len(self._tables))
         name = self._at.name[: len(segment_name(0))]  # one that is not published yet has more to its name
-        entry = SegmentEntry(name, self._file.offset, self._key_count, self._ids.id_count, crc, position)
-        self._finished = True
-        return entry
+        return SegmentEntry(name, self._file.offset, self._key_count, self._ids.id_count, crc, position)
 
     def _pack(self, width: int, arrays: Iterator[Keys]) -> int:
         offset = self._file.align()

@@ -9,6 +9,7 @@ from typing import Any
 
 from fpstore.inputs import BadInput
 from fpstore.inputs.cells import Column
+from fpstore.origin import Origin
 from fpstore.text.packages import need
 
 MEDIA_TYPE = "application/vnd.apache.arrow.stream"
@@ -20,10 +21,11 @@ _RECORD_BATCH = 3
 _COMPRESSION = 3
 
 
-def columns_of(body: bytes, allowed: tuple[str, ...], most: int) -> dict[str, Column]:
+def columns_of(body: bytes, allowed: tuple[str, ...], most: int, origin: Origin | None = None) -> dict[str, Column]:
     """The columns of the table in a body, some of these: integers as an array, all else as a list.
 
     What is behind more than `most` rows is not read. BadInput for what is no such table, ImportError without pyarrow.
+    origin: what is known of the fingerprints of the store; RecipeError for a column that says it has others.
     """
     pyarrow = need("pyarrow", "arrow", "Arrow")
     batches = []
@@ -32,6 +34,8 @@ def columns_of(body: bytes, allowed: tuple[str, ...], most: int) -> dict[str, Co
         with pyarrow.ipc.open_stream(body) as reader:
             schema = reader.schema
         _expect_columns(pyarrow, schema, allowed)
+        if origin is not None and "fingerprints" in schema.names:
+            origin.meet(schema.field("fingerprints"), "column fingerprints")
         messages = pyarrow.ipc.MessageReader.open_stream(body)
         next(messages)  # the schema
         for message in messages:

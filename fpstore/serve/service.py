@@ -82,7 +82,7 @@ class Service:
         return {name: forms.items_of(record, name) for name in record}
 
     def _arrow(self, body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
-        return {**arrow.columns_of(body, fields, self.limits.queries)}
+        return {**arrow.columns_of(body, fields, self.limits.queries, self._reader._origin)}
 
     def _asked(self, columns: Mapping[str, Any]) -> Asked:
         fingerprints, texts, ids = (columns.get(name) for name in ("fingerprints", "texts", "ids"))

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.text.comparison import Comparison, Shingle, compare
+from fpstore.text.deduplication import Deduplicated, dedup
 from fpstore.text.given import simhash_of_features, simhash_of_hashes
 from fpstore.text.idf import learn_idf
 from fpstore.text.loading import load_recipe
@@ -17,11 +18,13 @@ from fpstore.text.recipe import Features, Recipe
 __all__ = [
     "DEFAULT_RECIPE",
     "Comparison",
+    "Deduplicated",
     "Features",
     "IdfModel",
     "Recipe",
     "Shingle",
     "compare",
+    "dedup",
     "fingerprint",
     "fingerprint_many",
     "learn_idf",

@@ -91,7 +91,7 @@ def _header(name: str, record: bytes) -> dict[str, Any]:
     try:
         header = json.loads(record)
     except ValueError as error:
-        raise CorruptStore.of(name, f"a header that is no JSON ({error})", "one") from error
+        raise CorruptStore(name, f"a header that is no JSON ({error})", "one that is") from error
     kinds = {field: type(header[field]) for field in header} if isinstance(header, dict) else {}
     _expect(name, "header", kinds, _HEADER_FIELDS)
     return dict(header)
@@ -99,4 +99,4 @@ def _header(name: str, record: bytes) -> dict[str, Any]:
 
 def _expect(name: str, what: str, found: object, expected: object) -> None:
     if found != expected:
-        raise CorruptStore.of(name, f"{what} {found!r}", repr(expected))
+        raise CorruptStore(name, f"{what} {found!r}", repr(expected))

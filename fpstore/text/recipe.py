@@ -345,7 +345,7 @@ def _check_version(version: int) -> None:
     if version == VERSION:
         return
     advice = "" if version > VERSION else "; build again, from the documents"
-    raise UnsupportedVersion.of("recipe version", version, VERSION, advice)
+    raise UnsupportedVersion("recipe version", version, VERSION, advice)
 
 
 def _check_seed(hash: str, seed: int) -> None:

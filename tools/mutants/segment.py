@@ -5,7 +5,7 @@ from mutants.record import Mutant
 MUTANTS = (
     Mutant(
         "a segment's name is not made durable",
-        "fpstore/segment/writer.py",
+        "fpstore/segment/files.py",
         "self._at.folder.sync()",
         "pass",
         "a power cut takes a segment that the catalog names",
@@ -13,7 +13,7 @@ MUTANTS = (
     ),
     Mutant(
         "a segment is not made durable",
-        "fpstore/segment/writer.py",
+        "fpstore/segment/files.py",
         "self._file.sync()",
         "pass",
         "a power cut takes the content of a segment that the catalog names",
@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "a segment is not read back",
-        "fpstore/segment/writer.py",
+        "fpstore/segment/files.py",
         "check_file(self._at)",
         "pass",
         "what the disk wrote wrong is found when it is too late",
@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "the roots are not held against the footer",
         "fpstore/segment/files.py",
-        'if crc32c(roots) != footer.roots_crc: raise CorruptStore.of("roots, checksum"',
-        'if False: raise CorruptStore.of("roots, checksum"',
+        'if crc32c(roots) != footer.roots_crc: raise CorruptStore("roots, checksum"',
+        'if False: raise CorruptStore("roots, checksum"',
         "a segment with damaged roots opens",
         ("tests/test_segment.py::test_damage_to_a_region_that_opening_reads_is_named",),
     ),
@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "a writer left early leaves its file",
-        "fpstore/segment/writer.py",
+        "fpstore/segment/files.py",
         "if not self._finished: self._at.folder.unlink(self._at.name, missing_ok=True)",
         "pass",
         "files that nobody names fill the disk",

@@ -3,6 +3,40 @@
 from mutants.record import Mutant
 
 MUTANTS = (
+    # --- texts in memory ---
+    Mutant(
+        "texts in memory go by the places in which they were decided",
+        "fpstore/text/deduplication.py",
+        'kept = order[np.flatnonzero(found["leads"])]',
+        'kept = np.flatnonzero(found["leads"])',
+        "with keep longest other texts are named than those that are kept",
+        ("tests/test_text_dedup.py::test_texts_are_decided_as_plain_python_decides",),
+    ),
+    # --- origin ---
+    Mutant(
+        "only the names of two recipes are compared",
+        "fpstore/origin.py",
+        "elif found != self.record:",
+        'elif found.get("name") != self.record.get("name"):',
+        "fingerprints by other steps under the same name come into a store",
+        ("tests/test_origin.py::test_every_call_refuses_what_says_another_recipe",),
+    ),
+    Mutant(
+        "files are compared only as they are read",
+        "fpstore/inputs/reader.py",
+        "if self.recipe is None and not self._request.asked.of_ids:",
+        "if not self:",
+        "the rows of the first files are stored before the last is refused",
+        ("tests/test_origin.py::test_files_of_two_recipes_make_no_store_and_are_added_to_none",),
+    ),
+    Mutant(
+        "a slice of a table forgets the recipe",
+        "fpstore/query/tables.py",
+        "*self._rest(rows))._of_store(self._made_by)",
+        "*self._rest(rows))",
+        "fingerprints that came out in part go into a store of another recipe",
+        ("tests/test_origin.py::test_every_column_of_fingerprints_that_goes_out_says_the_recipe",),
+    ),
     # --- text ---
     Mutant(
         "a text as long as it has to be is short",
@@ -452,7 +486,7 @@ MUTANTS = (
     ),
     Mutant(
         "of leaders at one distance the oldest is taken, whatever its fingerprint",
-        "fpstore/jobs/leaders.py",
+        "fpstore/query/leaders.py",
         "nearer = [np.concatenate([found.fingerprint, keys]), ties]",
         "nearer = [ties]",
         "jobs decide by another rule than add_if_new",
@@ -484,7 +518,7 @@ MUTANTS = (
     ),
     Mutant(
         "documents without tokens are alike",
-        "fpstore/jobs/confirm.py",
+        "fpstore/text/confirm.py",
         "if self._measure.says_nothing(features):",
         "if False:",
         "a page without text is dropped for another one",
@@ -492,7 +526,7 @@ MUTANTS = (
     ),
     Mutant(
         "every near document is looked at",
-        "fpstore/jobs/kept.py",
+        "fpstore/query/leaders.py",
         "looked_at = near[:MOST_LOOKED_AT]",
         "looked_at = near",
         "documents with one fingerprint take time in the square of their number",
@@ -500,7 +534,7 @@ MUTANTS = (
     ),
     Mutant(
         "no match is asked for behind those that are looked at",
-        "fpstore/jobs/leaders.py",
+        "fpstore/query/leaders.py",
         "count = MOST_LOOKED_AT + 1 if",
         "count = MOST_LOOKED_AT if",
         "nobody is told that a match may have been missed",
@@ -516,7 +550,7 @@ MUTANTS = (
     ),
     Mutant(
         "a row is stored before its name is written",
-        "fpstore/jobs/leaders.py",
+        "fpstore/query/leaders.py",
         "self._before_store(leads.tolist(),",
         'self._store.add(fingerprints[leads], verdicts["id"][leads]); self._before_store(leads.tolist(),',
         "a power cut leaves rows that no job can take back",
@@ -766,7 +800,7 @@ MUTANTS = (
     Mutant(
         "what was kept waits in the store when the journal tells of it",
         "fpstore/jobs/kept.py",
-        "self._store.sync()",
+        "self._workplace.store.sync()",
         "pass",
         "a kill loses leaders that the journal tells of",
         ("tests/test_jobs_resume.py::test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is",),
@@ -860,7 +894,7 @@ MUTANTS = (
         "first = first[clusters >= np.uint64(next_id)]",
         "pass",
         "a cluster has other members after an interruption",
-        ("tests/test_jobs_cluster.py::test_leaders_are_made_again_from_members_in_pieces",),
+        ("tests/test_jobs_cluster.py::test_centers_are_made_again_from_members_in_pieces",),
     ),
     Mutant(
         "the votes of a job count before its note has gone",

@@ -5,13 +5,14 @@ of several at one distance to that with the least fingerprint, then to the first
 """
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
-from fpstore import Matches, Store
-from fpstore.jobs.naming import NamedRows
 from fpstore.notes import MAX_ID
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
+from fpstore.query.matches import Matches
 from fpstore.types import Array, Ids, Keys
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to
@@ -23,8 +24,22 @@ _LATER = np.uint64((1 << 64) - 1)
 MOST_LOOKED_AT = 64
 
 
+class Searched(Protocol):
+    """What holds leaders: a store with ids that is open for writing, or rows in memory alone."""
+
+    @property
+    def path(self) -> Path:
+        """What errors name."""
+
+    def nearest_many(self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None) -> Matches:
+        """The nearest rows of each, at most count."""
+
+    def add(self, fingerprints: Keys, *, ids: Ids) -> None:
+        """Hold them, for the next question."""
+
+
 class Leaders:
-    """The leaders, in a store with ids that is open for writing; one with names is seen by numbers.
+    """The leaders, in what holds them.
 
     looks_on: whether a document may go to another than the nearest. Then it is told of MOST_LOOKED_AT that it is near,
     and of another one where there are more.
@@ -32,7 +47,7 @@ class Leaders:
 
     looks_on = False
 
-    def __init__(self, store: Store | NamedRows, max_distance: int, next_id: int) -> None:
+    def __init__(self, store: Searched, max_distance: int, next_id: int) -> None:
         self._store = store
         self._max_distance = max_distance
         self.next_id = next_id
@@ -57,7 +72,18 @@ class Leaders:
 
         near: rows of ids, which has their ids. NEW where the document becomes a leader itself, with the next id.
         """
-        return near[0] if near else NEW, np.nan
+        if not self.looks_on or not near:
+            return near[0] if near else NEW, np.nan
+        looked_at = near[:MOST_LOOKED_AT]
+        place, measure = self._first_alike(index, ids[np.asarray(looked_at)].tolist())
+        return NEW if place is None else looked_at[place], measure
+
+    def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
+        """Of the leaders with these ids the place of the first that a document is alike, or None, and how alike.
+
+        As nothing is known here but fingerprints, the nearest.
+        """
+        return 0, np.nan
 
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
         """These documents have become leaders, and are about to be stored."""

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from fpstore.text import Recipe
 from fpstore.text.measures import MEASURES, Measure
-from fpstore.text.recipe import Features
+from fpstore.text.recipe import Features, Recipe
 
 # With a distance of 6 it drops at most one document in 1,000 wrongly of each corpus that docs/jobs.md names, and finds
 # more than a distance of 3 alone. With 0.8 titles that differ in a year are dropped; with 0.85 it finds less.
 DEFAULT_CONFIRM = "jaccard>=0.82"
+CONFIRMED_DISTANCE = 6
+# Where nothing can be confirmed.
+UNCONFIRMED_DISTANCE = 3
 
 # For the features of kept documents, which are looked at again and again.
 _CACHE_BYTES = 64 << 20
@@ -49,6 +51,13 @@ class Confirm:
                 f"confirm: found {typed!r:.40}, expected jaccard>=0.8 or cosine>=0.9, a number from 0 to 1"
             )
         return cls(measure, least)
+
+    @classmethod
+    def settle(cls, typed: str | None, *, has_texts: bool) -> "Confirm | None":
+        """What a job confirms by, None for nothing; "default" is DEFAULT_CONFIRM where all texts are there."""
+        if typed == "default":
+            typed = DEFAULT_CONFIRM if has_texts else None
+        return None if typed is None else cls.parse(typed)
 
     def __str__(self) -> str:
         return f"{self.measure}>={self.least}"

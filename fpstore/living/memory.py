@@ -1,0 +1,45 @@
+"""Rows in memory alone, searched as those of a store are: one state of it that has no file."""
+
+from pathlib import Path
+
+from fpstore.living import changes
+from fpstore.living.changes import Change
+from fpstore.living.removals import Removals
+from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
+from fpstore.living.state import Settings, State, new_identity
+from fpstore.plans.choice import PlanChoice
+from fpstore.query.matches import Matches
+from fpstore.types import Ids, Keys
+
+
+class Memory:
+    """Fingerprints with ids that are numbers. It takes 72 to 88 bytes a row, and has one user at a time.
+
+    max_distance: what it is searched by at most. count: for how many rows the plan is to be good.
+    """
+
+    path = Path("memory")
+
+    def __init__(self, max_distance: int, count: int) -> None:
+        """Raises ValueError for a max_distance that no store has."""
+        choice = PlanChoice(max_distance, "balanced")
+        plan = choice.for_count(max(1, count))
+        settings = Settings(choice.max_distance, plan.to_json(), "gap", "uint64", None)
+        identity = new_identity()
+        state = State(settings, (), 1, 1, identity=identity, origin=identity)
+        pending = pending_index(plan, settings, MIN_PENDING_ROOM)
+        self._snapshot = Snapshot(self.path, state, plan, (), pending, 0, Removals.none())
+
+    def nearest_many(self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None) -> Matches:
+        """As Store.nearest_many."""
+        distance = self._snapshot.settings.max_distance if max_distance is None else max_distance
+        if count == 1:
+            return self._snapshot.nearest(fingerprints, distance)
+        return self._snapshot.first(fingerprints, distance, count)
+
+    def add(self, fingerprints: Keys, *, ids: Ids) -> None:
+        """As Store.add."""
+        if len(fingerprints):
+            number = self._snapshot.state.next_change
+            change = Change(number, changes.ADDED, (fingerprints, ids))
+            self._snapshot = self._snapshot.extended([change], self._snapshot.state.after(1))

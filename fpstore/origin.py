@@ -1,0 +1,85 @@
+"""By which recipe fingerprints were made, where what they come in says so: a column of Arrow's, or of a Parquet file.
+
+Such a column has the recipe of its fingerprints in the metadata of its field, as JSON, as the catalog of a store keeps
+it. Slices, tables and files of it keep that; the bare values have lost it, and nothing is assumed of those.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fpstore.errors import PathLike, RecipeError
+
+# The key of the metadata.
+KEY = b"fpstore.recipe"
+ADVICE = "fingerprints of two recipes tell nothing of each other: make them by the same one, or give each a store"
+_SHOWN = 60
+
+Record = Mapping[str, Any]
+
+
+class Origin:
+    """By which recipe the fingerprints are that come together. record: as a catalog keeps it, None where nobody said.
+
+    said_by: who said it. Where nobody did, the first column that does decides for those after it.
+    """
+
+    __slots__ = ("_check", "record", "said_by")
+
+    def __init__(
+        self, record: Record | None = None, said_by: PathLike = "", check: Callable[[Record], object] | None = None
+    ) -> None:
+        """check: raises ValueError for a record that is no recipe."""
+        self.record = record
+        self.said_by = said_by
+        self._check = check
+
+    def meet(self, field: Any, where: str) -> None:
+        """Compare with what a field of Arrow's says, if anything. RecipeError for another recipe, or what is none."""
+        found = said(field, where)
+        if found is None:
+            return
+        if self.record is None:
+            self._take(found, where)
+        elif found != self.record:
+            raise RecipeError(
+                f"{where}: found fingerprints by recipe {_told(found, self.record)}, expected those by"
+                f" {_told(self.record, found)}, as {self.said_by} says; {ADVICE}"
+            )
+
+    def _take(self, found: Record, where: str) -> None:
+        if self._check is not None:
+            try:
+                self._check(found)
+            except ValueError as error:
+                raise RecipeError(f"{where}: {error}") from None
+        self.record, self.said_by = found, where
+
+
+def said(field: Any, where: str) -> Record | None:
+    """What a field of Arrow's says, None where it says nothing. RecipeError for what can be no recipe."""
+    data = (field.metadata or {}).get(KEY)
+    if data is None:
+        return None
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        shown = repr(data[:_SHOWN])
+        raise RecipeError(f"{where}: found {shown} as its {KEY.decode()}, expected a recipe as a JSON object")
+    return record
+
+
+def metadata_of(record: Record | None) -> dict[bytes, bytes] | None:
+    """The metadata of a field of fingerprints by a recipe; None where nobody said by which."""
+    return None if record is None else {KEY: json.dumps(record, sort_keys=True, separators=(",", ":")).encode()}
+
+
+def _told(record: Record, other: Record) -> str:
+    """The name of a recipe; where another one has that too, what else it has that the other has not."""
+    name = f"{record.get('name')!s:.40}"
+    if record.get("name") != other.get("name"):
+        return name
+    field = next(each for each in sorted({*record, *other}) if record.get(each) != other.get(each))
+    return f"{name} with {field:.40} {record.get(field)!r:.40}"

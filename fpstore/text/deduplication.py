@@ -1,0 +1,122 @@
+"""One text of each group of near-duplicates, of texts that are all in memory: decided as the job `dedup` decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
+from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
+from fpstore.text.recipe import Measured, Recipe, bytes_hash
+from fpstore.threads import thread_count
+
+if TYPE_CHECKING:
+    from fpstore.query.leaders import Leaders
+
+Kept = Literal["first", "longest"]
+
+
+@dataclass(frozen=True, eq=False)
+class Deduplicated:
+    """Which texts are kept, and of each of the others for which one it is a duplicate.
+
+    kept: int64[m], the places of those that are kept, increasing. duplicate_of: int64[n], the place of the kept text
+    that each text is a duplicate of, its own where it is kept. distance: uint16[n], to that.
+    """
+
+    kept: npt.NDArray[np.int64]
+    duplicate_of: npt.NDArray[np.int64]
+    distance: npt.NDArray[np.uint16]
+
+
+def dedup(
+    texts: Iterable[str | bytes],
+    *,
+    recipe: Recipe = DEFAULT_RECIPE,
+    max_distance: int = CONFIRMED_DISTANCE,
+    keep: Kept = "first",
+    confirm: str | None = "default",
+    threads: int | None = None,
+) -> Deduplicated:
+    """Keep one of each group of near-duplicates among texts, which are held in memory; bytes are UTF-8.
+
+    A text that is near none that was kept before is kept; one that is near some is a duplicate of the nearest that is
+    enough alike. These are the decisions of fpstore.jobs.dedup about the same documents in the same order. keep:
+    "first", or "longest", decided as if longer texts came first. confirm: what makes a near text a duplicate, such as
+    "jaccard>=0.82", which is meant by "default"; None: that it is near. threads: for fingerprints; all processors
+    by default. Raises ValueError for a value that is none of these, TypeError for what is no text.
+    """
+    if isinstance(texts, str | bytes):
+        raise TypeError(f"texts: found one {type(texts).__name__}, expected several of them")
+    if keep not in get_args(Kept):
+        raise ValueError(f"keep: found {keep!r:.40}, expected {' or '.join(get_args(Kept))}")
+    asked = DEFAULT_CONFIRM if confirm == "default" else confirm
+    check = None if asked is None else Confirm.parse(asked)
+    held = [_text(text, place) for place, text in enumerate(texts)]
+    order = np.arange(len(held))
+    if keep == "longest":
+        order = np.argsort([-len(text) for text in held], kind="stable")
+    ordered = [held[place] for place in order.tolist()]
+    leaders = _leaders(expect_recipe(recipe), max_distance, check, ordered)
+    found = leaders.decide(measured_apart(recipe, ordered, thread_count(threads)).fingerprints)
+    # The kept ones have the ids 0, 1, ... in the order in which they were decided.
+    kept = order[np.flatnonzero(found["leads"])]
+    duplicate_of, distance = np.empty(len(held), dtype=np.int64), np.empty(len(held), dtype=np.uint16)
+    duplicate_of[order], distance[order] = kept[found["id"].astype(np.int64)], found["distance"]
+    return Deduplicated(np.sort(kept), duplicate_of, distance)
+
+
+def measured_apart(recipe: Recipe, texts: Sequence[str], threads: int) -> Measured:
+    """As recipe.measure_many; a text without tokens has in any case a hash of it as it stands for its fingerprint.
+
+    So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
+    """
+    measured = recipe.measure_many(texts, threads=threads)
+    if not recipe.parts_empty:
+        for index in np.flatnonzero(measured.token_counts == 0).tolist():
+            measured.fingerprints[index] = bytes_hash(texts[index])
+    return measured
+
+
+def _text(text: Any, place: int) -> str:
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "replace")
+    if not isinstance(text, str):
+        raise TypeError(f"texts, item {place}: found a {type(text).__name__}, expected a text")
+    return text
+
+
+def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Sequence[str]) -> Leaders:
+    """The kept ones of texts, which come in this order."""
+    # What is searched in memory is the engine's, which is there when texts are deduplicated, and not when one is read.
+    from fpstore.living.memory import Memory
+    from fpstore.query.additions import NEW
+    from fpstore.query.leaders import Leaders
+
+    class Kept(Leaders):
+        looks_on = check is not None
+
+        def __init__(self) -> None:
+            super().__init__(Memory(max_distance, len(texts)), max_distance, 0)
+            self._places: list[int] = []  # of the kept ones, by id
+
+        def _choose(self, index: int, near: Sequence[int], ids: Any) -> tuple[int, float]:
+            row, measure = super()._choose(index, near, ids)
+            if row == NEW:
+                self._places.append(index)
+            return row, measure
+
+        def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
+            assert checker is not None
+            return checker.first_alike(texts[index], ids)[:2]
+
+        def texts_of(self, ids: list[int]) -> list[str]:
+            return [texts[self._places[each]] for each in ids]
+
+    kept = Kept()
+    checker = None if check is None else Checker(check, recipe, kept.texts_of)
+    return kept
