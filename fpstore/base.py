@@ -242,7 +242,7 @@ class _BaseStore(ABC):
     def verify(self, *, progress: OnProgress | None = None) -> Verified:
         """Read everything and check it; how much that was. Raises CorruptStore whose damage lists all that is wrong."""
         with Reading(self) as snapshot:
-            return verified.verify_snapshot(snapshot, told(progress))
+            return verified.verify_snapshot(snapshot, self._living.home, told(progress))
 
     def stats(self, *, largest_slots: int = 0, spikes: int = 0, progress: OnProgress | None = None) -> Stats:
         """What the store holds and how, without decoding it, in some milliseconds whatever its size.

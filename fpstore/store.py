@@ -25,7 +25,7 @@ from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate, first
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
 from fpstore.threads import slices, thread_count
-from fpstore.types import Array, Counted, Ids, Keys, Kind, Paired
+from fpstore.types import Array, Bytes, Counted, Counts, Ids, Keys, Kind, Paired
 
 # Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
 # disk), enough to hide the call (1 % of the time of plan "speed").
@@ -50,7 +50,7 @@ class Store(_BaseStore):
 
     max_matches = MAX_MATCHES
     max_name_bytes: int | None = None
-    # Whether matches have the handles of names in place of the names, for jobs, which hold many of them.
+    # Whether matches and rows have the handles of names in place of the names, for jobs, which hold many of them.
     _gives_handles = False
 
     # --- What it is ---
@@ -219,6 +219,12 @@ class Store(_BaseStore):
             found: list[str | bytes] = names_in(snapshot, handles).tolist()
             return found
 
+    def _handles_of(self, data: Bytes, ends: Counts, rows: Array) -> tuple[Ids, Array]:
+        """The handle of each name of these indexes, uint64[n], and whether it has one; name i ends at data[ends[i]]."""
+        with Reading(self) as snapshot:
+            assert snapshot.names is not None
+            return snapshot.names.handles(Names(data, ends).take(rows))
+
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
         found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)
@@ -347,7 +353,8 @@ class Store(_BaseStore):
     def _rows(self, snapshot: Snapshot, most: int) -> Iterator[Rows]:
         with Reading(self, snapshot):
             chunks = snapshot.rows()
-            tables = (Rows(*chunk) for chunk in chunks) if snapshot.names is None else named_rows(snapshot, chunks)
+            bare = snapshot.names is None or self._gives_handles
+            tables = (Rows(*chunk) for chunk in chunks) if bare else named_rows(snapshot, chunks)
             for table in tables:
                 rows = self._out(table)
                 for first in range(0, len(rows), most):

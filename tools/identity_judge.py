@@ -260,8 +260,11 @@ class Play:
                 continue
             if one is None and self.in_place and name.endswith(".new"):
                 continue  # which the next writer removes
-            is_told = lines and lines[-1].startswith(("fpstore: ", os.sep))
-            if "internal error" in said or "Traceback" in said or not is_told:
+            if (
+                one is None
+                or other is None
+                or (one.digest, one.mode, one.inode) != (other.digest, other.mode, other.inode)
+            ):
                 self.find(f"changed by who was to change nothing: {name}")
 
     def _came(self, what: str, answer: Answer, *, writer_holds: bool) -> bool:
@@ -387,12 +390,8 @@ class Play:
             self.find(f"{what}: {answer['error']}: {said}")
         elif answer["error"].startswith("status"):
             lines = said.strip().splitlines()
-            if (
-                "internal error" in said
-                or "Traceback" in said
-                or not lines
-                or not lines[-1].startswith(("fpstore: ", os.sep))
-            ):
+            is_told = lines and lines[-1].startswith(("fpstore: ", os.sep))
+            if "internal error" in said or "Traceback" in said or not is_told:
                 self.find(f"{what}: {said.strip()[-300:]!r}")
         elif "OSError" in kinds:
             if not answer["file"] or "/proc/self" in answer["file"]:
