@@ -146,6 +146,8 @@ cdef extern from "search.h" nogil:
         uint64_t keep_room
         const Match *after
         uint64_t blocks_scanned
+    void search_init(Search *search, Pages *pages, Table **tables, unsigned table_count, unsigned distance,
+                     uint64_t query_count)
     Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
     uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
 
@@ -168,7 +170,7 @@ cdef extern from "ids.h" nogil:
         uint64_t count
         uint64_t *filter
         unsigned filter_bits
-    Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found)
+    Status ids_of_key(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *first, uint64_t *count)
     Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank, uint64_t *key)
     void id_set_fill(IdSet *set)
     Status ids_find(Pages *pages, const Ids *ids, const IdSet *set, uint64_t *next, uint64_t end, uint64_t room,
@@ -284,7 +286,6 @@ cdef extern from "pending.h" nogil:
         uint64_t keep
         uint64_t keep_room
         const Match *after
-        unsigned live
     ctypedef struct PendingWalk:
         uint64_t index
         uint32_t row
@@ -296,6 +297,7 @@ cdef extern from "pending.h" nogil:
     uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
                             uint64_t live_since)
     void pending_copy(Pending *pending, const Pending *source, uint32_t count)
+    void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end)
     Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)
     void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint16_t *distance, uint64_t *ids,
                       uint64_t *positions)
@@ -305,6 +307,32 @@ cdef extern from "pending.h" nogil:
     uint32_t pending_entry_number(const Pending *pending, const PendingMatch *match)
     void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t *keys, uint64_t *ids,
                       uint64_t *positions)
+
+cdef extern from "single.h" nogil:
+    ctypedef struct Part:
+        Pages *pages
+        Table **tables
+        unsigned table_count
+        const Ids *ids
+        uint64_t position
+    ctypedef struct FoundRow:
+        uint64_t fingerprint
+        uint64_t id
+        uint64_t position
+        uint32_t distance
+    ctypedef struct Sources:
+        const Part *parts
+        unsigned part_count
+        const Pending *pending
+        uint32_t pending_end
+    ctypedef struct FoundRows:
+        FoundRow *rows
+        uint64_t count
+        uint64_t room
+        uint64_t most
+    Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found)
+    Status single_any(const Sources *sources, uint64_t query, unsigned distance, int *any)
+    void single_order(FoundRows *found)
 
 cdef extern from "text_unicode.h" nogil:
     enum: IS_WORD, IS_SPACE, JOINS, NFKC_CHANGES, FOLD_CHANGES

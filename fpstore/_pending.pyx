@@ -34,6 +34,7 @@ from fpstore._native cimport (
     pending_least_ids,
     pending_rows,
     pending_search,
+    pending_search_init,
     pending_walk_rows,
 )
 from fpstore.errors import TooManyMatches
@@ -72,10 +73,6 @@ cdef class PendingIndex:
     ids, and full: 72 to 88 bytes a row. Besides, 32 KiB a table, and at most 4 bytes for each row of capacity, if so
     many flips are probed. Room that is much too large costs time: every page is slow at its first use.
     """
-
-    cdef Pending pending
-    cdef object lock, masks, flips
-    cdef readonly bint with_ids
 
     def __cinit__(self, masks, flips, *, bint with_ids, capacity):
         cdef uint64_t[::1] mask_array
@@ -302,14 +299,7 @@ cdef class PendingIndex:
         self.check_end(end)
         if query_count >> 32:
             raise ValueError(f"{query_count} queries in one batch: expected fewer than 2^32")
-        state.pending = &self.pending
-        state.distance = distance
-        state.end = <uint32_t>end
-        state.matches = NULL
-        state.match_count = state.match_room = state.row_count = state.match_most = 0
-        state.keep = state.keep_room = 0
-        state.after = NULL
-        state.live = 0
+        pending_search_init(state, &self.pending, distance, <uint32_t>end)
         return 0
 
     cdef int check_end(self, uint64_t end) except -1:

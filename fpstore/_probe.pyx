@@ -12,7 +12,6 @@ from libc.string cimport memset
 import numpy as np
 
 from fpstore._native cimport (
-    BAD_DIRECTORY,
     OK,
     TOO_MANY,
     Ids,
@@ -24,6 +23,7 @@ from fpstore._native cimport (
     Table,
     id_set_fill,
     ids_find,
+    ids_of_key,
     ids_range,
     ids_walk,
     match_keep_room,
@@ -31,9 +31,9 @@ from fpstore._native cimport (
     packed_get,
     permute_keys,
     scan_keys,
+    search_init,
     search_run,
     table_key,
-    table_rank,
     unpermute_keys,
 )
 from fpstore._view cimport SegmentView, raise_status
@@ -60,18 +60,12 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
     cdef uint16_t[::1] bits
     if count >> 32:
         raise ValueError(f"{count} queries in one batch: expected fewer than 2^32")
-    memset(&state, 0, cython.sizeof(Search))
-    state.pages = &view.pages
-    state.tables = view.tables
-    state.table_count = <unsigned>view.table_count
-    state.distance = distance
+    search_init(&state, &view.pages, view.tables, <unsigned>view.table_count, distance, count)
     state.first_only = first_only
     state.match_most = most
     state.keep = keep
     state.keep_room = match_keep_room(count, keep)
     state.after = after
-    # Each key takes a bit of payload or more, and a match is reported once.
-    state.match_limit = count * view.tables[0].payload_bits if view.table_count > 0 else 0
     view.enter()
     try:
         if count > 0:
@@ -190,9 +184,6 @@ cdef class WantedIds:
 
 cdef class IdColumn:
     """The ids of a segment's fingerprints. record: format.SegmentRecord, whose offsets the caller has checked."""
-
-    cdef SegmentView view
-    cdef Ids ids
 
     def __cinit__(self, SegmentView view not None, record):
         self.view = view
@@ -334,9 +325,8 @@ cdef class IdColumn:
 
     cdef int find_ranges(self, const uint64_t[::1] fingerprints, uint64_t[::1] first, uint64_t[::1] count) except -1:
         """ranges(), of as many; the view was entered."""
-        cdef uint64_t n = <uint64_t>fingerprints.shape[0], i, rank
+        cdef uint64_t n = <uint64_t>fingerprints.shape[0], i
         cdef uint64_t[::1] keys
-        cdef int found
         cdef Status status = OK
         cdef Table *table = self.view.tables[0]
         if n == 0:
@@ -349,11 +339,7 @@ cdef class IdColumn:
                     first[i] = first[i - 1]
                     count[i] = count[i - 1]
                     continue
-                status = table_rank(&self.view.pages, table, &self.ids, keys[i], &rank, &found)
-                if status == OK and not found:
-                    status = BAD_DIRECTORY
-                if status == OK:
-                    status = ids_range(&self.view.pages, &self.ids, rank, &first[i], &count[i])
+                status = ids_of_key(&self.view.pages, table, &self.ids, keys[i], &first[i], &count[i])
                 if status != OK:
                     break
         return raise_status(status, self.view, "ids")

@@ -1,4 +1,6 @@
 # What the compiled modules share: a mapped segment and how its failures are raised.
+from libc.stdint cimport uint64_t
+
 from fpstore._native cimport Guard, Pages, Status, Table
 
 
@@ -15,4 +17,14 @@ cdef class SegmentView:
     cdef void free(self)
 
 
+cdef class MappedWords:
+    cdef Py_buffer buffer
+    cdef Guard *guard
+    cdef const uint64_t *first
+    cdef const uint64_t *second
+    cdef bint are(self, uint64_t first, uint64_t second)
+
+
+# Whether what was read of a view since it was entered may be believed.
+cdef bint is_sound(SegmentView view)
 cdef int raise_status(Status status, SegmentView view, str where) except -1

@@ -71,6 +71,12 @@ cdef int raise_status(Status status, SegmentView view, str where) except -1:
     raise CorruptStore(where, "a block that does not decode", "increasing keys that end where it ends")
 
 
+cdef bint is_sound(SegmentView view):
+    # In this order, as in raise_status.
+    cdef bint changed = guard_changed(view.guard)
+    return not guard_lost(view.guard) and not changed
+
+
 cdef class SegmentView:
     """A mapped segment: its pages, checked when first used, and its tables.
 
@@ -254,11 +260,6 @@ cdef class MappedWords:
     data: the mapping, any buffer. first, second: the offsets of the words.
     """
 
-    cdef Py_buffer buffer
-    cdef Guard *guard
-    cdef const uint64_t *first
-    cdef const uint64_t *second
-
     def __cinit__(self, data, Py_ssize_t first, Py_ssize_t second):
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         if not (0 <= first <= self.buffer.len - 8 and 0 <= second <= self.buffer.len - 8) or (first | second) % 8:
@@ -273,6 +274,11 @@ cdef class MappedWords:
         if self.guard != NULL:
             guard_remove(self.guard)
         PyBuffer_Release(&self.buffer)
+
+    cdef bint are(self, uint64_t first, uint64_t second):
+        # Whether they have these values now, and the file was not cut short.
+        cdef bint same = (__atomic_load_n(self.first, ACQUIRE) == first) & (__atomic_load_n(self.second, ACQUIRE) == second)
+        return same and not guard_lost(self.guard)
 
     def read(self):
         """Both, as they are now; None where the file was cut short."""

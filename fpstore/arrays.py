@@ -35,6 +35,9 @@ def as_keys(values: object, what: str, origin: Origin | None = None) -> Keys:
     than one dimension or column and for nulls. `what` names the values in the error. origin: by which recipe they are
     expected to be, for a column of Arrow's that says by which it is; RecipeError for another.
     """
+    plain = _of_plain(values)
+    if plain is not None:
+        return plain
     array = _as_array(values, what, origin)
     if array.ndim != 1:
         raise ValueError(f"{what}: found {array.ndim} dimensions, expected 1")
@@ -152,12 +155,16 @@ def as_rows(
         return keys, None
     if ids is None:
         raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
-    return as_pairs(keys, ids)
+    return _as_pairs(keys, ids)
 
 
 def as_pairs(fingerprints: object, ids: object, origin: Origin | None = None) -> tuple[Keys, Ids]:
     """Fingerprints, and for each its id, in a store with ids: uint64[n] both. ValueError for another number of them."""
-    keys, numbers = as_keys(fingerprints, "fingerprints", origin), as_keys(ids, "ids")
+    return _as_pairs(as_keys(fingerprints, "fingerprints", origin), ids)
+
+
+def _as_pairs(keys: Keys, ids: object) -> tuple[Keys, Ids]:
+    numbers = as_keys(ids, "ids")
     if len(numbers) != len(keys):
         raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
     return keys, numbers
@@ -198,6 +205,16 @@ def _as_array(values: object, what: str, origin: Origin | None = None) -> Array:
     if isinstance(values, Iterable) and not isinstance(values, _NO_VALUES):
         return _of_objects(values, what)
     raise TypeError(f"{what}: found a {type(values).__name__}, expected an array of integers of 64 bits")
+
+
+def _of_plain(values: object) -> Keys | None:
+    """A list of Python's integers from 0 on, in a tenth of the time; None for all else."""
+    if isinstance(values, list | tuple) and {*map(type, values)} == {int}:
+        try:
+            return np.array(values, dtype=np.uint64)
+        except OverflowError:  # of which some have a sign, or are no integers of 64 bits
+            return None
+    return None
 
 
 def _of_objects(values: Any, what: str) -> Array:

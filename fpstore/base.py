@@ -60,6 +60,7 @@ class _BaseStore(ABC):
         self._living: Reader | Writer = (
             Writer(self.path, deferred=durability == "batch", sizes=sizes, **job) if mode == "w" else Reader(self.path)
         )
+        self._watch = self._living.watch
         self._closed = False
 
     def __bool__(self) -> bool:
@@ -119,6 +120,7 @@ class _BaseStore(ABC):
             if self._closed:
                 return
             self._closed = True
+        self._watch.end()
         for threads in self._threads.values():
             threads.close()
         try:
@@ -240,7 +242,7 @@ class _BaseStore(ABC):
     def verify(self, *, progress: OnProgress | None = None) -> Verified:
         """Read everything and check it; how much that was. Raises CorruptStore whose damage lists all that is wrong."""
         with Reading(self) as snapshot:
-            return verified.verify_snapshot(snapshot, told(progress))
+            return verified.verify_snapshot(snapshot, self._living.home, told(progress))
 
     def stats(self, *, largest_slots: int = 0, spikes: int = 0, progress: OnProgress | None = None) -> Stats:
         """What the store holds and how, without decoding it, in some milliseconds whatever its size.

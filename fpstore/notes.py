@@ -7,7 +7,6 @@ When the job has ended the record goes, unless it has the texts of the documents
 """
 
 import errno
-import json
 import os
 import shutil
 import sys
@@ -19,22 +18,31 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from fpstore._codec import crc32c
 from fpstore.checks import expect_integer
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, read_whole, replace_whole, write_all
-from fpstore.errors import CorruptStore, JobError
+from fpstore.errors import CorruptStore, Damage, JobError
+from fpstore.ledger import (
+    ENTRY,
+    INDEX,
+    NAME_BYTES,
+    NEXT_VOTES,
+    NOTE,
+    SETTINGS,
+    TEXT_BYTES,
+    VOTES,
+    damage_in,
+    damage_of,
+    expect_crc,
+    parse_json,
+    read_settings,
+    sealed,
+    unsealed,
+    whole_entries,
+)
 from fpstore.types import Ids, Keys
 
 JOBS = "jobs"
-NOTE = "unfinished.json"
-# The record: whose documents these are; of each where its name and its text end, after those before it; these.
-SETTINGS = "settings.json"
-INDEX = "index"
-NAME_BYTES, TEXT_BYTES = "names", "texts"
-# Of a store whose clusters have moving centers: the votes of their members, after the job that ended last; and after
-# one that is about to end, which count once its note is gone.
-VOTES, NEXT_VOTES = "votes", "votes.next"
-# known: 1 where the store had the row before, which is not to be taken out with the document.
-ENTRY = np.dtype([("id", "<u8"), ("fingerprint", "<u8"), ("name_end", "<u8"), ("text_end", "<u8"), ("known", "<u8")])
 # In a store whose ids are names a document has a number of the record's own, from here on: no handle is as large.
 FIRST_NUMBER = 1 << 63
 
@@ -42,6 +50,8 @@ FIRST_NUMBER = 1 << 63
 JOURNAL = "journal.json"
 
 PIECE_BYTES = 4 << 20
+# Behind what may be the end, where a power cut left it, so many are looked through for documents that are as written.
+_PIECES_BEHIND = 16
 MAX_ID = 2**64 - 1
 
 
@@ -71,7 +81,7 @@ def read_note(folder: Folder) -> Note | None:
     try:
         with folder.inside(JOBS) as jobs:
             data = read_whole(jobs, NOTE)
-        return None if data is None else Note(**_typed(parse_json(data)))
+        return None if data is None else Note(**_typed(unsealed(data)))
     except FileNotFoundError:
         return None
     except (CorruptStore, TypeError, ValueError):
@@ -82,7 +92,7 @@ def read_note(folder: Folder) -> Note | None:
 def write_note(folder: Folder, note: Note) -> None:
     """Leave a note in a store's folder, durably."""
     with subfolder(folder, JOBS) as jobs:
-        replace_whole(jobs, NOTE, json.dumps(asdict(note)).encode())
+        replace_whole(jobs, NOTE, sealed(asdict(note)))
 
 
 def remove_note(folder: Folder) -> None:
@@ -155,35 +165,43 @@ def stored_since(
         raise JobError(f"{found}; restore the file, or remove the store's {JOBS}/{NOTE}", path=record.path / INDEX)
     if count == documents:
         return
-    least, before = first_id, 0
+    path = record.path / INDEX
     with (
         os.fdopen(record.open_file(INDEX), "rb") as file,
         os.fdopen(record.open_file(NAME_BYTES), "rb") as names,
-        naming(record.path / INDEX),
+        naming(path),
     ):
-        most = os.fstat(names.fileno()).st_size
+        before, crc = 0, 0
         if documents:
             file.seek((documents - 1) * ENTRY.itemsize)
-            before = int(np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)["name_end"][0])
-        while piece := file.read(PIECE_BYTES // ENTRY.itemsize * ENTRY.itemsize):
+            last = np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)
+            if not whole_entries(last, from_first=documents == 1).all():
+                raise CorruptStore(f"document {documents - 1}", "another checksum", "its own", path=path)
+            before, crc = int(last["name_end"][0]), int(last["name_crc"][0])
+        at, is_first, cut_pieces = documents, documents == 0, 0
+        piece_bytes = PIECE_BYTES // ENTRY.itemsize * ENTRY.itemsize
+        while (piece := file.read(piece_bytes)) and cut_pieces < _PIECES_BEHIND:
             later = np.frombuffer(piece[: len(piece) // ENTRY.itemsize * ENTRY.itemsize], dtype=ENTRY)
             # A power cut can leave bytes at the end that nobody wrote, and for which nothing was stored yet.
-            ids, ends = later["id"], later["name_end"]
-            good = (ids >= np.uint64(least)) & (ends >= np.uint64(before)) & (ends <= np.uint64(most))
-            good[1:] &= (ids[1:] > ids[:-1]) & (ends[1:] >= ends[:-1])
-            count = len(good) if good.all() else int(np.argmin(good))
+            good, is_first = whole_entries(later, from_first=is_first), False
+            count = 0 if cut_pieces else len(good) if good.all() else int(np.argmin(good))
+            if good[count:].any():
+                raise CorruptStore(f"document {at + count}", "another checksum", "its own", path=path)
+            at, cut_pieces = at + count, cut_pieces + (count < len(good) or not count)
+            if not count:
+                continue
             own = later[:count]
-            if count:
-                new = np.flatnonzero(own["known"] == 0)
-                rows: Ids | list[bytes] = own["id"][new].astype(np.uint64)
-                if named:
-                    names.seek(before)
-                    data, cuts = names.read(int(ends[count - 1]) - before), [0, *(ends[:count] - before).tolist()]
-                    rows = [data[cuts[i] : cuts[i + 1]] for i in new.tolist()]
-                yield own["fingerprint"][new].astype(np.uint64), rows
-            if count < len(good) or not count or int(ids[-1]) == MAX_ID:
-                return
-            least, before = int(ids[-1]) + 1, int(ends[-1])
+            names.seek(before)
+            data = names.read(int(own["name_end"][-1]) - before)
+            crc = crc32c(data, crc)
+            expect_crc(f"names of {at} documents", crc, int(own["name_crc"][-1]), record.path / NAME_BYTES)
+            new = np.flatnonzero((own["known"] == 0) & (own["id"] >= np.uint64(first_id)))
+            rows: Ids | list[bytes] = own["id"][new].astype(np.uint64)
+            if named:
+                cuts = [0, *(own["name_end"] - np.uint64(before)).tolist()]
+                rows = [data[cuts[i] : cuts[i + 1]] for i in new.tolist()]
+            before = int(own["name_end"][-1])
+            yield own["fingerprint"][new].astype(np.uint64), rows
 
 
 def cut_back(record: Folder, documents: int) -> None:
@@ -231,19 +249,24 @@ def clear_record(record: Folder, *, named: bool) -> None:
 
     named: whether ids are names. Of numbers the next one stays in the settings, so that none is given twice.
     """
-    data = read_whole(record, SETTINGS)
-    settings = {} if data is None else _record(data, record.path / SETTINGS)
+    settings = read_settings(record) or {}
     if settings.get("texts"):
         return
-    count = document_count(record)
-    if settings and count and not named:
-        with os.fdopen(record.open_file(INDEX), "rb") as file, naming(record.path / INDEX):
-            file.seek((count - 1) * ENTRY.itemsize)
-            last = int(np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)["id"][0])
-        replace_whole(record, SETTINGS, json.dumps(settings | {"next_id": last + 1}).encode())
+    if settings and document_count(record) and not named:
+        replace_whole(record, SETTINGS, sealed(settings | {"next_id": next_number(record)}))
     for name in (INDEX, NAME_BYTES, TEXT_BYTES, *([SETTINGS] if named else [])):
         record.unlink(name, missing_ok=True)
     record.sync()
+
+
+def next_number(record: Folder) -> int:
+    """Of a store of numbers and without a note: the number after the last that a job gave, 0 where none did."""
+    settings, count = read_settings(record) or {}, document_count(record)
+    if not count:
+        return int(settings.get("next_id", 0))
+    with os.fdopen(record.open_file(INDEX), "rb") as file, naming(record.path / INDEX):
+        file.seek((count - 1) * ENTRY.itemsize)
+        return int(np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)["id"][0]) + 1
 
 
 def open_record(folder: Folder, identity: str) -> Folder | None:
@@ -253,8 +276,7 @@ def open_record(folder: Folder, identity: str) -> Folder | None:
     except FileNotFoundError:
         return None
     try:
-        data = read_whole(record, SETTINGS)
-        found = None if data is None else _record(data, record.path / SETTINGS).get("store")
+        found = (read_settings(record) or {}).get("store")
         if found not in (None, identity):
             wrong = f"found the documents of store {found}, expected those of {identity}, which is here"
             raise JobError(f"{wrong}; move that folder away", path=record.path)
@@ -262,6 +284,21 @@ def open_record(folder: Folder, identity: str) -> Folder | None:
         record.close()
         raise
     return record
+
+
+def record_damage(folder: Folder) -> list[Damage]:
+    """What is wrong with what jobs keep in a store's folder; what an unfinished job added is its own to check."""
+    try:
+        while True:  # a job may begin or end meanwhile
+            note = read_note(folder)
+            with folder.inside(JOBS) as record:
+                damage = damage_in(record, None if note is None else note.documents)
+            if not damage or note == read_note(folder):
+                return damage
+    except FileNotFoundError:
+        return []
+    except (CorruptStore, JobError) as error:
+        return [damage_of(error, folder)]
 
 
 def copy_record(source: Folder, target: Folder, identity: str) -> None:
@@ -275,8 +312,7 @@ def copy_record(source: Folder, target: Folder, identity: str) -> None:
     except FileNotFoundError:
         return
     with record:
-        settings = read_whole(record, SETTINGS)
-        told = {} if settings is None else _record(settings, record.path / SETTINGS)
+        told = read_settings(record) or {}
         lasting = (NAME_BYTES, TEXT_BYTES) if told.get("texts") else ()
         if not told and not any(_votes_in(record)):
             return
@@ -298,7 +334,7 @@ def copy_record(source: Folder, target: Folder, identity: str) -> None:
                     with suppress(*([] if name in lasting else [FileNotFoundError])):  # votes may be renamed
                         _copy_file(record, copied, name)
             if told:
-                replace_whole(copied, SETTINGS, json.dumps(told | {"store": identity}).encode())
+                replace_whole(copied, SETTINGS, sealed(told | {"store": identity}))
             copied.sync()
 
 
@@ -322,14 +358,6 @@ def subfolder(folder: Folder, name: str) -> Folder:
             folder.create(name).close()
         folder.sync()
         return folder.inside(name)
-
-
-def parse_json(data: bytes | str) -> Any:
-    """What JSON says. ValueError for what is none, and for what is nested deeper than Python follows."""
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
 
 
 def _votes_in(record: Folder) -> tuple[FileIdentity | None, ...]:
@@ -366,16 +394,6 @@ def _next_data(fd: int, offset: int) -> int | None:
         if error.errno != errno.ENXIO:
             raise
         return None
-
-
-def _record(data: bytes, path: Path) -> dict[str, Any]:
-    try:
-        record = parse_json(data)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict):
-        raise JobError("found no settings of a record of documents, expected a JSON object", path=path)
-    return record
 
 
 def _typed(record: object) -> dict[str, Any]:

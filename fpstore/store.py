@@ -24,9 +24,8 @@ from fpstore.query.id_pairs import IdPairs
 from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate, first_of_each
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
-from fpstore.text.several import expect_several
 from fpstore.threads import slices, thread_count
-from fpstore.types import Array, Counted, Ids, Keys, Kind, Paired
+from fpstore.types import Array, Bytes, Counted, Counts, Ids, Keys, Kind, Paired
 
 # Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
 # disk), enough to hide the call (1 % of the time of plan "speed").
@@ -51,7 +50,7 @@ class Store(_BaseStore):
 
     max_matches = MAX_MATCHES
     max_name_bytes: int | None = None
-    # Whether matches have the handles of names in place of the names, for jobs, which hold many of them.
+    # Whether matches and rows have the handles of names in place of the names, for jobs, which hold many of them.
     _gives_handles = False
 
     # --- What it is ---
@@ -90,11 +89,10 @@ class Store(_BaseStore):
 
         threads: how many at once, all processors by default. RecipeError in a store that has no recipe.
         """
-        expect_several(texts)
         recipe = self.recipe
         if recipe is None:
             raise RecipeError("found no recipe for texts in it, expected a store made with one", path=self.path)
-        found = recipe.fingerprint_many(list(texts), threads=threads)
+        found = recipe.fingerprint_many(texts, threads=threads)
         return found.view(np.int64) if self._signed else found
 
     def probe_text(self, text: str | bytes, *, max_distance: int | None = None) -> Matches:
@@ -118,10 +116,19 @@ class Store(_BaseStore):
 
         max_distance: that of the store by default, and at most that of its plan: the paper's k.
         """
-        query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
-        distance = self._distance(max_distance)
+        snapshot = self._living.snapshot
+        found = snapshot.single.probe(self._watch, fingerprint, max_distance, self._signed)
+        if found is None:
+            return self._probe(as_key(fingerprint, "fingerprint"), self._distance(max_distance))
+        return found if snapshot.pending_names is None else self._matches(snapshot, found)
+
+    def _probe(self, key: int, distance: int) -> Matches:
+        """As probe, where what is known is not sure to be the newest, or the answer is out of the common."""
         with Reading(self) as snapshot:
-            return self._matches(snapshot, snapshot.search(query, distance))
+            found = snapshot.single.probe(self._watch, key, distance, self._signed)
+            if found is None:
+                found = snapshot.search(np.array([key], dtype=np.uint64), distance)
+            return self._matches(snapshot, found)
 
     def probe_many(
         self, fingerprints: object, *, max_distance: int | None = None, threads: int | None = None
@@ -212,8 +219,17 @@ class Store(_BaseStore):
             found: list[str | bytes] = names_in(snapshot, handles).tolist()
             return found
 
+    def _handles_of(self, data: Bytes, ends: Counts, rows: Array) -> tuple[Ids, Array]:
+        """The handle of each name of these indexes, uint64[n], and whether it has one; name i ends at data[ends[i]]."""
+        with Reading(self) as snapshot:
+            assert snapshot.names is not None
+            return snapshot.names.handles(Names(data, ends).take(rows))
+
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
+        found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)
+        if found is not None:
+            return found
         query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
         distance = self._distance(max_distance)
         with Reading(self) as snapshot:
@@ -337,7 +353,8 @@ class Store(_BaseStore):
     def _rows(self, snapshot: Snapshot, most: int) -> Iterator[Rows]:
         with Reading(self, snapshot):
             chunks = snapshot.rows()
-            tables = (Rows(*chunk) for chunk in chunks) if snapshot.names is None else named_rows(snapshot, chunks)
+            bare = snapshot.names is None or self._gives_handles
+            tables = (Rows(*chunk) for chunk in chunks) if bare else named_rows(snapshot, chunks)
             for table in tables:
                 rows = self._out(table)
                 for first in range(0, len(rows), most):

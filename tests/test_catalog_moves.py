@@ -207,7 +207,7 @@ def test_another_file_in_the_catalogs_place_is_not_followed(
         else:
             (folder / "catalog.mdb").unlink()
             (folder / "catalog.mdb").mkdir()
-        monkeypatch.setattr(reader._living, "_look_at", 0.0)
+        reader._living._catalog.confirm(None, 0.0)
         for _ in range(2):
             with pytest.raises(StoreChanged, match=f"^{folder}: found "):
                 reader.probe(1)
@@ -227,7 +227,7 @@ def test_a_backup_put_back_and_added_to_is_not_mixed_with_what_was_there(
         with fpstore.open(folder, "w") as store:
             for number in range(added):
                 store.add([2000 + number], ids=[400_000 + number])
-        monkeypatch.setattr(reader._living, "_look_at", 0.0)
+        reader._living._catalog.confirm(None, 0.0)
         if added == 1:  # an earlier moment
             with pytest.raises(StoreChanged, match="earlier moment"):
                 reader.probe(1)
@@ -236,7 +236,7 @@ def test_a_backup_put_back_and_added_to_is_not_mixed_with_what_was_there(
             patch.setattr(readers, "open_snapshot", lambda *_given, **_options: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 reader.probe(1)
-        monkeypatch.setattr(reader._living, "_look_at", 0.0)
+        reader._living._catalog.confirm(None, 0.0)
         assert [reader.probe(1000 + number, max_distance=0).id.tolist() for number in range(2)] == [[], []]
         assert [reader.probe(2000 + number, max_distance=0).id.tolist() for number in range(added)] == [
             [400_000 + number] for number in range(added)

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore.living import changes
-from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, ROWS_REMOVED, Change, RemovedBefore
+from fpstore.living.changes import (
+    ADDED,
+    FINGERPRINTS_REMOVED,
+    IDS_REMOVED,
+    ROWS_REMOVED,
+    Change,
+    RemovedBefore,
+    Waiting,
+)
 from fpstore.types import Keys
 
 NUMBER = 7
@@ -126,6 +134,16 @@ def test_the_largest_id_is_that_of_what_is_added() -> None:
     assert changes.largest_id([*added, *removed]) == 2**63
     assert changes.largest_id(added[1:]) == 1
     assert changes.largest_id([*removed, Change(6, ADDED, (KEYS[:0], IDS[:0]))]) is None
+
+
+def test_what_waits_is_kept_in_its_order_and_its_rows_are_counted() -> None:
+    records = [Change(number, ADDED, (np.arange(number, dtype=np.uint64),)) for number in range(1, 5)]
+    waiting = Waiting(records[:1])
+    waiting.add(records[1:3])
+    waiting.add(records[3:])
+    assert waiting.changes == records
+    assert waiting.row_count == 1 + 2 + 3 + 4
+    assert (Waiting().changes, Waiting().row_count) == ([], 0)
 
 
 def test_removals_that_are_none_are_refused() -> None:

@@ -170,6 +170,6 @@ def test_programs_give_names_as_strings() -> None:
 
     assert ids_of(["a", "", 17], "string").tolist() == ["a", "", "17"]
     assert ids_of(["a", "\udcff"], "bytes").tolist() == [b"a", b"\xff"]
-    assert cells_of(ids_of(['a"b', "\udcff"], "bytes"), 2) == ['"a\\"b"', '"\\udcff"']
+    assert list(cells_of(ids_of(['a"b', "\udcff"], "bytes"), 2)) == ['"a\\"b"', '"\\udcff"']
     with pytest.raises(BadInput, match="expected text of at most 65536 bytes, or a whole number"):
         ids_of(["a", None], "string")

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import shutil
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,8 @@ from fpstore.living.writer import Writer
 from fpstore.types import Ids, Keys
 
 Row = tuple[int, int]
+
+OFTEN = readers.LOOK_SECONDS
 
 
 @pytest.fixture
@@ -179,17 +182,22 @@ def test_a_reader_whose_path_leads_elsewhere_says_so_at_every_call(live: Path, n
 def test_a_reader_looks_where_its_path_leads_ten_times_a_second(
     live: Path, new: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [100.0]
-    monkeypatch.setattr(readers, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(readers, "monotonic", lambda: now[0])
-    with fpstore.open(live) as store:
+    assert OFTEN == 0.1
+    monkeypatch.setattr(readers, "LOOK_SECONDS", OFTEN)
+    with fpstore.open(live) as store, fpstore.open(live) as other:
+        other.probe(1)  # and looks again in a tenth of a second, the one below in an hour
+        monkeypatch.setattr(readers, "LOOK_SECONDS", 3600.0)
         store.probe(1)
         swap(live, new)
-        now[0] += 0.09
         store.probe(1)
-        now[0] += 0.02
         with pytest.raises(StoreChanged):
-            store.probe(1)
+            probe_for_ten_seconds(other)
+
+
+def probe_for_ten_seconds(store: fpstore.Store) -> None:
+    for _ in range(200):
+        store.probe(1)
+        time.sleep(0.05)
 
 
 def test_a_store_that_was_moved_and_came_back_is_the_same(live: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from jobs_model import fingerprints, interrupt, lines_of, write_jsonl
 
 import fpstore
+from fpstore import ledger
 from fpstore.disk import Folder
 from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, runs
 from fpstore.jobs.files import AppendFile
@@ -336,8 +337,8 @@ def test_files_that_were_cut_short_are_refused(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_spool_of_a_later_version_is_refused(tmp_path: Path) -> None:
     spool_at(tmp_path / "documents", texts=False).close()
-    (tmp_path / "documents" / "settings.json").write_text('{"version": 4, "texts": false}')
-    with pytest.raises(JobError, match="found version 4, expected 3"):
+    (tmp_path / "documents" / "settings.json").write_bytes(ledger.sealed({"version": 5, "texts": False}))
+    with pytest.raises(JobError, match="found version 5, expected 4"):
         spool_at(tmp_path / "documents", texts=False)
 
 
@@ -549,8 +550,8 @@ def test_the_id_of_a_document_that_was_removed_is_not_given_again(tmp_path: Path
 
 def test_a_number_that_is_none_is_refused(tmp_path: Path) -> None:
     for number in ("7", -1, 2**64 + 1, None):
-        record = {"version": 3, "texts": False, "store": None, "next_id": number}
-        (tmp_path / "settings.json").write_text(json.dumps(record))
+        record = {"version": 4, "texts": False, "store": None, "next_id": number}
+        (tmp_path / "settings.json").write_bytes(ledger.sealed(record))
         with pytest.raises(JobError, match=r"found next_id .*, expected a number"):
             Spool(Folder.open(tmp_path), texts=False)
 

@@ -16,9 +16,11 @@ import pytest
 from jobs_model import fingerprints, interrupt, lines_of, write_jsonl
 
 import fpstore
-from fpstore import JobError, notes
+from fpstore import CorruptStore, JobError, ledger, notes
+from fpstore._codec import crc32c
 from fpstore.disk import Folder
 from fpstore.jobs import corpus, dedup, runs
+from fpstore.jobs.journal import Job
 from fpstore.jobs.standing import standing_workplace
 from fpstore.living.sizes import LivingSizes
 from fpstore.notes import Asker, Note
@@ -79,7 +81,7 @@ def unfinished(monkeypatch: pytest.MonkeyPatch, folder: Path, source: Path, afte
 
 
 def note_of(store: Path) -> Path:
-    return store / notes.JOBS / notes.NOTE
+    return store / notes.JOBS / ledger.NOTE
 
 
 # --- Others ---
@@ -170,6 +172,25 @@ def test_what_others_stored_stays_when_a_job_goes_on(
     assert rows_of(store) == theirs | {(key, own(keys.index(key), kept)) for kept, key in enumerate(distinct)}
 
 
+def test_a_job_killed_before_its_first_batch_is_done_never_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    store, other = tmp_path / "s.fpstore", write_jsonl(tmp_path / "other.jsonl", ["q q"])
+    child = os.fork()
+    if not child:  # killed where the documents are stored, and the journal is not written
+        monkeypatch.setattr(Job, "commit", lambda *_: os._exit(9))
+        dedup([source], tmp_path / "1", store=store)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert len(rows_of(store)) == 2
+    assert note_of(store).exists()
+    with pytest.warns(UserWarning, match="which did not end and cannot go on, was undone: 2 documents"):
+        dedup([other], tmp_path / "2", store=store)
+    assert len(rows_of(store)) == 1
+    assert dedup([source], tmp_path / "1", store=store).results == KEPT
+    assert len(rows_of(store)) == KEPT + 1
+
+
 def test_a_note_that_an_earlier_store_of_that_name_left_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
@@ -183,7 +204,7 @@ def test_a_note_that_an_earlier_store_of_that_name_left_is_refused(
     note_of(store).unlink()
     with pytest.raises(JobError, match=r"jobs: found the documents of store [0-9a-f]{32}, expected those of"):
         dedup([source], tmp_path / "2", store=store)
-    shutil.copy(tmp_path / notes.JOBS / notes.NOTE, note_of(store))
+    shutil.copy(tmp_path / notes.JOBS / ledger.NOTE, note_of(store))
     told = rf"^{note_of(store)}: found the note of a job that adds to store [0-9a-f]{{32}}, expected one about"
     for attempt in (lambda: fpstore.open(store, "w"), lambda: dedup([source], tmp_path / "2", store=store)):
         with pytest.raises(JobError, match=told):
@@ -196,7 +217,7 @@ def test_a_note_that_an_earlier_store_of_that_name_left_is_refused(
 
 DEEP = "[" * 100_000
 TELLS_LIES = [
-    json.dumps({"store": "s", "job": "j", "folder": "/f", "documents": documents, "first_id": first_id})
+    ledger.sealed({"store": "s", "job": "j", "folder": "/f", "documents": documents, "first_id": first_id}).decode()
     for documents, first_id in ((-1, 0), (0, -1), (0, 2**64), (2**64, 0))
 ]
 
@@ -229,10 +250,10 @@ def test_a_record_that_a_job_needs_to_be_undone_is_asked_for(
     unfinished(monkeypatch, tmp_path, source)
     before = rows_of(store)
     shutil.rmtree(tmp_path / "out.job")
-    os.truncate(store / notes.JOBS / notes.INDEX, notes.ENTRY.itemsize)
+    os.truncate(store / notes.JOBS / ledger.INDEX, ledger.ENTRY.itemsize)
     with pytest.raises(JobError, match="found 1 documents, expected 2, those from before a job that was interrupted"):
         fpstore.open(store, "w")
-    (store / notes.JOBS / notes.SETTINGS).write_text("no JSON")
+    (store / notes.JOBS / ledger.SETTINGS).write_text("no JSON")
     with pytest.raises(JobError, match="found no settings of a record of documents, expected a JSON object"):
         fpstore.open(store, "w")
     assert rows_of(store) == before
@@ -245,44 +266,67 @@ def stored(folder: Folder, documents: int, first_id: int) -> tuple[list[int], li
     ]
 
 
+def sealed_entries(entries: Any, names: list[bytes]) -> Any:
+    """The entries of an index with their checksums, and where their names end."""
+    entries["name_end"] = np.cumsum([len(name) for name in names])
+    ledger.seal_entries(entries, names, [b""] * len(names), None)
+    return entries
+
+
 def test_what_a_power_cut_left_behind_the_index_is_nobodys_row(tmp_path: Path) -> None:
-    (tmp_path / notes.NAME_BYTES).write_bytes(b"abcdef")
+    (tmp_path / ledger.NAME_BYTES).write_bytes(b"abcdef")
     with Folder.open(tmp_path) as folder:
-        entries = np.zeros(6, dtype=notes.ENTRY)
-        entries["id"] = [3, 8, 9, 11, 0, 12]
-        entries["fingerprint"] = [1, 2, 3, 4, 5, 6]
-        (tmp_path / notes.INDEX).write_bytes(entries.tobytes() + b"part of one")
-        assert stored(folder, 1, 8) == ([2, 3, 4], [8, 9, 11])
-        assert stored(folder, 1, 9) == ([], [])
-        assert stored(folder, 6, 0) == ([], [])
-        entries["id"] = range(6)
-        for ends, own in (
-            ([1, 2, 3, 4, 5, 6], 6),
-            ([1, 2, 3, 4, 5, 7], 5),
-            ([1, 2, 1, 4, 5, 6], 2),
-            ([7, 7, 7, 7, 7, 7], 0),
-        ):
-            entries["name_end"] = ends
-            (tmp_path / notes.INDEX).write_bytes(entries.tobytes())
-            assert stored(folder, 0, 0)[1] == list(range(own))
+        entries = np.zeros(4, dtype=ledger.ENTRY)
+        entries["id"], entries["fingerprint"] = [3, 8, 9, 11], [1, 2, 3, 4]
+        data = sealed_entries(entries, [b"a", b"b", b"cd", b"e"]).tobytes()
+        for left in (b"", b"part of one", bytes(100), b"\xff" * 100):
+            (tmp_path / ledger.INDEX).write_bytes(data + left)
+            assert stored(folder, 1, 8) == ([2, 3, 4], [8, 9, 11])
+            assert stored(folder, 1, 9) == ([3, 4], [9, 11])  # 8 is of somebody else
+            assert stored(folder, 4, 0) == ([], [])
+            assert stored(folder, 0, 0) == ([1, 2, 3, 4], [3, 8, 9, 11])
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+@pytest.mark.parametrize("documents", [0, 1, 3])
+def test_a_changed_byte_before_the_last_document_is_never_taken_for_the_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, documents: int, at_once: int
+) -> None:
+    monkeypatch.setattr(notes, "PIECE_BYTES", at_once * ledger.ENTRY.itemsize)
+    entries = np.zeros(5, dtype=ledger.ENTRY)
+    entries["id"], entries["fingerprint"] = range(5), range(5)
+    whole = sealed_entries(entries, [b"one", b"two", b"three", b"four", b"5"]).tobytes()
+    names = b"onetwothreefour5"
+    first = max(documents - 1, 0) * ledger.ENTRY.itemsize  # those before are not read
+    with Folder.open(tmp_path) as folder:
+        for at in range(first, 4 * ledger.ENTRY.itemsize):
+            (tmp_path / ledger.NAME_BYTES).write_bytes(names)
+            (tmp_path / ledger.INDEX).write_bytes(changed(whole, at))
+            with pytest.raises(CorruptStore, match=r"^.*index: document \d: found another checksum, expected its own$"):
+                list(notes.stored_since(folder, documents, 0))
+        (tmp_path / ledger.INDEX).write_bytes(whole)
+        for at in range(int(entries["name_end"][documents - 1]) if documents else 0, len(names)):
+            (tmp_path / ledger.NAME_BYTES).write_bytes(changed(names, at))
+            with pytest.raises(CorruptStore, match=r"^.*names: names of \d documents, checksum: found 0x"):
+                list(notes.stored_since(folder, documents, 0))
+
+
+def changed(data: bytes, at: int, bit: int = 1) -> bytes:
+    """The same with one bit of a byte turned."""
+    return data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])
 def test_what_a_job_stored_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at_once: int) -> None:
-    monkeypatch.setattr(notes, "PIECE_BYTES", at_once * notes.ENTRY.itemsize)
-    (tmp_path / notes.NAME_BYTES).write_bytes(b"one" + b"\xc3\xa9" + b"four" + b"5")
+    monkeypatch.setattr(notes, "PIECE_BYTES", at_once * ledger.ENTRY.itemsize)
+    (tmp_path / ledger.NAME_BYTES).write_bytes(b"one" + b"\xc3\xa9" + b"four" + b"5")
     with Folder.open(tmp_path) as folder:
-        last = 2**64 - 1
-        for ids, own in (([1, 2, 3, 4, 5], 5), ([1, 2, 2, 4, 5], 2), ([1, 2, 3, 2, 5], 3), ([1, last, 0, 1, 2], 2)):
-            entries = np.zeros(5, dtype=notes.ENTRY)
-            entries["id"] = ids
-            entries["fingerprint"] = range(5)
-            (tmp_path / notes.INDEX).write_bytes(entries.tobytes())
-            assert stored(folder, 0, 1) == ([0, 1, 2, 3, 4][:own], ids[:own])
+        entries = np.zeros(5, dtype=ledger.ENTRY)
+        entries["fingerprint"] = range(5)
         entries["id"] = range(5)
-        entries["name_end"] = [3, 3, 5, 9, 10]
         entries["known"] = [0, 0, 0, 1, 0]
-        (tmp_path / notes.INDEX).write_bytes(entries.tobytes())
+        sealed_entries(entries, [b"one", b"", b"\xc3\xa9", b"four", b"5"])
+        (tmp_path / ledger.INDEX).write_bytes(entries.tobytes())
         for documents in (0, 2):
             found = list(notes.stored_since(folder, documents, 0, named=True))
             names = [name for _, names in found for name in names]
@@ -290,7 +334,7 @@ def test_what_a_job_stored_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch, tm
             assert (
                 list(zip(keys, names, strict=True)) == [(0, b"one"), (1, b""), (2, "é".encode()), (4, b"5")][documents:]
             )
-        os.truncate(tmp_path / notes.INDEX, 1 << 42)  # takes no room on the disk, and would not fit into memory
+        os.truncate(tmp_path / ledger.INDEX, 1 << 42)  # takes no room on the disk, and would not fit into memory
         assert len(stored(folder, 1, 1)[0]) == 3
 
 
@@ -355,8 +399,8 @@ def test_a_note_whose_folder_no_job_can_have_is_of_a_job_that_never_goes_on(
 ) -> None:
     store, _ = unfinished(monkeypatch, tmp_path, source)
     monkeypatch.chdir(tmp_path)
-    record = json.loads(note_of(store).read_bytes())
-    note_of(store).write_text(json.dumps(record | {"folder": folder}))
+    record = ledger.unsealed(note_of(store).read_bytes())
+    note_of(store).write_bytes(ledger.sealed(record | {"folder": folder}))
     with pytest.warns(UserWarning, match="cannot go on, was undone"):
         fpstore.open(store, "w").close()
     assert rows_of(store) == set()
@@ -451,7 +495,7 @@ def test_a_job_that_fails_in_its_first_batch_leaves_the_store_as_it_was(
 ) -> None:
     store, bad = tmp_path / "s.fpstore", tmp_path / "bad.jsonl"
     dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store, **options)
-    index = store / notes.JOBS / notes.INDEX
+    index = store / notes.JOBS / ledger.INDEX
     before = rows_of(store), index.exists() and index.read_bytes()
     bad.write_text('{"text": "a"}\n{"text": "b b b b"}\n')
 
@@ -473,12 +517,12 @@ def test_the_record_of_what_is_stored_is_on_the_disk_before_it(
     store = tmp_path / "s.fpstore"
     make_store(store, id_type)
     sync, synced = os.fsync, [0]
-    index = store / notes.JOBS / notes.INDEX
+    index = store / notes.JOBS / ledger.INDEX
 
     def noted(fd: int) -> None:
         sync(fd)
         if index.exists() and os.fstat(fd).st_ino == index.stat().st_ino:
-            synced.append(os.fstat(fd).st_size // notes.ENTRY.itemsize)
+            synced.append(os.fstat(fd).st_size // ledger.ENTRY.itemsize)
 
     # The store makes rows durable whenever it wants to, here after each of the pieces of a batch.
     add = fpstore.Store.add
@@ -525,7 +569,7 @@ def test_what_is_recovered_has_its_texts_or_tells_that_they_are_lost(tmp_path: P
     assert fpstore.recover(store, new).complete
     assert dedup([source], tmp_path / "2", dropped=tmp_path / "2d", store=new, confirm="jaccard>=1").results == 0
     assert {line.split("\t")[1] for line in lines_of(tmp_path / "2d")} == {f"{source}:{n}" for n in (1, 2, 4, 5, 6, 10)}
-    (store / notes.JOBS / notes.SETTINGS).write_text(DEEP)
+    (store / notes.JOBS / ledger.SETTINGS).write_text(DEEP)
     found = fpstore.recover(store, tmp_path / "other.fpstore")
     assert not found.complete
     (why,) = found.unknown
@@ -554,7 +598,7 @@ def test_a_copy_of_texts_goes_with_its_index_whatever_a_job_does_meanwhile(
 ) -> None:
     store = tmp_path / "s.fpstore"
     dedup([write_jsonl(tmp_path / "0.jsonl", ["q q", "w w w"])], tmp_path / "0", store=store, confirm="jaccard>=1")
-    names, index = store / notes.JOBS / "names", store / notes.JOBS / notes.INDEX
+    names, index = store / notes.JOBS / "names", store / notes.JOBS / ledger.INDEX
     whole = names.read_bytes(), index.read_bytes()
     copy_file = notes._copy_file
     times: list[int] = []
@@ -563,7 +607,7 @@ def test_a_copy_of_texts_goes_with_its_index_whatever_a_job_does_meanwhile(
         copy_file(source, target, name)
         if name == "names" and not times:  # cut back, and something else appended
             times.append(1)
-            other = np.frombuffer(whole[1], dtype=notes.ENTRY).copy()
+            other = np.frombuffer(whole[1], dtype=ledger.ENTRY).copy()
             other["fingerprint"][1] = 5
             other["name_end"][1] -= 1
             index.write_bytes(other.tobytes())
@@ -572,7 +616,7 @@ def test_a_copy_of_texts_goes_with_its_index_whatever_a_job_does_meanwhile(
     monkeypatch.setattr(notes, "_copy_file", copied)
     with fpstore.open(store) as opened:
         opened.copy(tmp_path / "copy.fpstore")
-    for name in ("names", notes.INDEX):
+    for name in ("names", ledger.INDEX):
         assert (tmp_path / "copy.fpstore" / notes.JOBS / name).read_bytes() == (store / notes.JOBS / name).read_bytes()
 
 
@@ -623,12 +667,19 @@ def test_what_the_format_page_says_of_a_record(tmp_path: Path) -> None:
     names = store / notes.JOBS
     assert sorted(os.listdir(names)) == ["index", "names", "settings.json", "texts"]
     with fpstore.open(store) as opened:
-        settings = {"version": 3, "texts": True, "store": opened.identity}
-    assert json.loads((names / "settings.json").read_text()) == settings
-    keys = fingerprints(["caf\u00e9 noir", "x"])
-    ends = [len(f"{source}:1"), 2 * len(f"{source}:1")]
-    words = struct.unpack("<10Q", (names / "index").read_bytes())
-    assert words == (1 << 63, keys[0], ends[0], 10, 0, (1 << 63) + 1, keys[1], ends[1], 11, 0)
+        settings = {"version": 4, "texts": True, "store": opened.identity}
+    crc = crc32c(json.dumps(settings, sort_keys=True).encode())
+    assert json.loads((names / "settings.json").read_text()) == settings | {"crc": crc}
+    keys, index = fingerprints(["caf\u00e9 noir", "x"]), (names / "index").read_bytes()
+    called, text = f"{source}:1".encode(), "caf\u00e9 noir".encode()
+    assert struct.unpack("<4Q4I", index[:48]) == (
+        *(1 << 63, keys[0], len(called), 10, 0),
+        *(crc32c(called), crc32c(text), crc32c(index[:44])),
+    )
+    assert struct.unpack("<4Q4I", index[48:]) == (
+        *((1 << 63) + 1, keys[1], 2 * len(called), 11, 0),
+        *(crc32c(called + f"{source}:2".encode()), crc32c(text + b"x"), crc32c(index[:92])),
+    )
     assert (names / "names").read_text() == f"{source}:1{source}:2"
     assert (names / "texts").read_bytes() == "caf\u00e9 noirx".encode()
 

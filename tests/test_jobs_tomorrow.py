@@ -1,6 +1,7 @@
 """Clusters that go on: tomorrow's documents join those of a standing store, as if all had come in one job."""
 
 import shutil
+import struct
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -14,10 +15,12 @@ from jobs_model import corpora, fingerprints, interrupt, leader_follower, lines_
 from outcome import Command
 
 import fpstore
-from fpstore import JobError, notes
+from fpstore import CorruptStore, JobError, ledger, notes
+from fpstore._codec import crc32c
 from fpstore.disk import Folder
 from fpstore.jobs import cluster, corpus, dedup
 from fpstore.jobs.centers import Votes
+from fpstore.text import DEFAULT_RECIPE
 
 TempFactory = pytest.TempPathFactory
 
@@ -84,10 +87,10 @@ def test_the_store_has_the_first_document_of_each_cluster(tmp_path: Path, update
     first = {number: keys[i] for i, (number, _) in reversed(list(enumerate(found)))}
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert {row.id: row.fingerprint for rows in store.rows() for row in rows} == first
-    votes = tmp_path / "s.fpstore" / notes.JOBS / notes.VOTES
+    votes = tmp_path / "s.fpstore" / notes.JOBS / ledger.VOTES
     assert votes.exists() is update_center
     if update_center:
-        assert votes.stat().st_size == 264 * len(first)
+        assert votes.stat().st_size == 264 * len(first) + 8
 
 
 @pytest.mark.slow
@@ -142,7 +145,7 @@ def test_the_votes_of_a_day_count_when_its_note_has_gone(
         patch.setattr(notes, at, killed)
         with pytest.raises(KeyboardInterrupt):
             day(tmp_path, 1, DAYS[1], update_center=True)
-    note_is_there = (tmp_path / "s.fpstore" / notes.JOBS / notes.NOTE).exists()
+    note_is_there = (tmp_path / "s.fpstore" / notes.JOBS / ledger.NOTE).exists()
     assert note_is_there is (at == "put_next_votes" or (at == "remove_note" and before))
     if gives_up:
         shutil.rmtree(tmp_path / "out1.job")
@@ -160,7 +163,7 @@ def test_the_votes_of_a_day_count_when_its_note_has_gone(
         assert day(tmp_path, 3, DAYS[2], update_center=True) == expected(
             True, [*DAYS[:2], *([] if note_is_there else [DAYS[2]]), DAYS[2]]
         )[-1]  # fmt: skip
-    assert notes.NEXT_VOTES not in jobs_in(tmp_path / "s.fpstore")
+    assert ledger.NEXT_VOTES not in jobs_in(tmp_path / "s.fpstore")
 
 
 @BOTH
@@ -190,7 +193,7 @@ def test_votes_that_are_replaced_while_a_store_is_copied_are_copied_again(
 ) -> None:
     day(tmp_path, 0, DAYS[0], update_center=True)
     names = tmp_path / "s.fpstore" / notes.JOBS
-    (names / notes.NEXT_VOTES).write_bytes(b"newer")
+    (names / ledger.NEXT_VOTES).write_bytes(b"newer")
     copy, done = notes._copy_file, 0
 
     def late(source: Folder, target: Folder, name: str) -> None:
@@ -204,7 +207,7 @@ def test_votes_that_are_replaced_while_a_store_is_copied_are_copied_again(
     with fpstore.open(tmp_path / "s.fpstore") as store:
         store.copy(tmp_path / "copy.fpstore")
     copied = tmp_path / "copy.fpstore" / notes.JOBS
-    assert (copied / notes.VOTES).read_bytes() == b"newer"
+    assert (copied / ledger.VOTES).read_bytes() == b"newer"
     assert jobs_in(tmp_path / "copy.fpstore") == jobs_in(tmp_path / "s.fpstore")
 
 
@@ -236,7 +239,50 @@ def test_a_store_is_of_leaders_or_of_moving_centers(tmp_path: Path) -> None:
         cluster([source], tmp_path / "4", store=store, update_center=True)
     with fpstore.open(store, "w"):  # and no note of those that were refused is left
         pass
-    assert dedup([write_jsonl(tmp_path / "b.jsonl", ["x"])], tmp_path / "5", store=store).results == 0
+    with pytest.raises(ValueError, match=f"^{store}: found a store of clusters, expected one without: only cluster"):
+        dedup([source], tmp_path / "5", store=store)
+    assert cluster([source], tmp_path / "6", store=store).new == 0
+
+
+def test_clusters_over_several_jobs_have_one_distance(tmp_path: Path) -> None:
+    day(tmp_path, 0, DAYS[0], update_center=False)
+    for k in (0, K - 1):
+        with pytest.raises(ValueError, match=f"found max_distance {k}, expected {K}, as the store has: clus"):
+            day(tmp_path, 1, DAYS[1], update_center=False, k=k)
+    assert day(tmp_path, 1, DAYS[1], update_center=False) == expected(False)[1]
+
+
+@pytest.mark.parametrize("update_center", [False, True])
+@pytest.mark.parametrize("row", [(12345, 7777), (12345, 1)])
+def test_a_row_of_somebody_else_is_no_cluster(tmp_path: Path, row: tuple[int, int], update_center: bool) -> None:
+    day(tmp_path, 0, DAYS[0], update_center=update_center)
+    path = tmp_path / "s.fpstore"
+    with fpstore.open(path, "w") as store:
+        store.add([row[0]], ids=[row[1]])
+    told = r"found 1 rows or numbers that no job|the first of no cluster|counts of 7 clusters, expected those of 7778"
+    with pytest.raises((JobError, ValueError), match=told):
+        day(tmp_path, 1, DAYS[1], update_center=update_center)
+    with fpstore.open(path, "w") as store:
+        store.remove(fingerprints=[row[0]])
+    assert day(tmp_path, 1, DAYS[1], update_center=update_center) == expected(update_center)[1]
+
+
+def test_clusters_begin_in_a_store_that_nothing_was_ever_in(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", DAYS[0])
+    for name, keys in (("rows", [1, 2]), ("empty", [])):
+        store = tmp_path / f"{name}.fpstore"
+        fpstore.build(store, np.array(keys, dtype=np.uint64), ids="row", recipe=DEFAULT_RECIPE).close()
+        if keys:
+            with pytest.raises(ValueError, match=f"^{store}: found 2 rows or numbers that no job with cluster gave"):
+                cluster([source], tmp_path / name, store=store)
+        else:
+            assert cluster([source], tmp_path / name, store=store).new == 7
+    fpstore.create(tmp_path / "d.fpstore", recipe=DEFAULT_RECIPE).close()
+    dedup([source], tmp_path / "d", store=tmp_path / "d.fpstore", confirm=None)
+    with fpstore.open(tmp_path / "d.fpstore", "w") as opened:
+        opened.remove(ids=range(20))
+    with pytest.raises(ValueError, match=r"found \d rows or numbers that no job with cluster gave"):
+        cluster([source], tmp_path / "dc", store=tmp_path / "d.fpstore")
 
 
 def test_a_row_that_is_no_first_document_is_refused_with_moving_centers(tmp_path: Path) -> None:
@@ -251,18 +297,18 @@ def test_a_row_that_is_no_first_document_is_refused_with_moving_centers(tmp_path
     assert day(tmp_path, 1, DAYS[1], update_center=True) == expected(True)[1]
 
 
-@pytest.mark.parametrize("cut", [1, 264])
-def test_votes_that_are_cut_are_refused(tmp_path: Path, cut: int) -> None:
+@pytest.mark.parametrize("left", [0, 7, 8, -1, -264])
+def test_votes_that_are_cut_are_refused(tmp_path: Path, left: int) -> None:
     day(tmp_path, 0, DAYS[0], update_center=True)
-    votes = tmp_path / "s.fpstore" / notes.JOBS / notes.VOTES
+    votes = tmp_path / "s.fpstore" / notes.JOBS / ledger.VOTES
     data = votes.read_bytes()
-    votes.write_bytes(data[:-cut])
-    message = (
-        f"found {len(data) - 1} bytes, expected a multiple of 264"
-        if cut == 1
-        else "found the bit counts of 6 clusters, expected those of 7, which"
-    )
-    with pytest.raises(JobError, match=message):
+    votes.write_bytes(data[:left])
+    size = len(data[:left])
+    message = {
+        8: "0 clusters, checksum: found 0x00000000, expected ",
+        -264: "6 clusters, checksum: found 0x.*, expected ",
+    }.get(left, f"votes: found {size} bytes, expected 8 more than a multiple of 264")
+    with pytest.raises(CorruptStore, match=message):
         day(tmp_path, 1, DAYS[1], update_center=True)
     votes.write_bytes(data)
     assert day(tmp_path, 1, DAYS[1], update_center=True) == expected(True)[1]
@@ -287,7 +333,8 @@ def test_votes_end_behind_the_last_cluster(tmp_path: Path) -> None:
     votes = Votes(folder, "votes")
     votes.lead(0, 5)
     votes.settle(1)
-    assert (tmp_path / "votes").stat().st_size == 264
+    data = (tmp_path / "votes").read_bytes()
+    assert struct.unpack("<64iQQ", data) == (*(1 if 5 >> i & 1 else -1 for i in range(64)), 5, crc32c(data[:264]))
 
 
 # --- The command ---

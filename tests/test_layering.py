@@ -22,10 +22,12 @@ CORE = (
     "forks",
     "checks",
     "disk",
-    "notes",
     "_native",
     "_codec",
+    "ledger",
+    "notes",
     "_view",
+    "_watch",
     "_sort",
     "_merge",
     "merging",
@@ -36,6 +38,7 @@ CORE = (
     "_names_pending",
     "_probe",
     "_pending",
+    "_single",
     "_pairs",
     "plans",
     "segment",
@@ -110,7 +113,7 @@ WINGS = {
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
-    # notes: what a store and its jobs must both know.
+    # ledger, notes: what a store and its jobs must both know.
     "jobs": {
         "",
         "disk",
@@ -120,6 +123,7 @@ WINGS = {
         "types",
         "progress",
         "query",
+        "ledger",
         "notes",
         "text",
         "inputs",

@@ -90,7 +90,7 @@ import gzip, zstandard
 from fpstore.inputs import documents, text
 text.MAX_DOCUMENT_BYTES = 16 << 20
 limit()
-found = documents([{str(path)!r}], format="text", skip_bad=True)
+found = documents([{str(path)!r}], format="text", skip_bad=True, is_part=True)
 print(len(list(found)), sum(found.skipped.values()))
 """
     run = run_bounded(script, 96 << 20)

@@ -90,6 +90,19 @@ def test_bench_probe_gives_every_plan_on_both_sets_and_the_planner_beside_them()
 
 
 @pytest.mark.slow
+def test_bench_call_gives_each_call_beside_its_time_in_c() -> None:
+    found = result_of("bench_call", "--queries", 400, "--rounds", 1, "--plans", "speed,size")
+    calls = rows_of(found, "single calls")
+    kinds = ["probe", "contains_near", "probe with ids and a hit"]
+    assert [row["call"] for row in calls] == [f"{kind}, plan {plan}" for plan in ("speed", "size") for kind in kinds]
+    assert all(row["in C us"] > 0 and row["from Python us"] > 0 and row["Python / C"] > 0 for row in calls)
+    assert [row["call"] for row in rows_of(found, "segments of")][-1] == "each segment more, from Python"
+    assert all(row["p50 us"] > 0 for row in rows_of(found, "a row at a time"))
+    assert [row["call"] for row in rows_of(found, "one durable row")] == ["a bare commit", "add", "add_if_new"]
+    assert {"each segment more", "add_if_new of one"} <= {bar["what"] for bar in found["bars"]}
+
+
+@pytest.mark.slow
 def test_bench_recipes_gives_packages_and_recipes_beside_each_other() -> None:
     found = result_of("bench_recipes", "--rounds", 1)
     assert [row[""] for row in rows_of(found, "Chinese words")][:2] == ["rjieba", "recipe zh"]

@@ -288,5 +288,6 @@ def test_a_reader_that_is_closed_while_it_looks_says_so(bare: Path, monkeypatch:
         return (0, 0)
 
     monkeypatch.setattr(reader._catalog, "stamp", closing)
+    reader._catalog.confirm(None, 0.0)
     with pytest.raises(fpstore.StoreClosed, match=f"^{bare}: the store is closed$"):
         reader.newest()

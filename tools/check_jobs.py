@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import fpstore
-from fpstore import jobs, notes
+from fpstore import jobs, ledger, notes
 from fpstore.jobs import corpus, files, runs
 from fpstore.text import DEFAULT_RECIPE
 
@@ -256,10 +256,10 @@ def outcome(folder: Path, others: Set[tuple[int, Any]] = frozenset()) -> dict[st
         record = folder / "s.fpstore" / notes.JOBS
         found["record"] = sorted(path.name for path in record.iterdir())
         found |= {
-            name: (record / name).read_bytes() for name in ("names", "texts", notes.VOTES) if (record / name).exists()
+            name: (record / name).read_bytes() for name in ("names", "texts", ledger.VOTES) if (record / name).exists()
         }
-        if (record / notes.INDEX).exists():
-            entries = np.frombuffer((record / notes.INDEX).read_bytes(), dtype=notes.ENTRY)
+        if (record / ledger.INDEX).exists():
+            entries = np.frombuffer((record / ledger.INDEX).read_bytes(), dtype=ledger.ENTRY)
             columns = ("fingerprint", "name_end", "text_end", "known")
             found["index"] = [entries[column].tolist() for column in columns]
     return found

@@ -390,7 +390,8 @@ class Play:
             self.find(f"{what}: {answer['error']}: {said}")
         elif answer["error"].startswith("status"):
             lines = said.strip().splitlines()
-            if "internal error" in said or "Traceback" in said or not lines or not lines[-1].startswith("fpstore: "):
+            is_told = lines and lines[-1].startswith(("fpstore: ", os.sep))
+            if "internal error" in said or "Traceback" in said or not is_told:
                 self.find(f"{what}: {said.strip()[-300:]!r}")
         elif "OSError" in kinds:
             if not answer["file"] or "/proc/self" in answer["file"]:

@@ -45,7 +45,13 @@ BATCH_VALUES = 1 << 16
 @subcommand("remove", short_help="Remove fingerprints from a store.", epilog=EPILOG)
 @store_argument
 @click.argument("values", metavar="[FINGERPRINT]...", nargs=-1)
-@click.option("--id", "ids", metavar="ID", multiple=True, help="Remove all that has this id; may be given again.")
+@click.option(
+    "--id",
+    "ids",
+    metavar="ID",
+    multiple=True,
+    help="Remove all that has this id, a name as commands print it; may be given again.",
+)
 @click.option(
     "--pairs",
     is_flag=True,

@@ -23,8 +23,9 @@ def command(stores: tuple[str, ...]) -> None:
     """Read everything in each STORE and check it: exit status 3, and a line for each damaged place.
 
     Checked are the catalog, the checksum of every page, the order of the keys within and across blocks, every
-    directory, that every table holds the same fingerprints, that the plan misses none, and that ids are in step. A
-    fingerprint that is in several segments is counted in each. With --json: an object for each store.
+    directory, that every table holds the same fingerprints, that the plan misses none, that ids are in step,
+    and what jobs keep. A fingerprint that is in several segments is counted in each. With --json: an object for each
+    store.
     """
     statuses = [_verify(store) for store in stores]
     if any(statuses):

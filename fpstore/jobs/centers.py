@@ -12,9 +12,9 @@ from typing import BinaryIO
 import numpy as np
 
 from fpstore import Store
-from fpstore.disk import Folder, Place, naming
-from fpstore.errors import JobError
+from fpstore.disk import Folder, Place, naming, write_all
 from fpstore.jobs.files import files_of_jobs
+from fpstore.ledger import CLUSTER, end_of_votes, expect_votes
 from fpstore.notes import PIECE_BYTES
 from fpstore.query.leaders import VERDICT
 from fpstore.types import Array, Ids, Keys
@@ -22,8 +22,6 @@ from fpstore.types import Array, Ids, Keys
 # How many documents are looked up at once. Centers that moved meanwhile are compared one by one.
 SLICE = 2048
 
-# For each bit, how many more members have it than have not; and the fingerprint of the first.
-_CLUSTER = np.dtype([("votes", "<i4", (64,)), ("leader", "<u8")])
 _FIRST_CAPACITY = 1 << 12
 
 
@@ -33,7 +31,7 @@ class Votes:
     def __init__(self, folder: Folder, name: str, earlier: Place | None = None) -> None:
         """Begin the file of that name anew, with the votes of an earlier file, if there is one; count: of how many.
 
-        Raises JobError for an earlier file that is none of votes.
+        Raises CorruptStore for an earlier file that is not as it was written.
         """
         self._folder, self._name = folder, name
         folder.unlink(name, missing_ok=True)
@@ -43,11 +41,14 @@ class Votes:
         self._clusters = self._mapped(max(_FIRST_CAPACITY, self.count))
 
     def settle(self, count: int) -> None:
-        """All is done: the file holds the votes of so many clusters and no more, and is on the disk."""
+        """All is done: the file holds the votes of so many clusters and their checksum, and is on the disk."""
         self._clusters.flush()  # type: ignore[attr-defined]
+        end = end_of_votes(self._clusters[:count])
         fd = self._folder.open_file(self._name, os.O_RDWR)
         try:
-            os.ftruncate(fd, count * _CLUSTER.itemsize)
+            os.ftruncate(fd, count * CLUSTER.itemsize)
+            os.lseek(fd, 0, os.SEEK_END)
+            write_all(fd, memoryview(end))
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -97,8 +98,8 @@ class Votes:
     def _mapped(self, capacity: int) -> Array:
         """The file, made so large."""
         with os.fdopen(self._folder.open_file(self._name, os.O_RDWR), "r+b") as file:
-            file.truncate(capacity * _CLUSTER.itemsize)
-            return np.memmap(file, _CLUSTER, "r+")
+            file.truncate(capacity * CLUSTER.itemsize)
+            return np.memmap(file, CLUSTER, "r+")
 
 
 class Centers:
@@ -165,11 +166,9 @@ def _copied(earlier: Place, file: BinaryIO) -> int:
     except FileNotFoundError:
         return 0
     with os.fdopen(fd, "rb") as votes, naming(earlier.path):
-        count, rest = divmod(os.fstat(fd).st_size, _CLUSTER.itemsize)
-        if rest:
-            expected = f"a multiple of {_CLUSTER.itemsize}: what the moving center of a cluster takes"
-            raise JobError(f"found {os.fstat(fd).st_size} bytes, expected {expected}", path=earlier.path)
+        count = expect_votes(earlier.folder, earlier.name, os.fstat(fd).st_size)
         shutil.copyfileobj(votes, file, PIECE_BYTES)
+        file.truncate(count * CLUSTER.itemsize)  # what comes next has no votes yet
     return count
 
 

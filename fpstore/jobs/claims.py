@@ -21,7 +21,8 @@ from fpstore.errors import JobError
 from fpstore.inputs import BadInput
 from fpstore.jobs.files import AppendFile, files_of_jobs, look, read_json, write_json
 from fpstore.jobs.forms import Pack
-from fpstore.notes import JOURNAL, can_go_on, parse_json
+from fpstore.ledger import parse_json
+from fpstore.notes import JOURNAL, can_go_on
 
 SUFFIX = ".job"
 # What lies in the folder of a result. The journal and work are in that of the first; in the others is whose they are.

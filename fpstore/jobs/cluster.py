@@ -22,7 +22,7 @@ from fpstore.jobs.sizes import Sizes, sizes_in
 from fpstore.jobs.standing import release, settle_settings
 from fpstore.jobs.summary import ClusterSummary, Tally, summarise
 from fpstore.jobs.topics import MOST_CLUSTERS, Topics
-from fpstore.notes import VOTES
+from fpstore.ledger import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import Recipe
 from fpstore.text.confirm import CONFIRMED_DISTANCE, UNCONFIRMED_DISTANCE, Confirm

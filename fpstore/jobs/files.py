@@ -11,7 +11,7 @@ from typing import Any
 
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
-from fpstore.notes import parse_json
+from fpstore.ledger import parse_json
 
 
 @contextmanager

@@ -23,9 +23,9 @@ from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.scratch import scratch_store
-from fpstore.jobs.standing import Settings, Workplace, own_workplace, standing_workplace
+from fpstore.jobs.standing import CENTERS, LEADERS, Settings, Workplace, own_workplace, standing_workplace
 from fpstore.jobs.summary import Tally
-from fpstore.notes import VOTES
+from fpstore.ledger import VOTES
 from fpstore.text.confirm import Confirm
 from fpstore.types import Array, Ids, Keys
 
@@ -153,8 +153,8 @@ def standing_grouping(
     Raises what standing_workplace does, ValueError where a store has clusters of the other kind, and JobError where
     what it has of moving centers does not belong together.
     """
-    texts = confirm is not None
-    with standing_workplace(path, job, settings, texts=texts, centers=update_center) as workplace:
+    kind, texts = CENTERS if update_center else LEADERS, confirm is not None
+    with standing_workplace(path, job, settings, texts=texts, clusters=kind) as workplace:
         known = workplace.next_id if job.state is None else job.state["known"]
         if not update_center:
             yield _Leaders(_kept(workplace, settings, confirm, tally), workplace, known)

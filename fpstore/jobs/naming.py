@@ -74,16 +74,20 @@ class ConfirmedRows(NamedRows):
         ids, keys = self._spool.rows()
         for at in range(0, len(ids), _AT_ONCE):
             self._seen.add(keys[at : at + _AT_ONCE].copy(), ids=ids[at : at + _AT_ONCE].copy())
-        live, lacking = np.zeros(len(ids), dtype=bool), 0
+        names, live, lacking = self._spool.all_names(), np.zeros(len(ids), dtype=bool), 0
         for rows in self._store.rows():
-            there = set(zip(rows.fingerprint.tolist(), np.asarray(rows.id).tolist(), strict=True))
-            numbers, found = self._documents(np.unique(rows.fingerprint))
-            own = np.fromiter((each in there for each in found), dtype=bool, count=len(found))
-            live[(numbers[own] - np.uint64(FIRST_NUMBER)).astype(np.int64)] = True
-            lacking += len(there.difference(found))
+            assert rows.id is not None
+            found = self._seen.probe_many(np.unique(rows.fingerprint), max_distance=0)
+            assert found.id is not None
+            numbers = (found.id - np.uint64(FIRST_NUMBER)).astype(np.int64)
+            handles, known = self._store._handles_of(*names, numbers)
+            there, own = _shared(rows.fingerprint, rows.id, found.fingerprint[known], handles[known])
+            live[numbers[known][own]] = True
+            lacking += int((~there).sum())
         for at in range(0, len(ids), _AT_ONCE):
             part = slice(at, at + _AT_ONCE)
-            self._seen.remove(ids=ids[part][~live[part]])
+            if not live[part].all():
+                self._seen.remove(ids=ids[part][~live[part]])
         return lacking
 
     def _documents(self, keys: Keys) -> tuple[Ids, list[tuple[int, str | None]]]:
@@ -102,6 +106,20 @@ class ConfirmedRows(NamedRows):
         """Store documents of the record, given their numbers."""
         self._seen.add(fingerprints, ids=ids)
         super().add(fingerprints, ids=ids)
+
+
+def _shared(keys: Keys, ids: Ids, other_keys: Keys, other_ids: Ids) -> tuple[Array, Array]:
+    """Which pairs of two columns are among those of two others, bool[n], and the other way round, bool[m]."""
+    all_keys, all_ids = np.concatenate([keys, other_keys]), np.concatenate([ids, other_ids])
+    order = np.lexsort([all_ids, all_keys])
+    fresh = np.ones(len(order), dtype=bool)
+    fresh[1:] = (np.diff(all_keys[order]) != 0) | (np.diff(all_ids[order]) != 0)
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.cumsum(fresh) - 1
+    own, others = places[: len(keys)], places[len(keys) :]
+    has_own, has_other = np.zeros(len(order), dtype=bool), np.zeros(len(order), dtype=bool)
+    has_own[own], has_other[others] = True, True
+    return has_other[own], has_own[others]
 
 
 def fault_of_name(name: str) -> BadInput | None:

@@ -4,42 +4,70 @@ Three files in a folder: names and texts, one after the other, and an index (fps
 fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from fpstore.disk import Folder
+from fpstore.disk import Folder, replace_whole
 from fpstore.errors import JobError
-from fpstore.jobs.files import AppendFile, files_of_jobs, read_json, write_json
-from fpstore.notes import ENTRY, INDEX, MAX_ID, NAME_BYTES, SETTINGS, TEXT_BYTES, cut_back, document_count
-from fpstore.types import Array, Counts, Ids, Keys
+from fpstore.jobs.files import AppendFile, files_of_jobs
+from fpstore.ledger import (
+    ENTRY,
+    INDEX,
+    NAME_BYTES,
+    SETTINGS,
+    TEXT_BYTES,
+    expect_index,
+    expect_value,
+    read_settings,
+    seal_entries,
+    sealed,
+)
+from fpstore.notes import MAX_ID, cut_back, document_count
+from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
-_VERSION = 3
+_VERSION = 4
 
 
 class Spool:
     """The documents in a folder, which it closes. Read and appended to by one process, made durable by any thread."""
 
-    def __init__(self, folder: Folder, *, texts: bool, count: int | None = None, store: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        *,
+        texts: bool,
+        count: int | None = None,
+        store: str | None = None,
+        clusters: str | None = None,
+    ) -> None:
         """Open the one in folder; where there is none make it, with texts or without, for the store of this identity.
 
+        clusters: which kind of clusters a new job's documents are the first of, if they are.
         count: how many of its documents are good; what comes after them is cut off. None: all, if it has texts; one
         without is of a job that has ended, and begins anew.
-        Raises JobError where it is of another version, and where its files hold less.
+        Raises JobError where it is of another version, and where its files hold less; CorruptStore for a changed index.
         """
         self.folder = folder
         self._files: list[AppendFile] = []
         try:
-            settings = read_json(folder, SETTINGS)
+            settings: dict[str, Any] | None
+            with files_of_jobs():
+                settings = read_settings(folder)
             if settings is None:
                 settings = {"version": _VERSION, "texts": texts, "store": store}
-                write_json(folder, SETTINGS, settings)
+                settings |= {"clusters": clusters} if clusters else {}
+                _write_settings(folder, settings)
                 count = count or 0
             if settings.get("version") != _VERSION:
                 raise JobError(f"found version {settings.get('version')}, expected {_VERSION}", path=folder.path)
+            if count is None and settings.get("clusters") != clusters:
+                settings["clusters"] = clusters
+                _write_settings(folder, settings)
             if count is None and texts and not settings.get("texts"):  # of a job that has ended: it has no documents
                 settings["texts"] = True
-                write_json(folder, SETTINGS, settings)
+                _write_settings(folder, settings)
                 cut_back(folder, 0)
             self._next_id = settings.get("next_id", 0)
             if not isinstance(self._next_id, int) or not 0 <= self._next_id <= MAX_ID + 1:
@@ -48,7 +76,10 @@ class Spool:
             with files_of_jobs():
                 self.count = (document_count(folder) if self.has_texts else 0) if count is None else count
             self._index = self._open(INDEX, self.count * ENTRY.itemsize)
-            name_end, text_end = self._entries()[["name_end", "text_end"]][-1].tolist() if self.count else (0, 0)
+            entries = self._entries()
+            expect_index(entries, self._index.path)
+            self._last = entries[-1].copy() if self.count else None
+            name_end, text_end = (0, 0) if self._last is None else self._last[["name_end", "text_end"]].tolist()
             self._names = self._open(NAME_BYTES, name_end)
             self._texts = self._open(TEXT_BYTES, text_end)
         except BaseException:
@@ -100,16 +131,29 @@ class Spool:
         entries["text_end"] = self._texts.length + np.cumsum([len(text) for text in encoded_texts], dtype=np.uint64)
         self._names.write(b"".join(encoded_names))
         self._texts.write(b"".join(encoded_texts))
+        seal_entries(entries, encoded_names, encoded_texts, self._last)
+        if len(entries):
+            self._last = entries[-1].copy()
         self._index.write(entries.tobytes())
         self.count += len(entries)
 
     def names(self, ids: Ids) -> list[str | None]:
         """The names of documents, ids uint64[n]; None for one that is not here."""
-        return self._values(self._names, "name_end", ids)
+        return self._values(self._names, "name", ids)
+
+    def all_names(self) -> tuple[Bytes, Counts]:
+        """The names of all documents, one after the other, as the file has them: uint8[bytes]; and where each ends.
+
+        CorruptStore where they have changed.
+        """
+        data = self._names.view()
+        if self._last is not None:
+            expect_value(f"names of {self.count} documents", data, 0, int(self._last["name_crc"]), self._names.path)
+        return np.frombuffer(data, dtype=np.uint8), self._entries()["name_end"].astype(np.int64)
 
     def texts(self, ids: Ids) -> list[str | None]:
         """The texts of documents, ids uint64[n]; None for one that is not here."""
-        return self._values(self._texts, "text_end", ids)
+        return self._values(self._texts, "text", ids)
 
     def holds(self, ids: Ids) -> Array:
         """Which of ids (uint64[n]) are those of documents that are here: bool[n]."""
@@ -139,14 +183,31 @@ class Spool:
         return found
 
     def _values(self, file: AppendFile, column: str, ids: Ids) -> list[str | None]:
+        found = self._bytes(file, column, ids)
+        return [None if value is None else str(value, "utf-8", "surrogatepass") for value in found]
+
+    def _bytes(self, file: AppendFile, column: str, ids: Ids) -> Iterator[memoryview | None]:
+        """What documents have in a file, None for one that is not here. CorruptStore for what has changed."""
         rows = self._rows(ids)
         if not self.count:
-            return [None] * len(rows)
+            yield from [None] * len(rows)
+            return
         entries, data = self._entries(), file.view()
-        ends = entries[column][rows].tolist()
-        starts = np.where(rows > 0, entries[column][np.maximum(rows - 1, 0)], np.uint64(0)).tolist()
-        found = zip(rows.tolist(), starts, ends, strict=True)
-        return [str(data[start:end], "utf-8", "surrogatepass") if row >= 0 else None for row, start, end in found]
+        ends, crcs = (entries[f"{column}_{what}"][rows].tolist() for what in ("end", "crc"))
+        starts, before = (
+            np.where(rows > 0, entries[f"{column}_{what}"][np.maximum(rows - 1, 0)], 0).tolist()
+            for what in ("end", "crc")
+        )
+        for row, start, end, crc, expected in zip(rows.tolist(), starts, ends, before, crcs, strict=True):
+            value = data[start:end]
+            if row >= 0:
+                expect_value(f"{column} of document {row}", value, crc, expected, file.path)
+            yield value if row >= 0 else None
+
+
+def _write_settings(folder: Folder, settings: dict[str, Any]) -> None:
+    with files_of_jobs():
+        replace_whole(folder, SETTINGS, sealed(settings))
 
 
 def _encoded(text: str) -> bytes:

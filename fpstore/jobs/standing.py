@@ -13,20 +13,26 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 import fpstore
 from fpstore import Store, notes
 from fpstore.disk import Folder
 from fpstore.errors import Error, JobError
 from fpstore.jobs.arguments import expect_settings
-from fpstore.jobs.files import files_of_jobs, read_json
+from fpstore.jobs.files import files_of_jobs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.naming import ConfirmedRows, NamedRows
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.spool import Spool
-from fpstore.notes import FIRST_NUMBER, JOBS, VOTES, Asker, Note, stored_since, subfolder
+from fpstore.ledger import VOTES, read_settings
+from fpstore.notes import FIRST_NUMBER, JOBS, Asker, Note, stored_since, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.confirm import CONFIRMED_DISTANCE
 from fpstore.types import Ids, IdType
+
+# The kinds of clusters that a standing store can have.
+LEADERS, CENTERS = "leaders", "centers"
 
 _LAST_ID = (1 << 64) - 1
 _OWN_STORE = "store"
@@ -81,6 +87,9 @@ def settle_settings(
             most = opened.plan.max_distance
             raise ValueError(f"{store}: found max_distance {max_distance}, expected 0..{most}, what the store answers")
         distance = opened.max_distance if max_distance is None else max_distance
+        if clusters and distance != opened.max_distance:
+            found = f"found max_distance {distance}, expected {opened.max_distance}, as the store has"
+            raise ValueError(f"{store}: {found}: clusters of several jobs are those of one job, which has one distance")
         return Settings(recipe or own, distance, opened.identity, opened._settings.named, _has_texts(opened))
 
 
@@ -94,7 +103,7 @@ def _has_texts(store: Store) -> bool:
             record = notes.open_record(home, store.identity)
         if record is not None:
             with record:
-                settings = read_json(record, notes.SETTINGS)
+                settings = read_settings(record)
             if settings is not None and settings.get("texts"):
                 return True
         return not any(len(rows) for rows in store.rows(batch=1))
@@ -137,13 +146,13 @@ def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Work
 
 @contextmanager
 def standing_workplace(
-    path: Path, job: Job, settings: Settings, *, texts: bool, centers: bool = False
+    path: Path, job: Job, settings: Settings, *, texts: bool, clusters: str | None = None
 ) -> Iterator[Workplace]:
     """The standing store at path, as it was at the last commit; made where there is none and the job begins.
 
-    texts: whether the texts of the kept documents are needed. centers: whether the job is about moving centers. Raises
-    JobError where it lacks some, and where it is not as this job left it: another store, or one that another job has
-    written to; ValueError for a store of moving centers where the job is not about them.
+    texts: whether the texts of the kept documents are needed. clusters: LEADERS or CENTERS where the job is about them.
+    Raises JobError where it lacks some, and where it is not as this job left it: another store, or one that another job
+    has written to; ValueError for a store of clusters where the job is not about them, and the other way round.
     """
     named = settings.named
     is_made = job.state is None and not os.path.lexists(path)
@@ -157,12 +166,13 @@ def standing_workplace(
             folder = notes.open_record(home, store.identity) or subfolder(home, JOBS)
         if job.state is None:
             notes.take_next_votes(folder)
-            if not centers and folder.identity_of(VOTES) is not None:
+            try:
+                notes.clear_record(folder, named=named)
+                _expect_kind(path, store, folder, clusters)
+            except BaseException:
                 folder.close()
-                expected = "one without: only cluster --update-center goes on with them"
-                raise ValueError(f"{path}: found a store of clusters with moving centers, expected {expected}")
-            notes.clear_record(folder, named=named)
-            spool = spools.add(Spool(folder, texts=texts, store=store.identity))
+                raise
+            spool = spools.add(Spool(folder, texts=texts, store=store.identity, clusters=clusters))
             next_id = FIRST_NUMBER + spool.count if named else _next_id(store, spool)
         else:
             note = notes.read_note(home)
@@ -205,6 +215,29 @@ def standing_workplace(
                         _discard(path)
                         store.close()
             raise
+
+
+def _expect_kind(path: Path, store: Store, record: Folder, clusters: str | None) -> None:
+    """Refuse a store of clusters for what is not about them, and for clusters one with rows that are no cluster's."""
+    settings = read_settings(record) or {}
+    known = 0 if store._settings.named else notes.next_number(record)
+    if clusters != CENTERS and record.identity_of(VOTES) is not None:
+        expected = "one without: only cluster --update-center goes on with them"
+        raise ValueError(f"{path}: found a store of clusters with moving centers, expected {expected}")
+    if clusters is None and settings.get("clusters") and known:
+        raise ValueError(f"{path}: found a store of clusters, expected one without: only cluster goes on with them")
+    if clusters != LEADERS:  # of moving centers the votes tell
+        return
+    strays = known if not settings.get("clusters") else 0
+    seen = np.zeros(known, dtype=bool)
+    for rows in store.rows():
+        ids = np.empty(0, dtype=np.uint64) if rows.id is None else rows.id
+        own = np.unique(ids[ids < np.uint64(known)]).astype(np.int64)
+        strays += len(ids) - len(own) + int(seen[own].sum())
+        seen[own] = True
+    if strays:
+        told = f"found {strays} rows or numbers that no job with cluster gave, expected none"
+        raise ValueError(f"{path}: {told}: the rows are the first documents of clusters; begin with a new store")
 
 
 def _discard(path: Path) -> None:

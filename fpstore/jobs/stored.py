@@ -25,7 +25,7 @@ from fpstore.jobs.rows import Lines
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.summary import ClusterSummary, Tally
-from fpstore.notes import VOTES
+from fpstore.ledger import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import Leaders
 from fpstore.types import Array, Ids, Keys

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from fpstore import forks
+from fpstore._watch import Watch
 from fpstore.checks import expect
 from fpstore.disk import CATALOG_NAME, Folder
 from fpstore.errors import CorruptStore, Naming, NotAStore, StoreChanged, StoreClosed, StoreLocked
@@ -33,17 +34,7 @@ from fpstore.living.records import (
     write_removed,
     write_whole,
 )
-from fpstore.living.state import (
-    DATABASE,
-    KEY,
-    MAX_NUMBER,
-    Settings,
-    State,
-    decode,
-    encode,
-    expect_left,
-    larger,
-)
+from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, larger
 from fpstore.segment.entry import SegmentEntry
 
 FILE_NAME = CATALOG_NAME
@@ -115,7 +106,8 @@ def _folder_of_store(path: Path) -> Folder:
 class Catalog:
     """An open catalog. Safe to use from several threads; a context manager; not usable after a fork.
 
-    folder: the store's, held open; what lies under its path later need not be this store.
+    folder: the store's, held open; what lies under its path later need not be this store. watch: over what it says;
+    a writer alone changes that.
     """
 
     def __init__(self, folder: Folder, writer_lock: WriterLock | None) -> None:
@@ -130,6 +122,7 @@ class Catalog:
         # Of a writer: the records one of which the file must hold, as nobody else writes; None until it was read.
         self._records: tuple[bytes, ...] | None = None
         self._changed: str | None = None
+        self.watch = Watch(sure=writer_lock is not None)
         self._environment = environments.share(folder, FILE_NAME)
         self._closed = False
 
@@ -240,6 +233,7 @@ class Catalog:
 
     def changed(self, how: str) -> StoreChanged:
         """The error of a store that is no longer there, which every later use raises too."""
+        self.watch.end()
         self._changed = f"{how}; {'nothing was written there; ' * (self._writer_lock is not None)}open the store again"
         return StoreChanged(self._changed, path=self.folder.path)
 
@@ -252,9 +246,12 @@ class Catalog:
 
     def stamp(self) -> tuple[int, int] | None:
         """A value that differs whenever the catalog does, read without a system call; None where it was cut short."""
-        if self._closed or self._fork != forks.generation or self._changed is not None:  # a probe is to pay for no call
-            self._expect_usable()
+        self._expect_usable()
         return self._environment.stamp()
+
+    def confirm(self, stamp: tuple[int, int] | None, seconds: float) -> None:
+        """The watch is to hold as long as the stamp is this one, and only for so long; not at all for None."""
+        self.watch.confirm(self._environment.words, stamp, seconds)
 
     def read(self, generation: int = 0, next_change: int = 1) -> Log:
         """The state and what leads to it, from one short transaction. Raises CorruptStore.
@@ -365,6 +362,7 @@ class Catalog:
         if self._closed:
             return
         self._closed = True
+        self.watch.end()
         with self.folder, self._segments or contextlib.nullcontext():
             # After a fork both belong to the parent.
             if self._fork == forks.generation:

@@ -7,12 +7,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from fpstore.disk import CATALOG_NAME, Folder
+from fpstore.ledger import NOTE
 from fpstore.living.catalog import SEGMENTS
 from fpstore.living.environment import UNFINISHED_NAME
 from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.state import State
 from fpstore.living.sweep import ASIDE
-from fpstore.notes import JOBS, NOTE
+from fpstore.notes import JOBS
 from fpstore.segment.entry import is_segment_name, is_unpublished_name, segment_of
 
 # What a store counts its bytes by; "other" is what belongs to none of them, and what is on its way in or out.

@@ -62,6 +62,21 @@ class Change:
         return self.columns[-1] if self.kind == IDS_REMOVED or len(self.columns) == 2 else None
 
 
+class Waiting:
+    """Changes that are not in the log yet, in their order. row_count: of all of them together."""
+
+    def __init__(self, records: Iterable[Change] = ()) -> None:
+        self.changes: list[Change] = []
+        self.row_count = 0
+        self.add(records)
+
+    def add(self, records: Iterable[Change]) -> None:
+        """Those that follow."""
+        for change in records:
+            self.changes.append(change)
+            self.row_count += len(change.columns[0])
+
+
 @dataclass(frozen=True, eq=False)
 class RemovedBefore:
     """Removals whose changes have left the log: of one kind, with the number of the change of each.
@@ -87,6 +102,9 @@ def split(kind: int, columns: Sequence[Keys], first_number: int, names: Names | 
             first_number, start = first_number + 1, end
         return
     rows = RECORD_WORDS // len(columns)
+    if 0 < len(columns[0]) <= rows:  # a row at a time should not pay for slices
+        yield Change(first_number, kind, tuple(columns))
+        return
     for index, start in enumerate(range(0, len(columns[0]), rows)):
         yield Change(first_number + index, kind, tuple(column[start : start + rows] for column in columns))
 

@@ -160,10 +160,14 @@ class Environment:
 
     def stamp(self) -> tuple[int, int] | None:
         """What changes with every commit: the transactions of both meta pages; None where the file was cut short."""
-        words = self._transactions
-        if words is None:
-            words = self._transactions = self._map_transactions()
-        return words.read()
+        return self.words.read()
+
+    @property
+    def words(self) -> MappedWords:
+        """Those transactions, as they lie in the file."""
+        if self._transactions is None:
+            self._transactions = self._map_transactions()
+        return self._transactions
 
     def _map_transactions(self) -> MappedWords:
         with self.lock, _Explained(self.path, self._fd):

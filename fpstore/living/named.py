@@ -1,6 +1,6 @@
 """Rows with names, as callers give and get them, from rows with handles and back; names are in their order."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import numpy as np
@@ -80,15 +80,15 @@ def _names(snapshot: Snapshot, handles: Ids | None, most: int | None = None) -> 
 
 
 def expect_room(
-    snapshot: Snapshot, names: Names | None, handles: Ids | None, found: Sequence[Additions], most: int | None
+    snapshot: Snapshot, names: Names | None, handles: Ids | None, found: Additions, most: int | None
 ) -> None:
     """TooManyMatches where the names of what rows are near have more than most bytes together.
 
     names, handles: of the rows, which may be near one another; all other names are in the snapshot.
     """
-    if names is None or handles is None or most is None or not len(handles):
+    if names is None or handles is None or most is None or not len(handles) or found.match_id is None:
         return
-    near = np.concatenate([part.match_id[~part.stored] for part in found if part.match_id is not None])
+    near = found.match_id[~found.stored]
     given, first = np.unique(handles, return_index=True)
     at = np.minimum(given.searchsorted(near), len(given) - 1)
     own = given[at] == near

@@ -3,7 +3,6 @@
 import dataclasses
 import threading
 from pathlib import Path
-from time import monotonic
 
 from fpstore import forks
 from fpstore.disk import Folder
@@ -19,7 +18,7 @@ LOOK_SECONDS = 0.1
 class Reader:
     """Reads the store in folder. Safe to use from several threads.
 
-    snapshot: what the store was when it was last looked at.
+    snapshot: what the store was when it was last looked at. watch: over whether that is the newest.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -29,8 +28,8 @@ class Reader:
         self._lock = threading.Lock()
         self._closed = False
         self._catalog = Catalog.open(folder)
+        self.watch = self._catalog.watch
         self._stamp: tuple[int, int] | None = None  # of the snapshot, once that is sure
-        self._look_at = 0.0
         self._moved = False  # the catalog is in another file since the snapshot
         try:
             self.snapshot = open_snapshot(self._catalog)
@@ -45,9 +44,8 @@ class Reader:
 
     def newest(self) -> Snapshot:
         """What the store is now. StoreChanged, from then on, where its path leads to something else."""
-        now = monotonic()
-        stamp = self._catalog.stamp()
-        if now >= self._look_at or stamp is None or stamp != self._stamp:
+        if not self.watch.holds():
+            stamp = self._catalog.stamp()
             with self._lock:
                 if self._closed:
                     raise StoreClosed("the store is closed", path=self.folder)
@@ -56,14 +54,14 @@ class Reader:
                     state = dataclasses.replace(self.snapshot.state, transaction=0)
                     self.snapshot = dataclasses.replace(self.snapshot, state=state)
                     stamp, self._stamp, self._moved = self._catalog.stamp(), None, True
-                self._look_at = now + LOOK_SECONDS
-                if stamp is not None and stamp == self._stamp:
-                    return self.snapshot
-                self.snapshot = open_snapshot(self._catalog, self.snapshot, moved=self._moved)
-                self._moved = False
-                # The file may show a commit that is not through yet: then LMDB still reads the state before it.
-                arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
-                self._stamp = stamp if arrived and not self.snapshot.state.moving else None
+                    self._catalog.confirm(None, 0.0)
+                if stamp is None or stamp != self._stamp:
+                    self.snapshot = open_snapshot(self._catalog, self.snapshot, moved=self._moved)
+                    self._moved = False
+                    # The file may show a commit that is not through yet: then LMDB still reads the state before it.
+                    arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
+                    self._stamp = stamp if arrived and not self.snapshot.state.moving else None
+                self._catalog.confirm(self._stamp, LOOK_SECONDS)
         return self.snapshot
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from fpstore._names_pending import PendingNames
 from fpstore.building.rows import write_rows
 from fpstore.disk import Place
+from fpstore.living.changes import ADDED, Change
 from fpstore.living.live import Advance, Live
 from fpstore.living.mending import sound_parts
 from fpstore.living.merge import merge_segments
@@ -17,6 +18,8 @@ from fpstore.living.opening import open_part
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names
 from fpstore.progress import Tell
+from fpstore.query import additions
+from fpstore.query.additions import Additions
 from fpstore.segment.entry import SegmentEntry
 from fpstore.types import Array, Ids, Keys
 
@@ -77,9 +80,31 @@ def segment_of_parts(
         return replace(entry, position=snapshot.state.next_change)
 
 
-def chosen_names(names: Names | None, chosen: Array, piece: slice) -> Names | None:
-    """Of names, those of a piece that were chosen; chosen: bool[n] of all of them."""
-    return None if names is None else names.take(np.flatnonzero(chosen[piece]) + piece.start)
+def decided(
+    snapshot: Snapshot, keys: Keys, ids: Ids | None, names: Names | None, distance: int, size: int
+) -> tuple[Snapshot, Change | None, Additions]:
+    """What becomes of rows that are added if they are new, decided in pieces of so many.
+
+    Returns the snapshot with the new rows of all pieces but the last, the change that adds those of the last, None
+    where there are no rows, and what became of all.
+    """
+    parts: list[Additions] = []
+    change: Change | None = None
+    for start in range(0, len(keys), size):
+        if change is not None:
+            snapshot = snapshot.extended([change], snapshot.state)
+        piece = slice(start, start + size)
+        own, own_ids = keys[piece], None if ids is None else ids[piece]
+        parts.append(additions.decide(own, own_ids, snapshot.nearest(own, distance), distance))
+        columns = chosen_columns(own, own_ids, parts[-1].stored)
+        own_names = chosen_names(names, parts[-1].stored, start)
+        change = Change(snapshot.state.next_change, ADDED, columns, own_names)
+    return snapshot, change, additions.concatenate(parts, ids is not None)
+
+
+def chosen_names(names: Names | None, chosen: Array, start: int = 0) -> Names | None:
+    """Of names those that were chosen among the rows from start on, bool[n]."""
+    return None if names is None else names.take(np.flatnonzero(chosen) + start)
 
 
 def chosen_columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 from fpstore._names_pending import PendingNames
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
-from fpstore._probe import search
+from fpstore._single import Segments, Single
 from fpstore.building.rows import write_rows
 from fpstore.errors import CorruptStore, TooManyMatches
 from fpstore.living import changes
@@ -36,7 +36,7 @@ from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
 from fpstore.query.id_pairs import Groups, IdPairs, id_pair_count, id_pairs, near_groups
-from fpstore.query.matches import Matches, Room, made
+from fpstore.query.matches import Matches, Room, made, of_sealed
 from fpstore.query.nearest import (
     IDS_AT_ONCE,
     Found,
@@ -101,10 +101,6 @@ class Snapshot:
         """Whether it is one segment and nothing else."""
         return len(self.parts) == 1 and not self.pending_end and not self.removals
 
-    @functools.cached_property
-    def _is_plain_without_ids(self) -> bool:
-        return self.is_plain and not self.settings.ids
-
     @property
     def is_empty(self) -> bool:
         """Whether it has neither a segment nor anything pending."""
@@ -112,15 +108,21 @@ class Snapshot:
 
     # --- Searching ---
 
+    @functools.cached_property
+    def single(self) -> Single:
+        """What answers single queries, in handles where ids are names."""
+        parts = [(part.segment.view, part.segment.ids, part.position) for part in self.parts]
+        distances = self.settings.max_distance, self.plan.max_distance
+        lives = functools.partial(alive, self.removals) if self.removals else None
+        recipe = self.settings.recipe
+        made = of_sealed if recipe is None else lambda columns: of_sealed(columns)._of_store(recipe)
+        return Single(Segments(parts), self.pending, self.pending_end, self.settings.named, *distances, lives, made)
+
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.
 
         TooManyMatches where these, or those that were removed, are more than there is room for.
         """
-        if self._is_plain_without_ids and room is None:  # a single query should not pay for what follows
-            segment = self.parts[0].segment
-            with segment.naming:
-                return made(*search(segment.view, queries, distance), None)
         found = [part.search(queries, distance, room) for part in self.parts]
         return self._matches(found, queries, distance, first_query, "probe", room)
 
@@ -138,6 +140,10 @@ class Snapshot:
 
     def nearest(self, queries: Keys, distance: int, first_query: int = 0) -> Matches:
         """Of what search returns, the first row of each query; however much that is, it takes memory for these rows."""
+        if len(queries) == 1 and self.pending_names is None and not first_query:
+            first: Matches | None = self.single.nearest(int(queries[0]), distance)
+            if first is not None:
+                return first
         found = [part.nearest(queries, distance) for part in self.parts]
         if self.pending_end:
             found.append(self._nearest_pending(queries, distance))
@@ -416,9 +422,13 @@ class Snapshot:
                 pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
             else:
                 removals = removals.with_change(change)
-        parts = tuple(part.masked_by(removals) for part in self.parts)
         names = self.pending_names
-        return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, names)
+        if removals is not self.removals:
+            parts = tuple(part.masked_by(removals) for part in self.parts)
+            return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, names)
+        following = Snapshot(self.folder, state, self.plan, self.parts, pending, pending.count, removals, names)
+        following.__dict__["single"] = self.single.grown(pending, following.pending_end)  # not made anew for each row
+        return following
 
     def _take_names(self, change: Change) -> None:
         """Hold the names of a change. CorruptStore where they contradict those of others."""

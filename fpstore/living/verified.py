@@ -3,9 +3,11 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fpstore.errors import CorruptStore, Damage, corrupt
+from fpstore.disk import Folder
+from fpstore.errors import CorruptStore, corrupt
 from fpstore.living.naming import names_damage
 from fpstore.living.snapshot import Snapshot
+from fpstore.notes import record_damage
 from fpstore.progress import Tell
 from fpstore.segment.verify import verify_segment
 
@@ -27,9 +29,12 @@ class Verified:
         return asdict(self)
 
 
-def verify_snapshot(snapshot: Snapshot, progress: Tell | None = None) -> Verified:
-    """Read every segment. Raises CorruptStore whose damage lists every damaged place of all of them."""
-    damage: list[Damage] = []
+def verify_snapshot(snapshot: Snapshot, home: Folder, progress: Tell | None = None) -> Verified:
+    """Read every segment, and what jobs keep in home, the store's folder.
+
+    Raises CorruptStore whose damage lists every damaged place of all of them.
+    """
+    damage = record_damage(home)
     for part in snapshot.parts:
         try:
             verify_segment(part.segment, snapshot.plan, progress)

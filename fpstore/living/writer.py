@@ -16,15 +16,14 @@ import numpy as np
 from fpstore import forks, notes
 from fpstore.disk import Folder, Place
 from fpstore.errors import StoreClosed
-from fpstore.living import changes
+from fpstore.living import changes, renewal
 from fpstore.living.catalog import Catalog
-from fpstore.living.changes import Change
+from fpstore.living.changes import Change, Waiting
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
 from fpstore.living.naming import StoreNames, given_handles
 from fpstore.living.opening import open_part, open_snapshot
-from fpstore.living.renewal import chosen_columns, chosen_names, names_of_rows, segment_of_parts, segment_of_rows
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
@@ -45,7 +44,7 @@ class _Cancelled(BaseException):
 
 
 class Writer:
-    """Writes to the store in folder; nobody else does as long as it is open. Safe to use from several threads."""
+    """Writes to the store in folder, alone while it is open. Safe in several threads. watch: over the snapshot."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class Writer:
         self._fork = forks.generation
         self.sizes = sizes or LivingSizes()
         self._defers = deferred
-        self._deferred: list[Change] = []
+        self._deferred = Waiting()
         self._before_commit = before_commit
         self._lock = threading.RLock()
         self._closing = False
@@ -78,6 +77,7 @@ class Writer:
         # Set while the catalog is being written: where that fails, it is asked what it came to.
         self._unsure = False
         self._catalog = Catalog.open(folder, writable=True)
+        self.watch = self._catalog.watch
         try:
             self.snapshot = open_snapshot(self._catalog)
             note = notes.abandoned(self.home, self.snapshot.state.identity, job)
@@ -126,35 +126,33 @@ class Writer:
 
         ValueError for more than flush_rows of them, TooManyMatches for names to tell of over room bytes.
         """
-        most, size = self.sizes.flush_rows, self.sizes.piece_rows
-        if len(keys) > most:
+        if len(keys) > (most := self.sizes.flush_rows):
             raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
         with self._ready():
             names, ids = self._handles(given)
-            snapshot = self.snapshot
-            parts: list[Additions] = []
-            new = np.zeros(len(keys), dtype=bool)
-            change: Change | None = None
-            with self._uncertain():  # the pending index gets rows of all pieces but the last before the log has them
-                for start in range(0, len(keys), size):
-                    if change is not None:
-                        snapshot = snapshot.extended([change], snapshot.state)
-                    piece = slice(start, min(start + size, len(keys)))
-                    piece_ids = None if ids is None else ids[piece]
-                    found = snapshot.nearest(keys[piece], distance)
-                    parts.append(additions.decide(keys[piece], piece_ids, found, distance))
-                    new[piece] = parts[-1].stored
-                    columns = chosen_columns(keys[piece], piece_ids, parts[-1].stored)
-                    own = chosen_names(names, new, piece)
-                    change = Change(snapshot.state.next_change, changes.ADDED, columns, own)
-                expect_room(self.snapshot, names, ids, parts, room)
-                if change is not None and new.any():
-                    all_columns = change.columns if len(parts) == 1 else chosen_columns(keys, ids, new)
-                    all_names = change.names if len(parts) == 1 else chosen_names(names, new, slice(0, len(keys)))
-                    state = self._logged(changes.ADDED, all_columns, self._defers, all_names)
-                    self.snapshot = snapshot.extended([change], state)
-            self._start_due_flush()
-            return named_additions(self.snapshot, additions.concatenate(parts, ids is not None))
+            if len(keys) == 1:
+                found_all = additions.decide(keys, ids, self.snapshot.nearest(keys, distance), distance)
+                expect_room(self.snapshot, names, ids, found_all, room)
+                if found_all.stored[0]:
+                    self._log(changes.ADDED, (keys,) if ids is None else (keys, ids), self._defers, names)
+                else:
+                    self._start_due_flush()
+            else:
+                found_all = self._add_new(keys, ids, names, distance, room)
+            return found_all if self.snapshot.names is None else named_additions(self.snapshot, found_all)
+
+    def _add_new(self, keys: Keys, ids: Ids | None, names: Names | None, distance: int, room: int | None) -> Additions:
+        """As add_if_new; the caller holds the lock."""
+        with self._uncertain():  # the pending index gets rows of all pieces but the last before the log has them
+            snapshot, change, found = renewal.decided(self.snapshot, keys, ids, names, distance, self.sizes.piece_rows)
+            expect_room(self.snapshot, names, ids, found, room)
+            if change is not None and found.stored.any():
+                columns = renewal.chosen_columns(keys, ids, found.stored)
+                records = self._records(changes.ADDED, columns, renewal.chosen_names(names, found.stored))
+                state = self._logged(records, self._defers)
+                self.snapshot = snapshot.extended([change], state)
+        self._start_due_flush()
+        return found
 
     def upsert(self, keys: Keys, given: Ids | Names) -> None:
         """Store fingerprints, each in place of all that has its id, in one durable step; of one id the last counts.
@@ -179,7 +177,7 @@ class Writer:
             following = state.next_change + len(records)
             records += changes.split(changes.ADDED, (keys, ids), following, names and names.take(last))
             with self._uncertain():
-                self.snapshot = self.snapshot.extended(records, self._write(self._deferred + records))
+                self.snapshot = self.snapshot.extended(records, self._write(records))
             self._start_due_flush()
 
     def remove(self, kind: int, *given: Keys | Names) -> None:
@@ -192,35 +190,38 @@ class Writer:
     def sync(self) -> None:
         """Make everything durable that was added before."""
         with self._ready():
-            self._write(self._deferred)
+            self._write()
 
     def _log(self, kind: int, columns: tuple[Keys, ...], deferred: bool, names: Names | None = None) -> None:
-        change = Change(self.snapshot.state.next_change, kind, columns, names)
-        with self._uncertain():
-            self.snapshot = self.snapshot.extended([change], self._logged(kind, columns, deferred, names))
-        self._start_due_flush()
-
-    def _logged(self, kind: int, columns: tuple[Keys, ...], deferred: bool, names: Names | None = None) -> State:
-        """The state after a change of this kind, which is in the log when this returns unless it may wait."""
-        state = self.snapshot.state
         if deferred:
             columns = tuple(column.copy() for column in columns)  # the caller may go on to use the arrays
-        records = list(changes.split(kind, columns, state.next_change, names))
-        waiting = self._deferred + records
-        if not deferred or sum(len(change.columns[0]) for change in waiting) >= self.sizes.deferred_rows:
-            return self._write(waiting)
-        self._deferred = waiting
-        return state.after(len(records), changes.largest_id(records))
+        records = self._records(kind, columns, names)
+        change = records[0] if len(records) == 1 else dataclasses.replace(records[0], columns=columns, names=names)
+        with self._uncertain():
+            self.snapshot = self.snapshot.extended([change], self._logged(records, deferred))
+        self._start_due_flush()
 
-    def _write(self, records: list[Change]) -> State:
-        """Write changes, with which those that wait begin, to the log."""
+    def _records(self, kind: int, columns: tuple[Keys, ...], names: Names | None) -> list[Change]:
+        return list(changes.split(kind, columns, self.snapshot.state.next_change, names))
+
+    def _logged(self, records: list[Change], deferred: bool) -> State:
+        """The state after changes, which are in the log when this returns unless they may wait."""
+        rows = sum(len(change.columns[0]) for change in records)
+        if not deferred or self._deferred.row_count + rows >= self.sizes.deferred_rows:
+            return self._write(records)
+        self._deferred.add(records)
+        return self.snapshot.state.after(len(records), changes.largest_id(records))
+
+    def _write(self, more: Sequence[Change] = ()) -> State:
+        """Write the changes that wait, and more after them, to the log."""
+        records = [*self._deferred.changes, *more]
         if not records:
             return self.snapshot.state
         with self._uncertain():
             if self._before_commit is not None:
                 self._before_commit()
             state = self._catalog.append(records)
-            self._deferred = []
+            self._deferred = Waiting()
         return state
 
     @contextlib.contextmanager
@@ -252,9 +253,9 @@ class Writer:
             return
         fresh = open_snapshot(self._catalog)
         # Either all of them were written with what failed, or none.
-        self._deferred = [change for change in self._deferred if change.number >= fresh.state.next_change]
-        state = fresh.state.after(len(self._deferred), changes.largest_id(self._deferred))
-        self.snapshot = fresh.extended(self._deferred, state)
+        waiting = [change for change in self._deferred.changes if change.number >= fresh.state.next_change]
+        self._deferred = Waiting(waiting)
+        self.snapshot = fresh.extended(waiting, fresh.state.after(len(waiting), changes.largest_id(waiting)))
         self._unsure = False
         sweep_segments(self._catalog, self._unpublished)
 
@@ -299,7 +300,7 @@ class Writer:
                     self._start_merge(parts, True)
             self._wait_for_merge()
             with self._ready(), self._uncertain():
-                self._write(self._deferred)
+                self._write()
                 self._catalog.compact()
                 self.snapshot = dataclasses.replace(self.snapshot, state=self._catalog.state())
         finally:
@@ -315,11 +316,11 @@ class Writer:
     def _start_due_flush(self) -> None:
         """In the background, if there is enough to flush. The caller holds the lock."""
         merging = self._merge_job is not None and not self._merge_job.done
-        many = not merging and len(self.snapshot.removals) > self._removal_limit(self.snapshot.parts)
+        removals = self.snapshot.removals
+        many = bool(removals) and not merging and len(removals) > self._removal_limit(self.snapshot.parts)
         many = many or self.snapshot.name_bytes >= self.sizes.flush_name_bytes
-        self._start_flush(
-            1 if many else self.sizes.flush_rows
-        )  # everything is merged after it where there are many removals
+        # Where there are many removals, everything is merged after it.
+        self._start_flush(1 if many else self.sizes.flush_rows)
 
     def _start_flush(self, least: int) -> None:
         """In the background, if so many rows or changes are logged and none is under way. The caller holds the lock."""
@@ -327,7 +328,7 @@ class Writer:
         logged = max(self.snapshot.pending_end, state.next_change - state.first_change)
         if logged < least or (self._flush_job is not None and not self._flush_job.done):
             return
-        self._write(self._deferred)
+        self._write()
         snapshot = self.snapshot
 
         def work() -> None:
@@ -340,16 +341,17 @@ class Writer:
         self._flush_job = _until_closed(work)
 
     def _add_segment(self, keys: Keys, ids: Ids | None, names: Names | None = None) -> None:
-        self._write(self._deferred)
+        self._write()
         with self._new_place() as place:
-            entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change, names_of_rows(names, ids))
+            position, own = self.snapshot.state.next_change, renewal.names_of_rows(names, ids)
+            entry = self._segment_of(place, keys, ids, position, own)
             self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
         self._start_merge(self._due())
 
     def _segment_of(
         self, place: Place, keys: Keys, ids: Ids | None, position: int, names: StoreNames | None = None
     ) -> SegmentEntry | None:
-        return segment_of_rows(place, keys, ids, position, self.snapshot, self._advance, names)
+        return renewal.segment_of_rows(place, keys, ids, position, self.snapshot, self._advance, names)
 
     def _due(self) -> tuple[Live, ...]:
         """The segments that are to be merged now."""
@@ -381,7 +383,7 @@ class Writer:
 
     def _merge_parts(self, parts: Sequence[Live], whole: bool = False) -> None:
         with self._lock:
-            self._write(self._deferred)  # or a removal might be forgotten that the merge has applied
+            self._write()  # or a removal might be forgotten that the merge has applied
             snapshot = self.snapshot
         total = pass_count(snapshot.plan, snapshot.settings.ids) * sum(part.segment.key_count for part in parts)
         done = 0
@@ -394,7 +396,7 @@ class Writer:
                 progress("merging", done, total)
 
         with self._new_place() as place:
-            entry = segment_of_parts(place, parts, snapshot, None if whole else self.sizes.due_names, advance)
+            entry = renewal.segment_of_parts(place, parts, snapshot, None if whole else self.sizes.due_names, advance)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
 
     def _publish(
@@ -413,7 +415,7 @@ class Writer:
             self._advance()
             self._catalog.expect_unchanged()
             self._find_out()
-            self._write(self._deferred)
+            self._write()
             snapshot = self.snapshot
             named = zip(snapshot.state.segments, snapshot.parts, strict=True)
             kept = [(old, part) for old, part in named if old.name not in dropped]
@@ -472,7 +474,7 @@ class Writer:
             if self._catalog.has_changed:
                 return
             self._find_out()
-            self._write(self._deferred)
+            self._write()
             with contextlib.suppress(OSError):  # all is durable, and the next writer sweeps
                 sweep_segments(self._catalog)
 

@@ -221,6 +221,14 @@ Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key
     return OK;
 }
 
+Status ids_of_key(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *first, uint64_t *count) {
+    uint64_t rank;
+    int found;
+    Status status = table_rank(pages, table, ids, key, &rank, &found);
+    if (status == OK && !found) status = BAD_DIRECTORY;
+    return status == OK ? ids_range(pages, ids, rank, first, count) : status;
+}
+
 Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank, uint64_t *key) {
     Block block;
     uint64_t scratch[MAX_BLOCK_KEYS];

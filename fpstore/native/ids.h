@@ -44,6 +44,9 @@ Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, u
 /* Index of a key in its table (its rank, in table 0). *found is 0 when the table does not hold it. */
 Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found);
 
+/* The ids of a key of table 0, as ids_range; BAD_DIRECTORY where the table does not hold it. */
+Status ids_of_key(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *first, uint64_t *count);
+
 /* The key of this rank in table 0. */
 Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank, uint64_t *key);
 

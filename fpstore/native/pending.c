@@ -132,6 +132,23 @@ static uint32_t pending_first_row(const Pending *pending, const Entry *entry, ui
     return number;
 }
 
+const Row *pending_newest(const Pending *pending, const Entry *entry, uint32_t end) {
+    uint32_t number = pending_first_row(pending, entry, end);
+    return number != 0 ? pending_row(pending, number) : NULL;
+}
+
+const Row *pending_before(const Pending *pending, const Row *row) {
+    return row->next != 0 ? pending_row(pending, row->next) : NULL;
+}
+
+void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end) {
+    memset(search, 0, offsetof(PendingSearch, cursors)); /* those are written before they are read */
+    search->pending = pending;
+    search->distance = distance;
+    search->end = end;
+    search->live = 0;
+}
+
 Status pending_add_match(PendingSearch *search, uint32_t query, const Entry *entry, unsigned distance) {
     Match match = {entry->key, query, distance};
     if (search->after != NULL && match_order(&match, &search->after[query]) <= 0) return OK;

@@ -121,12 +121,19 @@ uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *
 /* The first `count` rows of source, which has the same tables, in a pending that has none. */
 void pending_copy(Pending *pending, const Pending *source, uint32_t count);
 
+/* A search that has found nothing yet, and is to find everything. */
+void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end);
+
 /* Search for queries[0..count). Matches go to search->matches in the order of answers. */
 Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count);
 
 /* The rows of what a search has found; ids is NULL without. */
 void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint16_t *distance, uint64_t *ids,
                   uint64_t *positions);
+
+/* The newest row of an entry numbered up to `end`, and the one before a row; NULL where there is none. */
+const Row *pending_newest(const Pending *pending, const Entry *entry, uint32_t end);
+const Row *pending_before(const Pending *pending, const Row *row);
 
 /* Where a walk over the rows of entries[0..count) stands: at `row` of entries[index], or at its newest for 0. */
 typedef struct {

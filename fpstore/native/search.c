@@ -20,6 +20,17 @@ void search_choose(InstructionSet set) {
 
 CHOSEN_AT_LOAD(search_choose)
 
+void search_init(Search *search, Pages *pages, Table *const *tables, unsigned table_count, unsigned distance,
+                 uint64_t query_count) {
+    memset(search, 0, offsetof(Search, slots)); /* what comes after these is written before it is read */
+    search->pages = pages;
+    search->tables = tables;
+    search->table_count = table_count;
+    search->distance = distance;
+    /* Each key takes a bit of payload or more, and a match is reported once. */
+    search->match_limit = table_count > 0 ? query_count * tables[0]->payload_bits : 0;
+}
+
 Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned distance) {
     Match match = {fingerprint, query, distance};
     if (search->found_count == search->match_limit) return BAD_BLOCK;

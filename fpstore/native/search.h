@@ -45,6 +45,10 @@ typedef struct {
     unsigned waiting_count;
 } Search;
 
+/* A search of so many queries that has found nothing yet, and is to find everything. */
+void search_init(Search *search, Pages *pages, Table *const *tables, unsigned table_count, unsigned distance,
+                 uint64_t query_count);
+
 /* Search for queries[0..count), which are numbered from first_index on. Matches go to search->matches. */
 Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index);
 

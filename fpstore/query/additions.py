@@ -142,10 +142,18 @@ def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Addi
 
 def _decide_one(with_ids: bool, matches: Matches) -> Additions:
     if not len(matches):
-        none = np.zeros(1, dtype=np.uint64)
-        return Additions(np.ones(1, dtype=bool), none, np.zeros(1, dtype=np.uint16), none.copy() if with_ids else None)
+        return _ONE_STORED[with_ids]
     ids = matches.id[:1] if matches.id is not None else None
     return Additions(np.zeros(1, dtype=bool), matches.fingerprint[:1], matches.distance[:1], ids)
+
+
+def _one_stored(with_ids: bool) -> Additions:
+    none = np.zeros(1, dtype=np.uint64)
+    return Additions(np.ones(1, dtype=bool), none, np.zeros(1, dtype=np.uint16), none if with_ids else None)
+
+
+# What becomes of a row that is new, without ids and with.
+_ONE_STORED = (_one_stored(False), _one_stored(True))
 
 
 def concatenate(parts: list[Additions], with_ids: bool) -> Additions:

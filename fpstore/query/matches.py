@@ -98,8 +98,13 @@ class Matches(Table[Match]):
 
 def made(query: Counts, fingerprint: Array, distance: Distances, id: Array | None, method: str = "probe") -> Matches:
     """Matches of arrays that were made for them, which nobody can write to any more: a probe has no time for views."""
+    return of_sealed(sealed(query, fingerprint, distance, id), method)
+
+
+def of_sealed(columns: tuple[Counts, Array, Distances, Array | None], method: str = "probe") -> Matches:
+    """Matches of columns which nobody can write to."""
     matches = Matches.__new__(Matches)
-    matches._columns = sealed(query, fingerprint, distance, id)
+    matches._columns = columns
     matches.method = method
     return matches
 

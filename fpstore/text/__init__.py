@@ -14,7 +14,6 @@ from fpstore.text.model import IdfModel
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe, recipes
 from fpstore.text.projection import simhash_of_projection
 from fpstore.text.recipe import Features, Recipe
-from fpstore.text.several import expect_several
 
 __all__ = [
     "DEFAULT_RECIPE",
@@ -46,5 +45,4 @@ def fingerprint_many(
     texts: Iterable[str | bytes], recipe: Recipe = DEFAULT_RECIPE, *, threads: int | None = None
 ) -> npt.NDArray[np.uint64]:
     """The fingerprints of texts by recipe, in their order: uint64[n]. threads: how many at once; None: all."""
-    expect_several(texts)
-    return expect_recipe(recipe).fingerprint_many(list(texts), threads=threads)
+    return expect_recipe(recipe).fingerprint_many(texts, threads=threads)

@@ -51,7 +51,7 @@ A field that came after the first recipes of a version stands in a record only w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -176,9 +176,10 @@ class Recipe:
         """The fingerprint (0..2**64 - 1) of one text; bytes are UTF-8."""
         return int(self.fingerprint_many([text], threads=1)[0])
 
-    def fingerprint_many(self, texts: Sequence[str | bytes], *, threads: int | None = None) -> npt.NDArray[np.uint64]:
-        """The fingerprints of texts, in their order: uint64[len(texts)]. threads: as for measure_many."""
-        return self.measure_many(texts, threads=threads)[0]
+    def fingerprint_many(self, texts: Iterable[str | bytes], *, threads: int | None = None) -> npt.NDArray[np.uint64]:
+        """The fingerprints of texts, in their order: uint64[n]. threads: as for measure_many."""
+        expect_several(texts)
+        return self.measure_many(list(texts), threads=threads)[0]
 
     def measure_many(self, texts: Sequence[str | bytes], *, threads: int | None = None) -> Measured:
         """The fingerprints of texts, and what is to be known of how far these can be trusted.

@@ -192,9 +192,9 @@ MUTANTS = (
     ),
     Mutant(
         "a fingerprint that is not stored has the ids of the one before",
-        "fpstore/_probe.pyx",
-        "if status == OK and not found:",
-        "if False:",
+        "fpstore/native/ids.c",
+        "if (status == OK && !found) status = BAD_DIRECTORY;",
+        "",
         "ids of another fingerprint are told where tables differ",
         ("tests/test_segment_ids.py::test_ids_of_a_fingerprint_that_is_not_stored_are_corruption",),
     ),

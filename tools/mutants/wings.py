@@ -567,10 +567,26 @@ MUTANTS = (
     Mutant(
         "ids of others behind the index are a job's",
         "fpstore/notes.py",
-        "least, before = first_id, 0",
-        "least, before = 0, 0",
+        '(own["known"] == 0) & (own["id"] >= np.uint64(first_id))',
+        'own["known"] == 0',
         "bytes that a power cut left remove a row of somebody",
         ("tests/test_jobs_standing.py::test_what_a_power_cut_left_behind_the_index_is_nobodys_row",),
+    ),
+    Mutant(
+        "a changed document is where a power cut came",
+        "fpstore/notes.py",
+        "if good[count:].any():",
+        "if False:",
+        "rows of a job that was undone stay in the store",
+        ("tests/test_jobs_standing.py::test_a_changed_byte_before_the_last_document_is_never_taken_for_the_end",),
+    ),
+    Mutant(
+        "votes are taken as they are found",
+        "fpstore/ledger.py",
+        'expect_crc(f"{count} clusters", _crc_of_file(record, name, size - _VOTES_END.size), expected_crc, path)',
+        "pass",
+        "a changed bit moves centers, and documents to other clusters",
+        ("tests/test_jobs_damage.py::test_every_byte_of_what_jobs_keep_is_checked",),
     ),
     Mutant(
         "a damaged journal is none",

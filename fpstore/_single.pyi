@@ -1,0 +1,29 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fpstore._pending import PendingIndex
+from fpstore._probe import IdColumn
+from fpstore._view import SegmentView
+from fpstore._watch import Watch
+from fpstore.types import Array, Ids, Keys
+
+class Segments:
+    def __init__(self, parts: Sequence[tuple[SegmentView, IdColumn | None, int]]) -> None: ...
+
+class Single:
+    def __init__(
+        self,
+        segments: Segments,
+        pending: PendingIndex,
+        pending_end: int,
+        named: bool,
+        distance: int,
+        most: int,
+        alive: Callable[[Keys, Ids | None, Keys], Array | None] | None,
+        made: Callable[[Any], Any],
+    ) -> None: ...
+    def probe(self, watch: Watch, fingerprint: object, max_distance: object, signed: bool) -> Any: ...
+    def grown(self, pending: PendingIndex, pending_end: int) -> Single: ...
+    def nearest(self, fingerprint: int, distance: int) -> Any: ...
+    def contains(self, watch: Watch, fingerprint: object, max_distance: object) -> bool | None: ...
+    def each(self, queries: Keys, distance: int, first_only: bool) -> int | None: ...

@@ -1,0 +1,269 @@
+"""One query of one state of a store, in one call: what most calls are, with nothing in the way.
+
+It answers or it says nothing. Where anything is uncommon (another state by now, an odd argument, damage, very many
+rows) the answer is None, and the caller asks in the general way, which knows what is wrong and how to say it.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_Clear, PyErr_Occurred
+from libc.stdint cimport int64_t, uint16_t, uint64_t
+from libc.stdlib cimport calloc, free
+
+import numpy as np
+
+from fpstore._native cimport (
+    OK,
+    FoundRows,
+    Part,
+    Sources,
+    Status,
+    single_any,
+    single_order,
+    single_search,
+)
+from fpstore._pending cimport PendingIndex
+from fpstore._probe cimport IdColumn
+from fpstore._view cimport SegmentView, is_sound
+from fpstore._watch cimport Watch
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
+    unsigned long long PyLong_AsUnsignedLongLong(object value) noexcept
+
+cdef object NDARRAY = np.ndarray, INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT16 = np.dtype(np.uint16)
+
+
+cdef enum:
+    MOST_ROWS = 4096  # more are another answer than a single query mostly has
+    FEW_ROWS = 64  # where the first is wanted, what reads no others is as fast from here on
+
+
+cdef object column(object dtype, bytes data, tuple rows, object offset):
+    # Of bytes, which nobody can write to.
+    return NDARRAY(rows, dtype, data, offset)
+
+
+# Columns of an answer of one row, which most have that are not empty.
+cdef object FIRST = column(INT64, bytes(8), (1,), 0)
+cdef list DISTANCES = [column(UINT16, bits.to_bytes(2, "little"), (1,), 0) for bits in range(65)]
+
+
+cdef bint as_key(object value, uint64_t *key) except -1:
+    # Whether it is an int that stands for 64 bits, as those of int64 do; of these most are.
+    cdef int overflow = 0
+    if type(value) is not int:
+        return False
+    key[0] = <uint64_t>PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow > 0:
+        key[0] = PyLong_AsUnsignedLongLong(value)
+        if key[0] == <uint64_t>-1 and PyErr_Occurred():
+            PyErr_Clear()
+            return False
+    return overflow >= 0
+
+
+cdef class Segments:
+    """Segments as single queries want them: for each its view, its ids or None, and its position."""
+
+    cdef tuple views, ids
+    cdef Part *parts
+
+    def __cinit__(self, parts):
+        cdef SegmentView view
+        cdef IdColumn ids
+        cdef int i
+        self.views, self.ids = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
+        self.parts = <Part *>calloc(len(self.views) + 1, sizeof(Part))
+        if self.parts == NULL:
+            raise MemoryError()
+        for i in range(len(self.views)):
+            view, ids = self.views[i], self.ids[i]
+            self.parts[i].pages, self.parts[i].tables = &view.pages, view.tables
+            self.parts[i].table_count, self.parts[i].position = <unsigned>view.table_count, parts[i][2]
+            if ids is not None:
+                self.parts[i].ids = &ids.ids
+
+    def __dealloc__(self):
+        free(self.parts)
+
+
+cdef class Single:
+    """Answers single queries from one state of a store.
+
+    pending: the rows that are in no segment, up to pending_end. named: ids are handles, which have no sign. distance:
+    that of the store; most: that of its plan. alive: tells which of fingerprints, ids or None and positions (uint64[n])
+    live, bool[n], or None for all; None where nothing was removed. made: makes the answer of its columns.
+    """
+
+    cdef Segments segments
+    cdef tuple views
+    cdef PendingIndex pending
+    cdef Sources sources
+    cdef unsigned distance, most
+    cdef bint with_ids, named
+    cdef object alive, made
+    cdef list nothing
+
+    def __cinit__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end, bint named,
+                  unsigned distance, unsigned most, alive, made):
+        pending.check_end(pending_end)
+        self.segments, self.views, self.pending, self.with_ids = segments, segments.views, pending, pending.with_ids
+        self.named, self.distance, self.most = named, distance, most
+        self.alive, self.made, self.nothing = alive, made, [None, None]
+        self.sources.parts, self.sources.part_count = segments.parts, <unsigned>len(segments.views)
+        self.sources.pending, self.sources.pending_end = &pending.pending, pending_end
+
+    def grown(self, PendingIndex pending not None, uint64_t pending_end):
+        """Of a state that differs in what is pending alone."""
+        cdef Single following = Single(self.segments, pending, pending_end, self.named, self.distance, self.most, self.alive,
+                                       self.made)
+        following.nothing = self.nothing
+        return following
+
+    def probe(self, Watch watch not None, fingerprint, max_distance, bint signed):
+        """What `made` makes of the matches of one fingerprint, in the order of an answer; None where it cannot tell.
+
+        watch: over the catalog, of which this is the state that was read last. fingerprint: an int of 64 bits, with a
+        sign or without. max_distance: that of the store where it is None. signed: fingerprints, and ids that are numbers,
+        as int64.
+        """
+        cdef uint64_t key
+        cdef unsigned distance
+        if not (watch.holds_now() and as_key(fingerprint, &key) and self.as_distance(max_distance, &distance)):
+            return None
+        return self.found(key, distance, MOST_ROWS, signed)
+
+    def nearest(self, uint64_t fingerprint, unsigned distance):
+        """As probe, the first row alone; None also where there are more than some. distance: at most that of the plan."""
+        return self.found(fingerprint, distance, FEW_ROWS, False, True)
+
+    cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=False):
+        cdef Status status
+        cdef FoundRows found
+        if not self.enter():
+            return None
+        found.rows, found.count, found.room, found.most = NULL, 0, 0, most
+        with nogil:
+            status = single_search(&self.sources, key, distance, &found)
+        try:
+            if not self.leave() or status != OK:
+                return None
+            if found.count > 0:
+                if self.alive is not None:
+                    self.keep_alive(&found)
+                single_order(&found)
+                if first_only and found.count > 1:
+                    found.count = 1
+            return self.answer(&found, signed)
+        finally:
+            free(found.rows)
+
+    def contains(self, Watch watch not None, fingerprint, max_distance):
+        """Whether anything is within the distance, None where it cannot tell; as probe, and stops at the first."""
+        cdef uint64_t key
+        cdef unsigned distance
+        cdef Status status
+        cdef int any = 0
+        if self.alive is not None:
+            found = self.probe(watch, fingerprint, max_distance, False)
+            return None if found is None else len(found) > 0
+        if not (watch.holds_now() and as_key(fingerprint, &key) and self.as_distance(max_distance, &distance)
+                and self.enter()):
+            return None
+        with nogil:
+            status = single_any(&self.sources, key, distance, &any)
+        return any != 0 if self.leave() and status == OK else None
+
+    def each(self, const uint64_t[::1] queries not None, unsigned distance, bint first_only):
+        """How many rows these queries have, each asked for alone: the time of a call without Python's part of it."""
+        cdef uint64_t count = 0
+        cdef Py_ssize_t i
+        cdef int any
+        cdef Status status = OK
+        cdef FoundRows found
+        found.rows, found.room, found.most = NULL, 0, MOST_ROWS
+        if not self.enter():
+            return None
+        with nogil:
+            for i in range(queries.shape[0]):
+                found.count = any = 0
+                if first_only:
+                    status = single_any(&self.sources, queries[i], distance, &any)
+                else:
+                    status = single_search(&self.sources, queries[i], distance, &found)
+                    single_order(&found)
+                if status != OK:
+                    break
+                count += found.count + any
+        free(found.rows)
+        return count if self.leave() and status == OK else None
+
+    cdef bint as_distance(self, object value, unsigned *distance) except -1:
+        cdef int overflow = 0
+        cdef long long number
+        if value is None:
+            distance[0] = self.distance
+            return True
+        if type(value) is not int:
+            return False
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        distance[0] = <unsigned>number
+        return overflow == 0 and 0 <= number <= self.most
+
+    cdef bint enter(self) except -1:
+        # Whether all segments are open; then none of them goes before leave().
+        for view in self.views:
+            if (<SegmentView>view).closed:
+                return False
+        for view in self.views:
+            (<SegmentView>view).users += 1
+        return True
+
+    cdef bint leave(self) except -1:
+        # Whether what was read may be believed.
+        cdef bint sound = True
+        for view in self.views:
+            sound &= is_sound(<SegmentView>view)
+            (<SegmentView>view).leave()
+        return sound
+
+    cdef int keep_alive(self, FoundRows *found) except -1:
+        cdef uint64_t i, kept = 0
+        cdef uint64_t[::1] fingerprint, id, position
+        cdef const unsigned char[::1] lives
+        fingerprints, ids, positions = (np.empty(found.count, UINT64) for _ in range(3))
+        fingerprint, id, position = fingerprints, ids, positions
+        for i in range(found.count):
+            fingerprint[i], id[i], position[i] = found.rows[i].fingerprint, found.rows[i].id, found.rows[i].position
+        mask = self.alive(fingerprints, ids if self.with_ids else None, positions)
+        if mask is None:
+            return 0
+        lives = mask.view(np.uint8)
+        for i in range(found.count):
+            if lives[i]:
+                found.rows[kept] = found.rows[i]
+                kept += 1
+        found.count = kept
+        return 0
+
+    cdef object answer(self, FoundRows *found, bint signed):
+        # Of no rows, always the same.
+        if found.count > 0:
+            return self.made(self.columns(found, signed))
+        if self.nothing[signed] is None:
+            self.nothing[signed] = self.made(self.columns(found, signed))
+        return self.nothing[signed]
+
+    cdef tuple columns(self, FoundRows *found, bint signed):
+        # query, fingerprint, distance, and id or None.
+        cdef uint64_t n = found.count, i
+        cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>(18 * n))
+        cdef uint64_t *fingerprint = <uint64_t *>PyBytes_AS_STRING(data)
+        cdef uint64_t *id = fingerprint + n
+        cdef uint16_t *bits = <uint16_t *>(id + n)
+        cdef object number = INT64 if signed else UINT64, rows = (n,)
+        for i in range(n):
+            fingerprint[i], id[i], bits[i] = found.rows[i].fingerprint, found.rows[i].id, <uint16_t>found.rows[i].distance
+        return (FIRST if n == 1 else column(INT64, bytes(8 * n), rows, 0), column(number, data, rows, 0),
+                DISTANCES[bits[0]] if n == 1 else column(UINT16, data, rows, 16 * n),
+                column(UINT64 if self.named else number, data, rows, 8 * n) if self.with_ids else None)

@@ -1,0 +1,233 @@
+"""Owns the bytes of what jobs keep in a store's folder, and that none of them changes unseen.
+
+Each file has checksums (CRC-32C), which whoever reads it compares: JSON has its own among its fields, the index of
+documents has one in each entry, which also says those of its name and its text, and votes end with one.
+"""
+
+import json
+import os
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fpstore._codec import crc32c
+from fpstore.disk import Folder, naming, read_whole
+from fpstore.errors import CorruptStore, Damage, JobError
+from fpstore.types import Array
+
+NOTE = "unfinished.json"
+# The record: whose documents these are; of each where its name and its text end, after those before it; these.
+SETTINGS = "settings.json"
+INDEX = "index"
+NAME_BYTES, TEXT_BYTES = "names", "texts"
+# Of a store whose clusters have moving centers: the votes of their members, after the job that ended last; and after
+# one that is about to end, which count once its note is gone.
+VOTES, NEXT_VOTES = "votes", "votes.next"
+
+# known: 1 where the store had the row before, which is not to be taken out with the document. name_crc, text_crc: of
+# all names, and of all texts, up to the end of this one; crc: of all of the index before it.
+ENTRY = np.dtype(
+    [
+        ("id", "<u8"),
+        ("fingerprint", "<u8"),
+        ("name_end", "<u8"),
+        ("text_end", "<u8"),
+        ("known", "<u4"),
+        ("name_crc", "<u4"),
+        ("text_crc", "<u4"),
+        ("crc", "<u4"),
+    ]
+)
+_CHECKED_BYTES = ENTRY.itemsize - 4
+# What the checksum of bytes is that end with their own: the same for all.
+_AFTER_ONE = crc32c(struct.pack("<I", crc32c(b"")), crc32c(b""))
+# Of a cluster: for each bit, how many more members have it than have not; and the fingerprint of the first.
+CLUSTER = np.dtype([("votes", "<i4", (64,)), ("leader", "<u8")])
+_VOTES_END = struct.Struct("<Q")
+_CRC = "crc"
+_PIECE_BYTES = 4 << 20
+
+
+# --- JSON ---
+
+
+def sealed(record: dict[str, Any]) -> bytes:
+    """A record as JSON, with its checksum."""
+    return json.dumps(record | {_CRC: _crc_of(record)}).encode()
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """What sealed was given. Raises ValueError for anything else."""
+    record = parse_json(data)
+    if not isinstance(record, dict):
+        raise ValueError("found no JSON object, expected one")
+    found = record.pop(_CRC, None)
+    if found != _crc_of(record):
+        raise ValueError(f"{_CRC}: found {found!r:.40}, expected {_crc_of(record)}")
+    return record
+
+
+def read_settings(record: Folder) -> dict[str, Any] | None:
+    """What a record of documents says of itself, None where there is none. Raises JobError for anything else."""
+    data = read_whole(record, SETTINGS)
+    try:
+        return None if data is None else unsealed(data)
+    except ValueError as error:
+        told = f"found no settings of a record of documents, expected a JSON object with its checksum ({error})"
+        raise JobError(told, path=record.path / SETTINGS) from None
+
+
+def parse_json(data: bytes | str) -> Any:
+    """What JSON says. ValueError for what is none, and for what is nested deeper than Python follows."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _crc_of(record: dict[str, Any]) -> int:
+    return crc32c(json.dumps(record, sort_keys=True).encode())
+
+
+# --- The index ---
+
+
+def seal_entries(entries: Array, names: Sequence[bytes], texts: Sequence[bytes], before: Array | None) -> None:
+    """Fill in the checksums of entries, ENTRY[n], given their names and texts; before: the entry before them."""
+    name_crc, text_crc = (0, 0) if before is None else (int(before["name_crc"]), int(before["text_crc"]))
+    start = 0 if before is None else _AFTER_ONE
+    for i, (name, text) in enumerate(zip(names, texts, strict=True)):
+        name_crc, text_crc = crc32c(name, name_crc), crc32c(text, text_crc)
+        entries["name_crc"][i], entries["text_crc"][i] = name_crc, text_crc
+        entries["crc"][i] = crc32c(entries[i : i + 1].tobytes()[:_CHECKED_BYTES], start)
+        start = _AFTER_ONE
+
+
+def whole_entries(entries: Array, *, from_first: bool) -> Array:
+    """Which entries are as they were written: bool[n]. from_first: whether the index begins with them."""
+    data = entries.tobytes()
+    size = ENTRY.itemsize
+    crcs = (crc32c(data[at : at + _CHECKED_BYTES], _AFTER_ONE) for at in range(0, len(data), size))
+    whole: Array = np.fromiter(crcs, dtype=np.uint32, count=len(entries)) == entries["crc"]
+    if from_first and len(entries):
+        whole[0] = crc32c(data[:_CHECKED_BYTES]) == int(entries["crc"][0])
+    return whole
+
+
+def expect_index(entries: Array, path: Path) -> None:
+    """Raise CorruptStore for an index, ENTRY[n], of which any byte has changed. One pass over it."""
+    if len(entries):
+        found = crc32c(entries.view(np.uint8)[:-4])
+        expect_crc(f"{len(entries)} documents", found, int(entries["crc"][-1]), path)
+
+
+def expect_value(where: str, value: memoryview, before: int, expected: int, path: Path) -> None:
+    """Raise CorruptStore for a name or a text that has changed; before: the checksum of all before it."""
+    expect_crc(where, crc32c(value, before), expected, path)
+
+
+def expect_crc(where: str, found: int, expected: int, path: Path) -> None:
+    """Raise CorruptStore where a checksum is another one."""
+    if found != expected:
+        raise CorruptStore(f"{where}, checksum", f"{found:#010x}", f"{expected:#010x}", path=path)
+
+
+# --- All of it ---
+
+
+def damage_in(record: Folder, documents: int | None) -> list[Damage]:
+    """What is wrong with what jobs keep, every byte of which is read. documents: how many count; None for all."""
+    damage: list[Damage] = []
+    for check in (_check_settings, lambda folder: _check_record(folder, documents), *map(_votes_check, _VOTES)):
+        try:
+            check(record)
+        except FileNotFoundError as error:
+            damage.append(Damage(str(error.filename), "the file", "nothing", "one that its index tells of"))
+        except (CorruptStore, JobError) as error:
+            damage.append(damage_of(error, record))
+    return damage
+
+
+def damage_of(error: CorruptStore | JobError, folder: Folder) -> Damage:
+    """The damaged place that an error is about, in a folder."""
+    if isinstance(error, CorruptStore):
+        return error.in_file(folder.path)
+    return Damage(str(error.path or folder.path), "a record of jobs", str(error.args[0]), "what jobs write")
+
+
+_VOTES = (VOTES, NEXT_VOTES)
+
+
+def _check_settings(record: Folder) -> None:
+    read_settings(record)
+
+
+def _check_record(record: Folder, documents: int | None) -> None:
+    try:
+        fd = record.open_file(INDEX)
+    except FileNotFoundError:
+        if documents:
+            raise
+        return
+    with os.fdopen(fd, "rb") as file, naming(record.path / INDEX):
+        count, rest = divmod(os.fstat(fd).st_size, ENTRY.itemsize) if documents is None else (documents, 0)
+        if rest:
+            raise CorruptStore("index", f"{rest} bytes behind document {count - 1}", 0, path=record.path / INDEX)
+        data = file.read(count * ENTRY.itemsize)
+    found = len(data) // ENTRY.itemsize
+    if found < count:
+        raise CorruptStore("index", f"{found} documents", count, path=record.path / INDEX)
+    entries = np.frombuffer(data, dtype=ENTRY)
+    expect_index(entries, record.path / INDEX)
+    if count:
+        for name, column in ((NAME_BYTES, "name"), (TEXT_BYTES, "text")):
+            end, crc = int(entries[f"{column}_end"][-1]), int(entries[f"{column}_crc"][-1])
+            expect_crc(f"the first {end} bytes", _crc_of_file(record, name, end), crc, record.path / name)
+
+
+def _votes_check(name: str) -> Callable[[Folder], None]:
+    def check(record: Folder) -> None:
+        if record.identity_of(name) is not None:
+            size = os.stat(name, dir_fd=record.fd, follow_symlinks=False).st_size
+            expect_votes(record, name, size)
+
+    return check
+
+
+def end_of_votes(clusters: Array) -> bytes:
+    """What is written behind the votes of these clusters, CLUSTER[n]."""
+    return _VOTES_END.pack(crc32c(clusters.view(np.uint8)) if len(clusters) else 0)
+
+
+def expect_votes(record: Folder, name: str, size: int) -> int:
+    """Of how many clusters a file of votes of so many bytes is. Raises CorruptStore where it has changed."""
+    path = record.path / name
+    count, rest = divmod(size - _VOTES_END.size, CLUSTER.itemsize)
+    if count < 0 or rest:
+        expected = f"{_VOTES_END.size} more than a multiple of {CLUSTER.itemsize}: what moving centers take"
+        raise CorruptStore("votes", f"{size} bytes", expected, path=path)
+    fd = record.open_file(name)
+    try:
+        with naming(path):
+            (expected_crc,) = _VOTES_END.unpack(os.pread(fd, _VOTES_END.size, size - _VOTES_END.size))
+    finally:
+        os.close(fd)
+    expect_crc(f"{count} clusters", _crc_of_file(record, name, size - _VOTES_END.size), expected_crc, path)
+    return count
+
+
+def _crc_of_file(record: Folder, name: str, end: int) -> int:
+    """The checksum of the first bytes of a file, up to end. CorruptStore where there are fewer."""
+    crc = 0
+    with os.fdopen(record.open_file(name), "rb") as file, naming(record.path / name):
+        left = end
+        while left:
+            piece = file.read(min(_PIECE_BYTES, left))
+            if not piece:
+                raise CorruptStore(name, f"{end - left} bytes", f"at least {end}", path=record.path / name)
+            crc = crc32c(piece, crc)
+            left -= len(piece)
+    return crc

@@ -1,0 +1,104 @@
+#include "single.h"
+
+static Status add_row(FoundRows *found, uint64_t fingerprint, unsigned distance, uint64_t id, uint64_t position) {
+    if (found->count == found->most) return TOO_MANY;
+    if (found->count == found->room) {
+        uint64_t room = found->room ? 2 * found->room : 16;
+        FoundRow *rows = realloc(found->rows, room * sizeof *rows);
+        if (rows == NULL) return NO_MEMORY;
+        found->rows = rows;
+        found->room = room;
+    }
+    found->rows[found->count++] = (FoundRow){fingerprint, id, position, distance};
+    return OK;
+}
+
+/* A row for each id of a fingerprint that the search has found. */
+static Status add_ids(const Part *part, const Match *match, FoundRows *found) {
+    uint64_t key, first, count, value;
+    permute_keys(&part->tables[0]->permutation, &match->fingerprint, 1, &key);
+    Status status = ids_of_key(part->pages, part->tables[0], part->ids, key, &first, &count);
+    for (uint64_t i = 0; i < count && status == OK; i++) {
+        status = packed_get(part->pages, part->ids->values_offset, part->ids->width, first + i, &value);
+        if (status == OK)
+            status = add_row(found, match->fingerprint, match->distance, part->ids->base + value, part->position);
+    }
+    return status;
+}
+
+static Status search_part(const Part *part, uint64_t query, unsigned distance, FoundRows *found) {
+    Search search;
+    search_init(&search, part->pages, part->tables, part->table_count, distance, 1);
+    search.match_most = found->most;
+    Status status = search_run(&search, &query, 1, 0);
+    for (uint64_t i = 0; i < search.match_count && status == OK; i++) {
+        const Match *match = &search.matches[i];
+        status = part->ids == NULL ? add_row(found, match->fingerprint, match->distance, 0, part->position)
+                                   : add_ids(part, match, found);
+    }
+    free(search.matches);
+    return status;
+}
+
+static Status search_pending(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
+    PendingSearch search;
+    pending_search_init(&search, sources->pending, distance, sources->pending_end);
+    search.match_most = found->most;
+    Status status = pending_search(&search, &query, 1);
+    for (uint64_t i = 0; i < search.match_count && status == OK; i++) {
+        const PendingMatch *match = &search.matches[i];
+        const Row *row = pending_newest(search.pending, match->entry, search.end);
+        for (; row != NULL && status == OK; row = pending_before(search.pending, row))
+            status = add_row(found, match->match.fingerprint, match->match.distance,
+                             search.pending->with_ids ? row->id[0] : 0, row->position);
+    }
+    free(search.matches);
+    return status;
+}
+
+Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
+    Status status = OK;
+    for (unsigned i = 0; i < sources->part_count && status == OK; i++)
+        status = search_part(&sources->parts[i], query, distance, found);
+    if (sources->pending_end > 0 && status == OK) status = search_pending(sources, query, distance, found);
+    return status;
+}
+
+Status single_any(const Sources *sources, uint64_t query, unsigned distance, int *any) {
+    Status status = OK;
+    *any = 0;
+    for (unsigned i = 0; i < sources->part_count && status == OK && !*any; i++) {
+        const Part *part = &sources->parts[i];
+        Search search;
+        search_init(&search, part->pages, part->tables, part->table_count, distance, 1);
+        search.first_only = 1;
+        status = search_run(&search, &query, 1, 0);
+        *any = search.match_count > 0;
+        free(search.matches);
+    }
+    if (sources->pending_end > 0 && status == OK && !*any) {
+        PendingSearch search;
+        pending_search_init(&search, sources->pending, distance, sources->pending_end);
+        search.keep = 1;
+        search.keep_room = match_keep_room(1, 1);
+        status = pending_search(&search, &query, 1);
+        *any = search.match_count > 0;
+        free(search.matches);
+    }
+    return status;
+}
+
+static int row_order(const void *a, const void *b) {
+    const FoundRow *left = a, *right = b;
+    if (left->distance != right->distance) return left->distance < right->distance ? -1 : 1;
+    if (left->fingerprint != right->fingerprint) return left->fingerprint < right->fingerprint ? -1 : 1;
+    return left->id < right->id ? -1 : left->id > right->id;
+}
+
+void single_order(FoundRows *found) {
+    uint64_t kept = 0;
+    if (found->count > 1) qsort(found->rows, found->count, sizeof *found->rows, row_order);
+    for (uint64_t i = 0; i < found->count; i++)
+        if (i == 0 || row_order(&found->rows[kept - 1], &found->rows[i]) != 0) found->rows[kept++] = found->rows[i];
+    found->count = kept;
+}

@@ -1,0 +1,48 @@
+/* One query of a whole state of a store: its segments, then what is pending; each match a row for each of its ids.
+
+   What is uncommon is not answered: any status but OK says so, and the caller asks in another way, which finds out. */
+#ifndef FPSTORE_SINGLE_H
+#define FPSTORE_SINGLE_H
+
+#include "ids.h"
+#include "pending.h"
+#include "search.h"
+
+/* A segment. */
+typedef struct {
+    Pages *pages;
+    Table *const *tables;
+    unsigned table_count;
+    const Ids *ids; /* NULL without */
+    uint64_t position;
+} Part;
+
+/* position: when it was stored, which decides whether a removal masks it. */
+typedef struct {
+    uint64_t fingerprint, id, position;
+    uint32_t distance;
+} FoundRow;
+
+typedef struct {
+    const Part *parts;
+    unsigned part_count;
+    const Pending *pending;
+    uint32_t pending_end; /* rows numbered up to it belong to the answer */
+} Sources;
+
+/* Rows that were found, at most `most`; the caller frees them. */
+typedef struct {
+    FoundRow *rows;
+    uint64_t count, room, most;
+} FoundRows;
+
+/* Add what is within `distance` of query to found, in no order and maybe twice. TOO_MANY where there are more. */
+Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found);
+
+/* Whether anything is within `distance` of query; stops at the first. */
+Status single_any(const Sources *sources, uint64_t query, unsigned distance, int *any);
+
+/* Put the rows in the order of an answer, each once. */
+void single_order(FoundRows *found);
+
+#endif

@@ -1,0 +1,322 @@
+"""Single queries in one call: they answer as a batch does in every state of a store; where they cannot, say nothing."""
+
+# mypy: disable-error-code="arg-type, index, union-attr"
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import LAST, fingerprint_array, queries_near, uniform
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from living import MORE, SOME, writer_of
+
+import fpstore
+from fpstore import CorruptStore, StoreClosed
+from fpstore._pending import PendingIndex
+from fpstore._single import Segments, Single
+from fpstore._watch import Watch
+from fpstore.query.matches import Matches, of_sealed
+
+ALWAYS = Watch(sure=True)
+# What a store has been through: rows in segments, rows pending, and what was removed of both.
+STATES = (
+    "empty",
+    "pending",
+    "one segment",
+    "segments",
+    "segments and pending",
+    "the same rows in several places",
+    "removed",
+    "removed and added again",
+)
+ID_TYPES = (None, "uint64", "string", "bytes")
+HALF = fingerprint_array([key ^ 0b11 for key in SOME[:50].tolist()])
+
+
+def ids_for(first: int, count: int, id_type: str | None) -> Any:
+    numbers = list(range(first, first + count))
+    if id_type == "string":
+        return [f"name {number % 40} of {number}" for number in numbers]
+    if id_type == "bytes":
+        return [b"%d" % number for number in numbers]
+    return np.array(numbers, dtype=np.uint64) if id_type else None
+
+
+def fill(store: fpstore.Store, state: str, id_type: str | None) -> None:
+    def add(keys: Any, first: int) -> None:
+        store.add(keys, ids=ids_for(first, len(keys), id_type))
+
+    if state == "empty":
+        return
+    add(SOME, 0)
+    if state != "pending":
+        store._flush()
+    if state in ("segments", "segments and pending"):
+        for first in (0, 100):
+            add(MORE[first : first + 100], 1000 + first)
+            add(HALF, 1200 + first)
+            store._flush()
+    if state == "segments and pending":
+        add(MORE[200:], 2000)
+        add(SOME[:60], 3000)
+    if state == "the same rows in several places":
+        for _ in range(2):
+            add(SOME[:100], 0)
+            store._flush()
+        add(SOME[:50], 0)
+    if state.startswith("removed"):
+        add(MORE, 1000)
+        store.remove(fingerprints=SOME[:40])
+        store.remove(fingerprints=MORE[:40])
+        if id_type:
+            store.remove(ids=ids_for(60, 20, id_type))
+            store.remove(fingerprints=SOME[100:120], ids=ids_for(100, 20, id_type))
+            store.remove(fingerprints=MORE[100:120], ids=ids_for(1100, 20, id_type))
+    if state == "removed and added again":
+        add(SOME[20:30], 20)
+        add(HALF, 4000)
+
+
+@pytest.fixture(params=ID_TYPES, ids=str)
+def id_type(request: pytest.FixtureRequest) -> str | None:
+    return str(request.param) if request.param else None
+
+
+@pytest.fixture(params=STATES)
+def path(tmp_path: Path, request: pytest.FixtureRequest, id_type: str | None) -> Path:
+    """A store in one of the states."""
+    path = tmp_path / "store"
+    fpstore.create(path, id_type=id_type, plan="paper-4").close()
+    with writer_of(path, growth=0) as store:
+        fill(store, request.param, id_type)
+    return path
+
+
+def queries() -> list[int]:
+    near = queries_near(np.concatenate([SOME, MORE]), 60, 3, np.random.default_rng(5)).tolist()
+    far = uniform(10, np.random.default_rng(6)).tolist()
+    return [*SOME[:130:3].tolist(), *MORE[:130:3].tolist(), *near, *far, 0, LAST]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_single_query_is_answered_as_in_a_batch(path: Path, signed: bool) -> None:
+    asked = np.array(queries(), dtype=np.uint64)
+    with fpstore.open(path, signed=signed) as store:
+        for distance in (None, 0, 3):
+            expected = store.probe_many(asked, max_distance=distance)
+            for index, query in enumerate(asked.tolist()):
+                one = store.probe(query, max_distance=distance)
+                own = expected.query == index
+                ids = None if expected.id is None else expected.id[own]
+                nothing = np.zeros(int(own.sum()), dtype=np.int64)
+                assert one == Matches(nothing, expected.fingerprint[own], expected.distance[own], ids)
+                assert store.contains_near(query, max_distance=distance) is bool(own.any())
+
+
+def test_what_is_common_is_answered_in_one_call(path: Path) -> None:
+    with fpstore.open(path) as store:
+        snapshot = store._latest
+        for query in queries():
+            found = snapshot.single.probe(ALWAYS, query, None, False)
+            assert found == snapshot.search(np.array([query], dtype=np.uint64), store.max_distance)
+            assert snapshot.single.contains(ALWAYS, query, None) is (len(found) > 0)
+            assert snapshot.single.nearest(query, store.max_distance) == found[:1]
+            assert snapshot.single.each(np.array([query], dtype=np.uint64), 3, False) is not None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("afrpi"), st.integers(0, 4), st.integers(0, 2)), max_size=16),
+    st.booleans(),
+)
+@settings(deadline=None, max_examples=8)
+def test_any_history_is_answered_as_by_looking_at_all_rows(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], with_ids: bool
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "store"
+    fpstore.create(path, id_type="uint64" if with_ids else None, plan="paper-4", max_distance=3).close()
+    rows: set[tuple[int, int | None]] = set()
+    with writer_of(path, growth=0) as store:
+        for step, number, id in steps:
+            key, own = number * 0x0101, id if with_ids else None
+            ids = [id] if with_ids else None
+            if step == "a":
+                store.add([key], ids=ids)
+                rows.add((key, own))
+            elif step == "f":
+                store._flush()
+            elif step == "r":
+                store.remove(fingerprints=[key])
+                rows = {row for row in rows if row[0] != key}
+            elif step == "p" and with_ids:
+                store.remove(fingerprints=[key], ids=[id])
+                rows.discard((key, id))
+            elif step == "i" and with_ids:
+                store.remove(ids=[id])
+                rows = {row for row in rows if row[1] != id}
+            query = key ^ 1
+            near = sorted(((row[0] ^ query).bit_count(), *row) for row in rows if (row[0] ^ query).bit_count() <= 3)
+            found = store.probe(query)
+            ids_found = [None] * len(found) if found.id is None else found.id.tolist()
+            assert list(zip(found.distance.tolist(), found.fingerprint.tolist(), ids_found, strict=True)) == near
+            assert store.contains_near(query) is bool(near)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[fpstore.Store]:
+    with fpstore.build(tmp_path / "store", [*SOME.tolist(), 5, LAST - 1], plan="paper-4") as store:
+        yield store
+
+
+@pytest.mark.parametrize(
+    ("given_as", "key"),
+    [
+        (4, 4),
+        (LAST, LAST),
+        (-1, LAST),
+        (-2, LAST - 1),
+        (-(1 << 63), 1 << 63),
+        ((1 << 63) - 1, (1 << 63) - 1),
+        (1 << 63, 1 << 63),
+    ],
+)
+def test_an_int_of_64_bits_with_a_sign_or_without_is_answered_in_one_call(
+    store: fpstore.Store, given_as: int, key: int
+) -> None:
+    found = store._latest.single.probe(ALWAYS, given_as, None, False)
+    assert found == store.probe_many([key])
+    assert store.probe(given_as) == found
+
+
+@pytest.mark.parametrize("odd", [True, 1.0, "1", None, b"\0" * 8, np.uint64(4), 1 << 64, 1 << 70, -(1 << 63) - 1])
+def test_another_fingerprint_is_not_answered(store: fpstore.Store, odd: object) -> None:
+    assert store._latest.single.probe(ALWAYS, odd, None, False) is None
+    assert store._latest.single.contains(ALWAYS, odd, None) is None
+
+
+@pytest.mark.parametrize("odd", [True, 1.0, "1", np.int64(1), 4, -1, 1 << 32, 1 << 64, -(1 << 64)])
+def test_another_distance_is_not_answered(store: fpstore.Store, odd: object) -> None:
+    assert store._latest.single.probe(ALWAYS, 5, odd, False) is None
+    assert store._latest.single.contains(ALWAYS, 5, odd) is None
+
+
+def test_of_numpy_it_is_answered_all_the_same(store: fpstore.Store) -> None:
+    assert store.probe(np.uint64(4)) == store.probe(4)
+    assert store.probe(np.int64(-1), max_distance=np.int32(1)) == store.probe(LAST, max_distance=1)
+    assert store.contains_near(np.uint64(4))
+    with pytest.raises(TypeError):
+        store.probe(1.0)
+    with pytest.raises(ValueError, match="expected integers of 64 bits"):
+        store.contains_near(1 << 64)
+    with pytest.raises(ValueError, match="max_distance"):
+        store.contains_near(1, max_distance=4)
+
+
+def test_a_distance_is_that_of_the_store_unless_another_is_asked_for() -> None:
+    pending = PendingIndex([0xFF << 56], [0], with_ids=False, capacity=4)
+    pending.append(fingerprint_array([0b111]), None, 1)
+    single = Single(Segments(()), pending, 1, False, 2, 3, None, of_sealed)
+    for asked, found in ((None, 0), (2, 0), (3, 1)):
+        assert len(single.probe(ALWAYS, 0, asked, False)) == found
+        assert single.contains(ALWAYS, 0, asked) is bool(found)
+    assert single.probe(ALWAYS, 0, 4, False) is None
+
+
+@pytest.mark.parametrize("pending", [False, True])
+@pytest.mark.parametrize("count", [4096, 4097])
+def test_very_many_rows_are_answered_in_the_general_way(tmp_path: Path, count: int, pending: bool) -> None:
+    fpstore.create(tmp_path / "store", id_type="uint64", plan="paper-4").close()
+    with writer_of(tmp_path / "store", growth=0) as store:
+        store.add(np.full(count, 7, dtype=np.uint64), ids=np.arange(count))
+        if not pending:
+            store._flush()
+        found = store._latest.single.probe(ALWAYS, 7, None, False)
+        assert (found is None) is (count > 4096)
+        assert store.probe(7).id.tolist() == list(range(count))
+        assert store.contains_near(7)
+
+
+@pytest.mark.parametrize("count", [64, 65])
+def test_the_nearest_of_many_rows_is_found_in_the_general_way(tmp_path: Path, count: int) -> None:
+    with fpstore.build(tmp_path / "store", np.full(count, 7), ids=range(3, 3 + count), plan="paper-4") as store:
+        found = store._latest.single.nearest(6, 3)
+        assert (found is None) is (count > 64)
+        assert store.nearest(6) == store.probe(6)[:1]
+
+
+def test_answers_without_rows_have_the_types_of_the_others(path: Path) -> None:
+    for signed in (False, True):
+        with fpstore.open(path, signed=signed) as store:
+            none, many = store.probe(1 << 17), store.probe_many([1 << 17])
+            assert len(none) == 0
+            for name in none.NAMES:
+                one, other = getattr(none, name), getattr(many, name)
+                assert (one is None) is (other is None)
+                assert one is None or one.dtype == other.dtype
+
+
+def test_an_answer_cannot_be_written_to(store: fpstore.Store) -> None:
+    for found in (store.probe(5), store.probe(1 << 17)):
+        for column in (found.query, found.fingerprint, found.distance, found.id):
+            assert not column.flags.writeable
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                column.setflags(write=True)
+
+
+def test_nothing_is_answered_once_the_store_is_closed(tmp_path: Path) -> None:
+    store = fpstore.build(tmp_path / "store", SOME, plan="paper-4")
+    single, watch = store._latest.single, store._watch
+    store.probe(5)
+    assert watch.holds()
+    store.close()
+    assert not watch.holds()
+    assert single.probe(ALWAYS, 5, None, False) is None
+    assert single.contains(ALWAYS, 5, None) is None
+    assert single.each(SOME, 3, False) is None
+    for ask in (store.probe, store.contains_near):
+        with pytest.raises(StoreClosed):
+            ask(5)
+
+
+@pytest.mark.parametrize("ask", ["probe", "contains_near"])
+def test_damage_is_found_and_named_as_in_a_batch(tmp_path: Path, ask: str) -> None:
+    fpstore.build(tmp_path / "store", SOME, plan="paper-4").close()
+    (segment,) = (tmp_path / "store" / "segments").iterdir()
+    data = bytearray(segment.read_bytes())
+    data[4096:8192] = bytes(byte ^ 0xFF for byte in data[4096:8192])
+    segment.write_bytes(data)
+    with fpstore.open(tmp_path / "store") as store:
+        with pytest.raises(CorruptStore) as caught:
+            [getattr(store, ask)(key) for key in SOME.tolist()]
+        assert caught.value.path == segment
+        assert "page at byte" in str(caught.value)
+
+
+def test_of_a_file_that_was_cut_short_nothing_is_answered(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "store", SOME, plan="paper-4") as store:
+        single = store._latest.single
+        assert single.probe(ALWAYS, 5, None, False) is not None
+        (segment,) = (tmp_path / "store" / "segments").iterdir()
+        os.truncate(segment, 4096)
+        assert single.probe(ALWAYS, 5, None, False) is None
+        assert single.contains(ALWAYS, 5, None) is None
+        assert single.each(SOME, 3, False) is None
+        with pytest.raises(CorruptStore, match="cut short"):
+            store.probe(5)
+
+
+def test_what_cannot_be_is_refused_when_it_is_made() -> None:
+    pending = PendingIndex([1], [0], with_ids=False, capacity=4)
+    with pytest.raises(ValueError, match="rows up to 1: there are 0"):
+        Single(Segments(()), pending, 1, False, 3, 3, None, Matches)
+
+
+def test_a_query_of_no_segments_and_nothing_pending_finds_nothing() -> None:
+    pending = PendingIndex([1], [0], with_ids=False, capacity=4)
+    single = Single(Segments(()), pending, 0, False, 3, 3, None, of_sealed)
+    assert len(single.probe(ALWAYS, 1, None, False)) == 0
+    assert single.contains(ALWAYS, 1, None) is False
+    assert single.each(SOME, 3, True) == 0

@@ -1,0 +1,99 @@
+"""The watch over a catalog: it holds only as long as nothing was committed, and nobody is to look."""
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fpstore import forks
+from fpstore._view import MappedWords
+from fpstore._watch import Watch
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "words"
+    path.write_bytes(np.array([7, 8, 9], dtype="<u8").tobytes() + bytes(4096))
+    return path
+
+
+def words_of(path: Path) -> MappedWords:
+    with path.open("rb") as opened:
+        return MappedWords(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ), 0, 16)
+
+
+def change(path: Path, offset: int, value: int) -> None:
+    with path.open("r+b") as opened:
+        opened.seek(offset)
+        opened.write(value.to_bytes(8, "little"))
+
+
+def test_it_does_not_hold_before_anything_was_confirmed() -> None:
+    assert not Watch(sure=False).holds()
+
+
+def test_over_what_no_other_changes_it_holds_until_it_is_ended() -> None:
+    watch = Watch(sure=True)
+    assert watch.holds()
+    watch.end()
+    assert not watch.holds()
+
+
+@pytest.mark.parametrize(("offset", "holds"), [(0, False), (8, True), (16, False)])
+def test_it_holds_as_long_as_both_words_are_as_they_were(file: Path, offset: int, holds: bool) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    watch.confirm(words, words.read(), HOUR)
+    assert watch.holds()
+    change(file, offset, 70)
+    assert watch.holds() is holds
+    watch.confirm(words, words.read(), HOUR)
+    assert watch.holds()
+
+
+def test_words_that_were_others_when_they_were_read_are_not_confirmed(file: Path) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    before = words.read()
+    change(file, 0, 70)
+    watch.confirm(words, before, HOUR)
+    assert not watch.holds()
+
+
+def test_after_its_time_it_does_not_hold(file: Path) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    watch.confirm(words, words.read(), 0.0)
+    assert not watch.holds()
+    watch.confirm(words, words.read(), -HOUR)
+    assert not watch.holds()
+
+
+def test_where_there_is_no_stamp_it_does_not_hold(file: Path) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    watch.confirm(words, words.read(), HOUR)
+    watch.confirm(words, None, HOUR)
+    assert not watch.holds()
+
+
+def test_ended_it_is_not_confirmed_any_more(file: Path) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    watch.end()
+    watch.confirm(words, words.read(), HOUR)
+    assert not watch.holds()
+
+
+@pytest.mark.parametrize("sure", [False, True])
+def test_after_a_fork_it_does_not_hold(file: Path, sure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, words = Watch(sure=sure), words_of(file)
+    watch.confirm(words, words.read(), HOUR)
+    assert watch.holds()
+    monkeypatch.setattr(forks, "generation", forks.generation + 1)
+    assert not watch.holds()
+
+
+def test_over_a_file_that_was_cut_short_it_does_not_hold(file: Path) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    watch.confirm(words, words.read(), HOUR)
+    file.write_bytes(b"")
+    assert not watch.holds()
