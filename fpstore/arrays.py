@@ -66,7 +66,9 @@ def as_key(value: object, what: str) -> int:
         return int.from_bytes(value, "big")
     key = value if type(value) is int else as_integer(value)
     if key is None:
-        raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
+        is_name = isinstance(value, str) and what.startswith("ids")
+        names = ", or names in a store made with id_type 'string'" if is_name else ""
+        raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer{names}")
     if 0 <= key <= _BITS:
         return key
     if not -(1 << 63) <= key <= _BITS:

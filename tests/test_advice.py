@@ -128,6 +128,24 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         "ids (--ids) row",
         ["build s a.csv --ids row"],
     ),
+    "ids of rows in a store with rows": (
+        write(a__csv=f"hash,id\n{HEX},x\n"),
+        "add ids a.csv",
+        "ids (--ids) row (from:N in a store with rows)",
+        ["add ids a.csv --ids from:1000000"],
+    ),
+    "ids that are names": (
+        write(a__csv=f"hash,id\n{HEX},https://ex.org/0\n"),
+        "build s a.csv",
+        "or names as ids, in a store made with id_type (--id-type) string",
+        ["build s a.csv --id-type string"],
+    ),
+    "names for a store of numbers": (
+        write(a__csv=f"hash,id\n{HEX},https://ex.org/0\n"),
+        "add ids a.csv",
+        "or names as ids, in a store made with id_type (--id-type) string",
+        ["create named --id-type string", "add named a.csv"],
+    ),
     "which of two files has ids": (
         write(a__csv=f"hash,id\n{HEX},1\n", b__csv=f"hash\n{HEX}\n"),
         "build s a.csv b.csv",
@@ -268,10 +286,10 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         "write NAME.jsonl in its place",
         ["dedup a.jsonl -o k.jsonl"],
     ),
-    "values of two types, far within, and a store": (
-        objects({"text": "one", "x": [1]}, {"text": WORDS, "x": ["2"]}),
+    "objects without fields, and a store": (
+        objects({"text": "one", "x": {}}, {"text": WORDS, "x": {}}),
         "dedup a.jsonl -o k.parquet --store new",
-        "k.parquet.job: has what was done; the same command goes on with it, or remove it",
+        "k.parquet.job: has what was done; remove it, as the same command would meet the same values",
         ["rm k.parquet.job", "dedup a.jsonl -o k.jsonl --store new"],
     ),
     "half a pair in CSV": (

@@ -384,3 +384,12 @@ def test_a_key_that_is_no_integer_is_a_type_error(value: Any, kind: str) -> None
 def test_a_key_out_of_range_is_refused(value: int) -> None:
     with pytest.raises(ValueError, match=rf"^fingerprint: found {value}, expected integers of 64 bits$"):
         as_key(value, "fingerprint")
+
+
+def test_a_name_among_ids_that_are_numbers_names_the_stores_that_take_it() -> None:
+    with pytest.raises(
+        TypeError, match=r"^ids, item 0: found 'x', a str, expected an integer, or names in a store made"
+    ):
+        as_key("x", "ids, item 0")
+    with pytest.raises(TypeError, match=r"^ids, item 0: found 1\.5, a float, expected an integer$"):
+        as_key(1.5, "ids, item 0")

@@ -4,6 +4,7 @@
 
 import gzip
 import io
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,36 @@ def test_npy_of_version_2_is_read(tmp_path: Path) -> None:
 def test_u64_is_read_as_little_endian(tmp_path: Path, batch: int) -> None:
     (tmp_path / "a.u64").write_bytes(b"".join(int(value).to_bytes(8, "little") for value in U64))
     assert rows(tmp_path / "a.u64", batch=batch) == (U64.tolist(), list(range(6)), 0)
+
+
+OTHER_KINDS = {
+    ".npy": (npy(U64), "a .npy file"),
+    "parquet": (b"PAR1" + bytes(60), "Parquet data"),
+    "arrow": (b"ARROW1\0\0" + bytes(56), "Arrow data"),
+    "gzip": (gzip.compress(bytes(1 << 12))[:24], "gzip data"),
+    "zstandard": (b"\x28\xb5\x2f\xfd" + bytes(60), "Zstandard data"),
+    "xz": (lzma.compress(bytes(64)), "xz data"),
+    "json lines": (b'{"text": "one two three"}\n' * 8, "text"),
+    "other letters": ("\u0451\u0436 \u0438\n".encode() * 900, "text"),
+    "csv": (b"id,text\r\n1,a\tb\r\n" * 8, "text"),
+}
+
+
+@pytest.mark.parametrize(("data", "kind"), OTHER_KINDS.values(), ids=OTHER_KINDS)
+def test_what_begins_as_another_kind_of_file_is_never_read_as_u64(tmp_path: Path, data: bytes, kind: str) -> None:
+    data = data[: len(data) // 8 * 8]
+    for name in ("a.bin", "a.u64"):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(BadInput, match=rf"{name}: found {kind}, expected raw fingerprints of 8 bytes; its own"):
+            rows(tmp_path / name, format="u64")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b'{"a": 1}', b"a" * 24, b"a" * 39 + b"\0", b"\x1f\x8b\x08\xff" + bytes(4), b"\x93NUMPX\1\0"]
+)
+def test_what_only_looks_a_little_like_another_kind_is_u64(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.u64").write_bytes(data)
+    assert rows(tmp_path / "a.u64")[0] == np.frombuffer(data, dtype="<u8").tolist()
 
 
 def test_u64_of_a_broken_size_is_refused_with_the_offset_of_what_is_over(tmp_path: Path) -> None:

@@ -318,13 +318,21 @@ def refused_inputs(folder: Path) -> dict[str, list[Path]]:
             "kept.parquet",
             r"types\.jsonl:2, field n: found a text, and a number before it, expected values",
         ),
-        ("large.jsonl", "kept.parquet", "column n: found .*, expected values of one type"),
+        (
+            "large.jsonl",
+            "kept.parquet",
+            r"large\.jsonl:1, field n: found an integer beyond 64 bits, expected one of 64",
+        ),
         (
             "exact.jsonl",
             "kept.parquet",
             r"exact\.jsonl:2, field n: found a number with a point .*, and an integer beyond",
         ),
-        ("inner.jsonl", "kept.parquet", r"kept\.parquet: column n: found .*, expected values of one type; write NAME"),
+        (
+            "inner.jsonl",
+            "kept.parquet",
+            r"inner\.jsonl:2, field n\[\]: found .*, expected values of one type; write",
+        ),
         ("half.jsonl", "kept.parquet", "half.jsonl:1: found half of a surrogate pair, expected text for kept.parquet"),
         ("half.jsonl", "kept.csv", "half.jsonl:1: found half of a surrogate pair, expected text for kept.csv"),
         ("nothing.jsonl", "kept.parquet", r"found what Parquet cannot hold \(.*\), expected other values"),
@@ -361,6 +369,21 @@ APART: dict[str, list[object]] = {
     "wide, fraction": [2**53 + 1, 0.5],
     "fraction, wide": [0.5, 1, -(2**53) - 1],
     "fraction, large": [0.5, 2**63],
+    "true, number": [True, 1],
+    "fraction, true": [0.5, True],  # Arrow would write 1.0
+    "text, true": ["x", None, False],
+    "true, list": [True, [1]],
+    "list of numbers, list of texts": [[1], [], ["x"]],
+    "object of number, object of true": [{"a": 1}, {"b": 1}, {"a": False}],
+    "list of small, list of wide and fraction": [[[0.5]], [[1, 2, -(2**53) - 1, 3]]],
+}
+# Values of which the last has no place in a column at all.
+TOO_LARGE: dict[str, list[object]] = {
+    "beyond": [1, 2**64],
+    "far beyond": [2**70],
+    "below": [-(2**63) - 1],
+    "beyond, in a list": [[1], [1, 2**64, 2]],
+    "large, in an object": [{"a": [1]}, {"a": [2**63]}],
 }
 TOGETHER: dict[str, list[object]] = {
     "whole numbers": [1, None, -1, 2**63 - 1],
@@ -370,6 +393,9 @@ TOGETHER: dict[str, list[object]] = {
     "true": [True, None, False],
     "large": [2**63, 2**64 - 1],
     "small, then large": [1, None, 2**63],
+    "64 bits": [-1, 2**63 - 1, -(2**63)],
+    "lists of lists": [[[1], []], None, [[2**63 - 1, -1], None]],
+    "lists of numbers": [[1, 2], [0.5]],
 }
 
 
@@ -386,11 +412,21 @@ def test_the_first_row_that_parquet_cannot_hold_is_named_when_it_comes(
     monkeypatch.setattr(packing, "GROUP_ROWS", group_rows)
     source = values_of_n(tmp_path / "in.jsonl", values)
     with pytest.raises(
-        BadInput, match=rf"in\.jsonl:{len(values)}, field n: found .* before it, expected values of one"
+        BadInput, match=rf"in\.jsonl:{len(values)}, field n[][.a]*: found .* before it, expected values of one"
     ):
         dedup([source], tmp_path / "kept.parquet", max_distance=0)
     with pytest.raises(BadInput), (tmp_path / "part").open("wb") as out, source.open("rb") as part:
         packing.parquet_of_json(None)(part, out)  # nor would it be held in the end
+    dedup([source], tmp_path / "kept.jsonl", max_distance=0)
+
+
+@pytest.mark.parametrize("values", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_an_integer_that_no_column_of_parquet_holds_is_named_when_it_comes(
+    tmp_path: Path, values: list[object]
+) -> None:
+    source = values_of_n(tmp_path / "in.jsonl", values)
+    with pytest.raises(BadInput, match=rf"in\.jsonl:{len(values)}, field n[][.a]*: found an integer .*, expected one"):
+        dedup([source], tmp_path / "kept.parquet", max_distance=0)
     dedup([source], tmp_path / "kept.jsonl", max_distance=0)
 
 
@@ -405,9 +441,9 @@ def test_what_a_column_can_hold_together_is_written(
 
 
 def test_a_late_refusal_is_bad_input(tmp_path: Path) -> None:
-    source = refused_inputs(tmp_path)["inner.jsonl"]
+    source = refused_inputs(tmp_path)["nothing.jsonl"]
     for _ in range(2):  # and the same again when the job goes on
-        with pytest.raises(BadInput, match=r"kept\.parquet: column n"):
+        with pytest.raises(packing.NoColumn, match=r"kept\.parquet: found what Parquet cannot hold"):
             dedup(source, tmp_path / "kept.parquet")
 
 

@@ -232,6 +232,18 @@ def test_an_exported_file_says_its_recipe_and_a_build_takes_it(command: Command,
         assert built.recipe is None
 
 
+def test_a_build_says_of_which_files_nobody_knows_the_recipe(command: Command, tmp_path: Path) -> None:
+    known, bare = parquet_of(tmp_path / "known.parquet", OWN), parquet_of(tmp_path / "bare.parquet", None)
+    (tmp_path / "b.hex").write_text("00000000000000ff\n")
+    told = f"the fingerprints of 2 files that say no recipe, such as {bare}, are taken for those by text-1; --recipe"
+    outcome = command("build", tmp_path / "a", bare, known, tmp_path / "b.hex", "--ids", "row")
+    assert (outcome.status, outcome.err.count(told)) == (0, 1)
+    whole: list[list[str | Path]] = [[known], [bare], [known, bare, "--recipe", "text-1"]]
+    for number, arguments in enumerate(whole):
+        outcome = command("build", tmp_path / f"s{number}", *arguments)
+        assert (outcome.status, "say no recipe" in outcome.err) == (0, False)
+
+
 def test_the_rows_of_clusters_say_the_recipe_of_their_store(tmp_path: Path) -> None:
     with fpstore.build(tmp_path / "s", KEYS, recipe=OWN):
         pass

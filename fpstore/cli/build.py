@@ -10,6 +10,7 @@ from fpstore import Progress
 from fpstore.cli.columns import IdSource, fingerprint_options, id_options, id_type_option
 from fpstore.cli.common import common
 from fpstore.cli.documents import passed_over, tell_done
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import OF_TEXTS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, tell_short, text_options
@@ -186,6 +187,10 @@ def command(
     if not count:
         held = "nothing" if rows else "nothing, as the input is empty"
     by = f", by recipe {_recorded(reader).name}, as {reader.origin.said_by} says" if is_said else ""
+    if is_said and reader.silent[0]:
+        of_files, first = counted(reader.silent[0], "file"), reader.silent[1]
+        taken = f"the fingerprints of {of_files} that say no recipe, such as {first}, are taken for those by"
+        say(f"fpstore: warning: {store}: {taken} {_recorded(reader).name}; --recipe says by which they all are")
     tell_done(
         "build",
         {"path": store, "fingerprint_count": count, "segments_bytes": size, **read_in},

@@ -171,13 +171,17 @@ def write_summary(path: str | None, summary: "Summary") -> None:
 def _telling_what_stays(result: Path) -> Iterator[None]:
     """Where a job ends before its end, say what it leaves, if it leaves anything."""
     from fpstore.inputs import BadInput
+    from fpstore.jobs.packing import NoColumn
 
     try:
         yield
-    except (BadInput, OSError, MemoryError, KeyboardInterrupt):
+    except (BadInput, OSError, MemoryError, KeyboardInterrupt) as error:
         work = result.with_name(f"{result.name}.job")
         if work.is_dir():
-            say(f"{work}: has what was done; the same command goes on with it, or remove it")
+            goes_on = "the same command goes on with it, or remove it"
+            if isinstance(error, NoColumn):
+                goes_on = "remove it, as the same command would meet the same values"
+            say(f"{work}: has what was done; {goes_on}")
         raise
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 from collections.abc import Iterator
 from tokenize import TokenError
 from typing import Any
@@ -26,6 +27,16 @@ _HEX_LINE_BYTES = _HEX_DIGITS + 1
 _MIN_BLOCK_BYTES = 1 << 16  # below it the cost of a block outweighs that of its lines
 _NPY_MAGIC_BYTES = 8  # with the version
 _MAX_NPY_HEADER_BYTES = 10_000
+# By these, and by text, a file of raw fingerprints is told from what it is not: any eight bytes are one.
+_OTHER_KINDS = (
+    (b"\x93NUMPY", "a .npy file"),
+    (b"PAR1", "Parquet data"),
+    (b"ARROW1\0\0", "Arrow data"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard data"),
+    (b"\xfd7zXZ\x00", "xz data"),
+)
+_LOOK_BYTES, _LEAST_TEXT_BYTES = 4096, 48
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # Of each version: the bytes of the header's length, and what reads the rest.
 _NPY_VERSIONS = {
     (1, 0): (2, np.lib.format.read_array_header_1_0),
@@ -37,8 +48,6 @@ def read_u64(path: str, request: Request) -> Iterator[Piece]:
     """Raw little-endian 64-bit fingerprints, with no header."""
     # Any eight bytes are a fingerprint, so only the suffix can say that a file is compressed.
     with open_stream(path, request.on_bytes, by_magic=False) as stream:
-        if stream.plain_bytes is not None:
-            _check_whole(stream.name, stream.plain_bytes, 0, 8)
         yield from _items(stream, request, np.dtype("<u8"), 0, None)
 
 
@@ -143,6 +152,35 @@ class _HexLines:
         return Records(self._name, "line", places, rows, values, ids if self._reads_ids else None, row)
 
 
+def _expect_raw(stream: Stream, head: bytes) -> None:
+    """Raise BadInput for a file that begins as another kind does, and for one of a size that raw fingerprints lack."""
+    kind = _other_kind(head)
+    if kind is not None:
+        told = f"found {kind}, expected raw fingerprints of 8 bytes"
+        raise BadInput(f"{stream.name}: {told}; its own format (--format), or as .npy what are fingerprints")
+    if stream.plain_bytes is not None:
+        _check_whole(stream.name, stream.plain_bytes, 0, 8)
+
+
+def _other_kind(head: bytes) -> str | None:
+    """What the first bytes of a file are of, where no fingerprints would ever begin so; None for all others.
+
+    Each is of 31 bits or more that random ones would have to hit.
+    """
+    for mark, kind in _OTHER_KINDS:
+        if head.startswith(mark):
+            return kind
+    if head.startswith(b"\x1f\x8b\x08") and head[3:4] < b"\x20" and head[8:9] in (b"\0", b"\2", b"\4"):
+        return "gzip data"
+    if len(head) < _LEAST_TEXT_BYTES or _CONTROL.search(head):
+        return None
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character can be cut
+    except UnicodeDecodeError:
+        return None
+    return "text"
+
+
 def _check_whole(name: str, size: int, offset: int, item_bytes: int) -> None:
     over = (size - offset) % item_bytes
     if over:
@@ -178,6 +216,8 @@ def _items(stream: Stream, request: Request, dtype: np.dtype[Any], offset: int, 
     column = FingerprintColumn()
     row = 0
     while data := stream.reader.read(request.rows * dtype.itemsize):
+        if row == 0 and count is None:
+            _expect_raw(stream, data[:_LOOK_BYTES])
         _check_whole(stream.name, offset + row * dtype.itemsize + len(data), offset, dtype.itemsize)
         items = np.frombuffer(data, dtype=dtype)
         end = row + len(items)

@@ -76,7 +76,8 @@ class Reader(Iterator[Batch]):
     total_bytes: the sizes of all sources, None where that is not known before they are read. lengths: of the texts
     that were read so far. seen: how many files and rows were read so far. skipped: what was passed over so far, how
     many by reason (`bad line`, `hidden file`). notes: what was read in spite of some damage, in the same way.
-    origin: by which recipe the fingerprints are that come ready, as far as a source has said so.
+    origin: by which recipe the fingerprints are that come ready, as far as a source has said so. silent: of how many
+    sources nobody knows it, and the first of them; once settle_origin has looked.
     """
 
     def __init__(self, sources: list[Input], request: Request, lengths: Lengths) -> None:
@@ -89,6 +90,7 @@ class Reader(Iterator[Batch]):
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
         self.origin = request.origin
+        self.silent: tuple[int, str] = (0, "")
         self._sources, self._request = sources, request
         self._batches = batches_of(_numbered(sources, request), request.rows)
 
@@ -104,8 +106,9 @@ class Reader(Iterator[Batch]):
             self.origin.record, self.origin.said_by = record, said_by
         if self.recipe is None and not self._request.asked.of_ids:
             for source in _sources(self._sources, replace(self._request, faults=Faults(True), seen=Seen())):
-                if source.format == "parquet":
-                    look_at_origin(source.path, self._request)
+                if source.format != "parquet" or not look_at_origin(source.path, self._request):
+                    count, first = self.silent
+                    self.silent = (count + 1, first or display_name(source.path))
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""

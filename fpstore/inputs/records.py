@@ -442,12 +442,27 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
     for position, index in enumerate(kept):
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
-            expected = f"{bad[index]}, or ids (--ids) row" if request.asked.rows_serve else bad[index]
+            expected = f"{bad[index]}{_other_ids(records.ids[index])}" if request.asked.rows_serve else bad[index]
             request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
         else:
             good.append(position)
     ids = ids[np.asarray(kept, dtype=np.intp)]
     return Piece(fingerprints[good], ids[good], rows[good], records.end)
+
+
+def _other_ids(value: object) -> str:
+    """What else could be ids, for advice, where this value is none that is a number."""
+    names = ", or names as ids, in a store made with id_type (--id-type) string" if _is_name(value) else ""
+    return f", or ids (--ids) row (from:N in a store with rows){names}"
+
+
+def _is_name(value: object) -> bool:
+    """Whether a value is a text that writes no number at all."""
+    try:
+        float(value) if isinstance(value, str) else 0.0
+    except ValueError:
+        return True
+    return False
 
 
 def _plain(value: object) -> object:

@@ -23,6 +23,7 @@ from fpstore.inputs.errors import BLANK, BadInput, about, cut
 from fpstore.inputs.escapes import cells_read
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
+from fpstore.origin import said
 from fpstore.text.packages import need
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
@@ -47,11 +48,16 @@ def read_parquet(path: str, request: Request) -> Iterator[Records]:
         yield from _parquet_records(path, request, file, size, arrow.types, compute)
 
 
-def look_at_origin(path: str, request: Request) -> None:
-    """Let request.origin meet what a Parquet file says of its fingerprints, as reading it does; reads no row."""
+def look_at_origin(path: str, request: Request) -> bool:
+    """Let request.origin meet what a Parquet file says of its fingerprints, as reading it does; reads no row.
+
+    Whether it says anything.
+    """
     with _parquet_file(path) as file:
         schema = file.schema_arrow
-        _meet_origin(path, request, schema.field(columns_of(schema.names, path, request.asked).value))
+        field = schema.field(columns_of(schema.names, path, request.asked).value)
+        _meet_origin(path, request, field)
+        return said(field, path) is not None
 
 
 def _meet_origin(path: str, request: Request, field: Any) -> None:

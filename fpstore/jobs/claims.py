@@ -193,7 +193,7 @@ class Claim:
                 out.flush()
         except BadInput as error:
             packed.close()
-            raise BadInput(f"{self.result}: {error}") from None
+            raise type(error)(f"{self.result}: {error}") from None
         except BaseException:
             packed.close()
             raise

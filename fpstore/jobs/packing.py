@@ -22,12 +22,21 @@ GROUP_BYTES = 32 << 20
 ADVICE = "write NAME.jsonl in its place, which can hold anything"
 
 
-_TEXT, _NUMBER, _LIST, _OBJECT = "a text", "a number", "a list", "an object"
+_TEXT, _NUMBER, _LIST, _OBJECT, _TRUTH = "a text", "a number", "a list", "an object", "true or false"
 _FRACTION = "a number with a point or an exponent"
 _BELOW, _LARGE = "an integer below 0", "an integer of 2**63 or more"
-_WIDE = "an integer beyond 2**53"
+_WIDE, _BEYOND = "an integer beyond 2**53", "an integer beyond 64 bits"
 # No type of a column holds both exactly.
-_APART = (*combinations((_TEXT, _NUMBER, _LIST, _OBJECT), 2), (_BELOW, _LARGE), (_FRACTION, _WIDE))
+_APART = (*combinations((_TEXT, _NUMBER, _LIST, _OBJECT, _TRUTH), 2), (_BELOW, _LARGE), (_FRACTION, _WIDE))
+# Arrow takes no value deeper than that.
+_MOST_LEVELS = 100
+
+# Where a value stands in an object: names of fields, and None for what a list has.
+Place = tuple[str | None, ...]
+
+
+class NoColumn(BadInput):
+    """Values that no column of Parquet holds together: whatever was done before, a job does not get beyond them."""
 
 
 def is_utf8(text: str) -> bool:
@@ -57,41 +66,73 @@ def arrow() -> Any:
 
 
 class JsonTypes:
-    """What the fields of JSON objects hold so far, of what no column of Parquet can have together.
+    """What the fields of JSON objects hold so far, at all depths, of what no column of Parquet can have together.
 
-    Only what can be told of a value alone, so that the first object that does not fit is named when it comes; of values
-    within values, parquet_of_json tells in the end.
+    What can be told of a value alone, so that the first object that does not fit is named when it comes; of what only
+    the file can tell, parquet_of_json does in the end.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, set[str]] = {}
+        self._seen: dict[Place, set[str]] = {}
 
     def expect(self, where: str, record: Mapping[str, Any]) -> None:
-        """Raise BadInput for an object with a value that has no place beside those of the objects before it."""
+        """Raise NoColumn for an object with a value that has no place beside those of the objects before it."""
         for name, value in record.items():
-            found = _traits(value)
-            seen = self._seen.setdefault(name, set())
-            if not found <= seen:
-                for one, other in _APART:
-                    for new, old in ((one, other), (other, one)):
-                        if new in found and old in seen:
-                            told = f"found {new}, and {old} before it, expected values of one type; {ADVICE}"
-                            raise BadInput(f"{where}, field {name:.60}: {told}")
-                seen |= found
+            self._expect(where, (name,), value)
+
+    def _expect(self, where: str, place: Place, value: Any) -> None:
+        found = _traits(value)
+        if _BEYOND in found or (_LARGE in found and len(place) > 1):
+            told = f"{_BEYOND}, expected one of 64 bits" if _BEYOND in found else f"{_LARGE}, expected one below it"
+            raise NoColumn(f"{where}, field {_written(place)}: found {told}; {ADVICE}")
+        seen = self._seen.setdefault(place, set())
+        if not found <= seen:
+            for one, other in _APART:
+                for new, old in ((one, other), (other, one)):
+                    if new in found and old in seen:
+                        told = f"found {new}, and {old} before it, expected values of one type; {ADVICE}"
+                        raise NoColumn(f"{where}, field {_written(place)}: {told}")
+            seen |= found
+        if len(place) < _MOST_LEVELS:
+            within = value.items() if isinstance(value, dict) else ((None, item) for item in _telling(value))
+            for name, item in within:
+                self._expect(where, (*place, name), item)
+
+
+def _written(place: Place) -> str:
+    """A place as a message has it: `a.b`, and `a[]` for what a list has."""
+    names = ("[]" if name is None else f".{name}" for name in place)
+    return "".join(names).removeprefix(".")[:60]
+
+
+def _telling(value: Any) -> Iterator[Any]:
+    """Of the values of a list those that have all the traits that any has; nothing of what is no list."""
+    values = value if isinstance(value, list) else []
+    for kind in dict.fromkeys(map(type, values)):
+        alike: list[Any] = [each for each in values if type(each) is kind]
+        if kind in (list, dict):
+            yield from alike
+        elif kind is int:
+            yield from (min(alike), max(alike))
+        else:
+            yield alike[0]
 
 
 def _traits(value: Any) -> set[str]:
-    """What is to be told of a value of JSON; nothing of null and of true and false."""
+    """What is to be told of a value of JSON; nothing of null."""
     if isinstance(value, str):
         return {_TEXT}
     if isinstance(value, list):
         return {_LIST}
     if isinstance(value, dict):
         return {_OBJECT}
+    if isinstance(value, bool):
+        return {_TRUTH}
     if isinstance(value, float):
         return {_NUMBER, _FRACTION}
-    if isinstance(value, int) and not isinstance(value, bool):
-        limits = ((_BELOW, value < 0), (_LARGE, value >= 1 << 63), (_WIDE, abs(value) > 1 << 53))
+    if isinstance(value, int):
+        is_beyond = not -(1 << 63) <= value < 1 << 64
+        limits = ((_BELOW, value < 0), (_LARGE, value >= 1 << 63), (_WIDE, abs(value) > 1 << 53), (_BEYOND, is_beyond))
         return {_NUMBER, *(trait for trait, is_so in limits if is_so)}
     return set()
 
@@ -104,14 +145,14 @@ def parquet_of_json(
     """Parquet of JSON lines; columns: name and type of each in Arrow, where None the fields that there are.
 
     added: columns that come behind these. Fields in the order in which they first come, with the type that all values
-    have; BadInput where there is none. recipe: by which a column `fingerprint` is, among those given.
+    have; NoColumn where there is none. recipe: by which a column `fingerprint` is, among those given.
     """
 
     def pack(part: BinaryIO, out: BinaryIO) -> None:
         pa = arrow()
         with _bad_values(pa):
             if columns is None:
-                schema = pa.schema([field for field in _schema_of(part, pa) if field.name not in added])
+                schema = _schema_of(part, added, pa)
             else:
                 says = {"fingerprint": metadata_of(recipe)}
                 schema = pa.schema(
@@ -205,11 +246,17 @@ def _groups(part: BinaryIO) -> Iterator[list[Any]]:
         yield records
 
 
-def _schema_of(part: BinaryIO, pa: Any) -> Any:
-    """That of JSON lines, which are read to their end and set to their beginning again."""
+def _schema_of(part: BinaryIO, added: Iterable[str], pa: Any) -> Any:
+    """That of JSON lines but for the added fields; they are read to their end and set to their beginning again.
+
+    The types are compared once more: a job that went on has not seen all documents, and Arrow takes true for 1.0.
+    """
     fields: dict[str, Any] = {}
+    types = JsonTypes()
     for records in _groups(part):
-        for name in dict.fromkeys(name for record in records for name in record):
+        for record in records:
+            types.expect("kept documents", {name: record[name] for name in record if name not in added})
+        for name in dict.fromkeys(name for record in records for name in record if name not in added):
             found = pa.field(name, _array([record.get(name) for record in records], pa.field(name, pa.null()), pa).type)
             before = fields.get(name, found)
             if {before.type, found.type} == {pa.int64(), pa.uint64()}:
@@ -239,8 +286,8 @@ def _array(values: list[Any], field: Any, pa: Any) -> Any:
         raise _of_two_types(field.name, str(error).partition("\n")[0][:100]) from None
 
 
-def _of_two_types(name: str, found: str) -> BadInput:
-    return BadInput(f"column {name:.60}: found {found} in kept documents, expected values of one type; {ADVICE}")
+def _of_two_types(name: str, found: str) -> NoColumn:
+    return NoColumn(f"column {name:.60}: found {found} in kept documents, expected values of one type; {ADVICE}")
 
 
 @contextmanager
@@ -250,4 +297,4 @@ def _bad_values(pa: Any) -> Iterator[None]:
         yield
     except pa.ArrowException as error:
         told = str(error).partition("\n")[0][:200]
-        raise BadInput(f"found what Parquet cannot hold ({told}), expected other values; {ADVICE}") from None
+        raise NoColumn(f"found what Parquet cannot hold ({told}), expected other values; {ADVICE}") from None
