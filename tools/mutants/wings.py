@@ -1051,6 +1051,22 @@ MUTANTS = (
         ("tests/test_inputs_remote.py::test_a_folder_and_a_pattern_stand_for_their_files",),
     ),
     Mutant(
+        "a pattern elsewhere takes hidden files",
+        "fpstore/inputs/remote.py",
+        "for found in files.glob(inner) if _is_shown(found, dotted)",
+        "for found in files.glob(inner)",
+        "a pattern stands for other files than the same one here",
+        ("tests/test_inputs_remote_forms.py::test_a_name_stands_for_the_same_files_wherever_they_lie",),
+    ),
+    Mutant(
+        "a file of an archive is looked for outside of it",
+        "fpstore/inputs/remote.py",
+        'return f"{front}{files.unstrip_protocol(found)}{within}"',
+        'return f"{front}{files.unstrip_protocol(found)}"',
+        "what a pattern matches is read from somewhere else",
+        ("tests/test_inputs_remote_forms.py::test_a_name_stands_for_the_same_files_wherever_they_lie",),
+    ),
+    Mutant(
         "a backslash in a name stands as it is",
         "fpstore/inputs/escapes.py",
         'return text if text.isprintable() and "\\\\" not in text else',
