@@ -1051,6 +1051,14 @@ MUTANTS = (
         ("tests/test_inputs_remote.py::test_a_folder_and_a_pattern_stand_for_their_files",),
     ),
     Mutant(
+        "a column that cannot be written is told by the id of a document",
+        "fpstore/inputs/tabular.py",
+        "schema=schema, source=path)",
+        "schema=schema)",
+        "nobody knows which file has the column",
+        ("tests/test_jobs_options.py::test_a_column_that_cannot_be_written_is_told_by_its_file",),
+    ),
+    Mutant(
         "a pattern elsewhere takes hidden files",
         "fpstore/inputs/remote.py",
         "for found in files.glob(inner) if _is_shown(found, dotted)",
