@@ -88,7 +88,7 @@ def test_a_changed_bit_in_any_file_of_a_store_is_an_error_or_changes_nothing(tmp
             "names and texts": {ledger.INDEX, ledger.NAME_BYTES, ledger.TEXT_BYTES, ledger.SETTINGS},
             "names": set(),
             "numbers and texts": {ledger.INDEX, ledger.NAME_BYTES, ledger.TEXT_BYTES, ledger.SETTINGS},
-            "leaders": {ledger.SETTINGS},
+            "leaders": {ledger.INDEX, ledger.NAME_BYTES, ledger.TEXT_BYTES, ledger.SETTINGS},
             "centers": {ledger.SETTINGS, ledger.VOTES},
         }[kind]
     )

@@ -1,6 +1,7 @@
 """What documents are called, which of a group is kept, what is added to each, and what is said at the end."""
 
 import json
+import re
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -452,3 +453,30 @@ def test_what_was_read_is_bytes_of_the_files_as_they_are(tmp_path: Path) -> None
     assert cluster([tmp_path / "in.jsonl.gz"], tmp_path / "c").clusters == 1
     assert document_pairs([tmp_path / "in.jsonl.gz"], tmp_path / "p").pairs == 0
     assert isinstance(found, fpstore.jobs.Summary)
+
+
+@pytest.mark.parametrize("id_column", [None, "id"])
+@pytest.mark.parametrize(
+    ("values", "suffix", "told"),
+    [
+        ([{"id": ["0"], "b": [b"x"]}], "jsonl", "1.parquet, column b: found binary, expected text"),
+        ([{"id": ["0"], "b": [b"x"]}], "csv", "1.parquet, column b: found binary, expected text"),
+        ([{"id": ["0"]}, {"id": ["1"], "b": [b"x"]}], "jsonl", "2.parquet, column b: found binary, expected text"),
+        ([{"id": ["0"]}, {"id": ["1"], "b": ["x"]}], "parquet", "in {folder}/2.parquet, expected the columns of"),
+    ],
+)
+def test_a_column_that_cannot_be_written_is_told_by_its_file(
+    tmp_path: Path, values: list[dict[str, list[Any]]], suffix: str, told: str, id_column: str | None
+) -> None:
+    paths = [tmp_path / f"{number}.parquet" for number in range(1, len(values) + 1)]
+    for path, columns in zip(paths, values, strict=True):
+        pq.write_table(pa.table({"text": [SAME if path is paths[0] else OTHER], **columns}), path)
+    with pytest.raises(ValueError, match=re.escape(told.format(folder=tmp_path))):
+        dedup(Inputs(paths, text_column="text", id_column=id_column), tmp_path / f"kept.{suffix}")
+
+
+def test_a_binary_column_of_ids_is_told_by_file_and_row(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"text": ["one of them"], "id": [b"0"]}), path)
+    with pytest.raises(BadInput, match=r"in.parquet, row 0: found id b'0', expected a text"):
+        dedup(Inputs([path], text_column="text", id_column="id"), tmp_path / "kept.parquet")

@@ -141,7 +141,7 @@ def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True, is_t
             file = stack.enter_context(open(path, "rb", buffering=0))
         raw = _Raw(file, on_bytes)
         head = raw.peek(_HEAD_BYTES)
-        said = SUFFIXES.get(os.path.splitext(path)[1].lower())
+        said = SUFFIXES.get(os.path.splitext(remote.naming_part(path))[1].lower())
         found = packing_of(head)
         if said is not None and said != found:
             raise BadInput(f"{name}: found first bytes {head[:4].hex(' ') or 'none'}, expected {said} data")

@@ -97,13 +97,14 @@ class Layout:
     format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `tsv-quoted`, `tsv-escaped`, `parquet`, or
     `documents` with name and text.
     columns: their names in order; numbers where a table names none. header: the line with the names, b"" without one.
-    schema: that of Arrow, of `parquet`.
+    schema: that of Arrow, of `parquet`. source: what messages call the file of a table, which is no part of it.
     """
 
     format: str
     columns: tuple[str, ...] = ()
     header: bytes = b""
     schema: Any = None
+    source: str = field(default="", compare=False)
 
     @property
     def kind(self) -> str:

@@ -7,13 +7,16 @@ while it is read is its keeper's to tell.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
+from fpstore.inputs.errors import TOLD_CHARACTERS, BadInput, cut
 from fpstore.text.packages import need
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?:::[a-zA-Z][a-zA-Z0-9+.-]*)*://")
@@ -34,11 +37,38 @@ def local_path(path: str) -> str:
     return unquote(parts.path)
 
 
+def naming_part(path: str) -> str:
+    """What names the file in a URL: `zip://a.jsonl` of `zip://a.jsonl::b.zip`; any other path as it is."""
+    return _split(path)[1] if is_remote(path) else path
+
+
 def expand(path: str) -> list[str]:
-    """The URLs of all that a pattern matches, sorted; none where nothing does."""
+    """The URLs of all that a pattern matches, sorted; none where nothing does.
+
+    As of a pattern here, what is hidden is matched only by a part of the pattern that begins with a dot.
+    """
     with _naming(path):
         files, inner = _reached(path)
-        return sorted(files.unstrip_protocol(found) for found in files.glob(inner))
+        dotted = [part for part in inner.split("/") if part.startswith(".")]
+        matching = [found for found in files.glob(inner) if _is_shown(found, dotted)]
+        return [_url(path, files, found) for found in outermost(matching)]
+
+
+def outermost(paths: list[str]) -> list[str]:
+    """What one pattern matches, each once and sorted, without what lies in a folder that is matched too."""
+    all_names = {path.rstrip("/") for path in paths}
+    kept = {path.rstrip("/"): path for path in paths if all_names.isdisjoint(_folders_of(path.rstrip("/")))}
+    return sorted(kept.values())
+
+
+def _folders_of(path: str) -> list[str]:
+    """Every folder that a path lies in, the first without a name."""
+    return ([""] if path else []) + [path[:at] for at, letter in enumerate(path) if letter == "/" and at]
+
+
+def _is_shown(found: str, dotted: list[str]) -> bool:
+    hidden = [name for name in found.split("/") if name.startswith(".")]
+    return all(any(fnmatchcase(name, part) for part in dotted) for name in hidden)
 
 
 def exists(path: str) -> bool:
@@ -74,9 +104,8 @@ def files_under(path: str) -> Iterator[tuple[str, list[str]]]:
     """Every file under a folder, in the order of a walk: its URL, and the names that lead to it from the folder."""
     with _naming(path):
         files, inner = _reached(path)
-        found = [(each, each[len(inner) :].strip("/").split("/")) for each in files.find(inner)]
-    for each, names in sorted(found, key=lambda one: one[1]):
-        yield files.unstrip_protocol(each), names
+        found = [(_url(path, files, each), each[len(inner) :].strip("/").split("/")) for each in files.find(inner)]
+    yield from sorted(found, key=lambda one: one[1])
 
 
 @contextmanager
@@ -85,8 +114,55 @@ def opened(path: str) -> Iterator[BinaryIO]:
     with _naming(path):
         files, inner = _reached(path)
         file = files.open(inner, "rb")
-    with file:
-        yield file
+    with file, _Named(path, file) as named:
+        yield named  # type: ignore[misc]
+
+
+class _Named(io.RawIOBase):
+    """A file elsewhere, of which all that goes wrong while it is read is told by its URL."""
+
+    def __init__(self, path: str, file: Any) -> None:
+        self._path, self._file = path, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable())
+
+    def read(self, size: int | None = -1) -> bytes:
+        with _naming(self._path):
+            return bytes(self._file.read(-1 if size is None else size))
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with _naming(self._path):
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+
+def _split(url: str) -> tuple[str, str, str]:
+    """The parts of a URL: the caches in front, the part that names the file, and what that lies in, from `::` on."""
+    protocols = _URL.match(url)
+    assert protocols is not None
+    front = protocols[0].rfind("::") + 2 if "::" in protocols[0] else 0
+    end = url.find("::", protocols.end())
+    end = len(url) if end < 0 else end
+    return url[:front], url[front:end], url[end:]
+
+
+def _url(path: str, files: Any, found: str) -> str:
+    """The URL of what was found in the file system that path is of."""
+    front, name, within = _split(path)
+    if front:
+        files, _ = _reached(name + within)
+    return f"{front}{files.unstrip_protocol(found)}{within}"
 
 
 def _reached(path: str) -> tuple[Any, str]:
@@ -98,10 +174,21 @@ def _reached(path: str) -> tuple[Any, str]:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """A context in which what is not there is told by its URL, and so is a protocol that is not known."""
+    """A context in which whatever a file system raises is a fault of the input, told by its URL.
+
+    What it says by a number of the system stays an OSError; a package that is missing is told as it is.
+    """
     try:
         yield
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise OSError(error.errno, error.strerror or os.strerror(error.errno), path) from None
+        if type(error) is ValueError:
+            raise ValueError(f"{path}: {error}") from None
+        told = cut(f"{type(error).__name__}: {error}", TOLD_CHARACTERS)
+        expected = "expected a file, a folder or a pattern that fsspec reaches"
+        raise BadInput(f"{path}: found {told}, {expected}", source=path) from error

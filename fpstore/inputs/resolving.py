@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fpstore.inputs import remote
 from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES
 from fpstore.inputs.compressed import SUFFIXES, display_name
@@ -87,7 +88,7 @@ def kinds_of(inputs: list[Input]) -> list[Source]:
 def _check(source: Source, request: Request, *, takes_column: bool) -> None:
     """Refuse what the format of a source cannot give."""
     name, format = display_name(source.path), source.format
-    stem_suffix = os.path.splitext(source.path)[1].lower()
+    stem_suffix = os.path.splitext(remote.naming_part(source.path))[1].lower()
     if format == "parquet" and (is_stream(source.path) or stem_suffix in SUFFIXES):
         raise ValueError(f"{name}: found a stream, expected a plain file for format parquet")
     no_columns = OF_PIECES if takes_column else (*OF_PIECES, *OF_DOCUMENTS)

@@ -2,6 +2,7 @@
 
 - `-`, and what leads to the same (`/dev/stdin`), is standard input.
 - A pattern such as `part-*.jsonl`, where no file has that very name, stands for the paths that match it, sorted.
+  What lies in a folder that it matches too is read with that folder, once.
 - A folder stands for the files under it, each as if it had been named: sorted, folder by folder. What is hidden, links,
   pipes, and the files with which Spark marks a folder are passed over and counted.
 - A file is read once: by two names, or by its name and through a folder, is refused.
@@ -131,7 +132,7 @@ def expand(paths: Sequence[str | Path]) -> list[str]:
         elif remote.is_remote(path):
             expanded += _expand_remote(path)
         elif _PATTERN.search(path) and not os.path.lexists(path):
-            matching = sorted(glob.glob(path, recursive=True))
+            matching = remote.outermost(glob.glob(path, recursive=True))
             if not matching:
                 raise FileNotFoundError(errno.ENOENT, "no file matches this pattern", path)
             expanded += matching
@@ -141,7 +142,7 @@ def expand(paths: Sequence[str | Path]) -> list[str]:
 
 
 def _expand_remote(path: str) -> list[str]:
-    if not _PATTERN.search(path) or remote.exists(path):
+    if not _PATTERN.search(remote.naming_part(path)) or remote.exists(path):
         return [path]
     matching = remote.expand(path)
     if not matching:
@@ -329,7 +330,7 @@ def _looked_at(path: str) -> str | None:
 
 def _suffix(path: str) -> str:
     """The suffix of a name in lower case, that before .gz and the like."""
-    stem, suffix = os.path.splitext(path)
+    stem, suffix = os.path.splitext(remote.naming_part(path))
     if suffix.lower() in SUFFIXES:
         suffix = os.path.splitext(stem)[1]
     return suffix.lower()

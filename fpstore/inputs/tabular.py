@@ -121,7 +121,8 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
                     group.with_ids = found.id is not None
                     with_ids(request.asked, request.decided, group.with_ids, where)
                 first, width = place, len(cells)
-                group.layout = _layout(cells, format, text.encode("utf-8", "surrogateescape") if is_header else b"")
+                header = text.encode("utf-8", "surrogateescape") if is_header else b""
+                group.layout = _layout(cells, format, header, stream.name)
                 if is_header:
                     continue
             if len(cells) != width:
@@ -179,10 +180,10 @@ def _other_marks(where: str, mark: str, delimiter: str) -> BadInput:
     return BadInput(f"{where}: found one cell, with {_MARKS[mark]} in it, {told}{other}")
 
 
-def _layout(first: list[str], format: str, header: bytes) -> Layout:
+def _layout(first: list[str], format: str, header: bytes, source: str) -> Layout:
     """That of a table with this first row; header: the line it was read from, b"" where it is no header."""
     names = tuple(cell.strip() for cell in first) if header else tuple(map(str, range(len(first))))
-    return Layout("tsv" if format == "tsv-plain" else format, names, header)
+    return Layout("tsv" if format == "tsv-plain" else format, names, header, source=source)
 
 
 def _openable(path: str) -> Any:
@@ -221,7 +222,7 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
     names = [value] if ids is None else list(dict.fromkeys([value, ids]))
     # By its number a column can be one of several with one name, which Arrow does not tell apart when it reads some.
     reads_all = request.all_columns or any(schema.names.count(name) > 1 for name in names)
-    layout = Layout("parquet", tuple(schema.names), schema=schema)
+    layout = Layout("parquet", tuple(schema.names), schema=schema, source=path)
     if file.metadata.num_rows == 0:
         yield Records(path, "row", (), (), (), None, 0, layout=layout)
     for batch in file.iter_batches(min(request.rows, _PARQUET_ROWS), columns=None if reads_all else names):

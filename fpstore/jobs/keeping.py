@@ -168,6 +168,7 @@ class Keeping:
         return None
 
     def _expect_same(self, name: str, layout: Layout) -> None:
+        name = layout.source or name
         if self._first is None:
             self._first = (name, layout)
             return
@@ -199,7 +200,11 @@ def _unfit(line: Any) -> str | None:
 
 
 def expect_fields(name: str, layout: Layout) -> None:
-    """Raise BadInput for columns that cannot be the fields of an object: two of one name, or bytes."""
+    """Raise BadInput for columns that cannot be the fields of an object: two of one name, or bytes.
+
+    name: for messages where the layout does not say which file it is of.
+    """
+    name = layout.source or name
     if len(set(layout.columns)) < len(layout.columns):
         twice = next(column for column in layout.columns if layout.columns.count(column) > 1)
         raise BadInput(
