@@ -74,7 +74,7 @@ FOLDERS = {
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "rows"),
-    "query": ("tables", "matches", "nearest", "additions", "leaders", "pairs", "id_pairs", "batch"),
+    "query": ("tables", "matches", "nearest", "additions", "equals", "leaders", "pairs", "id_pairs", "batch"),
     "living": (
         "changes",
         "state",

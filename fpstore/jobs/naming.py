@@ -36,6 +36,10 @@ class NamedRows:
         """As of a store."""
         return self._seen.nearest_many(fingerprints, count, max_distance=max_distance)
 
+    def probe_many(self, fingerprints: Keys, *, max_distance: int | None = None) -> Matches:
+        """As of a store."""
+        return self._seen.probe_many(fingerprints, max_distance=max_distance)
+
     def known(self, keys: Keys, names: list[str]) -> Array:
         """Whether the store has these rows already, bool[n]. What is near nothing is no row yet."""
         return np.zeros(len(keys), dtype=bool)
