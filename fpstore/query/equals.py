@@ -41,8 +41,12 @@ class Equals:
 
     def find(self, mark: int) -> list[int]:
         """The ids of those with this mark; of one fingerprint they increase."""
-        first, end = (int(self._marks.searchsorted(np.uint64(mark), side)) for side in ("left", "right"))
-        return [*self._ids[first:end].tolist(), *self._recent.get(mark, [])]
+        recent = self._recent.get(mark, [])
+        first = int(self._marks.searchsorted(np.uint64(mark)))
+        if first == len(self._marks) or self._marks[first] != mark:
+            return recent[:]
+        end = int(self._marks.searchsorted(np.uint64(mark), "right"))
+        return [*self._ids[first:end].tolist(), *recent]
 
     def _sort(self) -> None:
         own = [(mark, leader) for mark, leaders in self._recent.items() for leader in leaders]

@@ -115,10 +115,13 @@ class Leaders:
 
         def choose(i: int, near: Sequence[int]) -> int:
             fingerprints, key, more = nearer[0], keys[i], near[MOST_LOOKED_AT:]
-            is_crowded = self.looks_on and len(more) > 0 and bool(fingerprints[more[0]] == key)
-            if is_crowded:
-                later = [row for row in near if row >= len(found) and fingerprints[row] == key]
-                equal, verdicts["measure"][i] = self._first_equal(start + i, int(key), ids[later].tolist())
+            mark = None
+            if self.looks_on and len(more) > 0 and fingerprints[more[0]] == key:
+                if not self._equals.knows(int(key)):
+                    later = [row for row in near if row >= len(found) and fingerprints[row] == key]
+                    self._hold(int(key), ids[later].tolist())
+                mark = self._mark(start + i)
+                equal, verdicts["measure"][i] = self._first_equal(start + i, mark)
                 if equal is not None:
                     equals[i] = equal
                     return near[0]  # which is at the same distance, none
@@ -127,8 +130,8 @@ class Leaders:
                 if self.next_id > MAX_ID:
                     raise ValueError(f"{self._store.path}: found no id left above the largest, expected room for more")
                 ids[len(found) + i] = self.next_id
-                if is_crowded:
-                    self._equals.add(self._mark(start + i), self.next_id)
+                if mark is not None:
+                    self._equals.add(mark, self.next_id)
                 self.next_id += 1
             return row
 
@@ -138,19 +141,18 @@ class Leaders:
         verdicts["id"] = ids[np.where(leads, len(found) + np.arange(len(keys)), rows)]
         verdicts["id"][list(equals)] = list(equals.values())
 
-    def _first_equal(self, index: int, key: int, later: list[int]) -> tuple[int | None, float]:
-        """The id of the first leader that equals a document, or None, and how alike: a crowded one, by its fingerprint.
+    def _hold(self, key: int, later: list[int]) -> None:
+        """Hold the marks of all leaders of a fingerprint; later: the ids of those that are not stored yet."""
+        stored = self._store.probe_many(np.array([key], dtype=np.uint64), max_distance=0).id
+        ids = [*([] if stored is None else stored.tolist()), *later]
+        for at in range(0, len(ids), MOST_LOOKED_AT):
+            some = ids[at : at + MOST_LOOKED_AT]
+            for mark, leader in zip(self._marks_of(some), some, strict=True):
+                self._equals.add(mark, leader)
+        self._equals.learn(key)
 
-        later: the ids of those leaders of this fingerprint that are not stored yet.
-        """
-        if not self._equals.knows(key):
-            stored = self._store.probe_many(np.array([key], dtype=np.uint64), max_distance=0).id
-            ids = [*([] if stored is None else stored.tolist()), *later]
-            for at in range(0, len(ids), MOST_LOOKED_AT):
-                some = ids[at : at + MOST_LOOKED_AT]
-                for mark, leader in zip(self._marks_of(some), some, strict=True):
-                    self._equals.add(mark, leader)
-            self._equals.learn(key)
-        equal = self._equals.find(self._mark(index))[:MOST_LOOKED_AT]
+    def _first_equal(self, index: int, mark: int) -> tuple[int | None, float]:
+        """The id of the first leader that equals a document with this mark, or None, and how alike."""
+        equal = self._equals.find(mark)[:MOST_LOOKED_AT]
         place, measure = self._first_alike(index, equal) if equal else (None, np.nan)
         return None if place is None else equal[place], measure

@@ -551,8 +551,8 @@ MUTANTS = (
     Mutant(
         "an equal one behind those that are looked at is not found",
         "fpstore/query/leaders.py",
-        "is_crowded = self.looks_on and",
-        "is_crowded = False and",
+        "if self.looks_on and len(more) > 0 and",
+        "if False and",
         "byte-equal documents are kept twice, in one job and on the next day",
         ("tests/test_jobs_equal.py::test_an_equal_document_is_dropped_behind_any_number_of_others[alone]",),
     ),
@@ -567,7 +567,7 @@ MUTANTS = (
     Mutant(
         "later leaders of a crowded fingerprint are not held",
         "fpstore/query/leaders.py",
-        "if is_crowded:\n                    self._equals.add",
+        "if mark is not None:\n                    self._equals.add",
         "if False:\n                    self._equals.add",
         "what was kept after a fingerprint became crowded is kept again",
         ("tests/test_jobs_equal.py::test_an_equal_document_is_dropped_behind_any_number_of_others[alone]",),
