@@ -605,6 +605,14 @@ MUTANTS = (
         ("tests/test_jobs_equal.py::test_what_says_nothing_is_marked_by_its_bytes",),
     ),
     Mutant(
+        "rows of a store and documents with texts are the same if their fingerprints are",
+        "fpstore/jobs/naming.py",
+        "(keys == other_keys).all() and (ids == other_ids).all()",
+        "(keys == other_keys).all()",
+        "a row of another name stands for a document that was removed, whose text is compared",
+        ("tests/test_jobs_named.py::test_a_row_of_another_name_in_place_of_one_that_was_removed_has_no_text",),
+    ),
+    Mutant(
         "no match is asked for behind those that are looked at",
         "fpstore/query/leaders.py",
         "count = MOST_LOOKED_AT + 1 if",
