@@ -144,6 +144,8 @@ cdef extern from "search.h" nogil:
         uint64_t match_most
         uint64_t keep
         uint64_t keep_room
+        uint64_t query_count
+        Match *bounds
         const Match *after
         uint64_t blocks_scanned
     void search_init(Search *search, Pages *pages, Table **tables, unsigned table_count, unsigned distance,
@@ -285,6 +287,8 @@ cdef extern from "pending.h" nogil:
         uint64_t match_most
         uint64_t keep
         uint64_t keep_room
+        uint64_t query_count
+        Match *bounds
         const Match *after
     ctypedef struct PendingWalk:
         uint64_t index

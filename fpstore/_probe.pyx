@@ -65,6 +65,7 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
     state.match_most = most
     state.keep = keep
     state.keep_room = match_keep_room(count, keep)
+    state.query_count = count
     state.after = after
     view.enter()
     try:
@@ -94,6 +95,7 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
         return out_query, out_fingerprint, out_bits
     finally:
         free(state.matches)
+        free(state.bounds)
         view.leave()
 
 

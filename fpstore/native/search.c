@@ -36,8 +36,12 @@ Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned
     if (search->found_count == search->match_limit) return BAD_BLOCK;
     search->found_count++;
     if (search->after != NULL && match_order(&match, &search->after[query]) <= 0) return OK;
-    if (search->keep != 0 && search->match_count == search->keep_room)
-        search->match_count = match_keep(search->matches, search->match_count, sizeof match, search->keep);
+    if (search->bounds != NULL && match_order(&match, &search->bounds[query]) > 0) return OK;
+    if (search->keep != 0 && search->match_count == search->keep_room) {
+        if (search->bounds == NULL) search->bounds = match_bounds(search->query_count);
+        search->match_count =
+            match_keep(search->matches, search->match_count, sizeof match, search->keep, search->bounds);
+    }
     if (search->match_most != 0 && search->match_count == search->match_most) return TOO_MANY;
     if (search->match_count == search->match_room) {
         uint64_t room = search->match_room ? 2 * search->match_room : 16;
@@ -54,7 +58,7 @@ Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned
 Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
     Status status = kernels.run(search, queries, count, first_index);
     if (status == OK && search->keep != 0)
-        search->match_count = match_keep(search->matches, search->match_count, sizeof(Match), search->keep);
+        search->match_count = match_keep(search->matches, search->match_count, sizeof(Match), search->keep, NULL);
     return status;
 }
 

@@ -34,6 +34,8 @@ typedef struct {
     uint64_t match_most;  /* how many the caller takes: TOO_MANY where there are more; 0 for any number */
     uint64_t keep;        /* of each query the nearest so many, in order; 0 for all, in no order */
     uint64_t keep_room;   /* match_keep_room of the queries */
+    uint64_t query_count; /* where keep is not 0 */
+    Match *bounds;        /* match_bounds, once there were more than keep_room; the caller frees them */
     const Match *after; /* for each query, what its matches come after in the order of answers; NULL for all of them */
     uint64_t blocks_scanned;
 

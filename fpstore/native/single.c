@@ -81,9 +81,11 @@ Status single_any(const Sources *sources, uint64_t query, unsigned distance, int
         pending_search_init(&search, sources->pending, distance, sources->pending_end);
         search.keep = 1;
         search.keep_room = match_keep_room(1, 1);
+        search.query_count = 1;
         status = pending_search(&search, &query, 1);
         *any = search.match_count > 0;
         free(search.matches);
+        free(search.bounds);
     }
     return status;
 }

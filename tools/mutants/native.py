@@ -4,6 +4,26 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "what is needed of a query ends with its first match",
+        "fpstore/native/match.c",
+        "if (of_query == keep && bounds != NULL)",
+        "if (of_query == 1 && bounds != NULL)",
+        "of many matches some of the nearest are left out",
+        (
+            "tests/test_nearest.py::test_of_many_times_more_than_are_kept_the_first_are_those_of_brute_force[65-pending]",
+        ),
+    ),
+    Mutant(
+        "a bound holds for the query before",
+        "fpstore/native/search.c",
+        "match_order(&match, &search->bounds[query]) > 0",
+        "match_order(&match, &search->bounds[query > 0 ? query - 1 : 0]) > 0",
+        "of many matches in a segment some of the nearest are left out",
+        (
+            "tests/test_nearest.py::test_of_many_times_more_than_are_kept_the_first_are_those_of_brute_force[65-segment]",
+        ),
+    ),
+    Mutant(
         "a page of checksums is not checked itself",
         "fpstore/native/view.c",
         "if (!page_seen(pages, pages->pages + sum_page)) { offset",
