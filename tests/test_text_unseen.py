@@ -122,6 +122,21 @@ def test_titles_and_articles_in_a_large_frame_are_not_seen() -> None:
     assert distances["web-en"] > 6
 
 
+def test_pages_that_are_nearly_all_frame_are_told_of(command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("resiliparse", reason="reads HTML")
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    for name, entries in (("a", 1000), ("b", 1000), ("c", 300)):
+        menu = "".join(f'<li><a href="/{number}">entry{number}</a></li>' for number in range(entries))
+        article = " ".join(f"{name}word{number}" for number in range(60))
+        page = f"<html><body><nav><ul>{menu}</ul></nav><article><p>{article}.</p></article></body></html>"
+        (folder / f"{name}.html").write_text(page)
+    counted = "2 pages with a main text of under a tenth of what is visible, near all others of that frame"
+    kept = tmp_path / "kept.jsonl"
+    assert command("dedup", folder, "-o", kept).err.count(counted) == 1
+    assert "under a tenth" not in command("dedup", folder, "-o", kept, "--recipe", "web-en", "--force").err
+
+
 def prose(seed: int, count: int = 300) -> str:
     """Words of a vocabulary in which some are much more common than others."""
     source = random.Random(seed)

@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "little main text is enough",
         "fpstore/text/cleaning.py",
-        "return visible if found < MIN_MAIN or found * 100 < of_all * MIN_SHARE else main",
-        "return visible if found < MIN_MAIN and found * 100 < of_all * MIN_SHARE else main",
+        "if found < MIN_MAIN or found * 100 < of_all * MIN_SHARE:",
+        "if found < MIN_MAIN and found * 100 < of_all * MIN_SHARE:",
         "pages of which little is left are taken for each other",
         ("tests/test_text_cleaning.py::test_all_is_taken_where_little_is_main",),
     ),
