@@ -428,8 +428,14 @@ cdef extern from "text_simhash.h" nogil:
     uint64_t signs(const Sums *sums, int tie)
     void document_free(Document *document)
     Status document_count(Document *document, const Steps *steps, const Given *given)
+    ctypedef struct Measures:
+        uint64_t *fingerprints
+        uint32_t *token_counts
+        uint8_t *outweighed
+        uint32_t *distinct_counts
+        double *unseen
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                             uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed)
+                             const Measures *found)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
 
 

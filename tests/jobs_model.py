@@ -29,7 +29,7 @@ def lines_of(path: Path) -> list[str]:
 
 def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT_RECIPE) -> list[int]:
     """By recipe; of a document without tokens, the hash of its bytes, which most recipes make themselves."""
-    keys, counts, _ = recipe.measure_many(documents)
+    keys, counts, *_ = recipe.measure_many(documents)
     found = zip(keys.tolist(), counts.tolist(), documents, strict=True)
     return [key if count else hash_value("xxh3", text.encode("utf-8", "replace")) for key, count, text in found]
 
