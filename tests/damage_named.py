@@ -28,7 +28,7 @@ from fpstore.names.column import Named, Names, as_names, gathered
 from fpstore.names.layout import FIELD_BYTES, NamesRecord
 from fpstore.names.reader import NamesReader, verify_names
 from fpstore.names.writer import NamesWriter
-from fpstore.types import IdType
+from fpstore.types import IdType, Keys
 
 # The number of the change in a record of the log.
 NUMBER = 7
@@ -54,6 +54,25 @@ def raw(names: Names) -> list[Any]:
     return [names.data.tobytes(), names.ends.tolist()]
 
 
+def asked(questions: Sequence[Callable[[], Any]], expected: Sequence[Any] | None) -> list[Any]:
+    """What comes of each question; CorruptStore where one was refused and no other had another answer than expected."""
+    refused, answer = None, []
+    for number, ask in enumerate(questions):
+        try:
+            answer.append(ask())
+        except CorruptStore as error:
+            if expected is None:
+                raise
+            refused = error.with_traceback(None)
+            answer.append(expected[number])
+    try:
+        if refused is not None and answer == expected:
+            raise refused
+        return answer
+    finally:
+        refused = None  # it has this frame, whose answers would stay until the next collection
+
+
 # --- A file of names ---
 
 
@@ -64,17 +83,26 @@ class NamesSample(Sample):
     names: list[bytes] = field(default_factory=list)
     handles: list[int] = field(default_factory=list)
 
+    @functools.cached_property
+    def questioned(self) -> tuple[Names, Names, Keys]:
+        """Names that are there, some that are not, and handles."""
+        absent = [name + b"." for name in self.names[::9]] + [b"", b"\xff" * 20]
+        known, unknown = (as_names(names, False, "names") for names in (self.names, absent))
+        return known, unknown, np.array([*self.handles[::3], 0, 1 << 63], dtype=np.uint64)
+
     def answer_of(self, path: Path) -> Any:
+        known, absent, handles = self.questioned
+        ranks = np.arange(known.size)
         with closing(NamesReader(path)) as reader:
-            absent = [name + b"." for name in self.names[::3]] + [b"", b"\xff" * 20]
-            ranks = reader.find(as_names([*self.names, *absent], False, "names"))
-            by_handle = reader.ranks(np.array([*self.handles, 0, 1 << 63], dtype=np.uint64))
-            own = ranks[: len(self.names)]
-            answer = [ranks.tolist(), by_handle.tolist()]
-            if (own >= 0).all():
-                answer += [reader.handles(own).tolist(), *raw(reader.names(own))]
-            whole = gathered(reader.chunks())
-            return [*answer, *raw(whole.names), whole.handles.tolist()]
+            questions: list[Callable[[], Any]] = [
+                lambda: reader.find(known).tolist(),
+                lambda: reader.find(absent).tolist(),
+                lambda: reader.ranks(handles).tolist(),
+                lambda: reader.handles(ranks).tolist() if reader.count == len(ranks) else reader.count,
+                lambda: raw(reader.names(ranks)) if reader.count == len(ranks) else reader.count,
+                lambda: raw(gathered(reader.chunks()).names),
+            ]
+            return asked(questions, self.answer)
 
     def read_everything(self, path: Path) -> None:
         with closing(NamesReader(path)) as reader:
@@ -121,8 +149,8 @@ def edit_at(changed: bytearray, at: int, word_at: int, rng: np.random.Generator)
 
 
 def names_sample(folder: Path, in_turn: bool) -> NamesSample:
-    """Names in two blocks. in_turn: their handles are in their order, as a build numbers them, and take no room."""
-    names = sorted({id_of("bytes", number) + b"/%d" % (number // 1009) for number in range(2300)})
+    """Names in three blocks, with a filter of two pages. in_turn: their handles are in their order, as in a build."""
+    names = sorted({id_of("bytes", number) + b"/%d" % (number // 1009) for number in range(4500)})
     handles = np.arange(5, 5 + len(names)) if in_turn else np.random.default_rng(3).permutation(9000)[: len(names)]
     path = folder / f"names-{'in-turn' if in_turn else 'scattered'}"
     with NamesWriter(path, folder) as writer:
@@ -202,37 +230,19 @@ class StoreSample(Sample):
 
     def answer_of(self, path: Path) -> Any:
         root = path.parents[self.file.count("/")]
-        refused, answer = None, None
+        self.turn += 1
+        if self.turn % CHANGED_EACH:
+            return self._asked(root)
         try:
             answer = self._asked(root)
-        except CorruptStore as error:
-            refused = error
-        self.turn += 1
-        if self.turn % CHANGED_EACH == 0 and answer in (None, self.answer):
-            try:
-                rows = self._change(root)
-            except CorruptStore as error:
-                refused = error
-            else:
-                if rows != self.changed:
-                    return ["changed", rows]
-        if refused is not None:
-            raise refused
-        return answer
+        except CorruptStore:
+            answer = self.answer
+        rows = self._change(root) if answer == self.answer else self.changed
+        return self._asked(root) if rows == self.changed else ["changed", rows]
 
     def _asked(self, root: Path) -> list[Any]:
-        """What comes of each question; CorruptStore where one was refused and no other was answered wrongly."""
-        refused, answer = None, []
         with fpstore.open(root) as store:
-            for number, ask in enumerate(self.questions(store)):
-                try:
-                    answer.append(ask())
-                except CorruptStore as error:
-                    refused = error
-                    answer.append(self.answer[number])
-        if refused is not None and answer == self.answer:
-            raise refused
-        return answer
+            return asked(self.questions(store), self.answer)
 
     def questions(self, store: fpstore.Store) -> list[Callable[[], Any]]:
         keys = np.array(sorted({key for key, _ in self.rows}), dtype=np.uint64)
