@@ -321,7 +321,7 @@ class LivingStoreWithoutIds(LivingStore):
 
 
 def case_of(machine: type[LivingStore]) -> Any:
-    """The test of a machine. Each type of ids has runs of its own: of one machine that drew them some had hardly any."""
+    """The test of a machine. Each type of ids has runs of its own: where one machine drew them, some had hardly any."""
     machine.TestCase.settings = settings(max_examples=RUNS, stateful_step_count=STEPS, deadline=None)
     return pytest.mark.slow(machine.TestCase)
 
