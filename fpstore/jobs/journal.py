@@ -204,7 +204,7 @@ class Job:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            # A signal can come between the first journal and its state here: then what was done stays, as that journal says.
+            # A signal can come between the first journal and its state here: what was done stays, as that journal says.
             has_begun = self.state is not None or self._claims[0].read_journal() is not None
             if self.was_done or not has_begun:
                 for claim in reversed(self._claims):

@@ -226,4 +226,20 @@ MUTANTS = (
         "fingerprints of the second large slot have the ids of others",
         ("tests/test_segment_ids.py::test_ids_of_each_of_several_large_slots_are_found",),
     ),
+    Mutant(
+        "the filter of names is not checked",
+        "fpstore/native/names_read.c",
+        "Status status = pages_check(pages, at, at + NAME_LINE_BYTES - 1);",
+        "Status status = OK;",
+        "a damaged filter hides a name, which then gets a second handle",
+        ("tests/test_damage.py::test_a_damaged_file_is_refused_or_answers_as_before[names-bits]",),
+    ),
+    Mutant(
+        "blocks of names are not checked",
+        "fpstore/native/names_read.c",
+        "status = pages_check(pages, from, to - 1);",
+        "status = OK;",
+        "a damaged block gives another name",
+        ("tests/test_damage.py::test_a_damaged_file_is_refused_or_answers_as_before[names-bits]",),
+    ),
 )
