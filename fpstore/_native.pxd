@@ -444,12 +444,13 @@ cdef class KernelsAreRight:
     pass
 
 cdef extern from "names.h" nogil:
-    enum: NAME_BYTES, NAME_GROUP, NAME_BLOCK, NAME_BLOCK_BYTES, NAME_SYMBOLS, NAME_SLACK, NAME_LINE_BYTES, NAME_LINE_NAMES
+    enum: NAME_BYTES, NAME_GROUP, NAME_BLOCK, NAME_BLOCK_BYTES, NAME_SYMBOLS, NAME_SLACK, NAME_LINE_BYTES, NAME_LINE_NAMES, NAME_LINE_BITS
     ctypedef struct Names:
         const uint8_t *data
         const int64_t *ends
         uint64_t count
     uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key)
+    void name_hash_both(const uint8_t *name, uint64_t bytes, uint64_t key, uint64_t *plain, uint64_t *keyed)
     int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes)
     ctypedef struct NameCoder:
         pass
@@ -483,8 +484,9 @@ cdef extern from "names.h" nogil:
     Status name_file_block(Pages *pages, const NameFile *file, uint64_t index, NameBlock *block, uint64_t *first_rank,
                            uint64_t *end_rank)
     Status name_file_locate(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *index)
-    Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint64_t hash,
-                          uint8_t *scratch, NameBlock *block, uint64_t *rank, int *found)
+    Status name_file_may_have(Pages *pages, const NameFile *file, uint64_t hash, int *found)
+    Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint8_t *scratch,
+                          NameBlock *block, uint64_t *rank, int *found)
     void name_file_expect(const Pages *pages, const NameFile *file, uint64_t hash)
     Status name_file_rank(Pages *pages, const NameFile *file, uint64_t handle, uint64_t *rank, int *found)
     Status name_file_handle(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *handle)

@@ -73,7 +73,7 @@ FOLDERS = {
         "report",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
-    "names": ("column", "layout", "writer", "reader", "salvage", "merging", "rows"),
+    "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
     "query": ("tables", "matches", "nearest", "additions", "equals", "leaders", "pairs", "id_pairs", "batch"),
     "living": (
         "changes",

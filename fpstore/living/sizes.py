@@ -26,12 +26,12 @@ class LivingSizes:
 
     flush_rows: int = 1 << 20
     max_pending_rows: int = 1 << 22
-    flush_name_bytes: int = 12 << 20
-    max_name_bytes: int = 24 << 20
+    flush_name_bytes: int = 24 << 20
+    max_name_bytes: int = 48 << 20
     deferred_rows: int = 1 << 16
     piece_rows: int = PIECE_ROWS
     growth: int = 3
-    names_growth: int = 8
+    names_growth: int = 32
     keys_per_removal: int = 8
     min_removals: int = 1 << 16
     max_removals: int = 1 << 22

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fpstore._names_pending import PendingNames
+from fpstore._names_pending import hashed
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._single import Segments, Single
@@ -31,6 +31,7 @@ from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings, State
 from fpstore.merging import each_once
+from fpstore.names.pending import LogNames
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
@@ -76,7 +77,7 @@ class Snapshot:
     pending: PendingIndex
     pending_end: int
     removals: Removals
-    pending_names: PendingNames | None = None
+    pending_names: LogNames | None = None
 
     @property
     def name_bytes(self) -> int:
@@ -434,7 +435,8 @@ class Snapshot:
         """Hold the names of a change. CorruptStore where they contradict those of others."""
         if self.pending_names is not None and change.names is not None and change.ids is not None:
             try:
-                self.pending_names.add(*change.names, change.ids)
+                hashes = hashed(*change.names)[1] if change.name_hashes is None else change.name_hashes
+                self.pending_names.add(change.names, change.ids, hashes)
             except ValueError as error:
                 raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
 
@@ -452,16 +454,25 @@ class Snapshot:
             if first < end:
                 position = int(positions[first])
                 pending.append(keys[first:end], None if ids is None else ids[first:end], position, position)
-        names = self._names_from(ids, start)
+        names = self._names_since(state.first_change, ids, start)
         return dataclasses.replace(following, pending=pending, pending_end=pending.count, pending_names=names)
 
-    def _names_from(self, ids: Ids | None, start: int) -> PendingNames | None:
-        """The names of the pending rows from `start` on."""
+    def _names_since(self, first_change: int, ids: Ids | None, start: int) -> LogNames | None:
+        """The names of the pending rows from `start` on, which are those of the changes from first_change on."""
         if self.pending_names is None or ids is None:
             return None
-        names, handles = PendingNames(), np.unique(ids[start:])
-        names.add(*self.pending_names.read(self.pending_names.entries(handles)), handles)
+        names = self.pending_names.since(first_change)
+        if names is None:
+            names, handles = LogNames.none(), np.unique(ids[start:])
+            own = StoreNames((), self.pending_names).of(handles)
+            names.add(own, handles, hashed(*own)[1])
         return names
+
+    def divided(self) -> "Snapshot":
+        """This one, to which names are added beside those there are, which a thread can write meanwhile."""
+        if self.pending_names is None:
+            return self
+        return dataclasses.replace(self, pending_names=self.pending_names.divided(self.state.next_change))
 
 
 def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex:
