@@ -60,6 +60,7 @@ void test_search(void) {
         table->fences_offset += at;
         at += (images[i].size + 63) / 64 * 64;
     }
+    tables_share_codes(tables, table_count);
     for (uint64_t i = 0; i < query_count; i++) {
         queries[i] = below(4) ? fingerprints[below(held)] : draw();
         for (uint64_t flips = below(6); flips > 0; flips--) queries[i] ^= (uint64_t)1 << below(64);
