@@ -71,14 +71,16 @@ static uint64_t draw_keys(int kind, uint64_t *keys, uint64_t count) {
     return distinct(keys, count);
 }
 
+/* Whether the next code may be as the one drawn last, or nearly, as those of the tables of a segment are. */
+static int may_be_alike;
+
 /* The lengths of a complete code, drawn, and its canonical words: leaves of a tree, split until there are enough. Or
-   those drawn last, two of them exchanged: tables may have codes that are nearly alike. */
+   those drawn last, maybe two of them exchanged. */
 static void draw_code(uint8_t *lengths, uint16_t *words) {
     static uint8_t last[SYMBOLS];
-    static int drawn;
     uint16_t next = 0;
     unsigned before = 0;
-    const unsigned as_last = drawn ? (unsigned)below(3) : 0;
+    const unsigned as_last = may_be_alike ? (unsigned)below(3) : 0;
     if (as_last) {
         const unsigned one = (unsigned)below(SYMBOLS), two = (unsigned)below(SYMBOLS);
         memcpy(lengths, last, SYMBOLS);
@@ -95,7 +97,6 @@ static void draw_code(uint8_t *lengths, uint16_t *words) {
         }
     }
     memcpy(last, lengths, SYMBOLS);
-    drawn = 1;
     for (unsigned length = 1; length <= MAX_CODE_BITS; length++)
         for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
             if (lengths[symbol] != length) continue;
