@@ -95,6 +95,7 @@ cdef extern from "view.h" nogil:
         unsigned slot_bits
         unsigned rice_bits
         unsigned flips
+        unsigned code_class
         uint64_t payload_offset
         uint64_t payload_bits
         uint64_t directory_offset
@@ -108,6 +109,7 @@ cdef extern from "view.h" nogil:
         uint16_t first_of_slot
     Status pages_check(Pages *pages, uint64_t first, uint64_t last)
     void decode_init(uint16_t *decode, const uint8_t *code_lengths)
+    void tables_share_codes(Table **tables, unsigned count)
 
 cdef extern from "decode.h" nogil:
     enum: CHUNK_ROOM
@@ -152,6 +154,7 @@ cdef extern from "search.h" nogil:
                      uint64_t query_count)
     Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
     uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
+    uint64_t search_touch(Table **tables, unsigned table_count, const Pages *pages, const uint64_t *queries, uint64_t count)
 
 cdef extern from "ids.h" nogil:
     ctypedef struct Ids:

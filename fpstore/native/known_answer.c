@@ -147,6 +147,7 @@ static uint64_t codec_answer(Room *room, int codec) {
         table->fence_count = fences;
         decode_init(table->decode, lengths);
         chunk_init(&room->chunk, table->decode);
+        tables_share_codes(&table, 1);
         Cursor cursor = {.end_slot = (uint64_t)1 << table->slot_bits, .chunk = &room->chunk};
         status = cursor_decode(&room->pages, table, &cursor, room->out, CHUNK_ROOM, &count);
     }

@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "the last block of a slot that is wanted is not read",
         "fpstore/native/search_body.h",
-        "if (last_key >= probe->last_wanted) break;",
-        "if (last_key + 1 >= probe->last_wanted) break;",
+        "*index = last_key >= probe->last_wanted ?",
+        "*index = last_key + 1 >= probe->last_wanted ?",
         "a match in the next block is missed",
         ("tests/test_exactness.py::test_a_plan_finds_what_brute_force_finds[choose-8-k7]",),
     ),
@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         "the flips that are left do not reach further",
         "fpstore/native/search_body.h",
-        "probe.last_wanted |= bit;",
+        "*last_wanted |= bit;",
         "",
         "matches beyond the prefix are missed",
         ("tests/test_probe.py::test_a_block_of_a_large_slot_is_decoded_only_if_its_prefix_is_near_enough",),
@@ -205,10 +205,18 @@ MUTANTS = (
     Mutant(
         "a match may go on beyond its block",
         "fpstore/native/search_body.h",
-        "if (at[i] > end[i]) return BAD_BLOCK; status = KERNEL(report)",
-        "status = KERNEL(report)",
+        "if (at[i] > end[i]) return BAD_BLOCK; const Block *block",
+        "const Block *block",
         "a damaged block has a match that nobody stored",
         ("tests/test_probe.py::test_a_key_that_goes_on_beyond_its_block_is_no_match_also_where_one_is_enough",),
+    ),
+    Mutant(
+        "the last segments are asked for and not scanned",
+        "fpstore/native/single.c",
+        "turn < count + 2 * LAG && status == OK",
+        "turn < count + 1 && status == OK",
+        "a single query misses what the newest segments hold",
+        ("tests/test_single.py::test_every_segment_is_searched_however_many_are_under_way[3]",),
     ),
     Mutant(
         "a fingerprint that is not stored has the ids of the one before",
