@@ -203,6 +203,7 @@ cdef extern from "alike.h" nogil:
                                              uint64_t *highs, uint64_t *lows)
 
 cdef extern from "sort.h" nogil:
+    enum: PART_KEYS
     enum: SORT_ROOM_KEYS
     ctypedef struct SortRoom:
         uint64_t *keys
