@@ -212,6 +212,7 @@ cdef extern from "sort.h" nogil:
         uint64_t *keys
         uint64_t count
     void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out)
+    uint64_t c_split_keys "split_keys"(uint64_t *keys, uint64_t count)
     uint64_t c_sort_permuted "sort_permuted"(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
                                              uint64_t *keys, SortRoom *room)
 

@@ -12,7 +12,8 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 
 import numpy
 
-from fpstore._native cimport PART_KEYS, SORT_ROOM_KEYS, Permutation, SortedOut, SortRoom, c_sort_permuted, permutation_init, sort_range
+from fpstore._native cimport PART_KEYS, SORT_ROOM_KEYS, Permutation, SortedOut, SortRoom, c_sort_permuted, c_split_keys, \
+    permutation_init, sort_range
 
 cdef extern from *:
     """
@@ -209,6 +210,18 @@ def sort_keys(uint64_t[::1] keys not None):
     with nogil:
         sort_range(&keys[0], count, 64, &room.room, &out)
     return out.count
+
+
+def split_keys(uint64_t[::1] keys not None):
+    """Bring keys (uint64[n]) into two groups, all of the first below those of the second; how many the first has.
+
+    They are parted by the highest bit in which they differ; where they are equal the second group has none.
+    """
+    cdef uint64_t count = <uint64_t>keys.shape[0]
+    if count:
+        with nogil:
+            count = c_split_keys(&keys[0], count)
+    return count
 
 
 def sort_permuted(uint64_t prefix_mask, const uint64_t[::1] fingerprints not None, uint64_t[::1] keys not None):

@@ -296,6 +296,19 @@ def test_runs_beyond_one_merge_are_merged_in_rounds(tmp_path: Path) -> None:
     result.close()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("high", [TOP, 50_000, 0])
+def test_parts_sorted_by_several_threads_come_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, high: int, threads: int
+) -> None:
+    monkeypatch.setattr(spill, "QUICK_ITEMS", 0)
+    monkeypatch.setattr(spill, "CHUNK_BYTES", 1 << 13)
+    keys = uniform(100_000, high=high)
+    sorter = KeySorter(tmp_path, 64 * MIB, threads=threads)
+    sorter.add(keys)
+    np.testing.assert_array_equal(all_keys(sorter.finish()), np.unique(keys))
+
+
 @pytest.mark.parametrize(("count", "held"), [(250_000, True), (400_000, True), (440_000, False)])
 def test_few_runs_are_written_once_and_the_last_one_stays_if_it_takes_half_the_budget_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, held: bool

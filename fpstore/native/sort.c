@@ -189,6 +189,24 @@ void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, 
     }
 }
 
+uint64_t split_keys(uint64_t *keys, uint64_t count) {
+    const unsigned width = varying_width(keys, count);
+    if (width == 0) return count;
+    const uint64_t bit = (uint64_t)1 << (width - 1);
+    if (split) return split(keys, count, bit);
+    uint64_t low = 0;
+    for (uint64_t high = count; low < high;) {
+        const uint64_t key = keys[low];
+        if (key & bit) {
+            keys[low] = keys[--high];
+            keys[high] = key;
+        } else {
+            low++;
+        }
+    }
+    return low;
+}
+
 uint64_t sort_permuted(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,
                        SortRoom *room) {
     uint64_t ends[1 << SPLIT_DIGIT_BITS] = {0};

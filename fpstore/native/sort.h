@@ -31,6 +31,9 @@ typedef struct {
    low `width` bits at most. What is in their place afterwards is of no meaning. */
 void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out);
 
+/* Bring keys, one at least, into two groups, all of the first below those of the second; how many the first has. */
+uint64_t split_keys(uint64_t *keys, uint64_t count);
+
 /* Fill keys (count) with the keys of fingerprints, sorted and distinct; how many there are. */
 uint64_t sort_permuted(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,
                        SortRoom *room);
