@@ -26,7 +26,7 @@ from fpstore.types import Keys
 
 MIN_MEMORY_BYTES = 1 << 20
 # Set aside from the budget for everything that is not an array of keys. Of a large budget, sorting in place takes up to
-# 528 KiB of scratch.
+# 144 KiB of scratch for each thread.
 RESERVE_BYTES = 96 << 10
 # Chunks are read for a consumer that has its own use for the budget: an eighth of it, and no more than it takes for a
 # call to cost next to nothing.

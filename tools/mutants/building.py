@@ -240,6 +240,14 @@ MUTANTS = (
         ("tests/test_threads.py::test_a_failure_of_the_caller_is_raised_when_no_thread_is_working_any_more",),
     ),
     Mutant(
+        "what is made ahead is left to itself",
+        "fpstore/threads.py",
+        "coming.wait()",
+        "pass",
+        "a thread reads a spill file that its caller has closed",
+        ("tests/test_threads.py::test_who_wants_no_more_waits_for_what_is_being_made",),
+    ),
+    Mutant(
         "a long sort is done by the thread that hears Ctrl-C",
         "fpstore/building/spill.py",
         "    return Background(work).result()",
