@@ -208,6 +208,7 @@ cdef extern from "alike.h" nogil:
                                              uint64_t *highs, uint64_t *lows)
 
 cdef extern from "sort.h" nogil:
+    enum: PART_KEYS
     enum: SORT_ROOM_KEYS
     ctypedef struct SortRoom:
         uint64_t *keys
@@ -216,6 +217,7 @@ cdef extern from "sort.h" nogil:
         uint64_t *keys
         uint64_t count
     void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out)
+    uint64_t c_split_keys "split_keys"(uint64_t *keys, uint64_t count)
     uint64_t c_sort_permuted "sort_permuted"(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
                                              uint64_t *keys, SortRoom *room)
 

@@ -15,6 +15,7 @@ import fpstore
 from fpstore import _names
 from fpstore import format as layout
 from fpstore._codec import crc32c
+from fpstore.building import spill
 from fpstore.cli import add as cli_add
 from fpstore.inputs import compressed
 from fpstore.inputs import text as documents
@@ -207,6 +208,7 @@ NUMBERS = (
     (DESIGN, "canonical Huffman code of at most {} bits", layout.MAX_CODE_BITS),
     (DESIGN, "A block has at most {} keys", layout.MAX_BLOCK_KEYS),
     (DESIGN, "slices of {} rows", SIZES.piece_rows),
+    (DESIGN, "Up to {} of them are merged each time they are read", spill.MOST_RUNS[1]),
     (DESIGN, "From {:,} rows on the log becomes a segment", SIZES.flush_rows),
     (DESIGN, "at {} times that, additions wait", NAMES[SIZES.max_pending_rows // SIZES.flush_rows]),
     (DESIGN, "more than a {} of it", {3: "third"}[SIZES.growth]),

@@ -134,8 +134,10 @@ def test_bench_build_gives_the_time_of_a_table_and_the_memory_of_a_whole_build()
     found = result_of("bench_build", "--plans", "size,speed", "--sets", "c")
     assert [row["plan"] for row in rows_of(found, "building in memory")] == ["size", "speed"]
     assert all(row["np.sort CPU s"] > 0 for row in rows_of(found, "building in memory"))
+    assert all(row["sort_keys / np.sort"] > 0 for row in rows_of(found, "sorting, one thread"))
     whole = rows_of(found, "in its own process")
     assert [row["plan"] for row in whole] == ["size", "speed"]
+    assert all(row["written/file"] >= 1 for row in whole)
     assert all(row["peak RSS MiB"] >= row["before the build MiB"] > 0 for row in whole)
 
 
