@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 from benchlib import (
     Results,
     child_task,
@@ -29,7 +30,7 @@ from benchlib import (
     scratch_folder,
 )
 
-from fpstore.jobs import corpus, dedup
+from fpstore.jobs import dedup, parts
 
 REAL_DOCUMENTS, SMALL_DOCUMENTS = 200_000, 2_000
 SHORT_WORDS, LONG_WORDS = 12, 600
@@ -78,7 +79,7 @@ def child(task: dict[str, Any]) -> dict[str, Any]:
     """One job, in this process."""
     folder, options = Path(task["folder"]), dict(task["way"])
     if not options.pop("digests", True):
-        corpus._Digest.add = lambda *_: b""  # type: ignore[method-assign]
+        vars(parts)["packed_digests"] = lambda names, offsets, *_: np.zeros((len(offsets) - 1, 16), dtype=np.uint8)
     if "store" in options:
         options["store"] = folder / options["store"]
     before = resource.getrusage(resource.RUSAGE_SELF)

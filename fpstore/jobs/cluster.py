@@ -143,7 +143,7 @@ class Labelling:
         self._keeping = Keeping(result, corpus, ANNOTATIONS) if annotate else None
         form = self._lines or self._keeping
         assert form is not None
-        corpus.checks.append(form.fault_of)
+        corpus.check_form(form)
         self.head, self.pack = form.head, form.pack
 
     def write(self, file: AppendFile, batch: Batch, clusters: Sequence[int], distances: Sequence[int]) -> None:

@@ -166,7 +166,7 @@ def document_pairs(
     result = Path(output).absolute()
     corpus = Corpus(inputs, recipe, max_distance, threads)
     lines = Lines(form_of(result, TSV), _PAIR_COLUMNS, "document-pairs")
-    corpus.checks.append(lines.fault_of)
+    corpus.check_form(lines)
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
         count = 0
@@ -195,7 +195,7 @@ def _named(documents: Documents) -> Iterator[Batch]:
     for start in range(0, len(documents), _NAMES_AT_ONCE):
         ids = np.arange(start, min(start + _NAMES_AT_ONCE, len(documents)), dtype=np.uint64)
         names = [name or "" for name in documents.names.names(ids)]
-        yield Batch(names, [], [], [], 0, Place(), {}, {})
+        yield Batch(names, [], [], np.empty((0, 0), dtype=np.uint8), 0, Place(), {}, {})
 
 
 def _pairs(

@@ -57,7 +57,7 @@ class FirstRun:
         self._corpus = corpus
         self._workplace = workplace
         self._progress = progress
-        self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm)
+        self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm, corpus.threads)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
         self._kept.cut_short = self._tally.cut_short
@@ -84,7 +84,7 @@ class FirstRun:
             yield batch
             self._show(Progress(phase, self._corpus.bytes_read, self._corpus.total_bytes, "bytes"))
 
-    def _decide(self, fingerprints: Keys, names: list[str], texts: list[str]) -> Array:
+    def _decide(self, fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> Array:
         verdicts = self._kept.decide_all(fingerprints, names, texts)
         self._tally.documents += len(verdicts)
         self._tally.results += int(verdicts["leads"].sum())
@@ -195,7 +195,7 @@ class RankedRun(FirstRun):
             measures.write(rows.tobytes())
             values.write(texts)
             self._values = values.length
-            digests.write(b"".join(_short(batch.digests)))
+            digests.write(_short(batch.digests))
             ids = range(self._measured, self._measured + len(rows))
             documents.append(ids, rows["fingerprint"], batch.names, batch.texts)
             self._measured += len(rows)
@@ -227,8 +227,9 @@ class RankedRun(FirstRun):
             is_last = batch.end.source == len(self._corpus.sources)
             found = _short(batch.digests)
             known = measured[start * _DIGEST_BYTES : self._written * _DIGEST_BYTES]
-            if b"".join(found) != known or (is_last and self._written < len(verdicts)):
-                other = (i for i, digest in enumerate(found) if digest != known[_DIGEST_BYTES * i :][:_DIGEST_BYTES])
+            if found != known or (is_last and self._written < len(verdicts)):
+                starts = range(0, len(found), _DIGEST_BYTES)
+                other = (i for i, at in enumerate(starts) if found[at:][:_DIGEST_BYTES] != known[at:][:_DIGEST_BYTES])
                 which = f"{batch.names[i]} is another document" if (i := next(other, None)) is not None else "some went"
                 told = f"the inputs have changed since they were measured: {which}; --force begins again"
                 raise JobError(told, path=self._job.folder)
@@ -247,5 +248,5 @@ class RankedRun(FirstRun):
         return super()._state() | passes | {"reached": reached}
 
 
-def _short(digests: list[bytes]) -> list[bytes]:
-    return [digest[:_DIGEST_BYTES] for digest in digests]
+def _short(digests: Array) -> bytes:
+    return digests[:, :_DIGEST_BYTES].tobytes()

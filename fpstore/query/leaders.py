@@ -70,10 +70,10 @@ class Leaders:
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         """The leader of a document among those it is near, the nearest first, and how alike they are.
 
-        near: rows of ids, which has their ids. NEW where the document becomes a leader itself, with the next id.
+        near: rows of ids, which has their ids; at least one. NEW where the document becomes a leader itself.
         """
-        if not self.looks_on or not near:
-            return near[0] if near else NEW, np.nan
+        if not self.looks_on:
+            return near[0], np.nan
         looked_at = near[:MOST_LOOKED_AT]
         place, measure = self._first_alike(index, ids[np.asarray(looked_at)].tolist())
         return NEW if place is None else looked_at[place], measure
@@ -85,6 +85,12 @@ class Leaders:
         """
         return 0, np.nan
 
+    def _look_ahead(self, start: int, found: Matches) -> None:
+        """These are near documents of a piece, of which the first has the index start, among the stored leaders."""
+
+    def _number(self, indexes: list[int]) -> None:
+        """These documents are leaders: they have the ids from self.next_id on."""
+
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
         """These documents have become leaders, and are about to be stored."""
 
@@ -94,18 +100,32 @@ class Leaders:
         # Of the matches, then of the documents that become leaders: later than all that are stored, in their own order.
         ids = np.concatenate([found_ids, np.full(len(keys), _LATER)])
         ties = ids.copy()
+        own_ids = ids[len(found) :]
+        leads = np.ones(len(keys), dtype=bool)
+        numbered = 0
+
+        def number(end: int) -> None:
+            """Give the leaders before end their ids."""
+            nonlocal numbered
+            chosen = np.flatnonzero(leads[numbered:end]) + numbered
+            if len(chosen) > MAX_ID + 1 - self.next_id:
+                raise ValueError(f"{self._store.path}: found no id left above the largest, expected room for more")
+            own_ids[chosen] = np.arange(self.next_id, self.next_id + len(chosen), dtype=np.uint64)
+            self._number((chosen + start).tolist())
+            self.next_id += len(chosen)
+            numbered = end
 
         def choose(i: int, near: Sequence[int]) -> int:
-            row, verdicts["measure"][i] = self._choose(start + i, near, ids)
-            if row == NEW:
-                if self.next_id > MAX_ID:
-                    raise ValueError(f"{self._store.path}: found no id left above the largest, expected room for more")
-                ids[len(found) + i] = self.next_id
-                self.next_id += 1
+            number(i)
+            row, measure[i] = self._choose(start + i, near, ids)
+            leads[i] = row == NEW
             return row
 
+        measure = verdicts["measure"]
+        measure[:] = np.nan
+        self._look_ahead(start, found)
         nearer = [np.concatenate([found.fingerprint, keys]), ties]
         rows, verdicts["distance"] = in_turn(keys, self._max_distance, found.query, found.distance, nearer, choose)
-        leads = rows == NEW
+        number(len(keys))
         verdicts["leads"] = leads
         verdicts["id"] = ids[np.where(leads, len(found) + np.arange(len(keys)), rows)]

@@ -25,6 +25,8 @@ UNCONFIRMED_DISTANCE = 3
 _CACHE_BYTES = 64 << 20
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
+# Of kept documents that are looked at ahead: so many texts are read at a time, until they have so many characters.
+_TEXTS_AT_ONCE, _AHEAD_CHARACTERS = 32, 4 << 20
 
 _TYPED = re.compile(r"\s*([a-z]+)\s*>=\s*([0-9.]+)\s*")
 
@@ -79,19 +81,43 @@ class Found(NamedTuple):
 class Checker:
     """Measures documents against kept ones, whose features it holds on to for a while."""
 
-    def __init__(self, confirm: Confirm, recipe: Recipe, kept_texts: Callable[[list[int]], list[str]]) -> None:
-        """kept_texts: the texts of kept documents."""
+    def __init__(
+        self,
+        confirm: Confirm,
+        recipe: Recipe,
+        kept_texts: Callable[[list[int]], list[str]],
+        threads: int = 1,
+    ) -> None:
+        """kept_texts: the texts of kept documents. threads: that look ahead."""
         # The decimal number that was typed, not the binary one next to it.
         self._least = Fraction(repr(confirm.least))
         self._measure = Measure(confirm.measure, recipe)
         self._recipe = recipe
-        self._kept_texts = kept_texts
+        self._kept_texts, self._threads = kept_texts, threads
         self._features: OrderedDict[int, Features] = OrderedDict()
         self._bytes = 0
 
-    def first_alike(self, text: str, kept_ids: Sequence[int]) -> Found:
-        """The first of kept documents that is enough like a text; one with the same bytes anyhow."""
-        features = self._recipe.features(text)
+    def look_ahead(self, texts: Sequence[str], kept_ids: Sequence[int]) -> list[Features]:
+        """The features of texts, each of which will be asked about, as a rule with one of kept_ids first.
+
+        Those are held, as far as they are not too large to hold them all. Work for all threads.
+        """
+        unknown = [kept_id for kept_id in dict.fromkeys(kept_ids) if kept_id not in self._features]
+        size = 0
+        while unknown and size < _AHEAD_CHARACTERS:
+            some, unknown = unknown[:_TEXTS_AT_ONCE], unknown[_TEXTS_AT_ONCE:]
+            kept = self._kept_texts(some)
+            size += sum(map(len, kept))
+            for kept_id, features in zip(some, self._recipe.features_many(kept, threads=self._threads), strict=True):
+                self._hold(kept_id, features)
+        return self._recipe.features_many(texts, threads=self._threads)
+
+    def first_alike(self, text: str, kept_ids: Sequence[int], features: Features | None = None) -> Found:
+        """The first of kept documents that is enough like a text; one with the same bytes anyhow.
+
+        features: of the text, where they are known.
+        """
+        features = self._recipe.features(text) if features is None else features
         if self._measure.says_nothing(features):
             return self._first_equal(text, kept_ids)
         start, end = 0, 1
@@ -112,8 +138,7 @@ class Checker:
     def _of_kept(self, kept_ids: Sequence[int]) -> list[Features]:
         unknown = [kept_id for kept_id in kept_ids if kept_id not in self._features]
         for kept_id, text in zip(unknown, self._kept_texts(unknown) if unknown else (), strict=True):
-            self._features[kept_id] = self._recipe.features(text)
-            self._bytes += _size(self._features[kept_id])
+            self._hold(kept_id, self._recipe.features(text))
         found = [self._features[kept_id] for kept_id in kept_ids]
         for kept_id in kept_ids:
             self._features.move_to_end(kept_id)
@@ -121,6 +146,11 @@ class Checker:
             _, oldest = self._features.popitem(last=False)
             self._bytes -= _size(oldest)
         return found
+
+    def _hold(self, kept_id: int, features: Features) -> None:
+        # Copies, as what was made together stays together.
+        self._features[kept_id] = Features(features.hashes.copy(), features.weights.copy())
+        self._bytes += _size(features)
 
 
 def _size(features: Features) -> int:
