@@ -108,9 +108,9 @@ def cluster(
             else:
                 opened = standing_grouping(standing, job, tally, settings, check, update_center=update_center)
             labels = AppendFile(job.work_folder, "labels", 8 * tally.documents)
-            with closing(labels), opened as clusters:
-                for batch in corpus.batches(place):
-                    found = clusters.decide(corpus.fingerprints(batch), batch)
+            with closing(labels), opened as clusters, closing(corpus.measured(place)) as every:
+                for batch, fingerprints in every:
+                    found = clusters.decide(fingerprints, batch)
                     forms[0].write(job.files[0], batch, found["id"].tolist(), found["distance"].tolist())
                     labels.write(found["id"].astype("<u8").tobytes())
                     labels.sync()

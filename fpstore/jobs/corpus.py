@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
@@ -19,8 +19,9 @@ from fpstore.jobs.claims import folder_of
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.text import Recipe
 from fpstore.text.deduplication import measured_apart
+from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
-from fpstore.threads import thread_count
+from fpstore.threads import ahead, thread_count
 from fpstore.types import Array, Keys
 
 # Rows of Python: mappings of names to values.
@@ -237,12 +238,25 @@ class Corpus:
         """What to say where most of the texts that became fingerprints are short."""
         return self._lengths.warning
 
-    def fingerprints(self, batch: "Batch") -> Keys:
-        """Of a batch, by the recipe, texts without tokens told apart: uint64[n]."""
-        self.text_bytes += batch.text_bytes
-        measured = measured_apart(self._recipe, batch.texts, self.threads)
-        self._lengths.see(batch.texts, measured)
-        return measured.fingerprints
+    def measured(self, start: Place = Place()) -> Generator[tuple[Batch, Keys]]:
+        """The batches from a place on, and their fingerprints, uint64[n]; texts without tokens are told apart.
+
+        While one is worked with, the next is read and measured, where the sources are files and there are threads.
+        """
+
+        def measure() -> Generator[tuple[Batch, Measured]]:
+            with closing(self.batches(start)) as every:
+                for batch in every:
+                    yield batch, measured_apart(self._recipe, batch.texts, self.threads)
+
+        reads_ahead = (
+            self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
+        )
+        with closing(ahead(measure()) if reads_ahead else measure()) as every:
+            for batch, found in every:
+                self.text_bytes += batch.text_bytes
+                self._lengths.see(batch.texts, found)
+                yield batch, found.fingerprints
 
     @property
     def files(self) -> list[str]:
@@ -262,7 +276,7 @@ class Corpus:
             for number, source in enumerate(self.sources)
         ]
 
-    def batches(self, start: Place = Place()) -> Iterator[Batch]:
+    def batches(self, start: Place = Place()) -> Generator[Batch]:
         """The documents from a place on; the last batch may be empty.
 
         The source that the place is in is read from its beginning; JobError where its documents up to there are others.

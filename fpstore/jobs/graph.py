@@ -249,18 +249,18 @@ def _collect(
     corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Spool, progress: OnProgress | None
 ) -> None:
     """Write down the documents that are not yet."""
-    for batch in corpus.batches(corpus.go_on(job.state)):
-        fingerprints = corpus.fingerprints(batch)
-        keys.write(fingerprints.astype("<u8").tobytes())
-        ids = range(tally.documents, tally.documents + len(batch.names))
-        names.append(ids, fingerprints, batch.names, batch.texts)
-        keys.sync()
-        names.sync()
-        tally.documents += len(batch.names)
-        tally.skipped, tally.notes = batch.skipped, batch.notes
-        job.commit({"tally": asdict(tally), **corpus.state(batch.end)})
-        if progress:
-            progress(Progress("reading", corpus.bytes_read, corpus.total_bytes, "bytes"))
+    with closing(corpus.measured(corpus.go_on(job.state))) as every:
+        for batch, fingerprints in every:
+            keys.write(fingerprints.astype("<u8").tobytes())
+            ids = range(tally.documents, tally.documents + len(batch.names))
+            names.append(ids, fingerprints, batch.names, batch.texts)
+            keys.sync()
+            names.sync()
+            tally.documents += len(batch.names)
+            tally.skipped, tally.notes = batch.skipped, batch.notes
+            job.commit({"tally": asdict(tally), **corpus.state(batch.end)})
+            if progress:
+                progress(Progress("reading", corpus.bytes_read, corpus.total_bytes, "bytes"))
 
 
 def _components(count: int, edges: Iterator[tuple[Counts, Counts, Array]]) -> Counts:

@@ -1,6 +1,6 @@
 """The two ways of dedup through a corpus: once, keeping the first of near-duplicates, or twice, in another order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, astuple
 from typing import Any
@@ -68,21 +68,29 @@ class FirstRun:
 
     def to_the_end(self) -> None:
         """Do what is left."""
-        for batch in self._batches("deduplicating"):
-            verdicts = self._decide(self._corpus.fingerprints(batch), batch.names, batch.texts)
-            self._write(batch, verdicts)
-            self._commit()
+        with closing(self._read("deduplicating")) as every:
+            for batch, fingerprints in every:
+                verdicts = self._decide(fingerprints, batch.names, batch.texts)
+                self._write(batch, verdicts)
+                self._commit()
 
     def commit_last(self) -> None:
         """All is done."""
         self._job.commit_last(self._state())
 
-    def _batches(self, phase: str) -> Iterator[Batch]:
-        for batch in self._corpus.batches(self._place):
-            self._place = batch.end
-            self._tally.skipped, self._tally.notes = batch.skipped, batch.notes
-            yield batch
-            self._show(Progress(phase, self._corpus.bytes_read, self._corpus.total_bytes, "bytes"))
+    def _read(self, phase: str) -> Generator[tuple[Batch, Keys]]:
+        with closing(self._corpus.measured(self._place)) as every:
+            for batch, fingerprints in every:
+                self._come_to(batch)
+                yield batch, fingerprints
+                self._show_bytes(phase)
+
+    def _come_to(self, batch: Batch) -> None:
+        self._place = batch.end
+        self._tally.skipped, self._tally.notes = batch.skipped, batch.notes
+
+    def _show_bytes(self, phase: str) -> None:
+        self._show(Progress(phase, self._corpus.bytes_read, self._corpus.total_bytes, "bytes"))
 
     def _decide(self, fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> Array:
         verdicts = self._kept.decide_all(fingerprints, names, texts)
@@ -186,24 +194,25 @@ class RankedRun(FirstRun):
 
     def _measure(self, documents: Spool, measures: AppendFile, digests: AppendFile, values: AppendFile) -> None:
         ranker = Ranker(self._keep, np.frombuffer(measures.view(), dtype=_MEASURES)["rank"], self._values)
-        for batch in self._batches("measuring"):
-            rows = np.empty(len(batch.names), dtype=_MEASURES)
-            rows["fingerprint"] = self._corpus.fingerprints(batch)
-            rows["length"] = [len(text) for text in batch.texts]
-            rows["rank"], texts = ranker.rank(batch)
-            self._tally.without_value += int((rows["rank"]["kind"] == NONE).sum())
-            measures.write(rows.tobytes())
-            values.write(texts)
-            self._values = values.length
-            digests.write(_short(batch.digests))
-            ids = range(self._measured, self._measured + len(rows))
-            documents.append(ids, rows["fingerprint"], batch.names, batch.texts)
-            self._measured += len(rows)
-            measures.sync()
-            digests.sync()
-            values.sync()
-            documents.sync()
-            self._commit()
+        with closing(self._read("measuring")) as every:
+            for batch, fingerprints in every:
+                rows = np.empty(len(batch.names), dtype=_MEASURES)
+                rows["fingerprint"] = fingerprints
+                rows["length"] = [len(text) for text in batch.texts]
+                rows["rank"], texts = ranker.rank(batch)
+                self._tally.without_value += int((rows["rank"]["kind"] == NONE).sum())
+                measures.write(rows.tobytes())
+                values.write(texts)
+                self._values = values.length
+                digests.write(_short(batch.digests))
+                ids = range(self._measured, self._measured + len(rows))
+                documents.append(ids, rows["fingerprint"], batch.names, batch.texts)
+                self._measured += len(rows)
+                measures.sync()
+                digests.sync()
+                values.sync()
+                documents.sync()
+                self._commit()
         self._reached, self._place = self._place, Place()
 
     def _decide_in(self, order: Counts, found: Array, documents: Spool, verdicts: AppendFile) -> None:
@@ -222,7 +231,8 @@ class RankedRun(FirstRun):
 
     def _write_all(self, verdicts: Array, digests: AppendFile) -> None:
         measured = digests.view()
-        for batch in self._batches("writing"):
+        for batch in self._corpus.batches(self._place):
+            self._come_to(batch)
             start, self._written = self._written, self._written + len(batch.names)
             is_last = batch.end.source == len(self._corpus.sources)
             found = _short(batch.digests)
@@ -235,6 +245,7 @@ class RankedRun(FirstRun):
                 raise JobError(told, path=self._job.folder)
             self._write(batch, verdicts[start : self._written])
             self._commit()
+            self._show_bytes("writing")
 
     def _state(self) -> dict[str, Any]:
         passes = {

@@ -116,7 +116,8 @@ class Leaders:
             numbered = end
 
         def choose(i: int, near: Sequence[int]) -> int:
-            number(i)
+            if not isinstance(near, range):  # some are of the piece, and have to have their ids
+                number(i)
             row, measure[i] = self._choose(start + i, near, ids)
             leads[i] = row == NEW
             return row

@@ -26,7 +26,7 @@ _CACHE_BYTES = 64 << 20
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
 # Of kept documents that are looked at ahead: so many texts are read at a time, until they have so many characters.
-_TEXTS_AT_ONCE, _AHEAD_CHARACTERS = 32, 4 << 20
+_TEXTS_AT_ONCE, _AHEAD_CHARACTERS = 64, 4 << 20
 
 _TYPED = re.compile(r"\s*([a-z]+)\s*>=\s*([0-9.]+)\s*")
 

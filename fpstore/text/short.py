@@ -67,10 +67,9 @@ class Lengths:
 
     def see(self, texts: Sequence[str], measured: Measured) -> None:
         """More texts, and what was measured of them."""
-        for number, text in enumerate(texts, self.texts):
-            if scripts.is_looked_at(number):
-                self.looked_at += 1
-                self.cut_badly += scripts.is_cut_badly(text, self._recipe.tokens)
+        for number in scripts.looked_at(self.texts, self.texts + len(texts)):
+            self.looked_at += 1
+            self.cut_badly += scripts.is_cut_badly(texts[number - self.texts], self._recipe.tokens)
         counts = measured.token_counts
         self.texts += len(counts)
         self.short += int(((counts > 0) & (counts < self._enough)).sum())

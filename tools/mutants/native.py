@@ -206,4 +206,20 @@ MUTANTS = (
         "fingerprints of the second large slot have the ids of others",
         ("tests/test_segment_ids.py::test_ids_of_each_of_several_large_slots_are_found",),
     ),
+    Mutant(
+        "a field that an object has twice is read once",
+        "fpstore/native/json_lines.c",
+        "if (has_text++) return NULL;",
+        "has_text++;",
+        "which of two texts a document has depends on who reads it",
+        ("tests/test_inputs_blocks.py::test_each_odd_line_is_what_it_is_read_alone",),
+    ),
+    Mutant(
+        "half of a surrogate pair is a character",
+        "fpstore/native/json_lines.c",
+        "return point >= 0x20 && point - (0xD800 >> 6) >= 0x20 ? at + 3 : NULL;",
+        "return point >= 0x20 ? at + 3 : NULL;",
+        "a line that is no UTF-8 is read",
+        ("tests/test_inputs_blocks.py::test_each_odd_line_is_what_it_is_read_alone",),
+    ),
 )

@@ -173,8 +173,8 @@ MUTANTS = (
     Mutant(
         "only the first texts are looked at",
         "fpstore/text/scripts.py",
-        "return number < FIRST_TEXTS or number % STEP == 0",
-        "return number < FIRST_TEXTS",
+        "yield from range(-(-max(start, FIRST_TEXTS) // STEP) * STEP, end, STEP)",
+        "pass",
         "a corpus that begins in English may go on in Chinese unseen",
         ("tests/test_text_fit.py::test_later_texts_are_looked_at_here_and_there",),
     ),
@@ -1121,5 +1121,21 @@ MUTANTS = (
         "ids=[str(place) for place in records.places]",
         "a store of names and a job call one text by two names",
         ("tests/test_text_names.py::test_the_ids_of_texts_are_the_names_that_jobs_give_them",),
+    ),
+    Mutant(
+        "a mark at the beginning of a file is part of its first line",
+        "fpstore/inputs/blocks.py",
+        "at = len(codecs.BOM_UTF8)",
+        "at = 0 * len(codecs.BOM_UTF8)",
+        "the first line of a file goes out with a byte order mark, into the middle of another",
+        ("tests/test_inputs_blocks.py::test_a_line_over_the_limit_is_one_line_by_line_too",),
+    ),
+    Mutant(
+        "an item ahead is made as its user asks for it",
+        "fpstore/threads.py",
+        "return upcoming.result() if len(begun) == number else make()",
+        "return upcoming.result() or make()",
+        "a corpus is read on behind its end",
+        ("tests/test_threads.py::test_items_are_made_where_there_is_no_thread_for_what_is_ahead",),
     ),
 )
