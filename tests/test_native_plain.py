@@ -16,7 +16,20 @@ import kernels
 
 OWN = Path(__file__).parent / "native"
 # What of the kernels the twins are for, and what that needs.
-PARTS = {"platform", "crc32c", "permute", "view", "decode", "encode", "match", "search", "pairs", "names", "ids"}
+PARTS = {
+    "platform",
+    "crc32c",
+    "permute",
+    "view",
+    "decode",
+    "encode",
+    "match",
+    "search",
+    "pairs",
+    "names",
+    "ids",
+    "json",
+}
 ROUNDS = 400
 SETS = {"": "2", "FPSTORE_NARROW": "1", "FPSTORE_PORTABLE": "0"}
 

@@ -9,7 +9,6 @@ from fpstore.jobs.standing import Workplace
 from fpstore.query.additions import NEW
 from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
 from fpstore.query.leaders import Leaders
-from fpstore.query.matches import Matches
 from fpstore.text import Recipe
 from fpstore.text.confirm import Checker, Confirm
 from fpstore.text.packed import taken
@@ -55,13 +54,11 @@ class Kept(Leaders):
             self.cut_short += len(near) > MOST_LOOKED_AT
         return row, measure
 
-    def _look_ahead(self, start: int, found: Matches) -> None:
-        self._first_unspooled, self._unspooled, self._ahead = self.next_id, [], {}
-        if self._checker is not None and found.id is not None:
-            queries, firsts = np.unique(found.query, return_index=True)
-            texts = taken(self._texts, (queries + start).tolist())
-            features = self._checker.look_ahead(texts, found.id[firsts].tolist())
-            self._ahead = dict(zip((queries + start).tolist(), features, strict=False))
+    def _look_ahead(self, indexes: list[int], nearest: list[int]) -> None:
+        self._first_unspooled, self._unspooled = self.next_id, []
+        if self._checker is not None:
+            features = self._checker.look_ahead(taken(self._texts, indexes), nearest)
+            self._ahead = dict(zip(indexes, features, strict=True))
 
     def _number(self, indexes: list[int]) -> None:
         self._unspooled += indexes

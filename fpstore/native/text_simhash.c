@@ -142,18 +142,21 @@ static int compare_cells(const void *one, const void *other) {
 #define SMALL_BUCKET 24
 
 /* Put the cells of a table that are taken into sorted, by their hashes: first by the top bits, which as a rule leave
-   few together. */
-static void cells_sorted(const CellTable *table, Cell *sorted) {
+   few together. taken: room for one more than there are. */
+static void cells_sorted(const CellTable *table, Cell *sorted, Cell *taken) {
     uint32_t starts[(1 << MOST_BUCKET_BITS) + 1];
     unsigned bits = bit_length(table->count);
     bits = bits < FEW_BUCKET_BITS ? FEW_BUCKET_BITS : bits > MOST_BUCKET_BITS ? MOST_BUCKET_BITS : bits;
-    const size_t buckets = (size_t)1 << bits;
+    const size_t buckets = (size_t)1 << bits, count = table->count;
+    size_t found = 0;
+    for (size_t i = 0; i < table->size; i++) { /* without a branch, which nobody could foretell */
+        taken[found] = table->cells[i];
+        found += table->cells[i].value != 0;
+    }
     memset(starts, 0, (buckets + 1) * sizeof *starts);
-    for (size_t i = 0; i < table->size; i++)
-        if (table->cells[i].value != 0) starts[(table->cells[i].hash >> (64 - bits)) + 1]++;
+    for (size_t i = 0; i < count; i++) starts[(taken[i].hash >> (64 - bits)) + 1]++;
     for (size_t bucket = 0; bucket < buckets; bucket++) starts[bucket + 1] += starts[bucket];
-    for (size_t i = 0; i < table->size; i++)
-        if (table->cells[i].value != 0) sorted[starts[table->cells[i].hash >> (64 - bits)]++] = table->cells[i];
+    for (size_t i = 0; i < count; i++) sorted[starts[taken[i].hash >> (64 - bits)]++] = taken[i];
     /* Each start is the end of its bucket by now. */
     for (size_t bucket = 0, first = 0; bucket < buckets; first = starts[bucket++]) {
         const size_t end = starts[bucket];
@@ -172,12 +175,12 @@ static void cells_sorted(const CellTable *table, Cell *sorted) {
 
 static Status shingled_room(Shingled *shingled, uint64_t count) {
     if (count > UINT32_MAX) return NO_MEMORY; /* of one document */
-    if (count > shingled->sorting_room) {
+    if (2 * count + 1 > shingled->sorting_room) {
         free(shingled->sorting);
         shingled->sorting_room = 0;
-        shingled->sorting = malloc(2 * count * sizeof *shingled->sorting);
+        shingled->sorting = malloc((4 * count + 1) * sizeof *shingled->sorting);
         if (shingled->sorting == NULL) return NO_MEMORY;
-        shingled->sorting_room = 2 * count;
+        shingled->sorting_room = 4 * count + 1;
     }
     if (shingled->count == shingled->ended) {
         const uint64_t ended = 2 * shingled->ended + 64;
@@ -205,7 +208,7 @@ Status documents_shingles(Document *document, const Steps *steps, const Given *t
         const CellTable *table = &document->shingles;
         if (document_count(document, steps, texts + *at) != OK) return NO_MEMORY;
         if (shingled_room(shingled, table->count) != OK) return NO_MEMORY;
-        cells_sorted(table, shingled->sorting);
+        cells_sorted(table, shingled->sorting, shingled->sorting + table->count);
         for (size_t i = 0; i < table->count; i++) {
             const Cell *cell = shingled->sorting + i;
             shingled->hashes[shingled->used + i] = cell->hash;

@@ -88,7 +88,13 @@ class Additions(Table[Addition]):
 
 
 def in_turn(
-    keys: Keys, distance: int, query: Counts, bits: Array, ties: Sequence[Array], choose: Choose | None = None
+    keys: Keys,
+    distance: int,
+    query: Counts,
+    bits: Array,
+    ties: Sequence[Array],
+    choose: Choose | None = None,
+    look_ahead: Callable[[Counts], None] | None = None,
 ) -> tuple[Counts, Array]:
     """What each key of a piece is near that came earlier: before the piece, or in it, and was near nothing itself.
 
@@ -96,7 +102,7 @@ def in_turn(
     among what came before the piece, in the order of query, bits, ties. ties: columns over these matches, and then over
     keys, by which of several at one distance one is nearer: the one with the lesser value in the first, else in the
     next, else the earlier. choose: asked in turn, for each key that is near some of these rows, to which it goes, given
-    them from the nearest on, or NEW. By default to the nearest.
+    them from the nearest on, or NEW. By default to the nearest. look_ahead: told which keys may be asked about.
     Returns the row of each key, int64[n], and the distance to it, uint16[n], 0 for NEW. Takes time that grows with the
     square of the number of keys.
     """
@@ -110,6 +116,8 @@ def in_turn(
     has_near = np.bincount(one, minlength=count) > 0
     if choose:
         has_near |= rows != NEW
+    if look_ahead:
+        look_ahead(np.flatnonzero(has_near))
     for i in np.flatnonzero(has_near).tolist():
         near: Sequence[int] = range(ends[i], ends[i + 1])
         if neighbours[i] < neighbours[i + 1]:

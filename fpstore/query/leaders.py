@@ -13,7 +13,7 @@ import numpy as np
 from fpstore.notes import MAX_ID
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
 from fpstore.query.matches import Matches
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Array, Counts, Ids, Keys
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to
 # that. measure: how alike the two are, where that was checked, else NaN.
@@ -85,8 +85,8 @@ class Leaders:
         """
         return 0, np.nan
 
-    def _look_ahead(self, start: int, found: Matches) -> None:
-        """These are near documents of a piece, of which the first has the index start, among the stored leaders."""
+    def _look_ahead(self, indexes: list[int], nearest: list[int]) -> None:
+        """These documents of a piece may be near some; nearest: the ids of stored leaders that are, of some of them."""
 
     def _number(self, indexes: list[int]) -> None:
         """These documents are leaders: they have the ids from self.next_id on."""
@@ -122,11 +122,16 @@ class Leaders:
             leads[i] = row == NEW
             return row
 
+        def look_ahead(which: Counts) -> None:
+            firsts = np.flatnonzero(np.diff(found.query, prepend=-1))
+            self._look_ahead((which + start).tolist(), found_ids[firsts].tolist())
+
         measure = verdicts["measure"]
         measure[:] = np.nan
-        self._look_ahead(start, found)
         nearer = [np.concatenate([found.fingerprint, keys]), ties]
-        rows, verdicts["distance"] = in_turn(keys, self._max_distance, found.query, found.distance, nearer, choose)
+        rows, verdicts["distance"] = in_turn(
+            keys, self._max_distance, found.query, found.distance, nearer, choose, look_ahead
+        )
         number(len(keys))
         verdicts["leads"] = leads
         verdicts["id"] = ids[np.where(leads, len(found) + np.arange(len(keys)), rows)]

@@ -106,10 +106,7 @@ class Checker:
         size = 0
         while unknown and size < _AHEAD_CHARACTERS:
             some, unknown = unknown[:_TEXTS_AT_ONCE], unknown[_TEXTS_AT_ONCE:]
-            kept = self._kept_texts(some)
-            size += sum(map(len, kept))
-            for kept_id, features in zip(some, self._recipe.features_many(kept, threads=self._threads), strict=True):
-                self._hold(kept_id, features)
+            size += self._read(some)
         return self._recipe.features_many(texts, threads=self._threads)
 
     def first_alike(self, text: str, kept_ids: Sequence[int], features: Features | None = None) -> Found:
@@ -136,9 +133,7 @@ class Checker:
         return Found(None, math.nan, len(kept_ids))
 
     def _of_kept(self, kept_ids: Sequence[int]) -> list[Features]:
-        unknown = [kept_id for kept_id in kept_ids if kept_id not in self._features]
-        for kept_id, text in zip(unknown, self._kept_texts(unknown) if unknown else (), strict=True):
-            self._hold(kept_id, self._recipe.features(text))
+        self._read([kept_id for kept_id in kept_ids if kept_id not in self._features])
         found = [self._features[kept_id] for kept_id in kept_ids]
         for kept_id in kept_ids:
             self._features.move_to_end(kept_id)
@@ -147,10 +142,16 @@ class Checker:
             self._bytes -= _size(oldest)
         return found
 
-    def _hold(self, kept_id: int, features: Features) -> None:
-        # Copies, as what was made together stays together.
-        self._features[kept_id] = Features(features.hashes.copy(), features.weights.copy())
-        self._bytes += _size(features)
+    def _read(self, kept_ids: list[int]) -> int:
+        """Hold the features of kept documents that are not held; how many characters these have."""
+        if not kept_ids:
+            return 0
+        texts = self._kept_texts(kept_ids)
+        for kept_id, made in zip(kept_ids, self._recipe.features_many(texts, threads=self._threads), strict=True):
+            # Copies, as what was made together stays together.
+            self._features[kept_id] = Features(made.hashes.copy(), made.weights.copy())
+            self._bytes += _size(made)
+        return sum(map(len, texts))
 
 
 def _size(features: Features) -> int:

@@ -17,7 +17,6 @@ from fpstore.threads import thread_count
 
 if TYPE_CHECKING:
     from fpstore.query.leaders import Leaders
-    from fpstore.query.matches import Matches
 
 Kept = Literal["first", "longest"]
 
@@ -109,13 +108,10 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
         def _number(self, indexes: list[int]) -> None:
             self._places += indexes
 
-        def _look_ahead(self, start: int, found: Matches) -> None:
-            self._ahead = {}
-            if checker is not None and found.id is not None:
-                queries, firsts = np.unique(found.query, return_index=True)
-                places = (queries + start).tolist()
-                features = checker.look_ahead([texts[place] for place in places], found.id[firsts].tolist())
-                self._ahead = dict(zip(places, features, strict=False))
+        def _look_ahead(self, indexes: list[int], nearest: list[int]) -> None:
+            if checker is not None:
+                features = checker.look_ahead([texts[index] for index in indexes], nearest)
+                self._ahead = dict(zip(indexes, features, strict=True))
 
         def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
             assert checker is not None

@@ -170,5 +170,6 @@ void test_decode(void);
 void test_search(void);
 void test_pairs(void);
 void test_names(void);
+void test_json_lines(void);
 
 #endif
