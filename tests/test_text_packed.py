@@ -30,6 +30,8 @@ def test_packed_texts_are_those_that_were_packed(values: list[str], data: Any) -
         values,
         values * 2,
     )
+    assert found.are_ascii().tolist() == [value.isascii() for value in values]
+    assert found[1:].are_ascii().tolist() == [value.isascii() for value in values[1:]]
     assert found.sizes.tolist() == [len(value.encode()) for value in values]
     start, stop, step = data.draw(st.tuples(*[st.integers(-14, 14)] * 2, st.sampled_from([1, 2, -1])))
     part = found[start:stop:step]

@@ -65,7 +65,7 @@ class Kept(Leaders):
 
     def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
         assert self._checker is not None
-        found = self._checker.first_alike(self._texts[index], ids, self._ahead.get(index))
+        found = self._checker.first_like(self._ahead[index], lambda: self._texts[index], ids)
         self.refused += found.refused
         return found.place, found.measure
 

@@ -109,14 +109,14 @@ class Checker:
             size += self._read(some)
         return self._recipe.features_many(texts, threads=self._threads)
 
-    def first_alike(self, text: str, kept_ids: Sequence[int], features: Features | None = None) -> Found:
-        """The first of kept documents that is enough like a text; one with the same bytes anyhow.
+    def first_alike(self, text: str, kept_ids: Sequence[int]) -> Found:
+        """The first of kept documents that is enough like a text; one with the same bytes anyhow."""
+        return self.first_like(self._recipe.features(text), lambda: text, kept_ids)
 
-        features: of the text, where they are known.
-        """
-        features = self._recipe.features(text) if features is None else features
+    def first_like(self, features: Features, text: Callable[[], str], kept_ids: Sequence[int]) -> Found:
+        """The same of a text whose features are known; text: gives it, where its bytes are asked for."""
         if self._measure.says_nothing(features):
-            return self._first_equal(text, kept_ids)
+            return self._first_equal(text(), kept_ids)
         start, end = 0, 1
         while start < len(kept_ids):
             kept = self._of_kept(kept_ids[start:end])
@@ -133,7 +133,9 @@ class Checker:
         return Found(None, math.nan, len(kept_ids))
 
     def _of_kept(self, kept_ids: Sequence[int]) -> list[Features]:
-        self._read([kept_id for kept_id in kept_ids if kept_id not in self._features])
+        unknown = [kept_id for kept_id in kept_ids if kept_id not in self._features]
+        if unknown:
+            self._read(unknown)
         found = [self._features[kept_id] for kept_id in kept_ids]
         for kept_id in kept_ids:
             self._features.move_to_end(kept_id)
@@ -144,8 +146,6 @@ class Checker:
 
     def _read(self, kept_ids: list[int]) -> int:
         """Hold the features of kept documents that are not held; how many characters these have."""
-        if not kept_ids:
-            return 0
         texts = self._kept_texts(kept_ids)
         for kept_id, made in zip(kept_ids, self._recipe.features_many(texts, threads=self._threads), strict=True):
             # Copies, as what was made together stays together.

@@ -115,7 +115,7 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
 
         def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
             assert checker is not None
-            return checker.first_alike(texts[index], ids, self._ahead.get(index))[:2]
+            return checker.first_like(self._ahead[index], lambda: texts[index], ids)[:2]
 
         def texts_of(self, ids: list[int]) -> list[str]:
             return [texts[self._places[each]] for each in ids]

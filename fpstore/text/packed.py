@@ -66,6 +66,12 @@ class Packed(Sequence[_Value]):
         """How many bytes each value has: int64[n]."""
         return np.diff(self.offsets)
 
+    def are_ascii(self) -> npt.NDArray[np.bool_]:
+        """Which values have ASCII bytes only: bool[n]."""
+        others = np.flatnonzero(self.data[self.offsets[0] : self.offsets[-1]] >= 0x80) + self.offsets[0]
+        found: npt.NDArray[np.bool_] = np.diff(np.searchsorted(others, self.offsets)) == 0
+        return found
+
     def together(self, indexes: npt.NDArray[Any] | None = None) -> Bytes:
         """The bytes of the values with these indexes, of all without, one after the other."""
         if indexes is None:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fpstore.text import scripts
+from fpstore.text.packed import Packed
 from fpstore.text.presets import DEFAULT_RECIPE
 from fpstore.text.recipe import Measured, Recipe
 
@@ -74,7 +75,10 @@ class Lengths:
         self.texts += len(counts)
         self.short += int(((counts > 0) & (counts < self._enough)).sum())
         # Few texts of most corpora are between the two bounds, and those are small.
-        for at in np.flatnonzero((counts >= self._enough) & (counts < self._enough_dense)).tolist():
+        between = (counts >= self._enough) & (counts < self._enough_dense)
+        if isinstance(texts, Packed):
+            between &= ~texts.are_ascii()
+        for at in np.flatnonzero(between).tolist():
             if scripts.is_dense(texts[at], int(counts[at])):
                 self.short += 1
                 self.dense += 1
