@@ -1128,7 +1128,7 @@ MUTANTS = (
         "at = len(codecs.BOM_UTF8)",
         "at = 0 * len(codecs.BOM_UTF8)",
         "the first line of a file goes out with a byte order mark, into the middle of another",
-        ("tests/test_inputs_blocks.py::test_a_line_over_the_limit_is_one_line_by_line_too",),
+        ("tests/test_inputs_blocks.py::test_any_lines_in_blocks_of_any_size_are_what_they_are_one_by_one",),
     ),
     Mutant(
         "an item ahead is made as its user asks for it",
