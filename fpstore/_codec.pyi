@@ -3,13 +3,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.types import Array, Bytes, Keys
+from fpstore.types import Array, Bytes, Counts, Keys
 
 FAST: bool
 LAYOUT: dict[str, int]
 CODECS: tuple[str, ...]
 
 def crc32c(data: Any, value: int = 0) -> int: ...
+def crc32c_many(data: Bytes, offsets: Counts, value: int, *, running: bool) -> Array: ...
 def page_checksums(data: Any) -> Array: ...
 
 class BitPermutation:

@@ -7,7 +7,7 @@ lock, and turns a status into an exception.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -75,6 +75,29 @@ LAYOUT = {
     "SAMPLE_BYTES": SAMPLE_BYTES, "MAX_CODE_BYTES_PER_KEY": MAX_CODE_BYTES_PER_KEY,
 }
 CODECS = ("gap", "xor", "rice", "raw")
+
+
+def crc32c_many(const uint8_t[::1] data not None, const int64_t[::1] offsets not None, uint32_t value, *,
+                bint running):
+    """The CRC-32C of values, behind bytes of which it is value: uint32[n].
+
+    Value i is data[offsets[i] : offsets[i + 1]]. running: each behind all values before it. Raises ValueError for
+    offsets, int64[n + 1], that do not increase, or lead out of data.
+    """
+    cdef Py_ssize_t i, count = offsets.shape[0] - 1
+    cdef uint32_t crc = value
+    cdef uint32_t[::1] out
+    for i in range(count + 1):
+        if offsets[i] < 0 or offsets[i] > data.shape[0] or (i > 0 and offsets[i] < offsets[i - 1]):
+            raise ValueError(f"offset {i}: found {offsets[i]}, expected those of values in {data.shape[0]} bytes")
+    found = np.full(max(count, 0), value, dtype=np.uint32)
+    if count > 0 and data.shape[0] > 0:
+        out = found
+        with nogil:
+            for i in range(count):
+                crc = c_crc32c(crc if running else value, &data[0] + offsets[i], <size_t>(offsets[i + 1] - offsets[i]))
+                out[i] = crc
+    return found
 
 
 def crc32c(data, uint32_t value=0):

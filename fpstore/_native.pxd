@@ -343,6 +343,46 @@ cdef extern from "single.h" nogil:
     Status single_any(const Sources *sources, uint64_t query, unsigned distance, int *any)
     void single_order(FoundRows *found)
 
+cdef extern from "json_lines.h" nogil:
+    ctypedef struct Packed:
+        uint8_t *bytes
+        uint64_t used
+        uint64_t *ends
+    ctypedef struct LineRows:
+        Packed texts
+        Packed names
+        Packed lines
+        uint8_t *may_have_tags
+        uint64_t count
+    ctypedef struct LineFields:
+        const uint8_t *text
+        uint64_t text_size
+        const uint8_t *name
+        uint64_t name_size
+        bint has_name
+        const uint8_t *source
+        uint64_t source_size
+    ctypedef enum LinesStop:
+        LINES_END
+        LINES_CUT
+        LINES_OTHER
+    ctypedef struct LinesPlace:
+        uint64_t number
+        uint64_t blank
+        uint64_t at
+        bint is_begun
+        LinesStop stopped
+    Status lines_read(const LineFields *fields, const uint8_t *block, uint64_t size, bint is_last, LinesPlace *place,
+                      LineRows *rows)
+    Status lines_add(LineRows *rows, const uint8_t *text, uint64_t text_size, const uint8_t *name, uint64_t name_size,
+                     const uint8_t *line, uint64_t line_size)
+    void lines_free(LineRows *rows)
+
+cdef extern from "packed.h" nogil:
+    void packed_gather(const uint8_t *data, const int64_t *offsets, const int64_t *indexes, uint64_t count, uint8_t *out)
+    void packed_digests(const uint8_t *names, const int64_t *name_offsets, const uint8_t *values,
+                        const int64_t *value_offsets, uint64_t count, uint64_t seed, uint8_t *out)
+
 cdef extern from "text_unicode.h" nogil:
     enum: IS_WORD, IS_SPACE, JOINS, NFKC_CHANGES, FOLD_CHANGES
     ctypedef struct UnicodeColumn:
@@ -442,6 +482,15 @@ cdef extern from "text_simhash.h" nogil:
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                              const Measures *found)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
+    ctypedef struct Shingled:
+        uint64_t *hashes
+        double *weights
+        uint64_t *ends
+        uint64_t used
+        uint64_t count
+    Status documents_shingles(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
+                              Shingled *shingled)
+    void shingled_free(Shingled *shingled)
 
 
 # Cython imports the modules of the extension types that a cimported module declares, used or not: this one is there for that.

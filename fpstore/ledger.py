@@ -7,16 +7,16 @@ documents has one in each entry, which also says those of its name and its text,
 import json
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fpstore._codec import crc32c
+from fpstore._codec import crc32c, crc32c_many
 from fpstore.disk import Folder, naming, read_whole
 from fpstore.errors import CorruptStore, Damage, JobError
-from fpstore.types import Array
+from fpstore.types import Array, Bytes, Counts
 
 NOTE = "unfinished.json"
 # The record: whose documents these are; of each where its name and its text end, after those before it; these.
@@ -47,6 +47,8 @@ _AFTER_ONE = crc32c(struct.pack("<I", crc32c(b"")), crc32c(b""))
 # Of a cluster: for each bit, how many more members have it than have not; and the fingerprint of the first.
 CLUSTER = np.dtype([("votes", "<i4", (64,)), ("leader", "<u8")])
 _VOTES_END = struct.Struct("<Q")
+# Names or texts, one after the other, and where each begins: uint8[bytes], int64[n + 1].
+Values = tuple[Bytes, Counts]
 _CRC = "crc"
 _PIECE_BYTES = 4 << 20
 
@@ -95,26 +97,28 @@ def _crc_of(record: dict[str, Any]) -> int:
 # --- The index ---
 
 
-def seal_entries(entries: Array, names: Sequence[bytes], texts: Sequence[bytes], before: Array | None) -> None:
+def seal_entries(entries: Array, names: Values, texts: Values, before: Array | None) -> None:
     """Fill in the checksums of entries, ENTRY[n], given their names and texts; before: the entry before them."""
     name_crc, text_crc = (0, 0) if before is None else (int(before["name_crc"]), int(before["text_crc"]))
-    start = 0 if before is None else _AFTER_ONE
-    for i, (name, text) in enumerate(zip(names, texts, strict=True)):
-        name_crc, text_crc = crc32c(name, name_crc), crc32c(text, text_crc)
-        entries["name_crc"][i], entries["text_crc"][i] = name_crc, text_crc
-        entries["crc"][i] = crc32c(entries[i : i + 1].tobytes()[:_CHECKED_BYTES], start)
-        start = _AFTER_ONE
+    entries["name_crc"] = crc32c_many(*names, name_crc, running=True)
+    entries["text_crc"] = crc32c_many(*texts, text_crc, running=True)
+    entries["crc"] = _entry_crcs(entries, from_first=before is None)
 
 
 def whole_entries(entries: Array, *, from_first: bool) -> Array:
     """Which entries are as they were written: bool[n]. from_first: whether the index begins with them."""
-    data = entries.tobytes()
-    size = ENTRY.itemsize
-    crcs = (crc32c(data[at : at + _CHECKED_BYTES], _AFTER_ONE) for at in range(0, len(data), size))
-    whole: Array = np.fromiter(crcs, dtype=np.uint32, count=len(entries)) == entries["crc"]
-    if from_first and len(entries):
-        whole[0] = crc32c(data[:_CHECKED_BYTES]) == int(entries["crc"][0])
+    whole: Array = _entry_crcs(entries, from_first=from_first) == entries["crc"]
     return whole
+
+
+def _entry_crcs(entries: Array, *, from_first: bool) -> Array:
+    """The checksums that entries have: uint32[n]."""
+    rows = np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), ENTRY.itemsize)[:, :_CHECKED_BYTES]
+    starts = np.arange(len(entries) + 1, dtype=np.int64) * _CHECKED_BYTES
+    crcs = crc32c_many(np.ascontiguousarray(rows).reshape(-1), starts, _AFTER_ONE, running=False)
+    if from_first and len(entries):
+        crcs[0] = crc32c(rows[0].tobytes())
+    return crcs
 
 
 def expect_index(entries: Array, path: Path) -> None:

@@ -6,8 +6,7 @@ Owns who does which item. The answers come in the order of the items, and no ite
 import threading
 import weakref
 from _thread import start_new_thread
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -194,21 +193,38 @@ class Background(Generic[_Result]):
             self._ended.set()
 
 
+def ahead(every: Generator[_Item]) -> Generator[_Item]:
+    """The items of every, none of them None, each made in another thread while its user works with the one before it.
+
+    Where the system has no thread to give, they are made as they are asked for. What every raises is raised when all
+    items before it were given. Closing it waits for the item under way, and closes every.
+    """
+    begun: list[None] = []
+
+    def make() -> _Item | None:
+        begun.append(None)
+        return next(every, None)
+
+    def wanted(number: int) -> _Item | None:
+        upcoming.wait()
+        return upcoming.result() if len(begun) == number else make()
+
+    number = 1
+    upcoming = Background(make)
+    try:
+        while (item := wanted(number)) is not None:
+            number += 1
+            upcoming = Background(make)
+            yield item
+    finally:
+        upcoming.wait()
+        every.close()
+
+
 class _Alive:
     """Held by a thread as long as there is one, and by nothing else."""
 
     __slots__ = ("__weakref__",)
-
-
-def ahead(items: Iterator[_Item]) -> Iterator[_Item]:
-    """The items, none of which is None; each is made in a thread of its own while the caller has the one before."""
-    coming = Background(partial(next, items, None))
-    try:
-        while (item := coming.result()) is not None:
-            coming = Background(partial(next, items, None))
-            yield item
-    finally:
-        coming.wait()
 
 
 def slices(count: int, threads: int, most: int, least: int) -> list[slice]:

@@ -2,6 +2,7 @@
 
 # mypy: disable-error-code="arg-type, assignment, call-arg"
 
+import itertools
 import struct
 from itertools import chain
 
@@ -37,6 +38,7 @@ from fpstore._codec import (
     RiceCost,
     TableEncoder,
     crc32c,
+    crc32c_many,
     page_checksums,
 )
 from fpstore._view import SegmentView, TableCursor
@@ -288,6 +290,22 @@ def test_a_cursor_hands_out_more_keys_than_its_room_in_parts() -> None:
 
 
 # Checksums.
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_crc32c_of_many_is_that_of_each(running: bool) -> None:
+    data = np.arange(60, dtype=np.uint8)
+    offsets = np.array([3, 3, 10, 60], dtype=np.int64)
+    expected, before = [], 7
+    for start, end in itertools.pairwise(offsets.tolist()):
+        expected.append(crc32c(data[start:end], before))
+        before = expected[-1] if running else before
+    assert crc32c_many(data, offsets, 7, running=running).tolist() == expected
+    assert crc32c_many(data[:0], np.zeros(3, dtype=np.int64), 7, running=running).tolist() == [7, 7]
+    assert crc32c_many(data, offsets[:1], 7, running=running).tolist() == []
+    for bad in ([-1, 2], [0, 61], [4, 3]):
+        with pytest.raises(ValueError, match="expected those of values in 60 bytes"):
+            crc32c_many(data, np.array(bad, dtype=np.int64), 0, running=running)
 
 
 @settings(max_examples=150, deadline=None)

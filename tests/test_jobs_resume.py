@@ -21,7 +21,7 @@ import fpstore
 from fpstore import ledger
 from fpstore.disk import Folder
 from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, journal, runs
-from fpstore.jobs.files import AppendFile
+from fpstore.jobs.files import AppendFile, write_json
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.spool import Spool
@@ -431,10 +431,9 @@ def test_ctrl_c_leaves_a_job_that_goes_on(tmp_path: Path) -> None:
 def test_a_signal_between_the_first_journal_and_its_state_leaves_what_was_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = journal.write_json
 
     def written_and_stopped(*arguments: Any) -> None:
-        write(*arguments)
+        write_json(*arguments)
         raise KeyboardInterrupt
 
     def commit_first() -> None:

@@ -26,6 +26,7 @@ from fpstore.living.sizes import LivingSizes
 from fpstore.notes import Asker, Note
 from fpstore.query import leaders
 from fpstore.text import DEFAULT_RECIPE
+from fpstore.text.packed import Packed
 
 # fpstore.jobs.dedup is the function.
 dedup_job = import_module("fpstore.jobs.dedup")
@@ -266,10 +267,15 @@ def stored(folder: Folder, documents: int, first_id: int) -> tuple[list[int], li
     ]
 
 
+def values_of(values: list[bytes]) -> ledger.Values:
+    found: Packed[Any] = Packed.pack(values)
+    return found.data, found.offsets
+
+
 def sealed_entries(entries: Any, names: list[bytes]) -> Any:
     """The entries of an index with their checksums, and where their names end."""
     entries["name_end"] = np.cumsum([len(name) for name in names])
-    ledger.seal_entries(entries, names, [b""] * len(names), None)
+    ledger.seal_entries(entries, values_of(names), values_of([b""] * len(names)), None)
     return entries
 
 

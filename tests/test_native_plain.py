@@ -29,6 +29,7 @@ PARTS = {
     "pairs",
     "names",
     "ids",
+    "json",
 }
 ROUNDS = 400
 SETS = {"": "2", "FPSTORE_NARROW": "1", "FPSTORE_PORTABLE": "0"}

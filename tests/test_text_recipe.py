@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fpstore import text as fptext
 from fpstore.errors import CorruptStore, RecipeError, UnsupportedVersion
 from fpstore.text import DEFAULT_RECIPE, Recipe, recipes
-from fpstore.text._simhash import xxh3
+from fpstore.text._sums import xxh3
 from fpstore.text.idf import Learner
 
 WORDS = ["a", "The", "of", "running", "Größe", "我来到北京清华大学", "T恤", "don't", "İ", "ΑΣ", "\x1f", "3.14", "\0"]

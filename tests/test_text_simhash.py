@@ -17,7 +17,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.text._simhash import SEED_BITS, Idf, features, hash_of, measure, simhash_of, tokens_of, xxh3, xxh64
+from fpstore.text._simhash import SEED_BITS, Idf, features, hash_of, measure, tokens_of
+from fpstore.text._sums import simhash_of, xxh3, xxh64
 
 WEIGHTS = ("frequency", "presence", "capped", "log")
 ONE = 1 << 16
@@ -388,7 +389,7 @@ def test_a_word_too_long_for_memory_is_a_memory_error() -> None:
     assert run.stdout.splitlines() == [
         "text 0: no memory for 67108864 bytes",
         "text 0: no memory for 67108864 bytes",
-        "text: no memory for the shingles of 67108864 bytes",
+        "text 0: no memory for the shingles of 67108864 bytes",
         "text: no memory for the tokens of 67108864 bytes",
         "idf: no memory for 8388608 shingles",
     ]

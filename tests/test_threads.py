@@ -4,9 +4,8 @@
 
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -214,7 +213,7 @@ def test_a_thread_that_ends_before_it_begins_is_not_waited_for(monkeypatch: pyte
 def test_what_comes_next_is_made_while_the_caller_has_what_came_before() -> None:
     begun = [threading.Event() for _ in range(4)]
 
-    def items() -> Iterator[int]:
+    def items() -> Generator[int]:
         for index in range(3):
             begun[index].set()
             yield index
@@ -228,7 +227,7 @@ def test_what_comes_next_is_made_while_the_caller_has_what_came_before() -> None
 
 
 def test_what_fails_ahead_is_raised_in_its_turn() -> None:
-    def items() -> Iterator[str]:
+    def items() -> Generator[str]:
         yield "first"
         raise OSError("the second")
 
@@ -241,7 +240,7 @@ def test_what_fails_ahead_is_raised_in_its_turn() -> None:
 def test_who_wants_no_more_waits_for_what_is_being_made() -> None:
     going_on, made = threading.Event(), []
 
-    def items() -> Iterator[int]:
+    def items() -> Generator[int]:
         yield 0
         going_on.wait(0.2)
         made.append(1)
@@ -249,5 +248,51 @@ def test_who_wants_no_more_waits_for_what_is_being_made() -> None:
 
     coming = ahead(items())
     next(coming)
-    cast(Generator[int, None, None], coming).close()
+    coming.close()
     assert made == [1]
+
+
+# --- One item ahead ---
+
+
+def items_in(where: list[str], count: int, error: Exception | None = None) -> Generator[int]:
+    """Numbers; in where is told what was done, and by which thread."""
+    try:
+        for number in range(count):
+            where.append(f"{number} in {threading.current_thread() is threading.main_thread()}")
+            yield number
+        if error is not None:
+            raise error
+    finally:
+        where.append("closed")
+
+
+def test_items_ahead_are_those_that_are_made_in_their_order_and_by_another_thread() -> None:
+    where: list[str] = []
+    assert list(ahead(items_in(where, 5))) == [0, 1, 2, 3, 4]
+    assert where == [*(f"{number} in False" for number in range(5)), "closed"]
+
+
+def test_an_error_ahead_is_raised_behind_the_items_before_it() -> None:
+    every = ahead(items_in([], 2, LookupError("wrong")))
+    assert [next(every), next(every)] == [0, 1]
+    with pytest.raises(LookupError, match="wrong"):
+        next(every)
+
+
+def test_who_asks_for_no_more_items_ahead_has_them_closed() -> None:
+    where: list[str] = []
+    every = ahead(items_in(where, 5))
+    assert next(every) == 0
+    every.close()
+    assert where in ([f"{number} in False" for number in range(2)] + ["closed"], ["0 in False", "closed"])
+
+
+def test_items_are_made_where_there_is_no_thread_for_what_is_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads_module, "start_new_thread", refuse)
+    where: list[str] = []
+    assert list(ahead(items_in(where, 3))) == [0, 1, 2]
+    assert where == [*(f"{number} in True" for number in range(3)), "closed"]

@@ -27,7 +27,8 @@ from benchlib import Results, Timing, best_wall, interleaved, median_cpu, new_pa
 
 from fpstore import inputs
 from fpstore.text import recipes
-from fpstore.text._simhash import measure, xxh3
+from fpstore.text._simhash import measure
+from fpstore.text._sums import xxh3
 
 REAL_BYTES = 10**8  # what the bars speak of
 SMALL_BYTES = 10**6

@@ -211,7 +211,7 @@ class _Sorted:
         # The pieces, and what they are merged into at two levels: half a chunk each.
         piece = max(1, self._chunk_items // (2 * len(self._bounds)))
         sources = [*_runs(self._spill, self._bounds, piece), Chunks(_slices(self._columns, piece))]
-        chunks = merged(sources, _union_of_its_own)
+        chunks = (chunk for chunk in merged(sources, _union_of_its_own))
         yield from chunks if self._threads == 1 else ahead(chunks)
 
     def close(self) -> None:

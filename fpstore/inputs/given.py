@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fpstore.inputs.blocks import Columns, Document
 from fpstore.inputs.columns import Asked
 from fpstore.inputs.errors import BadInput, Faults, shown
 from fpstore.inputs.fields import Names, check_name_column, named
@@ -56,6 +57,10 @@ class GivenDocuments(Documents):
         self._documents = named(read_rows(_lines(rows, name), name, request), request, names)
         self._name = name
         self.total_bytes = None
+
+    def in_columns(self) -> Iterator[Columns | Document]:
+        """As those of Documents: one by one."""
+        return self._documents
 
     def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
         """As those of Documents."""

@@ -51,9 +51,16 @@ def read_json(path: str, request: Request) -> Iterator[Records]:
         yield from _read_objects(stream, "line", _numbered(Lines(stream, line, blank_lines)), request)
 
 
-def read_rows(lines: Iterable[tuple[int, bytes | BadInput]], name: str, request: Request) -> Iterator[Records]:
+def read_rows(
+    lines: Iterable[tuple[int, bytes | BadInput]], name: str, request: Request, unit: str = "row"
+) -> Iterator[Records]:
     """The same of rows that are no file: each with its number, as a line of JSON, or what is wrong with it."""
-    yield from _read_objects(Stream(name, io.BufferedReader(io.BytesIO()), None), "row", lines, request)
+    yield from _read_objects(Stream(name, io.BufferedReader(io.BytesIO()), None), unit, lines, request)
+
+
+def read_rest(stream: Stream, number: int, request: Request, *, is_begun: bool) -> Iterator[Records]:
+    """The lines of a stream of JSON lines, behind the first so many; is_begun: whether one of these was not blank."""
+    yield from _read_objects(stream, "line", _numbered(Lines(stream, number=number)), request, is_begun=is_begun)
 
 
 def fields_of(path: str) -> list[str] | None:
@@ -101,9 +108,14 @@ def read_html(paths: Iterable[str], request: Request) -> Iterator[Records]:
 
 
 def _read_objects(
-    stream: Stream, unit: str, objects: Iterable[tuple[int, bytes | BadInput]], request: Request
+    stream: Stream,
+    unit: str,
+    objects: Iterable[tuple[int, bytes | BadInput]],
+    request: Request,
+    *,
+    is_begun: bool = False,
 ) -> Iterator[Records]:
-    """What objects of JSON hold, each with its number; unit: what that counts."""
+    """What objects of JSON hold, each with its number; unit: what that counts. is_begun: whether some came before."""
     load = json_loader()
     field = request.value_column or request.json_field
     if field is None:
@@ -115,7 +127,6 @@ def _read_objects(
     may_be_fingerprints = request.takes_fingerprints and request.value_column is None
     group = Group(stream.name, unit, request)
     group.layout = JSON_OBJECTS
-    is_begun = False
     for place, line in objects:
         if isinstance(line, BadInput):
             group.meet(line)

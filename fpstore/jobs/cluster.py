@@ -109,9 +109,14 @@ def cluster(
             else:
                 opened = standing_grouping(standing, job, tally, settings, check, update_center=update_center)
             labels = AppendFile(job.work_folder, "labels", 8 * tally.documents)
-            with closing(labels), closing(Repeats(job, corpus)) as repeats, opened as clusters:
-                for batch in corpus.batches(place):
-                    found = clusters.decide(corpus.fingerprints(batch), batch)
+            with (
+                closing(labels),
+                closing(Repeats(job, corpus)) as repeats,
+                opened as clusters,
+                closing(corpus.measured(place)) as every,
+            ):
+                for batch, fingerprints in every:
+                    found = clusters.decide(fingerprints, batch)
                     forms[0].write(job.files[0], batch, found["id"].tolist(), found["distance"].tolist())
                     labels.write(found["id"].astype("<u8").tobytes())
                     labels.sync()
@@ -147,7 +152,7 @@ class Labelling:
         self._keeping = Keeping(result, corpus, ANNOTATIONS) if annotate else None
         form = self._lines or self._keeping
         assert form is not None
-        corpus.checks.append(form.fault_of)
+        corpus.check_form(form)
         self.head, self.pack = form.head, form.pack
 
     def write(self, file: AppendFile, batch: Batch, clusters: Sequence[int], distances: Sequence[int]) -> None:

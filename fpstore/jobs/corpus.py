@@ -3,12 +3,11 @@
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError, PathLike
@@ -17,11 +16,13 @@ from fpstore.inputs.errors import Faults, expect_some
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
+from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.text import Recipe
 from fpstore.text.deduplication import measured_apart
+from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
-from fpstore.threads import thread_count
-from fpstore.types import Keys
+from fpstore.threads import ahead, thread_count
+from fpstore.types import Array, Keys
 
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
@@ -31,7 +32,6 @@ Rows = Iterable[Mapping[str, Any]]
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 16 << 20
 
-_DIGEST_BYTES = 16
 # Options of reading that no result follows from.
 _NO_IDENTITY = ("skip_bad", "all_columns", "is_part")
 
@@ -53,15 +53,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Documents that follow each other, as columns; rows: all that the inputs have of each, and digests of that.
+    """Documents that follow each other, as columns; rows: all that the inputs have of each.
 
-    end: the place behind them. skipped, notes: as in Place, from the first source on.
+    digests: of that, uint8[n, 16]. end: the place behind them. skipped, notes: as in Place, from the first source on.
     """
 
-    names: list[str]
-    texts: list[str]
-    rows: list[Row]
-    digests: list[bytes]
+    names: Sequence[str]
+    texts: Sequence[str]
+    rows: Sequence[Row]
+    digests: Array
     text_bytes: int
     end: Place
     skipped: Mapping[str, int]
@@ -79,6 +79,15 @@ class Inputs:
     skip_bad: bool = False
     header: bool | None = None
     id_column: str | int | None = None
+
+
+class Form(Protocol):
+    """How documents are written to a result, as the corpus knows of it."""
+
+    refuses_packed: bool
+
+    def fault_of(self, name: str, row: Row) -> BadInput | None:
+        """What is wrong with a document that it has no place for; refuses_packed: whether some of lines of JSON are."""
 
 
 class Corpus:
@@ -122,10 +131,9 @@ class Corpus:
             "is_part": True,
         }
         self._recipe = recipe
-        self._threads = thread_count(threads)
+        self.threads = thread_count(threads)
         self._lengths = Lengths(recipe, max_distance)
-        # Each tells, given its name and row, of a document that a result of the job cannot hold; None of all others.
-        self.checks: list[Callable[[str, Row], BadInput | None]] = []
+        self._checks: list[tuple[Callable[[str, Row], BadInput | None], bool]] = []
         self.total_bytes: int | None = None
         paths = self._paths
         if paths or not self._given:
@@ -220,24 +228,40 @@ class Corpus:
 
     def _digest_of(self, number: int, count: int | None) -> str | None:
         """The digest of the first documents of a source, all where count is None; None where there are fewer."""
-        digest, added = _Digest(), 0
+        digest, left = Digest(), count
         with closing(self._documents_of(number)) as found:
-            for document in islice(found.with_rows(), count):
-                digest.add(*document)
-                added += 1
-        return None if count is not None and added < count else digest.told()
+            for part in parts_of(found.in_columns()):
+                taken = len(part) if left is None else min(left, len(part))
+                digest.add(part[:taken])
+                left = None if left is None else left - taken
+                if left == 0:
+                    break
+        return None if left else digest.told()
 
     @property
     def warning(self) -> str | None:
         """What to say where most of the texts that became fingerprints are short."""
         return self._lengths.warning
 
-    def fingerprints(self, batch: "Batch") -> Keys:
-        """Of a batch, by the recipe, texts without tokens told apart: uint64[n]."""
-        self.text_bytes += batch.text_bytes
-        measured = measured_apart(self._recipe, batch.texts, self._threads)
-        self._lengths.see(batch.texts, measured)
-        return measured.fingerprints
+    def measured(self, start: Place = Place()) -> Generator[tuple[Batch, Keys]]:
+        """The batches from a place on, and their fingerprints, uint64[n]; texts without tokens are told apart.
+
+        While one is worked with, the next is read and measured, where the sources are files and there are threads.
+        """
+
+        def measure() -> Generator[tuple[Batch, Measured]]:
+            with closing(self.batches(start)) as every:
+                for batch in every:
+                    yield batch, measured_apart(self._recipe, batch.texts, self.threads)
+
+        reads_ahead = (
+            self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
+        )
+        with closing(ahead(measure()) if reads_ahead else measure()) as every:
+            for batch, found in every:
+                self.text_bytes += batch.text_bytes
+                self._lengths.see(batch.texts, found)
+                yield batch, found.fingerprints
 
     @property
     def files(self) -> list[str]:
@@ -257,48 +281,45 @@ class Corpus:
             for number, source in enumerate(self.sources)
         ]
 
-    def batches(self, start: Place = Place()) -> Iterator[Batch]:
+    def batches(self, start: Place = Place()) -> Generator[Batch]:
         """The documents from a place on; the last batch may be empty.
 
         The source that the place is in is read from its beginning; JobError where its documents up to there are others.
         BadInput at the end where all was bad.
         """
-        names: list[str] = []
-        texts: list[str] = []
-        rows: list[Row] = []
-        document_digests: list[bytes] = []
-        size, skipped, notes = 0, Counter(start.skipped), Counter(start.notes)
+        held: list[Part] = []
+        count = size = 0
+        skipped, notes = Counter(start.skipped), Counter(start.notes)
         good, bad = int(start != Place()), 0  # a place is behind a document
         digests = tuple(start.digests[: start.source])
         self.bytes_read = 0
         for number in range(start.source, len(self.sources)):
-            before, digest, index = (dict(skipped), dict(notes)), _Digest(), -1
+            before, digest, index = (dict(skipped), dict(notes)), Digest(), 0
             faults = Faults(self._options["skip_bad"])
             with closing(self._documents_of(number)) as found:
                 first = start.document if number == start.source else 0
-                for index, (name, text, row) in enumerate(found.with_rows()):
-                    own = digest.add(name, text, row)
-                    if (fault := self._fault_of(name, row)) is not None:
-                        faults.meet(fault)
-                    if index < first:
-                        if index == first - 1 and digest.told() != start.digests[number]:
+                for part in parts_of(found.in_columns()):
+                    while len(part):
+                        was_read = index < first
+                        room = first - index if was_read else part.fitting(BATCH_DOCUMENTS - count, BATCH_BYTES - size)
+                        own, part = part[:room], part[room:]
+                        digest.add(own)
+                        index += len(own)
+                        if index == first and was_read and digest.told() != start.digests[number]:
                             raise _changed(self.sources[number])
-                        continue
-                    if fault is not None:
-                        continue
-                    good += 1
-                    names.append(name)
-                    texts.append(text)
-                    rows.append(row)
-                    document_digests.append(own)
-                    size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-                    if len(names) == BATCH_DOCUMENTS or size >= BATCH_BYTES:
-                        end = Place(number, index + 1, *before, (*digests, digest.told()))
-                        passed_over = skipped + Counter(found.skipped) + faults.counts
-                        so_far = dict(passed_over), dict(notes + Counter(found.notes))
-                        yield Batch(names, texts, rows, document_digests, size, end, *so_far)
-                        names, texts, rows, document_digests, size = [], [], [], [], 0
-                if index + 1 < first:
+                        own = self._without_faults(own, faults)
+                        if was_read or not len(own):
+                            continue
+                        good += len(own)
+                        held.append(own)
+                        count, size = count + len(own), size + own.text_bytes
+                        if count == BATCH_DOCUMENTS or size >= BATCH_BYTES:
+                            end = Place(number, index, *before, (*digests, digest.told()))
+                            passed_over = skipped + Counter(found.skipped) + faults.counts
+                            so_far = dict(passed_over), dict(notes + Counter(found.notes))
+                            yield _batch_of(held, end, *so_far)
+                            held, count, size = [], 0, 0
+                if index < first:
                     raise _changed(self.sources[number])
                 skipped += Counter(found.skipped) + faults.counts
                 notes += Counter(found.notes)
@@ -306,11 +327,32 @@ class Corpus:
             digests = (*digests, digest.told())
         expect_some(good, bad, skipped)
         so_far = dict(skipped), dict(notes)
-        end = Place(len(self.sources), 0, *so_far, digests)
-        yield Batch(names, texts, rows, document_digests, size, end, *so_far)
+        yield _batch_of(held, Place(len(self.sources), 0, *so_far, digests), *so_far)
 
-    def _fault_of(self, name: str, row: Row) -> BadInput | None:
-        return next((fault for check in self.checks if (fault := check(name, row)) is not None), None)
+    def _without_faults(self, part: Part, faults: Faults) -> Part:
+        """The documents of a part that the results can hold; faults hear of the others."""
+        checks = [check for check, of_packed in self._checks if of_packed or not part.is_packed]
+        if not checks:
+            return part
+        good = []
+        for index, (name, row) in enumerate(zip(part.names, part.rows, strict=True)):
+            fault = next((fault for check in checks if (fault := check(name, row)) is not None), None)
+            if fault is None:
+                good.append(index)
+            else:
+                faults.meet(fault)
+        return part if len(good) == len(part) else part.take(good)
+
+    def check(self, check: Callable[[str, Row], BadInput | None], *, of_packed: bool = True) -> None:
+        """Pass over, or raise for, the documents of which a check, given the name and the row, tells a fault.
+
+        of_packed: whether it may tell one of a line of JSON that is UTF-8 and has a name.
+        """
+        self._checks.append((check, of_packed))
+
+    def check_form(self, form: Form) -> None:
+        """The same of documents that the form of a result has no place for."""
+        self.check(form.fault_of, of_packed=form.refuses_packed)
 
     def again(self, place: Sequence[Any], count: int) -> Iterator[Batch]:
         """All documents once more; JobError where they are others than the so many that were read up to a place."""
@@ -327,46 +369,9 @@ class Corpus:
         self.read_bytes += count
 
 
-class _Digest:
-    """Tells the documents of a source, with all their columns, from other ones."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-        # Of the batch of Arrow that the last document was in.
-        self._arrow: Any = None
-        self._values: list[Any] = []
-        self._layout: Layout | None = None
-        self._of_layout = b""
-
-    def add(self, name: str, text: str, row: Row) -> bytes:
-        """One more; its own digest, in which what its columns are counts too."""
-        data = row.data
-        if row.layout is not self._layout:
-            self._layout, self._of_layout = row.layout, _digest_of_layout(row.layout)
-        if isinstance(data, tuple):
-            if data[0] is not self._arrow:
-                # By column: an object of a row would have one of two columns of one name.
-                self._arrow = data[0]
-                self._values = list(zip(*(column.to_pylist() for column in self._arrow.columns), strict=True))
-            content = repr(self._values[data[1]]).encode("utf-8", "surrogatepass")
-        else:
-            content = text.encode("utf-8", "surrogatepass") if data is None else data
-        named = name.encode("utf-8", "surrogatepass") + b"\0" + self._of_layout + content
-        found = hashlib.blake2b(named, digest_size=_DIGEST_BYTES).digest()
-        self._digest.update(found)
-        return found
-
-    def told(self) -> str:
-        """That of all so far."""
-        return self._digest.hexdigest()
-
-
-def _digest_of_layout(layout: Layout) -> bytes:
-    """Of what the same cells mean something else without: format, names, types, and the header as it stands."""
-    schema = layout.schema
-    types = "" if schema is None else schema.to_string(show_field_metadata=False, show_schema_metadata=False)
-    told = repr((layout.format, layout.columns, layout.header, types))
-    return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+def _batch_of(held: list[Part], end: Place, skipped: Mapping[str, int], notes: Mapping[str, int]) -> Batch:
+    whole = Part.join(held)
+    return Batch(whole.names, whole.texts, whole.rows, whole.digests, whole.text_bytes, end, skipped, notes)
 
 
 def _changed(source: str) -> JobError:

@@ -82,8 +82,9 @@ def dedup(
     if dropped is not None:
         forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {}), "dropped"))
     if settings.named:
-        corpus.checks.append(lambda name, row: fault_of_name(name))
-    corpus.checks += [form.fault_of for form in forms]
+        corpus.check(lambda name, row: fault_of_name(name))
+    for form in forms:
+        corpus.check_form(form)
     identity = {
         "job": "dedup",
         **corpus.identity,

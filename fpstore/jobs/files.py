@@ -9,9 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
 from fpstore.ledger import parse_json
+from fpstore.types import Bytes
 
 
 @contextmanager
@@ -87,10 +90,10 @@ class AppendFile:
             self.close()
             raise
 
-    def write(self, data: bytes) -> None:
-        """Append."""
+    def write(self, data: bytes | Bytes) -> None:
+        """Append bytes, or an array of them."""
         with naming(self.path):
-            write_all(self._fd, memoryview(data))
+            write_all(self._fd, data.data if isinstance(data, np.ndarray) else memoryview(data))
         self.length += len(data)
 
     def writer(self) -> io.RawIOBase:

@@ -167,7 +167,7 @@ def document_pairs(
     result = Path(output).absolute()
     corpus = Corpus(inputs, recipe, max_distance, threads)
     lines = Lines(form_of(result, TSV), _PAIR_COLUMNS, "document-pairs")
-    corpus.checks.append(lines.fault_of)
+    corpus.check_form(lines)
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
         count = 0
@@ -196,7 +196,7 @@ def _named(documents: Documents) -> Iterator[Batch]:
     for start in range(0, len(documents), _NAMES_AT_ONCE):
         ids = np.arange(start, min(start + _NAMES_AT_ONCE, len(documents)), dtype=np.uint64)
         names = [name or "" for name in documents.names.names(ids)]
-        yield Batch(names, [], [], [], 0, Place(), {}, {})
+        yield Batch(names, [], [], np.empty((0, 0), dtype=np.uint8), 0, Place(), {}, {})
 
 
 def _pairs(
@@ -258,19 +258,19 @@ def _collect(
     progress: OnProgress | None,
 ) -> None:
     """Write down the documents that are not yet."""
-    for batch in corpus.batches(corpus.go_on(job.state)):
-        fingerprints = corpus.fingerprints(batch)
-        keys.write(fingerprints.astype("<u8").tobytes())
-        ids = range(tally.documents, tally.documents + len(batch.names))
-        names.append(ids, fingerprints, batch.names, batch.texts)
-        keys.sync()
-        names.sync()
-        repeats.see(batch.names)
-        tally.documents += len(batch.names)
-        tally.skipped, tally.notes = batch.skipped, batch.notes
-        job.commit({"tally": asdict(tally), **corpus.state(batch.end), **repeats.state()})
-        if progress:
-            progress(Progress("reading", corpus.bytes_read, corpus.total_bytes, "bytes"))
+    with closing(corpus.measured(corpus.go_on(job.state))) as every:
+        for batch, fingerprints in every:
+            keys.write(fingerprints.astype("<u8").tobytes())
+            ids = range(tally.documents, tally.documents + len(batch.names))
+            names.append(ids, fingerprints, batch.names, batch.texts)
+            keys.sync()
+            names.sync()
+            repeats.see(batch.names)
+            tally.documents += len(batch.names)
+            tally.skipped, tally.notes = batch.skipped, batch.notes
+            job.commit({"tally": asdict(tally), **corpus.state(batch.end), **repeats.state()})
+            if progress:
+                progress(Progress("reading", corpus.bytes_read, corpus.total_bytes, "bytes"))
 
 
 def _components(count: int, edges: Iterator[tuple[Counts, Counts, Array]]) -> Counts:

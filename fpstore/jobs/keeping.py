@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row, cells_of, plain
 from fpstore.jobs.adding import batch_with, delimited_with, expect_room, header_with, json_with, schema_with
 from fpstore.jobs.corpus import Batch, Corpus
@@ -27,6 +29,7 @@ from fpstore.jobs.packing import (
 )
 from fpstore.jobs.rows import json_line
 from fpstore.text.loading import each_name_once
+from fpstore.text.packed import Packed
 
 _TABLES = (CSV, TSV, PARQUET)
 # The added column that holds the name of another document.
@@ -49,6 +52,7 @@ class Keeping:
         self._added = dict(added)
         form = form_of(path, JSON)
         self._kind = form.kind
+        self.refuses_packed = form.kind != JSON
         self._first: tuple[str, Layout] | None = None
         self._types: JsonTypes | None = None
         if form.kind == JSON:
@@ -100,6 +104,10 @@ class Keeping:
         if self._kind == PARQUET:
             for values in added:
                 expect_utf8(values, self._path.name)
+        if isinstance(batch.rows, Packed) and self._kind == JSON and not self._added:
+            taken = batch.rows.take(np.asarray(indexes, dtype=np.int64))
+            if not len(taken) or (taken.data[taken.offsets[1:] - 1] == ord("\n")).all():
+                return taken.data.tobytes()
         if not self._as_read:
             return b"".join(self._objects(batch, indexes, added))
         head = self._head(batch.rows[0].layout) if is_first and batch.rows else b""

@@ -11,6 +11,8 @@ from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
 from fpstore.query.leaders import Leaders
 from fpstore.text import Recipe
 from fpstore.text.confirm import Checker, Confirm
+from fpstore.text.packed import taken
+from fpstore.text.recipe import Features
 from fpstore.types import Array, Ids, Keys
 
 
@@ -21,15 +23,18 @@ class Kept(Leaders):
     looked at, of which none is alike, and equal none.
     """
 
-    def __init__(self, workplace: Workplace, recipe: Recipe, max_distance: int, confirm: Confirm | None) -> None:
+    def __init__(
+        self, workplace: Workplace, recipe: Recipe, max_distance: int, confirm: Confirm | None, threads: int = 1
+    ) -> None:
         super().__init__(workplace.rows or workplace.store, max_distance, workplace.next_id)
         self._workplace, self._spool = workplace, workplace.spool
-        self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of)
+        self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of, threads)
         self.looks_on = confirm is not None
         self._names: Sequence[str] = ()
         self._texts: Sequence[str] = ()
-        # The texts of this batch that the spool does not have yet.
-        self._unspooled: dict[int, str] = {}
+        # Of leaders whose texts the spool does not have yet: the first id, and the indexes in this batch from there on.
+        self._first_unspooled, self._unspooled = self.next_id, list[int]()
+        self._ahead: dict[int, Features] = {}
         self.refused = self.cut_short = 0
 
     def decide_all(self, fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> Array:
@@ -47,33 +52,41 @@ class Kept(Leaders):
         row, measure = super()._choose(index, near, ids)
         if row == NEW and self._checker is not None:
             self.cut_short += len(near) > MOST_LOOKED_AT
-            self._unspooled[self.next_id] = self._texts[index]
         return row, measure
+
+    def _look_ahead(self, indexes: list[int], nearest: list[int]) -> None:
+        self._first_unspooled, self._unspooled = self.next_id, []
+        if self._checker is not None:
+            features = self._checker.look_ahead(taken(self._texts, indexes), nearest)
+            self._ahead = dict(zip(indexes, features, strict=True))
+
+    def _number(self, indexes: list[int]) -> None:
+        self._unspooled += indexes
 
     def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
         assert self._checker is not None
-        found = self._checker.first_alike(self._texts[index], ids)
+        found = self._checker.first_like(self._ahead[index], lambda: self._texts[index], ids)
         self.refused += found.refused
         return found.place, found.measure
 
     def _mark(self, index: int) -> int:
         assert self._checker is not None
-        return self._checker.mark(self._texts[index])
+        return self._checker.mark(self._ahead[index], lambda: self._texts[index])
 
     def _marks_of(self, ids: Sequence[int]) -> list[int]:
         assert self._checker is not None
         return self._checker.marks_of(ids)
 
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
-        names, rows = [self._names[i] for i in indexes], self._workplace.rows
+        names, rows = taken(self._names, indexes), self._workplace.rows
         known = None if rows is None else rows.known(fingerprints, names)
-        self._spool.append(ids, fingerprints, names, [self._texts[i] for i in indexes], known)
-        self._unspooled.clear()
+        self._spool.append(ids, fingerprints, names, taken(self._texts, indexes), known)
 
     def _texts_of(self, document_ids: list[int]) -> list[str]:
-        spooled = [document_id for document_id in document_ids if document_id not in self._unspooled]
+        first = self._first_unspooled
+        spooled = [document_id for document_id in document_ids if document_id < first]
         found = dict(zip(spooled, self._spool.texts(np.array(spooled, dtype=np.uint64)), strict=True))
-        texts = [self._unspooled.get(each, found.get(each)) for each in document_ids]
+        texts = [found[each] if each < first else self._texts[self._unspooled[each - first]] for each in document_ids]
         for document_id, text in zip(document_ids, texts, strict=True):
             if text is None:
                 told = f"found no text of document {document_id}, which the store has"

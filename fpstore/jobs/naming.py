@@ -4,6 +4,7 @@ A document that this job keeps has a number of its own, under which the record h
 its handle, which is the store's own number for a name and is smaller than any of those.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ class NamedRows:
         """As of a store."""
         return self._seen.probe_many(fingerprints, max_distance=max_distance)
 
-    def known(self, keys: Keys, names: list[str]) -> Array:
+    def known(self, keys: Keys, names: Sequence[str]) -> Array:
         """Whether the store has these rows already, bool[n]. What is near nothing is no row yet."""
         return np.zeros(len(keys), dtype=bool)
 
@@ -102,7 +103,7 @@ class ConfirmedRows(NamedRows):
         assert found.id is not None
         return found.id, list(zip(found.fingerprint.tolist(), self._spool.names(found.id), strict=True))
 
-    def known(self, keys: Keys, names: list[str]) -> Array:
+    def known(self, keys: Keys, names: Sequence[str]) -> Array:
         """Whether the store has these rows already, bool[n]: where an earlier text of the name was not alike."""
         there = set(self._documents(np.unique(keys))[1])
         rows = zip(keys.tolist(), names, strict=True)

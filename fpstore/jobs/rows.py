@@ -30,6 +30,8 @@ class Lines:
     head: what its part begins with. pack: what makes the result of the part, None where the part is the result.
     """
 
+    refuses_packed = False  # names that are packed are UTF-8
+
     def __init__(self, form: Form, columns: Mapping[str, str], name: str, recipe: Record | None = None) -> None:
         """columns: the name of each, and its type in Arrow. name: what a line of JSON says that it is. recipe: that of
         a column `fingerprint`.

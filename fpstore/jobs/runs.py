@@ -1,6 +1,6 @@
 """The two ways of dedup through a corpus: once, keeping the first of near-duplicates, or twice, in another order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, astuple
 from typing import Any
@@ -60,7 +60,7 @@ class FirstRun:
         self._workplace = workplace
         self._repeats = repeats
         self._progress = progress
-        self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm)
+        self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm, corpus.threads)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
         self._kept.cut_short = self._tally.cut_short
@@ -71,25 +71,33 @@ class FirstRun:
 
     def to_the_end(self) -> None:
         """Do what is left."""
-        for batch in self._batches("deduplicating"):
-            verdicts = self._decide(self._corpus.fingerprints(batch), batch.names, batch.texts)
-            self._repeats.see(batch.names)
-            self._write(batch, verdicts)
-            self._commit()
+        with closing(self._read("deduplicating")) as every:
+            for batch, fingerprints in every:
+                verdicts = self._decide(fingerprints, batch.names, batch.texts)
+                self._repeats.see(batch.names)
+                self._write(batch, verdicts)
+                self._commit()
 
     def commit_last(self) -> None:
         """All is done."""
         self._tally.repeated_names = self._repeats.count()
         self._job.commit_last(self._state())
 
-    def _batches(self, phase: str) -> Iterator[Batch]:
-        for batch in self._corpus.batches(self._place):
-            self._place = batch.end
-            self._tally.skipped, self._tally.notes = batch.skipped, batch.notes
-            yield batch
-            self._show(Progress(phase, self._corpus.bytes_read, self._corpus.total_bytes, "bytes"))
+    def _read(self, phase: str) -> Generator[tuple[Batch, Keys]]:
+        with closing(self._corpus.measured(self._place)) as every:
+            for batch, fingerprints in every:
+                self._come_to(batch)
+                yield batch, fingerprints
+                self._show_bytes(phase)
 
-    def _decide(self, fingerprints: Keys, names: list[str], texts: list[str]) -> Array:
+    def _come_to(self, batch: Batch) -> None:
+        self._place = batch.end
+        self._tally.skipped, self._tally.notes = batch.skipped, batch.notes
+
+    def _show_bytes(self, phase: str) -> None:
+        self._show(Progress(phase, self._corpus.bytes_read, self._corpus.total_bytes, "bytes"))
+
+    def _decide(self, fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> Array:
         verdicts = self._kept.decide_all(fingerprints, names, texts)
         self._tally.documents += len(verdicts)
         self._tally.results += int(verdicts["leads"].sum())
@@ -192,25 +200,26 @@ class RankedRun(FirstRun):
 
     def _measure(self, documents: Spool, measures: AppendFile, digests: AppendFile, values: AppendFile) -> None:
         ranker = Ranker(self._keep, np.frombuffer(measures.view(), dtype=_MEASURES)["rank"], self._values)
-        for batch in self._batches("measuring"):
-            rows = np.empty(len(batch.names), dtype=_MEASURES)
-            rows["fingerprint"] = self._corpus.fingerprints(batch)
-            rows["length"] = [len(text) for text in batch.texts]
-            rows["rank"], texts = ranker.rank(batch)
-            self._tally.without_value += int((rows["rank"]["kind"] == NONE).sum())
-            measures.write(rows.tobytes())
-            values.write(texts)
-            self._values = values.length
-            digests.write(b"".join(_short(batch.digests)))
-            ids = range(self._measured, self._measured + len(rows))
-            documents.append(ids, rows["fingerprint"], batch.names, batch.texts)
-            self._measured += len(rows)
-            measures.sync()
-            digests.sync()
-            values.sync()
-            documents.sync()
-            self._repeats.see(batch.names)
-            self._commit()
+        with closing(self._read("measuring")) as every:
+            for batch, fingerprints in every:
+                rows = np.empty(len(batch.names), dtype=_MEASURES)
+                rows["fingerprint"] = fingerprints
+                rows["length"] = [len(text) for text in batch.texts]
+                rows["rank"], texts = ranker.rank(batch)
+                self._tally.without_value += int((rows["rank"]["kind"] == NONE).sum())
+                measures.write(rows.tobytes())
+                values.write(texts)
+                self._values = values.length
+                digests.write(_short(batch.digests))
+                ids = range(self._measured, self._measured + len(rows))
+                documents.append(ids, rows["fingerprint"], batch.names, batch.texts)
+                self._measured += len(rows)
+                measures.sync()
+                digests.sync()
+                values.sync()
+                documents.sync()
+                self._repeats.see(batch.names)
+                self._commit()
         self._reached, self._place = self._place, Place()
 
     def _decide_in(self, order: Counts, found: Array, documents: Spool, verdicts: AppendFile) -> None:
@@ -229,18 +238,21 @@ class RankedRun(FirstRun):
 
     def _write_all(self, verdicts: Array, digests: AppendFile) -> None:
         measured = digests.view()
-        for batch in self._batches("writing"):
+        for batch in self._corpus.batches(self._place):
+            self._come_to(batch)
             start, self._written = self._written, self._written + len(batch.names)
             is_last = batch.end.source == len(self._corpus.sources)
             found = _short(batch.digests)
             known = measured[start * _DIGEST_BYTES : self._written * _DIGEST_BYTES]
-            if b"".join(found) != known or (is_last and self._written < len(verdicts)):
-                other = (i for i, digest in enumerate(found) if digest != known[_DIGEST_BYTES * i :][:_DIGEST_BYTES])
+            if found != known or (is_last and self._written < len(verdicts)):
+                starts = range(0, len(found), _DIGEST_BYTES)
+                other = (i for i, at in enumerate(starts) if found[at:][:_DIGEST_BYTES] != known[at:][:_DIGEST_BYTES])
                 which = f"{batch.names[i]} is another document" if (i := next(other, None)) is not None else "some went"
                 told = f"the inputs have changed since they were measured: {which}; --force begins again"
                 raise JobError(told, path=self._job.folder)
             self._write(batch, verdicts[start : self._written])
             self._commit()
+            self._show_bytes("writing")
 
     def _state(self) -> dict[str, Any]:
         passes = {
@@ -254,5 +266,5 @@ class RankedRun(FirstRun):
         return super()._state() | passes | {"reached": reached}
 
 
-def _short(digests: list[bytes]) -> list[bytes]:
-    return [digest[:_DIGEST_BYTES] for digest in digests]
+def _short(digests: Array) -> bytes:
+    return digests[:, :_DIGEST_BYTES].tobytes()

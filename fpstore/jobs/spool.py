@@ -25,6 +25,7 @@ from fpstore.ledger import (
     sealed,
 )
 from fpstore.notes import MAX_ID, cut_back, document_count
+from fpstore.text.packed import packed
 from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 _VERSION = 4
@@ -122,16 +123,17 @@ class Spool:
         known: Array | None = None,
     ) -> None:
         """More documents, with numbers larger than those before; known: bool[n], whose row the store has already."""
-        encoded_names = [_encoded(name) for name in names]
-        encoded_texts = [_encoded(text) for text in texts] if self.has_texts else [b""] * len(names)
+        packed_names = packed(names)
+        packed_texts = packed(texts if self.has_texts else [""] * len(names))
         entries = np.empty(len(ids), dtype=ENTRY)
         entries["id"], entries["fingerprint"] = ids, fingerprints
         entries["known"] = 0 if known is None else known
-        entries["name_end"] = self._names.length + np.cumsum([len(name) for name in encoded_names], dtype=np.uint64)
-        entries["text_end"] = self._texts.length + np.cumsum([len(text) for text in encoded_texts], dtype=np.uint64)
-        self._names.write(b"".join(encoded_names))
-        self._texts.write(b"".join(encoded_texts))
-        seal_entries(entries, encoded_names, encoded_texts, self._last)
+        for file, column, values in ((self._names, "name_end", packed_names), (self._texts, "text_end", packed_texts)):
+            entries[column] = file.length + np.cumsum(values.sizes)
+            file.write(values.together())
+        seal_entries(
+            entries, (packed_names.data, packed_names.offsets), (packed_texts.data, packed_texts.offsets), self._last
+        )
         if len(entries):
             self._last = entries[-1].copy()
         self._index.write(entries.tobytes())
@@ -208,8 +210,3 @@ class Spool:
 def _write_settings(folder: Folder, settings: dict[str, Any]) -> None:
     with files_of_jobs():
         replace_whole(folder, SETTINGS, sealed(settings))
-
-
-def _encoded(text: str) -> bytes:
-    # A name can hold bytes that are no UTF-8, and a JSON text half of a surrogate pair.
-    return text.encode("utf-8", "surrogatepass")

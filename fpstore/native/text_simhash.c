@@ -139,6 +139,102 @@ static double unseen_share(const Document *document) {
     return signs == 0 ? 0 : (double)signs / (double)(signs + document->written);
 }
 
+static int compare_cells(const void *one, const void *other) {
+    const uint64_t x = ((const Cell *)one)->hash, y = ((const Cell *)other)->hash;
+    return (x > y) - (x < y);
+}
+
+#define FEW_BUCKET_BITS 8
+#define MOST_BUCKET_BITS 14
+#define SMALL_BUCKET 24
+
+/* Put the cells of a table that are taken into sorted, by their hashes: first by the top bits, which as a rule leave
+   few together. taken: room for one more than there are. */
+static void cells_sorted(const CellTable *table, Cell *sorted, Cell *taken) {
+    uint32_t starts[(1 << MOST_BUCKET_BITS) + 1];
+    unsigned bits = bit_length(table->count);
+    bits = bits < FEW_BUCKET_BITS ? FEW_BUCKET_BITS : bits > MOST_BUCKET_BITS ? MOST_BUCKET_BITS : bits;
+    const size_t buckets = (size_t)1 << bits, count = table->count;
+    size_t found = 0;
+    for (size_t i = 0; i < table->size; i++) { /* without a branch, which nobody could foretell */
+        taken[found] = table->cells[i];
+        found += table->cells[i].value != 0;
+    }
+    memset(starts, 0, (buckets + 1) * sizeof *starts);
+    for (size_t i = 0; i < count; i++) starts[(taken[i].hash >> (64 - bits)) + 1]++;
+    for (size_t bucket = 0; bucket < buckets; bucket++) starts[bucket + 1] += starts[bucket];
+    for (size_t i = 0; i < count; i++) sorted[starts[taken[i].hash >> (64 - bits)]++] = taken[i];
+    /* Each start is the end of its bucket by now. */
+    for (size_t bucket = 0, first = 0; bucket < buckets; first = starts[bucket++]) {
+        const size_t end = starts[bucket];
+        if (end - first > SMALL_BUCKET) {
+            qsort(sorted + first, end - first, sizeof *sorted, compare_cells);
+            continue;
+        }
+        for (size_t i = first + 1; i < end; i++) {
+            const Cell cell = sorted[i];
+            size_t at = i;
+            for (; at > first && sorted[at - 1].hash > cell.hash; at--) sorted[at] = sorted[at - 1];
+            sorted[at] = cell;
+        }
+    }
+}
+
+static Status shingled_room(Shingled *shingled, uint64_t count) {
+    if (count > UINT32_MAX) return NO_MEMORY; /* of one document */
+    if (2 * count + 1 > shingled->sorting_room) {
+        free(shingled->sorting);
+        shingled->sorting_room = 0;
+        shingled->sorting = malloc((4 * count + 1) * sizeof *shingled->sorting);
+        if (shingled->sorting == NULL) return NO_MEMORY;
+        shingled->sorting_room = 4 * count + 1;
+    }
+    if (shingled->count == shingled->ended) {
+        const uint64_t ended = 2 * shingled->ended + 64;
+        uint64_t *ends = realloc(shingled->ends, ended * sizeof *ends);
+        if (ends == NULL) return NO_MEMORY;
+        shingled->ends = ends;
+        shingled->ended = ended;
+    }
+    if (count > shingled->room - shingled->used) {
+        const uint64_t room = 2 * (shingled->used + count);
+        uint64_t *hashes = realloc(shingled->hashes, room * sizeof *hashes);
+        if (hashes == NULL) return NO_MEMORY;
+        shingled->hashes = hashes;
+        double *weights = realloc(shingled->weights, room * sizeof *weights);
+        if (weights == NULL) return NO_MEMORY;
+        shingled->weights = weights;
+        shingled->room = room;
+    }
+    return OK;
+}
+
+Status documents_shingles(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
+                          Shingled *shingled) {
+    for (*at = 0; *at < count; ++*at) {
+        const CellTable *table = &document->shingles;
+        if (document_count(document, steps, texts + *at) != OK) return NO_MEMORY;
+        if (shingled_room(shingled, table->count) != OK) return NO_MEMORY;
+        cells_sorted(table, shingled->sorting, shingled->sorting + table->count);
+        for (size_t i = 0; i < table->count; i++) {
+            const Cell *cell = shingled->sorting + i;
+            shingled->hashes[shingled->used + i] = cell->hash;
+            shingled->weights[shingled->used + i] = (double)weight_of(steps, cell->hash, cell->value) / WEIGHT_ONE;
+        }
+        shingled->used += table->count;
+        shingled->ends[shingled->count++] = shingled->used;
+    }
+    return OK;
+}
+
+void shingled_free(Shingled *shingled) {
+    free(shingled->hashes);
+    free(shingled->weights);
+    free(shingled->ends);
+    free(shingled->sorting);
+    memset(shingled, 0, sizeof *shingled);
+}
+
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                          const Measures *found) {
     const int counted = steps->sketch == SIMHASH && steps->weights != FREQUENCY;

@@ -120,6 +120,24 @@ void document_free(Document *document);
 /* Read a text into its shingles. */
 Status document_count(Document *document, const Steps *steps, const Given *given);
 
+/* The shingles of documents: those of document i end at ends[i], the first begin at 0; hashes increase. */
+typedef struct {
+    uint64_t *hashes;
+    double *weights;
+    uint64_t *ends;
+    uint64_t used, room;   /* of hashes and weights */
+    uint64_t count, ended; /* documents, and room for them */
+    Cell *sorting;
+    uint64_t sorting_room;
+} Shingled;
+
+/* Append the distinct shingles of count texts, and what each weighs; stops at the first that fails and leaves its
+   number in *at. */
+Status documents_shingles(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
+                          Shingled *shingled);
+
+void shingled_free(Shingled *shingled);
+
 /* What is known of count texts; stops at the first that fails and leaves its number in *at. */
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                          const Measures *found);

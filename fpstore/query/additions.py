@@ -88,15 +88,21 @@ class Additions(Table[Addition]):
 
 
 def in_turn(
-    keys: Keys, distance: int, query: Counts, bits: Array, ties: Sequence[Array], choose: Choose | None = None
+    keys: Keys,
+    distance: int,
+    query: Counts,
+    bits: Array,
+    ties: Sequence[Array],
+    choose: Choose | None = None,
+    look_ahead: Callable[[Counts], None] | None = None,
 ) -> tuple[Counts, Array]:
     """What each key of a piece is near that came earlier: before the piece, or in it, and was near nothing itself.
 
     The keys are taken in turn, so the answers are the same for pieces of any size. query, bits: of the matches of keys
     among what came before the piece, in the order of query, bits, ties. ties: columns over these matches, and then over
     keys, by which of several at one distance one is nearer: the one with the lesser value in the first, else in the
-    next, else the earlier. choose: asked for each key in turn which of these rows it goes to, given those that it is
-    near from the nearest on, or NEW. By default to the nearest.
+    next, else the earlier. choose: asked in turn, for each key that is near some of these rows, to which it goes, given
+    them from the nearest on, or NEW. By default to the nearest. look_ahead: told which keys may be asked about.
     Returns the row of each key, int64[n], and the distance to it, uint16[n], 0 for NEW. Takes time that grows with the
     square of the number of keys.
     """
@@ -107,7 +113,12 @@ def in_turn(
     one, other = one[other < one], other[other < one]
     rows = np.where(starts[:-1] < starts[1:], starts[:-1], NEW)  # right for those that are near none of the piece
     ends, neighbours = starts.tolist(), np.searchsorted(one, np.arange(count + 1)).tolist()
-    for i in range(count) if choose else np.unique(one).tolist():
+    has_near = np.bincount(one, minlength=count) > 0
+    if choose:
+        has_near |= rows != NEW
+    if look_ahead:
+        look_ahead(np.flatnonzero(has_near))
+    for i in np.flatnonzero(has_near).tolist():
         near: Sequence[int] = range(ends[i], ends[i + 1])
         if neighbours[i] < neighbours[i + 1]:
             earlier = other[neighbours[i] : neighbours[i + 1]]
@@ -116,10 +127,7 @@ def in_turn(
                 both = np.concatenate([np.arange(ends[i], ends[i + 1]), found + earlier])
                 distances = np.concatenate([bits[ends[i] : ends[i + 1]], apart[i, earlier]])
                 near = both[np.lexsort([*(tie[both] for tie in reversed(ties)), distances])].tolist()
-        if choose:
-            rows[i] = choose(i, near)
-        elif near:
-            rows[i] = near[0]
+        rows[i] = NEW if not near else choose(i, near) if choose else near[0]
     before, within = (rows >= 0) & (rows < found), rows >= found
     distances = np.zeros(count, dtype=np.uint16)
     distances[before] = bits[rows[before]]

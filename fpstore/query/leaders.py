@@ -15,7 +15,7 @@ from fpstore.notes import MAX_ID
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
 from fpstore.query.equals import Equals
 from fpstore.query.matches import Matches
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Array, Counts, Ids, Keys
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to
 # that. measure: how alike the two are, where that was checked, else NaN.
@@ -77,10 +77,10 @@ class Leaders:
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         """The leader of a document among those it is near, the nearest first, and how alike they are.
 
-        near: rows of ids, which has their ids. NEW where the document becomes a leader itself, with the next id.
+        near: rows of ids, which has their ids; at least one. NEW where the document becomes a leader itself.
         """
-        if not self.looks_on or not near:
-            return near[0] if near else NEW, np.nan
+        if not self.looks_on:
+            return near[0], np.nan
         looked_at = near[:MOST_LOOKED_AT]
         place, measure = self._first_alike(index, ids[np.asarray(looked_at)].tolist())
         return NEW if place is None else looked_at[place], measure
@@ -100,6 +100,12 @@ class Leaders:
         """The same of leaders."""
         return [0] * len(ids)
 
+    def _look_ahead(self, indexes: list[int], nearest: list[int]) -> None:
+        """These documents of a piece may be near some; nearest: the ids of stored leaders that are, of some of them."""
+
+    def _number(self, indexes: list[int]) -> None:
+        """These documents are leaders: they have the ids from self.next_id on."""
+
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
         """These documents have become leaders, and are about to be stored."""
 
@@ -109,11 +115,29 @@ class Leaders:
         # Of the matches, then of the documents that become leaders: later than all that are stored, in their own order.
         ids = np.concatenate([found_ids, np.full(len(keys), _LATER)])
         ties = ids.copy()
+        own_ids = ids[len(found) :]
+        leads = np.ones(len(keys), dtype=bool)
+        measure = verdicts["measure"]
+        measure[:] = np.nan
         nearer = [np.concatenate([found.fingerprint, keys]), ties]
         # Of documents that go to an equal leader, which need not be among those that were found: its id.
         equals: dict[int, int] = {}
+        numbered = 0
+
+        def number(end: int) -> None:
+            """Give the leaders before end their ids."""
+            nonlocal numbered
+            chosen = np.flatnonzero(leads[numbered:end]) + numbered
+            if len(chosen) > MAX_ID + 1 - self.next_id:
+                raise ValueError(f"{self._store.path}: found no id left above the largest, expected room for more")
+            own_ids[chosen] = np.arange(self.next_id, self.next_id + len(chosen), dtype=np.uint64)
+            self._number((chosen + start).tolist())
+            self.next_id += len(chosen)
+            numbered = end
 
         def choose(i: int, near: Sequence[int]) -> int:
+            if not isinstance(near, range):  # some are of the piece, and have to have their ids
+                number(i)
             fingerprints, key, more = nearer[0], keys[i], near[MOST_LOOKED_AT:]
             mark = None
             if self.looks_on and len(more) > 0 and fingerprints[more[0]] == key:
@@ -121,22 +145,25 @@ class Leaders:
                     later = [row for row in near if row >= len(found) and fingerprints[row] == key]
                     self._hold(int(key), ids[later].tolist())
                 mark = self._mark(start + i)
-                equal, verdicts["measure"][i] = self._first_equal(start + i, mark)
+                equal, measure[i] = self._first_equal(start + i, mark)
                 if equal is not None:
-                    equals[i] = equal
+                    equals[i], leads[i] = equal, False
                     return near[0]  # which is at the same distance, none
-            row, verdicts["measure"][i] = self._choose(start + i, near, ids)
-            if row == NEW:
-                if self.next_id > MAX_ID:
-                    raise ValueError(f"{self._store.path}: found no id left above the largest, expected room for more")
-                ids[len(found) + i] = self.next_id
-                if mark is not None:
-                    self._equals.add(mark, self.next_id)
-                self.next_id += 1
+            row, measure[i] = self._choose(start + i, near, ids)
+            leads[i] = row == NEW
+            if leads[i] and mark is not None:
+                number(i + 1)
+                self._equals.add(mark, int(own_ids[i]))
             return row
 
-        rows, verdicts["distance"] = in_turn(keys, self._max_distance, found.query, found.distance, nearer, choose)
-        leads = rows == NEW
+        def look_ahead(which: Counts) -> None:
+            firsts = np.flatnonzero(np.diff(found.query, prepend=-1))
+            self._look_ahead((which + start).tolist(), found_ids[firsts].tolist())
+
+        rows, verdicts["distance"] = in_turn(
+            keys, self._max_distance, found.query, found.distance, nearer, choose, look_ahead
+        )
+        number(len(keys))
         verdicts["leads"] = leads
         verdicts["id"] = ids[np.where(leads, len(found) + np.arange(len(keys)), rows)]
         verdicts["id"][list(equals)] = list(equals.values())

@@ -13,6 +13,7 @@ import numpy
 from libc.math cimport llrint
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 
 from fpstore._native cimport (
     BLAKE2B, FNV1, FNV1A, MD5, MD5_HEAD, MURMUR3, SHA256, XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED,
@@ -41,29 +42,27 @@ from fpstore._native cimport (
     CellTable,
     Status,
     Steps,
-    Sums,
     TokenSteps,
     UnicodeColumn,
     UnicodeColumns,
-    add_weighted,
-    c_xxh3,
-    c_xxh64,
-    document_count,
     document_free,
     document_tokens,
+    Shingled,
     documents_measure,
+    documents_shingles,
+    shingled_free,
     hash_slice,
     is_dense_token,
     permutations_seed,
     shingle_cell,
-    signs,
     cell_secret,
     cells_clear,
     text_load,
-    weight_of,
 )
 
 from fpstore._native import refuse
+from fpstore.text._sums import TIES
+from fpstore.text.packed import Packed
 from fpstore.text.unicode import pinned
 from fpstore.threads import Background
 
@@ -95,7 +94,6 @@ _HASHES = {
     "fnv1a": FNV1A,
     "murmur3": MURMUR3,
 }
-_TIES = {"clear": 0, "set": 1}
 _SKETCHES = {"simhash": SIMHASH, "minhash-1bit": MINHASH_1BIT}
 
 # Of the hashes that take one. Any other has the seed 0.
@@ -109,8 +107,6 @@ _MIN_SLICE_BYTES = 1 << 18
 _SLICES_A_THREAD = 8
 
 _MAX_IDF = 1024.0
-# Sums stay below 2^63 as long as those of the weights' sizes stay below 2^46.
-_MAX_WEIGHT = float(1 << 46)
 
 # The fingerprints that check_known_answer finds where all is well.
 _KNOWN_ANSWER = [
@@ -232,7 +228,7 @@ cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf,
     steps.dense_shingle = dense_shingle
     steps.weights = chosen(_WEIGHTS, "weights", weights)
     choose_hash(&steps, hash, seed)
-    steps.tie = chosen(_TIES, "tie", tie)
+    steps.tie = chosen(TIES, "tie", tie)
     steps.sketch = chosen(_SKETCHES, "sketch", sketch)
     if steps.sketch == MINHASH_1BIT and steps.weights != PRESENCE:
         raise ValueError(f"weights: found {weights!r}, expected 'presence' for sketch {sketch}")
@@ -260,13 +256,32 @@ cdef int read_given(text, Given* given) except -1:
     return 0
 
 
+cdef int read_texts(texts, Given* given) except -1:
+    """Where the characters of each of texts are, for as long as they live: a list, or packed."""
+    cdef Py_ssize_t i
+    cdef const uint8_t[::1] data
+    cdef const int64_t[::1] offsets
+    if not isinstance(texts, Packed):
+        for i in range(len(texts)):
+            read_given(texts[i], &given[i])
+        return 0
+    data, offsets = texts.data, texts.offsets
+    for i in range(offsets.shape[0] - 1):
+        if not 0 <= offsets[i] <= offsets[i + 1] <= data.shape[0]:
+            raise ValueError(f"offset {i}: found {offsets[i]}, expected those of texts in {data.shape[0]} bytes")
+        given[i].data = &data[0] + offsets[i] if data.shape[0] else NULL
+        given[i].size = <size_t>(offsets[i + 1] - offsets[i])
+        given[i].width = 0
+    return 0
+
+
 cdef size_t bytes_of(const Given* given) noexcept:
     return given.size * max(given.width, 1)
 
 
 cdef class Batch:
     """Texts on their way to fingerprints; several threads may run() it at once."""
-    cdef list texts
+    cdef object texts
     cdef object idf  # what the steps point into
     cdef Steps steps
     cdef object room
@@ -278,12 +293,11 @@ cdef class Batch:
     def __init__(self, texts):
         cdef Py_ssize_t i
         cdef uint8_t[::1] room
-        self.texts = list(texts)
+        self.texts = texts if isinstance(texts, Packed) else list(texts)
         self.columns = tuple(numpy.empty(len(self.texts), dtype=kind) for kind in _COLUMNS)
         room = self.room = numpy.empty(len(self.texts) * sizeof(Given) + 1, dtype=numpy.uint8)
         self.given = <Given*>&room[0]
-        for i in range(len(self.texts)):
-            read_given(self.texts[i], &self.given[i])
+        read_texts(self.texts, self.given)
 
     cdef cut(self, int threads):
         """Name the slices, of about as many bytes each; how many there are."""
@@ -302,6 +316,15 @@ cdef class Batch:
                 size = 0
         self.waiting = iter(slices)
         return len(slices)
+
+    cdef run_all(self, int threads):
+        """Measure all texts."""
+        helpers = [Background(self.run) for _ in range(min(threads, self.cut(threads)) - 1)]
+        self.run()  # all that is left, also where the system had no thread to give
+        for helper in helpers:
+            helper.wait()
+        if self.failure is not None:
+            raise self.failure
 
     def run(self):
         """Take slices until none is left; a failure is kept for all."""
@@ -333,10 +356,37 @@ cdef class Batch:
             raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
 
 
+cdef class Shingling(Batch):
+    """Texts on their way to their shingles. found: by the first text of a slice, what is of its texts together."""
+    cdef readonly dict found
+
+    cdef measure(self, Document* document, size_t first, size_t last):
+        cdef Shingled shingled
+        cdef Status status
+        cdef size_t at = 0
+        cdef uint64_t[::1] hashes, ends
+        cdef double[::1] weights
+        memset(&shingled, 0, sizeof(Shingled))
+        try:
+            with nogil:
+                status = documents_shingles(document, &self.steps, self.given + first, last - first, &at, &shingled)
+            if status != OK:
+                size = bytes_of(&self.given[first + at])
+                raise MemoryError(f"text {first + at}: no memory for the shingles of {size} bytes")
+            found = (numpy.empty(shingled.used + 1, dtype=numpy.uint64), numpy.empty(shingled.used + 1),
+                     numpy.empty(last - first, dtype=numpy.uint64))
+            hashes, weights, ends = found
+            if shingled.used:
+                memcpy(&hashes[0], shingled.hashes, shingled.used * sizeof(uint64_t))
+                memcpy(&weights[0], shingled.weights, shingled.used * sizeof(double))
+            memcpy(&ends[0], shingled.ends, (last - first) * sizeof(uint64_t))
+            self.found[first] = found
+        finally:
+            shingled_free(&shingled)
+
+
 cdef void document_begin(Document* document) noexcept:
-    cdef Py_ssize_t i
-    for i in range(<Py_ssize_t>sizeof(Document)):
-        (<uint8_t*>document)[i] = 0
+    memset(document, 0, sizeof(Document))
 
 
 def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
@@ -357,73 +407,33 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     batch = Batch(texts)
     batch.steps = steps
     batch.idf = idf
-    helpers = [Background(batch.run) for _ in range(min(threads, batch.cut(threads)) - 1)]
-    batch.run()  # all that is left, also where the system had no thread to give
-    for helper in helpers:
-        helper.wait()
-    if batch.failure is not None:
-        raise batch.failure
+    batch.run_all(threads)
     return batch.columns
 
 
-def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
-             hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0):
-    """The distinct hashes of the shingles of text, increasing, and what each weighs: (uint64[m], float64[m]).
+def features_many(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
+                  hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
+    """The distinct hashes of the shingles of each text, increasing, and what each weighs: [(uint64[m], float64[m])].
 
-    The arguments and what is raised are those of measure; tie and sketch decide nothing here.
+    Arrays of several texts are views of longer ones. The arguments and what is raised are those of measure; tie and
+    sketch decide nothing here.
     """
-    cdef Steps steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
-    cdef Document document
-    cdef Status status
-    cdef Given given
-    cdef uint64_t[::1] hashes
-    cdef double[::1] weighed
-    cdef size_t i
-    cdef Cell cell
-    cdef Py_ssize_t found = 0
-    read_given(text, &given)
-    document_begin(&document)
-    try:
-        with nogil:
-            status = document_count(&document, &steps, &given)
-        if status != OK:
-            raise MemoryError(f"text: no memory for the shingles of {bytes_of(&given)} bytes")
-        hashes = numpy.empty(document.shingles.count, dtype=numpy.uint64)
-        weighed = numpy.empty(document.shingles.count, dtype=numpy.float64)
-        for i in range(document.shingles.size):
-            cell = document.shingles.cells[i]
-            if cell.value != 0:
-                hashes[found] = cell.hash
-                weighed[found] = <double>weight_of(&steps, cell.hash, cell.value) / WEIGHT_ONE
-                found += 1
-    finally:
-        document_free(&document)
-    order = numpy.argsort(hashes)
-    return numpy.asarray(hashes)[order], numpy.asarray(weighed)[order]
+    cdef Shingling batch = Shingling(texts)
+    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
+    batch.idf, batch.found = idf, {}
+    batch.run_all(threads)
+    pairs = []
+    for _, (hashes, weighed, ends) in sorted(batch.found.items(), key=lambda item: item[0]):
+        start = 0
+        for end in ends.tolist():
+            pairs.append((hashes[start:end], weighed[start:end]))
+            start = end
+    return pairs
 
 
-def simhash_of(const uint64_t[::1] hashes not None, const double[::1] weights not None, tie="clear"):
-    """The fingerprint of features: a bit is set if what has it weighs more than what has not, or with tie set as much.
-
-    hashes: uint64[m]. weights: float64[m] of any sign, kept to 2^-16, of which the sizes together are below 2^46.
-    Raises ValueError for lengths that differ, for weights that are larger or not finite, and for an unknown tie.
-    """
-    cdef int tied = chosen(_TIES, "tie", tie)
-    cdef Sums sums
-    cdef double size = 0
-    cdef Py_ssize_t i
-    if len(hashes) != len(weights):
-        raise ValueError(f"found {len(hashes)} hashes with {len(weights)} weights, expected as many")
-    for i in range(len(weights)):
-        size += abs(weights[i])
-    if not size < _MAX_WEIGHT:
-        raise ValueError(f"weights: found {size} in all, expected less than 2^46")
-    sums.total = 0
-    for i in range(64):
-        sums.ones[i] = 0
-    for i in range(len(hashes)):
-        add_weighted(&sums, hashes[i], llrint(weights[i] * WEIGHT_ONE))
-    return signs(&sums, tied)
+def features(text, **steps):
+    """What features_many gives of one text."""
+    return features_many([text], **steps)[0]
 
 
 cdef list strings_of(text, int kind, normalisation):
@@ -462,16 +472,6 @@ def normalised(text, normalisation="nfkc-casefold"):
 def tokens_of(text, *, normalisation="nfkc-casefold", tokens="words"):
     """The tokens of text, each a str: what measure makes shingles of. Raises as measure does."""
     return strings_of(text, chosen(_TOKENS, "tokens", tokens), normalisation)
-
-
-def xxh3(const uint8_t[::1] data not None):
-    """XXH3 64 with seed 0 of data, as an int 0..2**64 - 1."""
-    return c_xxh3(&data[0] if len(data) else NULL, len(data))
-
-
-def xxh64(const uint8_t[::1] data not None):
-    """XXH64 with seed 0 of data, as an int 0..2**64 - 1."""
-    return c_xxh64(&data[0] if len(data) else NULL, len(data))
 
 
 def hash_of(const uint8_t[::1] data not None, hash="xxh3", seed=0):

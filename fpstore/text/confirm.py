@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from fpstore.text._simhash import xxh3
+from fpstore.text._sums import xxh3
 from fpstore.text.measures import MEASURES, Measure
 from fpstore.text.recipe import Features, Recipe, bytes_hash
 
@@ -26,6 +26,8 @@ UNCONFIRMED_DISTANCE = 3
 _CACHE_BYTES = 64 << 20
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
+# Of kept documents that are looked at ahead: so many texts are read at a time, until they have so many characters.
+_TEXTS_AT_ONCE, _AHEAD_CHARACTERS = 64, 4 << 20
 
 _TYPED = re.compile(r"\s*([a-z]+)\s*>=\s*([0-9.]+)\s*")
 
@@ -80,22 +82,42 @@ class Found(NamedTuple):
 class Checker:
     """Measures documents against kept ones, whose features it holds on to for a while."""
 
-    def __init__(self, confirm: Confirm, recipe: Recipe, kept_texts: Callable[[list[int]], list[str]]) -> None:
-        """kept_texts: the texts of kept documents."""
+    def __init__(
+        self,
+        confirm: Confirm,
+        recipe: Recipe,
+        kept_texts: Callable[[list[int]], list[str]],
+        threads: int = 1,
+    ) -> None:
+        """kept_texts: the texts of kept documents. threads: that look ahead."""
         # The decimal number that was typed, not the binary one next to it.
         self._least = Fraction(repr(confirm.least))
         self._measure = Measure(confirm.measure, recipe)
         self._recipe = recipe
-        self._kept_texts = kept_texts
-        self._asked: tuple[str, Features] | None = None
+        self._kept_texts, self._threads = kept_texts, threads
         self._features: OrderedDict[int, Features] = OrderedDict()
         self._bytes = 0
 
+    def look_ahead(self, texts: Sequence[str], kept_ids: Sequence[int]) -> list[Features]:
+        """The features of texts, each of which will be asked about, as a rule with one of kept_ids first.
+
+        Those are held, as far as they are not too large to hold them all. Work for all threads.
+        """
+        unknown = [kept_id for kept_id in dict.fromkeys(kept_ids) if kept_id not in self._features]
+        size = 0
+        while unknown and size < _AHEAD_CHARACTERS:
+            some, unknown = unknown[:_TEXTS_AT_ONCE], unknown[_TEXTS_AT_ONCE:]
+            size += self._read(some)
+        return self._recipe.features_many(texts, threads=self._threads)
+
     def first_alike(self, text: str, kept_ids: Sequence[int]) -> Found:
         """The first of kept documents that is enough like a text; one with the same bytes anyhow."""
-        features = self._of(text)
+        return self.first_like(self._recipe.features(text), lambda: text, kept_ids)
+
+    def first_like(self, features: Features, text: Callable[[], str], kept_ids: Sequence[int]) -> Found:
+        """The same of a text whose features are known; text: gives it, where its bytes are asked for."""
         if self._measure.says_nothing(features):
-            return self._first_equal(text, kept_ids)
+            return self._first_equal(text(), kept_ids)
         start, end = 0, 1
         while start < len(kept_ids):
             kept = self._of_kept(kept_ids[start:end])
@@ -111,30 +133,23 @@ class Checker:
                 return Found(place, 1.0, place)
         return Found(None, math.nan, len(kept_ids))
 
-    def mark(self, text: str) -> int:
+    def mark(self, features: Features, text: Callable[[], str]) -> int:
         """A number of 64 bits that is the same for texts which are wholly alike: with the same features, or bytes."""
-        return self._mark(text, self._of(text))
+        return bytes_hash(text()) if self._measure.says_nothing(features) else _digest(features)
 
     def marks_of(self, kept_ids: Sequence[int]) -> list[int]:
         """The same of kept documents, whose texts are held together."""
-        return [self._mark(text, self._recipe.features(text)) for text in self._kept_texts(list(kept_ids))]
-
-    def _mark(self, text: str, features: Features) -> int:
-        if not self._measure.says_nothing(features):
-            return xxh3(features.hashes.tobytes() + features.weights.tobytes())
-        return bytes_hash(text)
-
-    def _of(self, text: str) -> Features:
-        """The features of a text, which is asked about several times."""
-        if self._asked is None or self._asked[0] is not text:
-            self._asked = text, self._recipe.features(text)
-        return self._asked[1]
+        texts = self._kept_texts(list(kept_ids))
+        made = self._recipe.features_many(texts, threads=self._threads)
+        return [
+            bytes_hash(text) if self._measure.says_nothing(features) else _digest(features)
+            for features, text in zip(made, texts, strict=True)
+        ]
 
     def _of_kept(self, kept_ids: Sequence[int]) -> list[Features]:
         unknown = [kept_id for kept_id in kept_ids if kept_id not in self._features]
-        for kept_id, text in zip(unknown, self._kept_texts(unknown) if unknown else (), strict=True):
-            self._features[kept_id] = self._recipe.features(text)
-            self._bytes += _size(self._features[kept_id])
+        if unknown:
+            self._read(unknown)
         found = [self._features[kept_id] for kept_id in kept_ids]
         for kept_id in kept_ids:
             self._features.move_to_end(kept_id)
@@ -143,6 +158,19 @@ class Checker:
             self._bytes -= _size(oldest)
         return found
 
+    def _read(self, kept_ids: list[int]) -> int:
+        """Hold the features of kept documents that are not held; how many characters these have."""
+        texts = self._kept_texts(kept_ids)
+        for kept_id, made in zip(kept_ids, self._recipe.features_many(texts, threads=self._threads), strict=True):
+            # Copies, as what was made together stays together.
+            self._features[kept_id] = Features(made.hashes.copy(), made.weights.copy())
+            self._bytes += _size(made)
+        return sum(map(len, texts))
+
 
 def _size(features: Features) -> int:
     return features.hashes.nbytes + features.weights.nbytes
+
+
+def _digest(features: Features) -> int:
+    return xxh3(features.hashes.tobytes() + features.weights.tobytes())

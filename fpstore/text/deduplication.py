@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
-from fpstore.text.recipe import Measured, Recipe, bytes_hash
+from fpstore.text.recipe import Features, Measured, Recipe, bytes_hash
 from fpstore.text.several import expect_several
 from fpstore.threads import thread_count
 
@@ -61,8 +61,9 @@ def dedup(
     if keep == "longest":
         order = np.argsort([-len(text) for text in held], kind="stable")
     ordered = [held[place] for place in order.tolist()]
-    leaders = _leaders(expect_recipe(recipe), max_distance, check, ordered)
-    found = leaders.decide(measured_apart(recipe, ordered, thread_count(threads)).fingerprints)
+    count = thread_count(threads)
+    leaders = _leaders(expect_recipe(recipe), max_distance, check, ordered, count)
+    found = leaders.decide(measured_apart(recipe, ordered, count).fingerprints)
     # The kept ones have the ids 0, 1, ... in the order in which they were decided.
     kept = order[np.flatnonzero(found["leads"])]
     duplicate_of, distance = np.empty(len(held), dtype=np.int64), np.empty(len(held), dtype=np.uint16)
@@ -90,11 +91,10 @@ def _text(text: Any, place: int) -> str:
     return text
 
 
-def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Sequence[str]) -> Leaders:
+def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Sequence[str], threads: int) -> Leaders:
     """The kept ones of texts, which come in this order."""
     # What is searched in memory is the engine's, which is there when texts are deduplicated, and not when one is read.
     from fpstore.living.memory import Memory
-    from fpstore.query.additions import NEW
     from fpstore.query.leaders import Leaders
 
     class Kept(Leaders):
@@ -103,20 +103,23 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
         def __init__(self) -> None:
             super().__init__(Memory(max_distance, len(texts)), max_distance, 0)
             self._places: list[int] = []  # of the kept ones, by id
+            self._ahead: dict[int, Features] = {}
 
-        def _choose(self, index: int, near: Sequence[int], ids: Any) -> tuple[int, float]:
-            row, measure = super()._choose(index, near, ids)
-            if row == NEW:
-                self._places.append(index)
-            return row, measure
+        def _number(self, indexes: list[int]) -> None:
+            self._places += indexes
+
+        def _look_ahead(self, indexes: list[int], nearest: list[int]) -> None:
+            if checker is not None:
+                features = checker.look_ahead([texts[index] for index in indexes], nearest)
+                self._ahead = dict(zip(indexes, features, strict=True))
 
         def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
             assert checker is not None
-            return checker.first_alike(texts[index], ids)[:2]
+            return checker.first_like(self._ahead[index], lambda: texts[index], ids)[:2]
 
         def _mark(self, index: int) -> int:
             assert checker is not None
-            return checker.mark(texts[index])
+            return checker.mark(self._ahead[index], lambda: texts[index])
 
         def _marks_of(self, ids: Sequence[int]) -> list[int]:
             assert checker is not None
@@ -126,5 +129,5 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
             return [texts[self._places[each]] for each in ids]
 
     kept = Kept()
-    checker = None if check is None else Checker(check, recipe, kept.texts_of)
+    checker = None if check is None else Checker(check, recipe, kept.texts_of, threads)
     return kept

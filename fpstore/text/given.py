@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from fpstore.text import _simhash
+from fpstore.text._sums import simhash_of
 from fpstore.text.cleaning import without_surrogates
 
 Feature = str | bytes
@@ -25,7 +26,7 @@ def simhash_of_hashes(hashes: Iterable[int], weights: Iterable[float] | None = N
     """
     values = np.fromiter(hashes, dtype=np.uint64)
     weighed = np.ones(len(values)) if weights is None else np.fromiter(weights, dtype=np.float64)
-    return _simhash.simhash_of(values, weighed, tie)
+    return simhash_of(values, weighed, tie)
 
 
 def simhash_of_features(

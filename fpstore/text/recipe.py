@@ -60,6 +60,7 @@ import numpy.typing as npt
 
 from fpstore.errors import UnsupportedVersion
 from fpstore.text import _simhash
+from fpstore.text._sums import xxh3
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
 from fpstore.text.model import IdfModel
 from fpstore.text.scripts import mixed_shingles
@@ -216,6 +217,17 @@ class Recipe:
             return Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
         return found
 
+    def features_many(self, texts: Sequence[str], *, threads: int | None = None) -> list[Features]:
+        """Of each of texts what features gives; threads: as for measure_many."""
+        count = thread_count(threads)
+        prepare, steps = self._steps()
+        ready = texts if prepare is None else [_prepared(prepare, text) for text in texts]
+        found = [Features(*pair) for pair in _simhash.features_many(ready, threads=count, **steps)]
+        if self.tokens == "letters":
+            nothing = Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
+            return [features if len(features.hashes) else nothing for features in found]
+        return found
+
     def shingles(self, text: str | bytes) -> Iterator[tuple[int, str]]:
         """The hash of every shingle of one text, and the shingle, in its order; all its tokens are held as str."""
         prepare, steps = self._steps()
@@ -310,7 +322,7 @@ FIELDS = tuple(each.name for each in fields(Recipe) if each.name != "model")
 
 def bytes_hash(text: str | bytes) -> int:
     """What stands for the fingerprint of a text without tokens: the XXH3 of its UTF-8."""
-    return _simhash.xxh3(utf8(text))
+    return xxh3(utf8(text))
 
 
 def _prepared_groups(prepare: Prepare, texts: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:

@@ -47,9 +47,10 @@ def is_dense(text: str, token_count: int) -> bool:
     return not text.isascii() and 2 * len(_dense().findall(text)) > token_count
 
 
-def is_looked_at(number: int) -> bool:
-    """Whether the text of this number, from 0, is of the sample."""
-    return number < FIRST_TEXTS or number % STEP == 0
+def looked_at(start: int, end: int) -> Iterator[int]:
+    """Which texts from number start to end, counted from 0, are of the sample."""
+    yield from range(start, min(end, FIRST_TEXTS))
+    yield from range(-(-max(start, FIRST_TEXTS) // STEP) * STEP, end, STEP)
 
 
 def advice(looked_at: int, cut_badly: int, tokens: str, name: str) -> str:

@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.text import scripts
+from fpstore.text.packed import Packed
 from fpstore.text.presets import DEFAULT_RECIPE
 from fpstore.text.recipe import Measured, Recipe
 
@@ -91,16 +92,19 @@ class Lengths:
 
     def see(self, texts: Sequence[str], measured: Measured) -> None:
         """More texts, and what was measured of them."""
-        for number, text in enumerate(texts, self.texts):
-            if scripts.is_looked_at(number):
-                self.looked_at += 1
-                self.cut_badly += scripts.is_cut_badly(text, self._recipe.tokens)
-                self.few += self._is_few_sampled and self._has_few(text)
+        for number in scripts.looked_at(self.texts, self.texts + len(texts)):
+            text = texts[number - self.texts]
+            self.looked_at += 1
+            self.cut_badly += scripts.is_cut_badly(text, self._recipe.tokens)
+            self.few += self._is_few_sampled and self._has_few(text)
         counts = measured.token_counts
         self.texts += len(counts)
         self.short += int(((counts > 0) & (counts < self._enough)).sum())
         # Few texts of most corpora are between the two bounds, and those are small.
-        for at in np.flatnonzero((counts >= self._enough) & (counts < self._enough_dense)).tolist():
+        between = (counts >= self._enough) & (counts < self._enough_dense)
+        if isinstance(texts, Packed):
+            between &= ~texts.are_ascii()
+        for at in np.flatnonzero(between).tolist():
             if scripts.is_dense(texts[at], int(counts[at])):
                 self.short += 1
                 self.dense += 1

@@ -184,5 +184,6 @@ void test_search(void);
 void test_sort(void);
 void test_pairs(void);
 void test_names(void);
+void test_json_lines(void);
 
 #endif

@@ -24,6 +24,7 @@ int main(int count, char **words) {
     run("sort", test_sort, rounds, seed);
     run("pairs", test_pairs, rounds, seed);
     run("names", test_names, rounds, seed);
+    run("json lines", test_json_lines, rounds, seed);
     printf("sets 0..%d, %llu rounds\n", (int)machine_set, (unsigned long long)rounds);
     return 0;
 }

@@ -250,4 +250,20 @@ MUTANTS = (
         "a damaged block gives another name",
         ("tests/test_damage.py::test_a_damaged_file_is_refused_or_answers_as_before[names-bits]",),
     ),
+    Mutant(
+        "a field that an object has twice is read once",
+        "fpstore/native/json_lines.c",
+        "if (has_text++) return NULL;",
+        "has_text++;",
+        "which of two texts a document has depends on who reads it",
+        ("tests/test_inputs_blocks.py::test_each_odd_line_is_what_it_is_read_alone",),
+    ),
+    Mutant(
+        "half of a surrogate pair is a character",
+        "fpstore/native/json_lines.c",
+        "return point >= 0x20 && point - (0xD800 >> 6) >= 0x20 ? at + 3 : NULL;",
+        "return point >= 0x20 ? at + 3 : NULL;",
+        "a line that is no UTF-8 is read",
+        ("tests/test_inputs_blocks.py::test_each_odd_line_is_what_it_is_read_alone",),
+    ),
 )

@@ -1,0 +1,119 @@
+"""Lines of JSON, block by block: the texts, names and lines of documents, packed, without a Python object for any.
+
+The kernel is C (fpstore/native/json_lines.c). It stops at a line that it does not read, for `text` to look at.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from fpstore._native cimport (
+    LINES_CUT, LINES_OTHER, OK, LineFields, LineRows, LinesPlace, Packed, lines_add, lines_free, lines_read,
+)
+
+
+cdef packed_of(const Packed *packed, uint64_t count):
+    """The bytes of values and where each begins: (uint8[bytes], int64[count + 1])."""
+    data = np.empty(packed.used, dtype=np.uint8)
+    offsets = np.zeros(count + 1, dtype=np.int64)
+    cdef uint8_t[::1] bytes = data
+    cdef int64_t[::1] ends = offsets
+    if packed.used:
+        memcpy(&bytes[0], packed.bytes, packed.used)
+    if count:
+        memcpy(&ends[1], packed.ends, count * sizeof(uint64_t))
+    return data, offsets
+
+
+cdef class LineReader:
+    """Reads lines; for one thread.
+
+    number: of lines read so far; blank: how many of them are blank, behind the first that is not; is_begun: whether one
+    that is not was there. at: where in the block that was read last the next line begins.
+    """
+    cdef LineFields fields
+    cdef LinesPlace place
+    cdef LineRows rows
+    cdef bytes text, name, source
+
+    def __init__(self, text, name, source):
+        """text: the field of the texts, name: that of the names, None where they are source, `:` and a line's number.
+
+        All are UTF-8; a field is one that JSON writes as it stands.
+        """
+        self.text, self.source, self.name = text, source, b"" if name is None else name
+        self.fields.text, self.fields.text_size = self.text, len(self.text)
+        self.fields.name, self.fields.name_size = self.name, len(self.name)
+        self.fields.has_name = name is not None
+        self.fields.source, self.fields.source_size = self.source, len(self.source)
+
+    def __dealloc__(self):
+        lines_free(&self.rows)
+
+    @property
+    def number(self):
+        return self.place.number
+
+    @property
+    def blank(self):
+        return self.place.blank
+
+    @property
+    def is_begun(self):
+        return bool(self.place.is_begun)
+
+    @property
+    def at(self):
+        return self.place.at
+
+    @property
+    def count(self):
+        """How many rows there are to take."""
+        return self.rows.count
+
+    def read(self, const uint8_t[::1] block not None, uint64_t at, bint is_last):
+        """Read lines of a block from at on, up to its end; is_last: nothing comes behind it.
+
+        True where it stopped at a line that is not read here; self.at is where that begins, or the last where its end
+        is not in the block. MemoryError where there is none.
+        """
+        cdef int status
+        cdef uint64_t size = <uint64_t>block.shape[0]
+        if at > size:
+            raise ValueError(f"at: found {at}, expected a place in a block of {size} bytes")
+        self.place.at = at
+        if at == size:
+            return False
+        with nogil:
+            status = lines_read(&self.fields, &block[0], size, is_last, &self.place, &self.rows)
+        if status != OK:
+            raise MemoryError(f"line {self.place.number + 1}: no memory for the lines of a block of {size} bytes")
+        return self.place.stopped == LINES_OTHER
+
+    def passed(self, uint64_t size):
+        """The line at self.at, which has so many bytes, was read elsewhere, and is not blank."""
+        self.place.number += 1
+        self.place.at += size
+        self.place.is_begun = True
+
+    def add(self, bytes text not None, bytes name not None, bytes line not None):
+        """A row that was read elsewhere; text and name are UTF-8. MemoryError where there is no room."""
+        cdef const uint8_t *texts = text
+        cdef const uint8_t *names = name
+        cdef const uint8_t *lines = line
+        if lines_add(&self.rows, texts, len(text), names, len(name), lines, len(line)) != OK:
+            raise MemoryError(f"line {self.place.number}: no memory for {len(line)} bytes")
+
+    def take(self):
+        """The texts, names and lines since the last time, packed, and which texts may have tags of HTML: bool[n]."""
+        cdef uint8_t[::1] tags
+        cdef uint64_t count = self.rows.count
+        may_have_tags = np.empty(count, dtype=np.uint8)
+        if count:
+            tags = may_have_tags
+            memcpy(&tags[0], self.rows.may_have_tags, count)
+        taken = (packed_of(&self.rows.texts, count), packed_of(&self.rows.names, count),
+                 packed_of(&self.rows.lines, count), may_have_tags.view(bool))
+        self.rows.count = self.rows.texts.used = self.rows.names.used = self.rows.lines.used = 0
+        return taken

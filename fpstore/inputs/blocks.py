@@ -1,0 +1,220 @@
+"""Owns the fast way through JSON lines: blocks of many, of which C takes what documents have, packed.
+
+What that says of a line is what `text` would say. A line that C does not read, as it is bad or out of the ordinary, is
+read by `text`, and so is the rest of a file in which a line is too long to be one.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fpstore.inputs._lines import LineReader
+from fpstore.inputs.compressed import MAX_LINE_BYTES, Stream, open_stream
+from fpstore.inputs.errors import BLANK, WITH_TAGS, BadInput
+from fpstore.inputs.fields import Names, named
+from fpstore.inputs.records import JSON_OBJECTS, Request, Row
+from fpstore.inputs.text import DEFAULT_FIELD, read_rest, read_rows
+from fpstore.text.cleaning import has_tags
+from fpstore.text.packed import Packed, Texts
+
+BLOCK_BYTES = 4 << 20
+# A field that is no path, and which JSON writes as it stands.
+_PLAIN_FIELD = re.compile('[^".\\\\\\\\\\0-\\x1f\\ud800-\\udfff]+')
+
+# One document: its name, its text and all that its source has of it.
+Document = tuple[str, str, Row]
+
+
+class Lines(Packed[Row]):
+    """The lines that documents were read from, packed."""
+
+    __slots__ = ()
+
+    def value_of(self, data: bytes) -> Row:
+        """As the reader of single lines has it."""
+        return Row(JSON_OBJECTS, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Documents that follow each other in lines of JSON: the name, the text and the line of each."""
+
+    names: Texts
+    texts: Texts
+    rows: Lines
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def reads_blocks(format: str, request: Request) -> bool:
+    """Whether this way leads through files of a format, for what was asked."""
+    asked = request.asked
+    fields = [field_of_texts(request)] + ([] if request.name_column is None else [request.name_column])
+    return (
+        format == "jsonl"
+        and not request.html
+        and asked.ids is None
+        and not asked.of_ids
+        and not request.takes_fingerprints
+        and all(isinstance(field, str) and _PLAIN_FIELD.fullmatch(field) for field in fields)
+    )
+
+
+def field_of_texts(request: Request) -> str | int:
+    """The field that has the texts of objects of JSON."""
+    return request.value_column or request.json_field or DEFAULT_FIELD
+
+
+def read_blocks(path: str, request: Request, names: Names | None, base: int) -> Iterator[Columns | Document]:
+    """The documents of a file of JSON lines, those that are out of the ordinary one by one; base: rows before it."""
+    with open_stream(path, request.on_bytes, is_text=True) as stream:
+        if stream.name.isprintable():
+            yield from _Blocks(stream, request, names, base).read()
+        else:  # packed names begin with it, and it may be no UTF-8
+            yield from named(read_rest(stream, 0, request, is_begun=False), request, names, base)
+
+
+class _Blocks:
+    """The way through one file."""
+
+    def __init__(self, stream: Stream, request: Request, names: Names | None, base: int) -> None:
+        name = None if request.name_column is None else str(request.name_column).encode()
+        self._stream, self._request, self._names = stream, request, names
+        self._lines = LineReader(str(field_of_texts(request)).encode(), name, stream.name.encode())
+        self._rows, self._blank = base, 0
+
+    def read(self) -> Iterator[Columns | Document]:
+        """All of it."""
+        block = _Block(self._stream.reader)
+        while block.fill():
+            yield from self._read_block(block)
+            block.leave(self._lines.at if self._lines.number else 0)  # a mark stays with the first line
+            if block.is_full:
+                rest: Any = io.BufferedReader(_Chained(bytes(block.view), self._stream.reader))
+                stream, number = Stream(self._stream.name, rest, self._stream.plain_bytes), self._lines.number
+                records = read_rest(stream, number, self._request, is_begun=self._lines.is_begun)
+                yield from named(records, self._request, self._names, self._rows)
+                return
+        if block.failure is not None:
+            raise block.failure
+
+    def _read_block(self, block: _Block) -> Iterator[Columns | Document]:
+        lines, at = self._lines, 0
+        if lines.number == 0 and bytes(block.view[: len(codecs.BOM_UTF8)]) == codecs.BOM_UTF8:
+            at = len(codecs.BOM_UTF8)
+        while self._read_lines(block, at):
+            line = block.line(lines.at)
+            lines.passed(len(line))
+            records = read_rows([(lines.number, line)], self._stream.name, self._request, "line")
+            try:
+                documents = list(named(records, self._request, self._names, self._rows))
+            except BadInput:
+                yield from self._take()
+                raise
+            for name, text, row in documents:
+                try:
+                    lines.add(text.encode(), name.encode(), line)
+                except UnicodeEncodeError:  # half of a surrogate pair
+                    yield from self._take()
+                    yield name, text, row
+            self._rows += 1
+            at = lines.at
+        yield from self._take()
+
+    def _read_lines(self, block: _Block, at: int) -> bool:
+        """Whether it stopped at a line that is not read here."""
+        lines = self._lines
+        before = lines.count
+        stopped = lines.read(block.view, at, block.is_last)
+        self._rows += lines.count - before
+        self._request.seen.rows = self._rows
+        if lines.blank > self._blank:
+            self._request.faults.counts[BLANK] += lines.blank - self._blank
+            self._blank = lines.blank
+        return stopped
+
+    def _take(self) -> Iterator[Columns]:
+        if not self._lines.count:
+            return
+        texts, names, lines, may_have_tags = self._lines.take()
+        found = Columns(Texts(*names), Texts(*texts), Lines(*lines))
+        for index in may_have_tags.nonzero()[0].tolist():
+            if has_tags(found.texts[index]):
+                self._request.faults.notes[WITH_TAGS] += 1
+        yield found
+
+
+class _Block:
+    """Bytes of a stream: those that were left of the ones before, and the next.
+
+    is_last: nothing comes behind them. is_full: no line that may be read ends in them. failure: what the stream had
+    instead of more.
+    """
+
+    def __init__(self, reader: io.BufferedReader) -> None:
+        self._reader = reader
+        self._bytes = bytearray(BLOCK_BYTES)
+        self._end = 0
+        self.is_last = False
+        self.failure: Exception | None = None
+
+    @property
+    def view(self) -> memoryview:
+        """The bytes."""
+        return memoryview(self._bytes)[: self._end]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as a line may have at most; what was read is to be left first."""
+        return self._end == MAX_LINE_BYTES
+
+    def fill(self) -> bool:
+        """Read more; False where there is none. Whatever the stream raises is kept for when all before it was read."""
+        if self.is_last or self.failure is not None:
+            return False
+        if 2 * self._end > len(self._bytes):
+            self._bytes += bytes(min(2 * len(self._bytes), MAX_LINE_BYTES) - len(self._bytes))
+        room = memoryview(self._bytes)
+        try:
+            while self._end < len(room) and not self.is_last:
+                count = self._reader.readinto1(room[self._end :])
+                self._end += count
+                self.is_last = not count
+        except Exception as error:
+            self.failure = error
+        return True
+
+    def leave(self, at: int) -> None:
+        """The bytes before at were read."""
+        self._bytes[: self._end - at] = self._bytes[at : self._end]
+        self._end -= at
+
+    def line(self, at: int) -> bytes:
+        """The line that begins at at, of which the end is here, or is that of the stream."""
+        end = self._bytes.find(b"\n", at, self._end) + 1
+        return bytes(self.view[at : end or self._end])
+
+
+class _Chained(io.RawIOBase):
+    """Bytes that were read, and then those of a stream."""
+
+    def __init__(self, first: bytes, rest: io.BufferedReader) -> None:
+        self._first, self._rest = memoryview(first), rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        if not self._first:
+            return self._rest.readinto1(buffer)
+        view = memoryview(buffer).cast("B")
+        count = min(len(view), len(self._first))
+        view[:count] = self._first[:count]
+        self._first = self._first[count:]
+        return count

@@ -1,0 +1,68 @@
+"""Values of any length, packed one after the other: some of them together, and digests of them. The kernels are C."""
+
+import numpy as np
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from fpstore._native cimport packed_digests, packed_gather
+
+
+cdef int expect_offsets(const uint8_t[::1] data, const int64_t[::1] offsets) except -1:
+    """ValueError for offsets that do not increase, or lead out of data."""
+    cdef Py_ssize_t i
+    cdef int64_t before = 0
+    cdef bint is_good = offsets.shape[0] > 0
+    for i in range(offsets.shape[0]):
+        is_good &= before <= offsets[i]
+        before = offsets[i]
+    if not is_good or before > data.shape[0]:
+        raise ValueError(f"offsets: found some that do not increase to at most {data.shape[0]}, expected those of values")
+    return 0
+
+
+def gather(const uint8_t[::1] data not None, const int64_t[::1] offsets not None, const int64_t[::1] indexes not None):
+    """The values with these indexes, one after the other: uint8[bytes].
+
+    Value i is data[offsets[i] : offsets[i + 1]]; offsets: int64[n + 1], increasing. indexes: int64[m], each below n.
+    Raises ValueError for others.
+    """
+    cdef uint64_t size = 0, count = <uint64_t>indexes.shape[0]
+    cdef uint64_t i
+    cdef uint8_t[::1] out
+    expect_offsets(data, offsets)
+    for i in range(count):
+        if not 0 <= indexes[i] < offsets.shape[0] - 1:
+            raise ValueError(f"index: found {indexes[i]}, expected one of {offsets.shape[0] - 1} values")
+        size += <uint64_t>(offsets[indexes[i] + 1] - offsets[indexes[i]])
+    found = np.empty(size, dtype=np.uint8)
+    if size:
+        out = found
+        with nogil:
+            packed_gather(&data[0], &offsets[0], &indexes[0], count, &out[0])
+    return found
+
+
+def digests(const uint8_t[::1] names not None, const int64_t[::1] name_offsets not None,
+            const uint8_t[::1] values not None, const int64_t[::1] value_offsets not None, uint64_t seed):
+    """What tells documents from others, given the name and the value of each: uint8[n, 16].
+
+    Both are packed, as for gather. seed: what else makes other documents of the same. Raises ValueError where there are
+    fewer of the one.
+    """
+    cdef uint64_t count = <uint64_t>name_offsets.shape[0] - 1
+    cdef uint8_t[:, ::1] out
+    cdef const uint8_t *name_bytes
+    cdef const uint8_t *value_bytes
+    cdef uint8_t nothing = 0
+    expect_offsets(names, name_offsets)
+    expect_offsets(values, value_offsets)
+    if name_offsets.shape[0] != value_offsets.shape[0]:
+        raise ValueError(f"found {count} names of {value_offsets.shape[0] - 1} values, expected as many")
+    found = np.empty((count, 16), dtype=np.uint8)
+    if count:
+        out = found
+        name_bytes = &names[0] if names.shape[0] else &nothing
+        value_bytes = &values[0] if values.shape[0] else &nothing
+        with nogil:
+            packed_digests(name_bytes, &name_offsets[0], value_bytes, &value_offsets[0], count, seed, &out[0, 0])
+    return found

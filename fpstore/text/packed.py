@@ -1,0 +1,132 @@
+"""Owns texts, and other values of any length, that are held packed: the bytes of all of them, and where each ends.
+
+A hundred thousand short texts so are two objects, which C reads without the interpreter. Each becomes one of Python's
+own where somebody looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from fpstore.text._packed import gather
+
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
+
+_Value = TypeVar("_Value")
+
+
+class Packed(Sequence[_Value]):
+    """Values as one array of bytes: value i is data[offsets[i] : offsets[i + 1]]. What a value is, a kind of it says.
+
+    data: uint8[bytes]; offsets: int64[n + 1], increasing.
+    """
+
+    __slots__ = ("data", "offsets")
+
+    def __init__(self, data: Bytes, offsets: Offsets) -> None:
+        self.data, self.offsets = data, offsets
+
+    def value_of(self, data: bytes) -> _Value:
+        """What bytes stand for."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> _Value: ...
+    @overload
+    def __getitem__(self, index: slice) -> Packed[_Value]: ...
+    def __getitem__(self, index: int | slice) -> _Value | Packed[_Value]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                return self.take(np.arange(start, stop, step))
+            return self._like(self.data, self.offsets[start : max(start, stop) + 1])
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"found index {index}, expected one of {len(self)} values")
+        index += len(self) if index < 0 else 0
+        return self.value_of(self.data[self.offsets[index] : self.offsets[index + 1]].tobytes())
+
+    def __iter__(self) -> Iterator[_Value]:
+        ends = self.offsets.tolist()
+        data = self.data[ends[0] : ends[-1]].tobytes()
+        start = first = ends[0]
+        for end in ends[1:]:
+            yield self.value_of(data[start - first : end - first])
+            start = end
+
+    @property
+    def sizes(self) -> Offsets:
+        """How many bytes each value has: int64[n]."""
+        return np.diff(self.offsets)
+
+    def are_ascii(self) -> npt.NDArray[np.bool_]:
+        """Which values have ASCII bytes only: bool[n]."""
+        others = np.flatnonzero(self.data[self.offsets[0] : self.offsets[-1]] >= 0x80) + self.offsets[0]
+        found: npt.NDArray[np.bool_] = np.diff(np.searchsorted(others, self.offsets)) == 0
+        return found
+
+    def together(self, indexes: npt.NDArray[Any] | None = None) -> Bytes:
+        """The bytes of the values with these indexes, of all without, one after the other."""
+        if indexes is None:
+            return self.data[self.offsets[0] : self.offsets[-1]]
+        return gather(self.data, self.offsets, np.ascontiguousarray(indexes, dtype=np.int64))
+
+    def take(self, indexes: npt.NDArray[Any]) -> Packed[_Value]:
+        """The values with these indexes."""
+        return self._like(self.together(indexes), offsets_of(self.sizes[indexes]))
+
+    @classmethod
+    def _like(cls, data: Bytes, offsets: Offsets) -> Packed[_Value]:
+        return cls(data, offsets)
+
+    @classmethod
+    def pack(cls, values: Iterable[bytes]) -> Packed[_Value]:
+        """Values that are given as bytes."""
+        held = list(values)
+        return cls._like(np.frombuffer(b"".join(held), dtype=np.uint8), offsets_of([len(value) for value in held]))
+
+    @classmethod
+    def join(cls, parts: Sequence[Packed[_Value]]) -> Packed[_Value]:
+        """The values of all parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        sizes = [np.empty(0, dtype=np.int64), *(part.sizes for part in parts)]
+        together = [np.empty(0, dtype=np.uint8), *(part.together() for part in parts)]
+        return cls._like(np.concatenate(together), offsets_of(np.concatenate(sizes)))
+
+
+class Texts(Packed[str]):
+    """Texts, packed as UTF-8: each is one, without a half of a surrogate pair."""
+
+    __slots__ = ()
+
+    def value_of(self, data: bytes) -> str:
+        """A text of UTF-8."""
+        return data.decode()
+
+
+def packed(texts: Sequence[str]) -> Packed[Any]:
+    """Texts, or names, packed: as UTF-8, in which a half of a surrogate pair is as if it were a character."""
+    # A name can hold bytes that are no UTF-8, and a JSON text half of a surrogate pair.
+    return texts if isinstance(texts, Packed) else Packed.pack(text.encode("utf-8", "surrogatepass") for text in texts)
+
+
+def taken(values: Sequence[_Value], indexes: npt.NDArray[Any] | Sequence[int]) -> Sequence[_Value]:
+    """Those of values, packed or a list, with these indexes."""
+    if isinstance(values, Packed):
+        return values.take(np.asarray(indexes, dtype=np.int64))
+    return [values[index] for index in indexes]
+
+
+def offsets_of(sizes: Sequence[int] | npt.NDArray[Any]) -> Offsets:
+    """Where values of these sizes begin that are packed, and where the last ends: int64[n + 1]."""
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets

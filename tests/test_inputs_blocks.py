@@ -1,0 +1,289 @@
+"""Lines of JSON, read by blocks of them, are what reading them line by line gives."""
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fpstore.inputs import BadInput, Documents, Row, blocks, compressed, documents
+from fpstore.inputs._lines import LineReader
+from fpstore.inputs.blocks import Columns, Document
+
+# Documents one by one, what was passed over and noted, how many rows there were, and the message that it ended with.
+Outcome = tuple[list[Document], dict[str, int], dict[str, int], int, str | None]
+
+
+def flat(every: Iterator[Columns | Document]) -> Iterator[Document]:
+    for one in every:
+        if isinstance(one, Columns):
+            yield from zip(one.names, one.texts, one.rows, strict=True)
+        else:
+            yield one
+
+
+def outcome(found: Documents, every: Iterator[Document]) -> Outcome:
+    held, told = [], None
+    with closing(found):
+        try:
+            for document in every:
+                held.extend([document])
+        except BadInput as error:
+            told = f"{error} ({error.reason}, {error.source}, {error.line})"
+    return held, dict(found.skipped), dict(found.notes), found.seen.rows, told
+
+
+def both(path: Path, **options: Any) -> tuple[Outcome, Outcome]:
+    """What reading line by line gives, and by blocks."""
+    plain, fast = (documents([path], all_columns=True, is_part=True, **options) for _ in range(2))
+    return outcome(plain, iter(plain.with_rows())), outcome(fast, flat(fast.in_columns()))
+
+
+def expect_same(path: Path, **options: Any) -> Outcome:
+    """The same where bad lines are passed over. Else blocks tell of the first of them, and of documents before it.
+
+    Of several lines that were read together, the other way may tell of one with another fault first.
+    """
+    plain, fast = both(path, skip_bad=True, **options)
+    assert fast == plain
+    plain_stopped, fast_stopped = both(path, **options)
+    if fast_stopped[4] != plain_stopped[4]:
+        assert fast_stopped[4] is not None
+        line = re.search(r"line (\d+):", fast_stopped[4])
+        assert line is not None
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rb") as file:
+            lines = file.read().split(b"\n")
+        with opener(path, "wb") as file:
+            file.write(b"\n".join(lines[: int(line[1])]))
+        plain_stopped, _ = both(path, **options)
+    assert fast_stopped[4] == plain_stopped[4]
+    assert fast_stopped[0] == plain[0][: len(fast_stopped[0])]
+    return fast
+
+
+PLAIN = b'{"id": 7, "text": "some words"}'
+ODD = (
+    b"",
+    b" \t\r",
+    b"\x0b\x0c",
+    b"{}",
+    b"[]",
+    b"null",
+    b"{",
+    b'{"text": "a"',
+    b'{"text": "a"} x',
+    b'{"text": "a"}}',
+    b'{"text": "a",}',
+    b'{"text" "a"}',
+    b'{text: "a"}',
+    b"{'text': 'a'}",
+    b'{"text": null}',
+    b'{"text": 7}',
+    b'{"text": ["a"]}',
+    b'{"Text": "a"}',
+    b'{"text": "a", "text": "b"}',
+    b'{"text": "a", "t\\u0065xt": "b"}',
+    b'{"te\\u0078t": "a"}',
+    b'{"text": "a", "more": {"text": "b"}}',
+    b'{"text": "a", "more": {"text": "b", "text": "c"}}',
+    b'{"text": "a", "more": [{"id": 1}, {"id": 2, "id": 3}]}',
+    b'{"text": "the key \\"text\\" in a text", "id": "\\"text\\""}',
+    b'{"text": "a", "n": NaN}',
+    b'{"text": "a", "n": -Infinity}',
+    b'{"text": "a", "n": 01}',
+    b'{"text": "a", "n": 1.}',
+    b'{"text": "a", "n": .5}',
+    b'{"text": "a", "n": +1}',
+    b'{"text": "a", "n": -}',
+    b'{"text": "a", "n": 1e}',
+    b'{"text": "a", "n": -0.5e+10, "m": [1E5, 0, -0, 1e400, 12345678901234567890123]}',
+    b'{"text": "a", "n": ' + b"9" * 5000 + b"}",
+    b'{"text": "a", "n": tru}',
+    b'{"text": "a", "n": true, "m": false, "o": null}',
+    b'{"text": "half \\ud800 of a pair"}',
+    b'{"text": "half \\udc00\\ud800 of a pair"}',
+    b'{"text": "a pair \\ud83d\\ude00 and \\u00e9 \\u20AC \\u0000"}',
+    b'{"text": "a pair \\ud83d\\u0041"}',
+    b'{"text": "\\u12G4"}',
+    b'{"text": "\\u12',
+    b'{"text": "\\x41"}',
+    b'{"text": "\\"\\\\\\/\\b\\f\\n\\r\\t"}',
+    b'{"text": "tab\there"}',
+    b'{"text": "nul\0here"}',
+    b'{"text": "\x7f"}',
+    b'{"text": "\xff"}',
+    b'{"text": "\xc0\x80 \xc1\xbf"}',
+    b'{"text": "\xe0\x9f\xbf"}',
+    b'{"text": "\xed\xa0\x80"}',
+    b'{"text": "\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"}',
+    b'{"text": "\xf0\x8f\xbf\xbf"}',
+    b'{"text": "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"}',
+    b'{"text": "\xf4\x90\x80\x80"}',
+    b'{"text": "\xf5\x80\x80\x80"}',
+    b'{"text": "\xe2\x82"}',
+    '{"text": "größe \u4e2d\u6587 \U0001f600"}'.encode(),
+    b'\xef\xbb\xbf{"text": "marked"}',
+    b'{"text": "<p>tags</p>"}',
+    b'{"text": "a < b"}',
+    b'{"text": "' + b"x" * 5000 + b'<p>"}',
+    b'{"text": "deep", "more": ' + b"[" * 100 + b"]" * 100 + b"}",
+    b'{"text": "deeper", "more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"id": -0, "text": "a"}',
+    b'{"id": -12, "text": "a"}',
+    b'{"id": 1.5, "text": "a"}',
+    b'{"id": true, "text": "a"}',
+    b'{"id": "", "text": "a"}',
+    b'{"id": "with \\u0041", "text": "a"}',
+    b'{"id": "' + "ä".encode() * 9000 + b'", "text": "a"}',
+    b'{"id": "' + b"a" * 10_001 + b'", "text": "a"}',
+    b'{"id": 123456789012345678901234567890, "text": "a"}',
+    b'{"id": [1], "text": "a"}',
+    b'{"text": "a", "id": 1, "id": 2}',
+    b'  { "id" : 1 ,\t"text" : "spaces" }  \r',
+    b'{"text": "\\ud83d\\ude00\\ud83d\\ude00", "more": {"a": [{"b": "\\u00e9"}, [], {}]}}',
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"id_column": "id"}, {"text_column": "id"}, {"text_column": "größe"}])
+@pytest.mark.parametrize("packing", ["jsonl", "jsonl.gz"])
+def test_each_odd_line_is_what_it_is_read_alone(tmp_path: Path, options: dict[str, str], packing: str) -> None:
+    for number, odd in enumerate(ODD):
+        for end in (b"", b"\n"):
+            path = tmp_path / f"{number}.{packing}"
+            data = PLAIN + b"\n" + odd + b"\n" + PLAIN + b"\r\n\n" + odd + end
+            path.write_bytes(gzip.compress(data) if packing.endswith("gz") else data)
+            expect_same(path, **options)
+
+
+def test_few_lines_are_left_to_the_reader_of_single_lines() -> None:
+    reader = LineReader(b"text", b"id", b"in")
+    data = b"\n".join([PLAIN, *ODD, PLAIN, b""])
+    at = others = 0
+    while reader.read(data, at, True):
+        end = data.find(b"\n", reader.at) + 1
+        reader.passed(end - reader.at)
+        at, others = reader.at, others + 1
+    (_, text_ends), (names, _), _, may_have_tags = reader.take()
+    good = [b"-12", b"7", b"1"]
+    assert all(name in names.tobytes() for name in good)
+    assert len(may_have_tags) + others + reader.blank == reader.number == len(ODD) + 2
+    assert len(may_have_tags) == len(text_ends) - 1 >= 4
+    assert reader.take()[3].tolist() == []
+
+
+@given(
+    lines=st.lists(
+        st.one_of(
+            st.sampled_from(ODD),
+            st.dictionaries(
+                st.one_of(st.sampled_from(["text", "id", "more"]), st.text(max_size=3)),
+                st.recursive(
+                    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+                    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
+                    max_leaves=4,
+                ),
+                max_size=4,
+            ).flatmap(
+                lambda record: st.booleans().map(
+                    lambda ascii: json.dumps(record, ensure_ascii=ascii).encode("utf-8", "surrogatepass")
+                )
+            ),
+            st.text(max_size=40).map(
+                lambda text: json.dumps({"text": text}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            ),
+            st.binary(max_size=30),
+        ),
+        max_size=12,
+    ),
+    block=st.integers(3, 200),
+    named=st.booleans(),
+    cut=st.integers(0, 3),
+)
+@example(lines=[b'\xef\xbb\xbf{"text": "a"}', b'\xef\xbb\xbf{"text": "a"}'], block=3, named=False, cut=0)
+def test_any_lines_in_blocks_of_any_size_are_what_they_are_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], block: int, named: bool, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "in.jsonl"
+    data = b"\n".join(lines)
+    path.write_bytes(data[: max(0, len(data) - cut)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK_BYTES", block)
+        expect_same(path, **({"id_column": "id"} if named else {}))
+
+
+@given(st.data(), st.integers(0, 6))
+def test_changed_bytes_are_read_as_line_by_line(
+    tmp_path_factory: pytest.TempPathFactory, data: Any, changes: int
+) -> None:
+    held = bytearray(data.draw(st.sampled_from(ODD)) + b"\n" + PLAIN + b"\n")
+    for _ in range(changes):
+        held[data.draw(st.integers(0, min(len(held), 200) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("lines") / "in.jsonl"
+    path.write_bytes(held)
+    expect_same(path)
+
+
+@pytest.mark.parametrize("extra", range(-2, 3))
+@pytest.mark.parametrize("first", [b"", PLAIN + b"\n", b"\n\n", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("last", [b"", b"\n", b"\n\n" + PLAIN, b"\nbad\n" + PLAIN + b"\n" + b"y" * 300 + b"\n" + PLAIN])
+def test_a_line_over_the_limit_is_one_line_by_line_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: int, first: bytes, last: bytes
+) -> None:
+    monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 128)
+    monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 128)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(first + b'{"text": "' + b"x" * (128 - 12 + extra) + b'"}' + last)
+    expect_same(path)
+
+
+def test_a_file_that_is_cut_short_ends_with_the_same_error(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl.gz"
+    path.write_bytes(gzip.compress(b"".join(PLAIN + b"\n" for _ in range(50_000)), 1)[:-2000])
+    plain, fast = both(path)
+    assert fast[4] == plain[4] != None  # noqa: E711
+    assert plain[0] == fast[0][: len(plain[0])]
+
+
+def test_lines_are_read_in_blocks_only_where_that_gives_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"a": {"text": "x"}, "text": "<p>y</p>"}\n')
+    for options, packed in (({}, True), ({"html": True}, False), ({"text_column": "a.text"}, False)):
+        with closing(documents([path], all_columns=True, **options)) as found:
+            assert isinstance(next(iter(found.in_columns())), Columns) == packed
+    other = tmp_path / "in\udcff.jsonl"
+    other.write_bytes(path.read_bytes())
+    expect_same(other)
+
+
+def test_what_is_taken_is_what_was_read_since() -> None:
+    reader = LineReader(b"text", None, b"in")
+    for text in ("one", "two"):
+        assert not reader.read(json.dumps({"text": text}).encode() + b"\n", 0, False)
+        (texts, offsets), (names, _), _, tags = reader.take()
+        assert (texts.tobytes(), offsets.tolist(), tags.tolist()) == (text.encode(), [0, 3], [False])
+        assert names.tobytes() == b"in:%d" % reader.number
+    assert not reader.read(b'{"text"', 0, False)
+    assert (reader.at, reader.count, reader.number) == (0, 0, 2)
+    with pytest.raises(ValueError, match="found 9, expected a place in a block of 1 bytes"):
+        reader.read(b"x", 9, True)
+    reader.add(b"three", b"name", b"line")
+    assert reader.take()[0][0].tobytes() == b"three"
+
+
+def test_rows_of_blocks_are_lines_as_they_were_read(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"text": "a"}\r\n {"text": "b"}')
+    with closing(documents([path], all_columns=True)) as found:
+        rows: list[Row] = [row for _, _, row in flat(found.in_columns())]
+    assert [row.data for row in rows] == [b'{"text": "a"}\r\n', b' {"text": "b"}']
+    assert np.array_equal([row.layout.format for row in rows], ["jsonl"] * 2)

@@ -1,0 +1,116 @@
+"""Values that are held packed are those that were given, and what is computed of them is what lists of them give."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore.text import Recipe, recipes
+from fpstore.text._packed import digests, gather
+from fpstore.text._simhash import features_many, measure
+from fpstore.text.packed import Packed, Texts, offsets_of, packed, taken
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+def texts_of(values: Sequence[str]) -> Texts:
+    found = Texts.pack(value.encode() for value in values)
+    assert isinstance(found, Texts)
+    return found
+
+
+@given(st.lists(WORDS, max_size=12), st.data())
+def test_packed_texts_are_those_that_were_packed(values: list[str], data: Any) -> None:
+    found = texts_of(values)
+    assert (len(found), list(found), [found[i] for i in range(-len(values), len(values))]) == (
+        len(values),
+        values,
+        values * 2,
+    )
+    assert found.are_ascii().tolist() == [value.isascii() for value in values]
+    assert found[1:].are_ascii().tolist() == [value.isascii() for value in values[1:]]
+    assert found.sizes.tolist() == [len(value.encode()) for value in values]
+    start, stop, step = data.draw(st.tuples(*[st.integers(-14, 14)] * 2, st.sampled_from([1, 2, -1])))
+    part = found[start:stop:step]
+    assert list(part) == values[start:stop:step]
+    assert part.together().tobytes() == "".join(values[start:stop:step]).encode()
+    if values:
+        indexes = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=9))
+        assert (
+            list(found.take(np.array(indexes, dtype=np.int64)))
+            == taken(values, indexes)
+            == [values[i] for i in indexes]
+        )
+        assert list(taken(found, indexes)) == taken(values, indexes)
+    assert list(Texts.join([found, part, found[:1]])) == [*values, *values[start:stop:step], *values[:1]]
+    assert list(Texts.join([])) == []
+    with pytest.raises(IndexError, match=f"found index {len(values)}, expected one of {len(values)} values"):
+        found[len(values)]
+
+
+def test_what_is_packed_of_texts_is_their_utf8_and_of_halves_of_pairs_what_utf8_would_be() -> None:
+    assert packed(["a", "\ud800", "ä"]).together().tobytes() == b"a\xed\xa0\x80\xc3\xa4"
+    found = texts_of(["a"])
+    assert packed(found) is found
+    with pytest.raises(NotImplementedError):
+        Packed(found.data, found.offsets)[0]
+
+
+def test_values_that_lie_outside_of_the_bytes_are_refused() -> None:
+    data = np.arange(4, dtype=np.uint8)
+    for bad in ([], [1, 0], [-1, 2], [0, 5]):
+        offsets = np.array(bad, dtype=np.int64)
+        with pytest.raises(ValueError, match="offsets: found some that do not increase to at most 4"):
+            gather(data, offsets, np.empty(0, dtype=np.int64))
+        with pytest.raises(ValueError, match="offsets: found some"):
+            digests(data, offsets, data, offsets, 0)
+    for bad in ([1], [-1]):
+        with pytest.raises(ValueError, match=f"index: found {bad[0]}, expected one of 1 values"):
+            gather(data, offsets_of([4]), np.array(bad, dtype=np.int64))
+    with pytest.raises(ValueError, match="found 1 names of 2 values"):
+        digests(data, offsets_of([4]), data, offsets_of([2, 2]), 0)
+    for call in (measure, features_many):
+        with pytest.raises(ValueError, match="offset 0: found 0, expected those of texts in 4 bytes"):
+            call(Texts(data, np.array([0, 5], dtype=np.int64)))
+
+
+def test_another_name_value_or_seed_gives_another_digest_and_the_place_does_not() -> None:
+    def digest(names: list[str], values: list[str], seed: int) -> list[bytes]:
+        one, other = texts_of(names), texts_of(values)
+        return [each.tobytes() for each in digests(one.data, one.offsets, other.data, other.offsets, seed)]
+
+    known = digest(["a", "b", "a", "", "a"], ["x", "x", "y" * 1000, "ax", "x"], 1)
+    assert (len({*known}), known[0], len(known[0])) == (4, known[4], 16)
+    assert digest(["a"], ["x"], 1) == known[:1] != digest(["a"], ["x"], 2)
+    assert digest([], [], 1) == []
+
+
+@pytest.mark.parametrize("name", [*recipes(), "letters"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_measured_of_packed_texts_is_what_each_gives(name: str, threads: int) -> None:
+    recipe = Recipe("own", tokens="letters", shingle=3) if name == "letters" else recipes()[name]
+    values = ["", "!", "some words, and more of them", "größe \u4e2d\u6587\u4e2d\u6587 \U0001f600", "a " * 3000]
+    values += [f"word{i} " * (i % 7) + f"other{i}" for i in range(40)]
+    values += [" ".join(f"w{i * i}" for i in range(5000))]
+    for texts in (values, texts_of(values)):
+        for got, plain in zip(recipe.measure_many(texts, threads=threads), recipe.measure_many(values), strict=True):
+            assert np.array_equal(np.asarray(got), np.asarray(plain))
+        found = recipe.features_many(texts, threads=threads)
+        for features, text in zip(found, values, strict=True):
+            expected = recipe.features(text)
+            assert (features.hashes.tolist(), features.weights.tolist()) == (
+                expected.hashes.tolist(),
+                expected.weights.tolist(),
+            )
+    assert recipe.features_many([]) == []
+
+
+@pytest.mark.parametrize("hash", ["fnv1a", "murmur3"])
+def test_shingles_are_sorted_also_where_their_hashes_are_alike(hash: str) -> None:
+    recipe = Recipe("own", shingle=1, hash=hash)
+    text = " ".join(chr(97 + i % 26) * (1 + i // 26) for i in range(26 * 60))
+    (found,) = recipe.features_many([text])
+    assert found.hashes.tolist() == recipe.features(text).hashes.tolist() == sorted({*found.hashes.tolist()})
