@@ -122,6 +122,7 @@ class Catalog:
         # Of a writer: the records one of which the file must hold, as nobody else writes; None until it was read.
         self._records: tuple[bytes, ...] | None = None
         self._changed: str | None = None
+        self._known: State | None = None  # what was read last
         self.watch = Watch(sure=writer_lock is not None)
         self._environment = environments.share(folder, FILE_NAME)
         self._closed = False
@@ -447,7 +448,8 @@ class Catalog:
 
     def _decoded(self, record: bytes, transaction: int) -> State:
         with self._damage_named():
-            return decode(record, transaction)
+            self._known = decode(record, transaction, self._known)
+            return self._known
 
     def _copied(self, next_change: int, whole: bool) -> _Copied:
         """What the catalog holds, as it is: a writer may wait meanwhile, so it is decoded and checked outside.
