@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+import time
 from pathlib import Path
 
 from fpstore import forks
@@ -31,6 +32,7 @@ class Reader:
         self.watch = self._catalog.watch
         self._stamp: tuple[int, int] | None = None  # of the snapshot, once that is sure
         self._moved = False  # the catalog is in another file since the snapshot
+        self._look_at = 0.0  # when to see again whether the path leads to this store
         try:
             self.snapshot = open_snapshot(self._catalog)
         except BaseException:
@@ -49,7 +51,10 @@ class Reader:
             with self._lock:
                 if self._closed:
                     raise StoreClosed("the store is closed", path=self.folder)
-                if self._catalog.follow():
+                now = time.monotonic()
+                # After a commit there is time for that until it is due anyway.
+                looks = stamp == self._stamp or self._stamp is None or now >= self._look_at
+                if looks and self._catalog.follow():
                     # Another file counts its transactions anew; its generation is a later one.
                     state = dataclasses.replace(self.snapshot.state, transaction=0)
                     self.snapshot = dataclasses.replace(self.snapshot, state=state)
@@ -61,7 +66,9 @@ class Reader:
                     # The file may show a commit that is not through yet: then LMDB still reads the state before it.
                     arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
                     self._stamp = stamp if arrived and not self.snapshot.state.moving else None
-                self._catalog.confirm(self._stamp, LOOK_SECONDS)
+                if looks:
+                    self._look_at = now + LOOK_SECONDS
+                self._catalog.confirm(self._stamp, self._look_at - now)
         return self.snapshot
 
     def close(self) -> None:
