@@ -1105,4 +1105,12 @@ MUTANTS = (
         "a damaged state is believed",
         ("tests/test_state.py::test_with_a_known_state_what_cannot_be_is_refused_in_the_same_words",),
     ),
+    Mutant(
+        "a reader stays in a file that has moved",
+        "fpstore/living/reader.py",
+        "return not self.snapshot.state.moving",
+        "return True",
+        "a reader does not see what was acknowledged, for a tenth of a second",
+        ("tests/test_catalog_moves.py::test_a_reader_misses_no_row_that_was_acknowledged_in_the_new_file",),
+    ),
 )
