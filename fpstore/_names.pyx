@@ -18,6 +18,7 @@ from fpstore._native cimport (
     NAME_BLOCK,
     NAME_BLOCK_BYTES,
     NAME_BYTES,
+    NAME_LINE_BITS,
     NAME_LINE_BYTES,
     NAME_LINE_NAMES,
     NO_MEMORY,
@@ -242,7 +243,7 @@ def filter_lines(const uint64_t[::1] sorted_hashes not None, uint64_t line_count
                 right = False
                 break
             bits = sorted_hashes[i] * <uint64_t>0x9E3779B97F4A7C15
-            for bit in range(6):
+            for bit in range(NAME_LINE_BITS):
                 out[NAME_LINE_BYTES * (line - first) + ((bits & 511) >> 3)] |= <uint8_t>(1 << (bits & 7))
                 bits >>= 9
     if not right:

@@ -10,7 +10,7 @@ import os
 import numpy as np
 
 from fpstore._names cimport names_of, start_of
-from fpstore._native cimport OK, Bytes, Names, bytes_reserve, name_hash
+from fpstore._native cimport OK, Bytes, Names, bytes_reserve, name_hash_both
 
 # Of this process alone, so that nobody can choose names that share a place in a table in memory.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
@@ -31,13 +31,24 @@ cdef extern from *:
 cdef uint64_t AHEAD = 12
 
 
-cdef uint64_t *hashes_of(Names *names) except NULL:
-    """What decides on their places; to be freed."""
-    cdef uint64_t *hashes = <uint64_t *>grown(NULL, (names.count + 1) * 8)
+def hashed(const uint8_t[::1] data not None, const int64_t[::1] ends not None):
+    """By which the filters of files know names, and by which PendingNames do: uint64[n] both."""
+    cdef Names names = names_of(data, ends)
     cdef uint64_t i
-    for i in range(names.count):
-        hashes[i] = name_hash(names.data + start_of(names, i), <uint64_t>(names.ends[i] - start_of(names, i)), SECRET)
-    return hashes
+    cdef uint64_t[::1] one, other
+    plain, keyed = np.empty(names.count, UINT64), np.empty(names.count, UINT64)
+    one, other = plain, keyed
+    with nogil:
+        for i in range(names.count):
+            name_hash_both(names.data + start_of(&names, i), <uint64_t>(names.ends[i] - start_of(&names, i)), SECRET,
+                           &one[i], &other[i])
+    return plain, keyed
+
+
+cdef int expect_hashes(const uint64_t[::1] hashes, const Names *names) except -1:
+    if <uint64_t>hashes.shape[0] != names.count:
+        raise ValueError(f"{hashes.shape[0]} hashes of {names.count} names")
+    return 0
 
 
 cdef inline bint is_name(const uint8_t *data, const int64_t *ends, uint64_t index, const uint8_t *name, uint64_t size) noexcept:
@@ -47,11 +58,12 @@ cdef inline bint is_name(const uint8_t *data, const int64_t *ends, uint64_t inde
 
 cdef inline uint64_t place_of(const uint64_t *table, uint64_t places, uint64_t hash, const uint8_t *data,
                               const int64_t *ends, const uint8_t *name, uint64_t size) noexcept:
-    """Where a name is in a table of places, a power of two of them, or would be.
+    """Where a name is in a table of places, a power of two of them, at most 2^32, or would be.
 
-    A place holds the upper half of the hash of a name, and below that one more than its index; 0 where it is free.
+    A place holds the upper half of the hash of a name, and below that one more than its index; 0 where it is free. That
+    half decides on the place, so that a table can grow without the names.
     """
-    cdef uint64_t place = hash & (places - 1)
+    cdef uint64_t place = hash >> 32 & (places - 1)
     while table[place]:
         if table[place] >> 32 == hash >> 32 and is_name(data, ends, (table[place] & 0xFFFFFFFF) - 1, name, size):
             break
@@ -59,21 +71,23 @@ cdef inline uint64_t place_of(const uint64_t *table, uint64_t places, uint64_t h
     return place
 
 
-def first_places(const uint8_t[::1] data not None, const int64_t[::1] ends not None):
-    """For each name, below 2^32 of them, the index of the first one that is equal: int64[n]."""
+def first_places(
+    const uint8_t[::1] data not None, const int64_t[::1] ends not None, const uint64_t[::1] hashes not None
+):
+    """For each name, below 2^31 of them, the index of the first one that is equal: int64[n]. hashes: theirs, keyed."""
     cdef Names names = names_of(data, ends)
     cdef uint64_t places = 64, place, i
-    cdef uint64_t *hashes = NULL
     cdef uint64_t *table = NULL
     cdef int64_t[::1] out
-    if names.count >> 32:
-        raise ValueError(f"{names.count} names at once: expected fewer than 2^32")
+    expect_hashes(hashes, &names)
+    if names.count >> 31:
+        raise ValueError(f"{names.count} names at once: expected fewer than 2^31")
     result = np.empty(names.count, INT64)
     out = result
     while places < 2 * names.count:
         places *= 2
     try:
-        hashes, table = hashes_of(&names), <uint64_t *>calloc(places, 8)
+        table = <uint64_t *>calloc(places, 8)
         if table == NULL:
             raise MemoryError()
         for i in range(names.count):
@@ -84,14 +98,14 @@ def first_places(const uint8_t[::1] data not None, const int64_t[::1] ends not N
             out[i] = <int64_t>((table[place] & 0xFFFFFFFF) - 1)
         return result
     finally:
-        free(hashes)
         free(table)
 
 
 cdef class PendingNames:
-    """Names with their handles, in memory, found by either; names are only ever added.
+    """Names with their handles, in memory, found by either; names are only ever added, until a thread writes them.
 
-    A lookup in one thread is right beside an addition in another: none lets go of the interpreter's lock.
+    A lookup in one thread is right beside an addition in another: none lets go of the interpreter's lock. Where hashes
+    are asked for, they are keyed ones, of hashed().
     """
 
     cdef Bytes bytes
@@ -103,6 +117,7 @@ cdef class PendingNames:
     cdef uint64_t room, places, handle_places, placed
     cdef readonly uint64_t count
     cdef uint64_t most
+    cdef readonly bint is_still
 
     def __cinit__(self):
         self.places = 64
@@ -139,8 +154,7 @@ cdef class PendingNames:
         return place
 
     cdef int grow(self) except -1:
-        cdef uint64_t room = self.room + self.room // 4 + 64, i, places = self.places, size
-        cdef int64_t start
+        cdef uint64_t room = self.room + self.room // 4 + 64
         cdef void *moved
         if self.count >= (<uint64_t>1 << 31):
             raise ValueError("too many names in memory")
@@ -148,22 +162,24 @@ cdef class PendingNames:
         self.ends = <int64_t *>moved
         moved = grown(self.handles, room * 8)
         self.handles = <uint64_t *>moved
-        while places < room + room // 2:
-            places *= 2
-        if places > self.places:
-            moved = grown(self.by_name, places * 8)
-            self.by_name = <uint64_t *>moved
-            self.places = places
-            memset(self.by_name, 0, places * 8)
-            for i in range(self.count):
-                start = self.ends[i - 1] if i else 0
-                size = <uint64_t>(self.ends[i] - start)
-                self.put(name_hash(self.bytes.data + start, size, SECRET), self.bytes.data + start, size, i)
+        while self.places < room + room // 2:
+            self.double_places()
         self.room = room
         return 0
 
-    cdef int put(self, uint64_t hash, const uint8_t *name, uint64_t size, uint64_t entry) except -1:
-        self.by_name[self.place_of_name(hash, name, size)] = hash >> 32 << 32 | (entry + 1)
+    cdef int double_places(self) except -1:
+        cdef uint64_t *table = <uint64_t *>calloc(2 * self.places, 8)
+        cdef uint64_t i, place
+        if table == NULL:
+            raise MemoryError()
+        for i in range(self.places):
+            if self.by_name[i]:
+                place = self.by_name[i] >> 32 & (2 * self.places - 1)
+                while table[place]:
+                    place = (place + 1) & (2 * self.places - 1)
+                table[place] = self.by_name[i]
+        free(self.by_name)
+        self.by_name, self.places = table, 2 * self.places
         return 0
 
     cdef int place_handles(self) except -1:
@@ -191,64 +207,83 @@ cdef class PendingNames:
             raise ValueError(f"handle {handle} and its name do not belong together")
         return 0
 
-    def add(self, const uint8_t[::1] data not None, const int64_t[::1] ends not None, const uint64_t[::1] handles not None):
+    def add(
+        self,
+        const uint8_t[::1] data not None,
+        const int64_t[::1] ends not None,
+        const uint64_t[::1] handles not None,
+        const uint64_t[::1] hashes not None,
+    ):
         """Take names with their handles, some of which may be there. ValueError where one has, or is, another's."""
         cdef Names names = names_of(data, ends)
         cdef uint64_t i, size, place, entry
         cdef const uint8_t *name
-        cdef uint64_t *hashes = NULL
+        expect_hashes(hashes, &names)
         if <uint64_t>handles.shape[0] != names.count:
             raise ValueError(f"{handles.shape[0]} handles for {names.count} names")
-        try:
-            hashes = hashes_of(&names)
-            for i in range(names.count):
-                if self.count == self.room:
-                    self.grow()
-                if i + AHEAD < names.count:
-                    prefetch(&self.by_name[hashes[i + AHEAD] & (self.places - 1)])
-                name, size = names.data + start_of(&names, i), <uint64_t>(names.ends[i] - start_of(&names, i))
-                place = self.place_of_name(hashes[i], name, size)
-                if self.by_name[place]:
-                    entry = (self.by_name[place] & 0xFFFFFFFF) - 1
-                    if self.handles[entry] != handles[i]:
-                        raise ValueError(f"handle {handles[i]} and its name do not belong together")
-                    continue
-                self.expect_free(handles[i])
-                if bytes_reserve(&self.bytes, size) != OK:
-                    raise MemoryError()
-                if size:
-                    memcpy(self.bytes.data + self.bytes.used, name, <size_t>size)
-                self.bytes.used += size
-                self.ends[self.count] = <int64_t>self.bytes.used
-                self.handles[self.count] = handles[i]
-                self.most = max(self.most, handles[i])
-                self.count += 1
-                self.by_name[place] = hashes[i] >> 32 << 32 | self.count
-        finally:
-            free(hashes)
+        if self.is_still:
+            raise ValueError("names that are being written: expected no more of them")
+        for i in range(names.count):
+            if self.count == self.room:
+                self.grow()
+            if i + AHEAD < names.count:
+                prefetch(&self.by_name[hashes[i + AHEAD] >> 32 & (self.places - 1)])
+            name, size = names.data + start_of(&names, i), <uint64_t>(names.ends[i] - start_of(&names, i))
+            place = self.place_of_name(hashes[i], name, size)
+            if self.by_name[place]:
+                entry = (self.by_name[place] & 0xFFFFFFFF) - 1
+                if self.handles[entry] != handles[i]:
+                    raise ValueError(f"handle {handles[i]} and its name do not belong together")
+                continue
+            self.expect_free(handles[i])
+            if bytes_reserve(&self.bytes, size) != OK:
+                raise MemoryError()
+            if size:
+                memcpy(self.bytes.data + self.bytes.used, name, <size_t>size)
+            self.bytes.used += size
+            self.ends[self.count] = <int64_t>self.bytes.used
+            self.handles[self.count] = handles[i]
+            self.most = max(self.most, handles[i])
+            self.count += 1
+            self.by_name[place] = hashes[i] >> 32 << 32 | self.count
 
-    def find(self, const uint8_t[::1] data not None, const int64_t[::1] ends not None):
-        """The handle of each name, uint64[n], and whether it is there, bool[n]."""
+    def find(
+        self,
+        const uint8_t[::1] data not None,
+        const int64_t[::1] ends not None,
+        const uint64_t[::1] hashes not None,
+        uint64_t[::1] handles not None,
+        uint8_t[::1] known not None,
+    ):
+        """Fill in the handles of those names that are not known yet, and are here. handles uint64[n], known uint8[n]."""
         cdef Names names = names_of(data, ends)
         cdef uint64_t i, found
-        cdef uint64_t[::1] out
-        cdef uint8_t[::1] there
-        cdef uint64_t *hashes = NULL
-        result, known = np.zeros(names.count, UINT64), np.zeros(names.count, UINT8)
-        out, there = result, known
-        try:
-            hashes = hashes_of(&names)
-            for i in range(names.count):
-                if i + AHEAD < names.count:
-                    prefetch(&self.by_name[hashes[i + AHEAD] & (self.places - 1)])
-                found = self.by_name[self.place_of_name(hashes[i], names.data + start_of(&names, i),
-                                                        <uint64_t>(names.ends[i] - start_of(&names, i)))]
-                if found:
-                    out[i] = self.handles[(found & 0xFFFFFFFF) - 1]
-                    there[i] = 1
-            return result, known.view(bool)
-        finally:
-            free(hashes)
+        expect_hashes(hashes, &names)
+        if <uint64_t>handles.shape[0] != names.count or <uint64_t>known.shape[0] != names.count:
+            raise ValueError(f"{handles.shape[0]} handles, {known.shape[0]} known, for {names.count} names")
+        if self.count == 0:
+            return
+        for i in range(names.count):
+            if i + AHEAD < names.count:
+                prefetch(&self.by_name[hashes[i + AHEAD] >> 32 & (self.places - 1)])
+            if known[i]:
+                continue
+            found = self.by_name[self.place_of_name(hashes[i], names.data + start_of(&names, i),
+                                                    <uint64_t>(names.ends[i] - start_of(&names, i)))]
+            if found:
+                handles[i] = self.handles[(found & 0xFFFFFFFF) - 1]
+                known[i] = 1
+
+    def still(self):
+        """All names and their handles as they lie here: (data, ends, handles uint64[count]). Nothing is added any more.
+
+        For as long as this object lives.
+        """
+        self.is_still = True
+        if self.count == 0:
+            return np.empty(0, UINT8), np.empty(0, INT64), np.empty(0, UINT64)
+        data = np.asarray(<uint8_t[:self.bytes.used]>self.bytes.data) if self.bytes.used else np.empty(0, UINT8)
+        return data, np.asarray(<int64_t[:self.count]>self.ends), np.asarray(<uint64_t[:self.count]>self.handles)
 
     def entries(self, const uint64_t[::1] handles not None):
         """The entry of each handle, for read: int64[n], -1 for those that are not there."""

@@ -31,6 +31,7 @@ from fpstore._native cimport (
     name_file_find,
     name_file_handle,
     name_file_locate,
+    name_file_may_have,
     name_file_rank,
 )
 from fpstore._view cimport SegmentView, raise_status
@@ -63,6 +64,8 @@ cdef class NamesView:
 
     cdef readonly SegmentView view
     cdef NameFile file
+    # How often a block was looked into for a name.
+    cdef readonly uint64_t looked
 
     def __cinit__(self, SegmentView view not None, record):
         self.view = view
@@ -84,7 +87,7 @@ cdef class NamesView:
     ):
         """The rank of each name: int64[n], -1 for those that are not there. hashes: of _names.hashes. Quickest in order."""
         cdef Names names = names_of(data, ends)
-        cdef uint64_t i, rank = 0
+        cdef uint64_t i, rank = 0, looked = 0
         cdef Status status = OK
         cdef NameBlock *block = NULL
         cdef uint8_t *scratch = NULL
@@ -101,15 +104,19 @@ cdef class NamesView:
                 for i in range(names.count):
                     if i + AHEAD < names.count:
                         name_file_expect(&self.view.pages, &self.file, hashes[i + AHEAD])
-                    status = name_file_find(&self.view.pages, &self.file, names.data + start_of(&names, i),
-                                            <uint64_t>(names.ends[i] - start_of(&names, i)), hashes[i], scratch, block,
-                                            &rank, &found)
+                    status = name_file_may_have(&self.view.pages, &self.file, hashes[i], &found)
+                    if status == OK and found:
+                        looked += 1
+                        status = name_file_find(&self.view.pages, &self.file, names.data + start_of(&names, i),
+                                                <uint64_t>(names.ends[i] - start_of(&names, i)), scratch, block, &rank,
+                                                &found)
                     if status != OK:
                         break
                     if found:
                         out[i] = <int64_t>rank
             raise_status(status, self.view, "names")
         finally:
+            self.looked += looked
             free(block)
             free(scratch)
             self.view.leave()

@@ -95,6 +95,7 @@ cdef extern from "view.h" nogil:
         unsigned slot_bits
         unsigned rice_bits
         unsigned flips
+        unsigned code_class
         uint64_t payload_offset
         uint64_t payload_bits
         uint64_t directory_offset
@@ -108,6 +109,7 @@ cdef extern from "view.h" nogil:
         uint16_t first_of_slot
     Status pages_check(Pages *pages, uint64_t first, uint64_t last)
     void decode_init(uint16_t *decode, const uint8_t *code_lengths)
+    void tables_share_codes(Table **tables, unsigned count)
 
 cdef extern from "decode.h" nogil:
     enum: CHUNK_ROOM
@@ -144,12 +146,15 @@ cdef extern from "search.h" nogil:
         uint64_t match_most
         uint64_t keep
         uint64_t keep_room
+        uint64_t query_count
+        Match *bounds
         const Match *after
         uint64_t blocks_scanned
     void search_init(Search *search, Pages *pages, Table **tables, unsigned table_count, unsigned distance,
                      uint64_t query_count)
     Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
     uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
+    uint64_t search_touch(Table **tables, unsigned table_count, const Pages *pages, const uint64_t *queries, uint64_t count)
 
 cdef extern from "ids.h" nogil:
     ctypedef struct Ids:
@@ -203,6 +208,7 @@ cdef extern from "alike.h" nogil:
                                              uint64_t *highs, uint64_t *lows)
 
 cdef extern from "sort.h" nogil:
+    enum: PART_KEYS
     enum: SORT_ROOM_KEYS
     ctypedef struct SortRoom:
         uint64_t *keys
@@ -211,6 +217,7 @@ cdef extern from "sort.h" nogil:
         uint64_t *keys
         uint64_t count
     void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out)
+    uint64_t c_split_keys "split_keys"(uint64_t *keys, uint64_t count)
     uint64_t c_sort_permuted "sort_permuted"(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
                                              uint64_t *keys, SortRoom *room)
 
@@ -285,6 +292,8 @@ cdef extern from "pending.h" nogil:
         uint64_t match_most
         uint64_t keep
         uint64_t keep_room
+        uint64_t query_count
+        Match *bounds
         const Match *after
     ctypedef struct PendingWalk:
         uint64_t index
@@ -425,8 +434,14 @@ cdef extern from "text_simhash.h" nogil:
     uint64_t signs(const Sums *sums, int tie)
     void document_free(Document *document)
     Status document_count(Document *document, const Steps *steps, const Given *given)
+    ctypedef struct Measures:
+        uint64_t *fingerprints
+        uint32_t *token_counts
+        uint8_t *outweighed
+        uint32_t *distinct_counts
+        double *unseen
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                             uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed)
+                             const Measures *found)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
 
 
@@ -435,12 +450,13 @@ cdef class KernelsAreRight:
     pass
 
 cdef extern from "names.h" nogil:
-    enum: NAME_BYTES, NAME_GROUP, NAME_BLOCK, NAME_BLOCK_BYTES, NAME_SYMBOLS, NAME_SLACK, NAME_LINE_BYTES, NAME_LINE_NAMES
+    enum: NAME_BYTES, NAME_GROUP, NAME_BLOCK, NAME_BLOCK_BYTES, NAME_SYMBOLS, NAME_SLACK, NAME_LINE_BYTES, NAME_LINE_NAMES, NAME_LINE_BITS
     ctypedef struct Names:
         const uint8_t *data
         const int64_t *ends
         uint64_t count
     uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key)
+    void name_hash_both(const uint8_t *name, uint64_t bytes, uint64_t key, uint64_t *plain, uint64_t *keyed)
     int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes)
     ctypedef struct NameCoder:
         pass
@@ -474,8 +490,9 @@ cdef extern from "names.h" nogil:
     Status name_file_block(Pages *pages, const NameFile *file, uint64_t index, NameBlock *block, uint64_t *first_rank,
                            uint64_t *end_rank)
     Status name_file_locate(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *index)
-    Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint64_t hash,
-                          uint8_t *scratch, NameBlock *block, uint64_t *rank, int *found)
+    Status name_file_may_have(Pages *pages, const NameFile *file, uint64_t hash, int *found)
+    Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint8_t *scratch,
+                          NameBlock *block, uint64_t *rank, int *found)
     void name_file_expect(const Pages *pages, const NameFile *file, uint64_t hash)
     Status name_file_rank(Pages *pages, const NameFile *file, uint64_t handle, uint64_t *rank, int *found)
     Status name_file_handle(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *handle)

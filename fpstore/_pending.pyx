@@ -213,6 +213,7 @@ cdef class PendingIndex:
         self.begin(&state, n, distance, end)
         state.keep = keep
         state.keep_room = match_keep_room(n, keep)
+        state.query_count = n
         if after_bits is not None:
             before_bits, before = after_bits, after_fingerprints
             if <uint64_t>before_bits.shape[0] != n or <uint64_t>before.shape[0] != n:
@@ -242,6 +243,7 @@ cdef class PendingIndex:
             return columns
         finally:
             free(state.matches)
+            free(state.bounds)
             free(after)
 
     def least_ids(self, const uint32_t[::1] entries not None, uint64_t end):

@@ -33,6 +33,7 @@ from fpstore._native cimport (
     scan_keys,
     search_init,
     search_run,
+    search_touch,
     table_key,
     unpermute_keys,
 )
@@ -65,6 +66,7 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
     state.match_most = most
     state.keep = keep
     state.keep_room = match_keep_room(count, keep)
+    state.query_count = count
     state.after = after
     view.enter()
     try:
@@ -94,6 +96,7 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
         return out_query, out_fingerprint, out_bits
     finally:
         free(state.matches)
+        free(state.bounds)
         view.leave()
 
 
@@ -162,6 +165,24 @@ def scan(const uint64_t[::1] keys not None, uint64_t query, unsigned distance):
     if keys.shape[0] == 0:
         return 0
     return scan_keys(&keys[0], <uint64_t>keys.shape[0], query, distance)
+
+
+def touch(SegmentView view not None, const uint64_t[::1] queries not None):
+    """Look up the slot of each query in each table and read a word there, one query after the other: the machine's limit.
+
+    What it reads is not checked and means nothing; returns the sum.
+    """
+    cdef uint64_t total = 0
+    view.enter()
+    try:
+        if queries.shape[0] > 0:
+            with nogil:
+                total = search_touch(view.tables, <unsigned>view.table_count, &view.pages, &queries[0],
+                                     <uint64_t>queries.shape[0])
+        raise_status(OK, view, "probe")
+    finally:
+        view.leave()
+    return total
 
 
 cdef class WantedIds:

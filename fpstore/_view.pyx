@@ -35,6 +35,7 @@ from fpstore._native cimport (
     guard_remove,
     pages_check,
     permutation_init,
+    tables_share_codes,
 )
 
 from fpstore.errors import CorruptStore, StoreClosed
@@ -129,6 +130,7 @@ cdef class SegmentView:
             table.fence_count = record.fence_count
             lengths = bytes(record.code_lengths)
             decode_init(table.decode, &lengths[0])
+        tables_share_codes(self.tables, <unsigned>self.table_count)
 
     cdef int enter(self) except -1:
         if self.closed:
@@ -166,6 +168,11 @@ cdef class SegmentView:
     def pages_asked(self):
         """How many pages the system has been asked for before their first use, so that several come from the disk at once."""
         return self.pages.asked
+
+    @property
+    def code_classes(self):
+        """For each table the first one whose code is nearly as its own: blocks of such tables are decoded side by side."""
+        return tuple(self.tables[i].code_class for i in range(self.table_count))
 
     def check(self, uint64_t first, uint64_t end, str where):
         """Check every page that holds bytes [first, end) against its checksum; CorruptStore names the first bad one."""

@@ -155,7 +155,9 @@ def damage_of(error: CorruptStore | JobError, folder: Folder) -> Damage:
     """The damaged place that an error is about, in a folder."""
     if isinstance(error, CorruptStore):
         return error.in_file(folder.path)
-    return Damage(str(error.path or folder.path), "a record of jobs", str(error.args[0]), "what jobs write")
+    # It says what was found and what was expected itself, where it says both.
+    found, _, expected = str(error.args[0]).removeprefix("found ").partition(", expected ")
+    return Damage(str(error.path or folder.path), "a record of jobs", found, expected or "what jobs write")
 
 
 _VOTES = (VOTES, NEXT_VOTES)

@@ -37,6 +37,7 @@ def _whole(kind: Any) -> None:
         made(self, *arguments, **named)
         told = (self.region if kind is Damage else self.where, self.found, self.expected)
         assert all(isinstance(part, str) and part.strip() for part in told), told
+        assert not self.found.startswith("found "), told  # which the message says
 
     kind.__init__ = checked
 

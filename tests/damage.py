@@ -1,6 +1,6 @@
-"""Ways to damage a segment file, and what may come of using it: an error, or the answer as before.
+"""Ways to damage a file, and what may come of using it: an error, or the answer as before; of files, segments.
 
-For tests/test_damage.py and, at full length, tools/check_damage.py.
+For tests/test_damage.py and, at full length, tools/check_damage.py; damage_named.py has the other kinds of files.
 """
 
 import struct
@@ -8,7 +8,7 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +33,77 @@ SECONDS_FOR_ONE = 20
 PLAN = plans.flips(2, (1, 1), 3)
 SLOT_BITS = 5
 WORDS = (0, 1, 64, 1 << 32, (1 << 48) - 1, (1 << 64) - 1)  # at the edges of what a field may hold
-MODES = ("bits", "truncations", "edits", "repaired")
+MODES = ("bits", "truncations", "edits", "repaired", "replaced")
 
 
 @dataclass
 class Sample:
-    """A whole segment file, what is asked of it, and how it answers."""
+    """A whole file, and how all that is asked of it is answered.
 
-    codec: str
-    with_ids: bool
+    others: files of other places that can stand in its place, each with a name that says which. also: other answers
+    that are right then.
+    """
+
+    name: str
     data: bytes
-    queries: Keys
-    stored: Keys
-    answer: list[list[int]]
+    answer: Any = None
+    others: list[tuple[str, bytes]] = field(default_factory=list)
+    also: list[Any] = field(default_factory=list)
+
+    def place(self, folder: Path, what: str) -> Path:
+        """Where such a file is to be, for use; what: tells uses at one time apart."""
+        return folder / f"{self.name}-{what}"
+
+    def answer_of(self, path: Path) -> Any:
+        """All that is asked of it. CorruptStore where one of these was refused and the others were answered as ever."""
+        raise NotImplementedError
+
+    def read_everything(self, path: Path) -> None:
+        """Every other way into it, whatever comes of it. CorruptStore or UnsupportedVersion."""
+
+    def repaired(self, rng: np.random.Generator) -> bytes:
+        """An edit that knows the format, under checksums that hold."""
+        raise NotImplementedError
+
+    def bits(self, index: int) -> tuple[str, bytes]:
+        """The file with another byte, and which."""
+        offset, what = divmod(index, 10)
+        byte = (self.data[offset] ^ (1 << what)) if what < 8 else (0x00, 0xFF)[what - 8]
+        return f"byte {offset} set to {byte:#04x}", self.data[:offset] + bytes([byte]) + self.data[offset + 1 :]
+
+    def cut(self, index: int) -> tuple[str, bytes]:
+        """The beginning of the file, and how much."""
+        return f"cut to {index} bytes", self.data[:index]
+
+    def edited(self, rng: np.random.Generator) -> bytes:
+        """One random edit of several bytes."""
+        return edited(self.data, rng)
+
+    def count(self, mode: str, edits: int) -> int:
+        """How many damaged files a mode has."""
+        counts = {"bits": 10 * len(self.data), "truncations": len(self.data), "replaced": len(self.others)}
+        return counts.get(mode, edits)
 
 
-def make_sample(folder: Path, codec: str, with_ids: bool, count: int = 260) -> Sample:
+@dataclass
+class SegmentSample(Sample):
+    """A segment file, and what is asked of it."""
+
+    codec: str = ""
+    queries: Keys = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    stored: Keys = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+
+    def answer_of(self, path: Path) -> list[list[int]]:
+        return answer_of(path, self)
+
+    def read_everything(self, path: Path) -> None:
+        read_everything(path, self)
+
+    def repaired(self, rng: np.random.Generator) -> bytes:
+        return edited_and_repaired(self, rng)
+
+
+def make_sample(folder: Path, codec: str, with_ids: bool, count: int = 260) -> SegmentSample:
     """Some hundred fingerprints in 32 slots, among them one large slot, some with several ids."""
     rng = np.random.default_rng(11)
     # Rice keys of one prefix: 5,461 bits are more than 128 of them take, so the large slot has several fences.
@@ -57,13 +112,14 @@ def make_sample(folder: Path, codec: str, with_ids: bool, count: int = 260) -> S
     documents = np.concatenate([stored, stored[::5]])
     pairs = (documents, np.arange(len(documents), dtype=np.uint64)) if with_ids else None
     path = write_segment(folder / f"{codec}-{with_ids}", stored, PLAN, codec=codec, slot_bits=SLOT_BITS, pairs=pairs)
-    sample = Sample(codec, with_ids, path.read_bytes(), queries, stored, [])
+    data = path.read_bytes()
+    sample = SegmentSample(path.name, data, codec=codec, queries=queries, stored=stored)
     sample.answer = answer_of(path, sample)
     path.unlink()
     return sample
 
 
-def answer_of(path: Path, sample: Sample) -> list[list[int]]:
+def answer_of(path: Path, sample: SegmentSample) -> list[list[int]]:
     """Open the file, probe it and read ids: everything that a store does with it."""
     segment = Segment(path)
     try:
@@ -76,7 +132,7 @@ def answer_of(path: Path, sample: Sample) -> list[list[int]]:
         segment.close()
 
 
-def read_everything(path: Path, sample: Sample) -> None:
+def read_everything(path: Path, sample: SegmentSample) -> None:
     """Every other way into a file: all tables, all ids, one query, the first match only, another distance."""
     segment = Segment(path)
     try:
@@ -102,7 +158,7 @@ def drain(segment: Segment, table: int) -> None:
         pass
 
 
-def merged(segment: Segment, path: Path, sample: Sample) -> None:
+def merged(segment: Segment, path: Path, sample: SegmentSample) -> None:
     """Merge the segment with itself, one of its fingerprints removed; one with other tables is refused."""
     removals = Removals.none().with_fingerprints(sample.stored[3:4], 1)
     with_ids = segment.ids is not None
@@ -151,7 +207,7 @@ def edited(data: bytes, rng: np.random.Generator) -> bytes:
     return bytes(changed)
 
 
-def edited_and_repaired(sample: Sample, rng: np.random.Generator) -> bytes:
+def edited_and_repaired(sample: SegmentSample, rng: np.random.Generator) -> bytes:
     """An edit that knows the format, under checksums that hold; the footer keeps its offsets."""
     data = sample.data
     footer = Footer.unpack(data[-FOOTER_BYTES:], len(data))
@@ -236,30 +292,24 @@ def mangle_directory(changed: bytearray, summary: Summary, rng: np.random.Genera
 
 def damages(sample: Sample, mode: str, numbers: range) -> Iterator[tuple[str, bytes]]:
     """The damaged files of these numbers of a mode, each with a name that says what was done."""
-    data = sample.data
     for index in numbers:
         if mode == "bits":
-            offset, what = divmod(index, 10)
-            byte = (data[offset] ^ (1 << what)) if what < 8 else (0x00, 0xFF)[what - 8]
-            yield f"byte {offset} set to {byte:#04x}", data[:offset] + bytes([byte]) + data[offset + 1 :]
+            yield sample.bits(index)
         elif mode == "truncations":
-            yield f"cut to {index} bytes", data[:index]
+            yield sample.cut(index)
         elif mode == "edits":
-            yield f"edit {index}", edited(data, np.random.default_rng([1, index]))
+            yield f"edit {index}", sample.edited(np.random.default_rng([1, index]))
+        elif mode == "repaired":
+            yield f"repaired edit {index}", sample.repaired(np.random.default_rng([2, index]))
         else:
-            yield f"repaired edit {index}", edited_and_repaired(sample, np.random.default_rng([2, index]))
-
-
-def damage_count(sample: Sample, mode: str, edits: int) -> int:
-    """How many damaged files a mode has."""
-    return {"bits": 10 * len(sample.data), "truncations": len(sample.data)}.get(mode, edits)
+            yield sample.others[index]
 
 
 def check_range(sample: Sample, mode: str, numbers: range, folder: Path) -> tuple[Counter[str], list[str]]:
     """Use each damaged file: how often each outcome was, and what failed."""
     outcomes: Counter[str] = Counter()
     failures: list[str] = []
-    path = folder / f"{sample.codec}-{sample.with_ids}-{mode}-{numbers.start}"
+    path = sample.place(folder, f"{mode}-{numbers.start}")
     tracing = tracemalloc.is_tracing()
     tracemalloc.start()
     for name, damaged in damages(sample, mode, numbers):
@@ -288,9 +338,9 @@ def check_range(sample: Sample, mode: str, numbers: range, folder: Path) -> tupl
 def use_damaged(path: Path, sample: Sample, mode: str) -> str:
     """What came of it, in words."""
     try:
-        answer = answer_of(path, sample)
+        answer = sample.answer_of(path)
         outcome = "answer unchanged" if answer == sample.answer else "ANSWER CHANGED"
-        if mode == "repaired" and answer != sample.answer:
+        if answer != sample.answer and (mode == "repaired" or (mode == "replaced" and answer in sample.also)):
             outcome = "another answer"
     except CorruptStore:
         outcome = "CorruptStore"
@@ -301,7 +351,7 @@ def use_damaged(path: Path, sample: Sample, mode: str) -> str:
         outcome = "UnsupportedVersion"
     if mode == "repaired":
         try:
-            read_everything(path, sample)
+            sample.read_everything(path)
         except (CorruptStore, UnsupportedVersion):
             return outcome
     return outcome

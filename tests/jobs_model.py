@@ -29,7 +29,7 @@ def lines_of(path: Path) -> list[str]:
 
 def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT_RECIPE) -> list[int]:
     """By recipe; of a document without tokens, the hash of its bytes, which most recipes make themselves."""
-    keys, counts, _ = recipe.measure_many(documents)
+    keys, counts, *_ = recipe.measure_many(documents)
     found = zip(keys.tolist(), counts.tolist(), documents, strict=True)
     return [key if count else hash_value("xxh3", text.encode("utf-8", "replace")) for key, count, text in found]
 
@@ -45,18 +45,23 @@ def first_come(
     known: Sequence[tuple[int, int]] = (),
     alike: Callable[[int, int], bool] = lambda one, other: True,
     looked_at: int | None = None,
+    equal: Callable[[int, int], bool] = lambda one, other: False,
 ) -> Verdicts:
     """For each of the documents, taken in the order of numbers: the nearest kept one before it.
 
     Of several at one distance, the one with the least fingerprint, then the first.
 
     known: (fingerprint, number) of documents that were kept before. looked_at: so many of the nearest; all where None.
+    equal: what is looked at behind these too.
     """
     kept = list(known)
     verdicts: Verdicts = [None] * len(keys)
     for number in numbers:
         near = [((keys[number] ^ key).bit_count(), key, order, other) for order, (key, other) in enumerate(kept)]
-        near = sorted(found for found in near if found[0] <= k)[:looked_at]
+        near = sorted(found for found in near if found[0] <= k)
+        near = (
+            near[:looked_at] + [found for found in near[looked_at:] if equal(number, found[3])] if looked_at else near
+        )
         near = [found for found in near if alike(number, found[3])]
         if near:
             distance, _, _, other = min(near)

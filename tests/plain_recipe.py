@@ -8,7 +8,7 @@ import rjieba
 import Stemmer
 import stopwordsiso
 from plain_hashes import hash_value
-from plain_unicode import characters, is_dense, mixed, normalise, words
+from plain_unicode import characters, is_dense, mixed, normalise, signs, words
 
 from fpstore.text import Recipe
 from fpstore.text.model import IdfModel
@@ -97,6 +97,35 @@ def minhash_of(hashes: Iterable[int], seed: int) -> int:
     halves = [(value ^ value >> 32) & WORD for value in hashes]
     least = [min(factor * half + term & WORD for half in halves) for factor, term in permutations(seed)]
     return sum((finalised(value) & 1) << bit for bit, value in enumerate(least))
+
+
+def distinct_of(recipe: Recipe, text: str) -> int:
+    """How many distinct shingles are told of a text; 0 where none are counted, or it has no token."""
+    hashes = features_of(recipe, text) if tokens_of(recipe, text) else {}
+    if recipe.sketch == "simhash":
+        return 0 if recipe.weights == "frequency" else len(hashes)
+    halves = [(value ^ value >> 32) & WORD for value in hashes]
+    least = [
+        min((factor * half + term & WORD for half in halves), default=WORD)
+        for factor, term in permutations(recipe.seed)
+    ]
+    whole = sum(least) + 64
+    return (2 * (64 << 32) + whole) // (2 * whole) - 1
+
+
+def unseen_of(recipe: Recipe, text: str) -> float:
+    """The share of what is visible that is in no token."""
+    if recipe.tokens not in ("words", "mixed", "chinese") or recipe.stop_words or recipe.stemming:
+        return 0.0
+    text = normalise(text, "none")
+    if recipe.tokens == "chinese" and recipe.normalisation.startswith("nfkc"):
+        text = normalise(text, "nfkc")
+    pieces = rjieba.cut(text) if recipe.tokens == "chinese" else [text]
+    unseen = sum(len(signs(normalise(piece, recipe.normalisation)).encode()) for piece in pieces)
+    tokens = tokens_of(recipe, text)
+    spaces = sum(recipe.tokens != "mixed" or not is_dense(token[0]) for token in tokens)
+    seen = sum(len(token.encode()) for token in tokens) + spaces
+    return unseen / (unseen + seen) if unseen else 0.0
 
 
 def fingerprint_of(recipe: Recipe, text: str) -> int:

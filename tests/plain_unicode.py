@@ -108,6 +108,18 @@ def mixed(text: str) -> list[str]:
     return found
 
 
+def signs(text: str) -> str:
+    """What is visible and belongs to no word; marks, which belong to what is before them, are not among it."""
+    pieces = UNKNOWN.split(text)
+    pieces[::2] = ["".join(filter(_is_sign, piece)) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def _is_sign(character: str) -> bool:
+    is_mark = unicodedata.category(character)[0] == "M" or character in "\u200c\u200d"
+    return not (is_mark or character.isalnum() or character == "_" or SPACES.match(character))
+
+
 def characters(text: str) -> list[str]:
     """The characters, a space for each run of white space, none at the ends."""
     return list(SPACES.sub(" ", text).strip(" "))

@@ -64,6 +64,32 @@ def test_what_a_job_would_drop_is_judged_and_pairs_are_parted_by_length(tmp_path
 
 
 @pytest.mark.slow
+def test_the_default_is_held_to_what_jobs_find_that_confirm(tmp_path: Path) -> None:
+    # One word of sixty is another: near, and alike. Fourteen are missing: near by chance (at distance 3, for a Jaccard
+    # of 45 in 59), but not confirmed.
+    words = [f"item{number}" for number in range(60)]
+    texts = [" ".join(words), " ".join([*words[:-1], "other"]), " ".join(words[:46]), "quite another text"]
+    documents = "".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in zip("abcd", texts, strict=True))
+    listed = "id1\tid2\tlabel\tscore\trelation\na\tb\t1\t\tx\na\tc\t0\t\tx\na\td\t0\t\tx\n"
+    for suffix, text in (("jsonl", documents), ("pairs.tsv", listed)):
+        (tmp_path / f"some.{suffix}.zst").write_bytes(zstandard.compress(text.encode()))
+    command = [sys.executable, TOOL, tmp_path, "--recipes", "text-1,web-en", "--accept", "--json", "--weak", "some"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    told = json.loads(done.stdout)
+    rows = [row for table in told["tables"] for row in table["rows"] if row.get("recipe") == "  jaccard>=0.82"]
+    assert [(row["k"], row["right"], row["wrong"]) for row in rows] == [(3, 1, 0), (6, 1, 0)]
+    every = next(table["rows"] for table in told["tables"] if "every k" in table["title"])
+    assert [(row["right"], row["wrong"]) for row in every if row["recipe"] == "text-1" and row["k"] == 3] == [(1, 1)]
+    bars = [bar["what"] for bar in told["bars"]]
+    for way in ("k = 6, confirmed by jaccard>=0.82", "k = 3, confirmed by jaccard>=0.82", "k = 3, not confirmed"):
+        assert f"some: recall of text-1 less that of web-en, {way}" in bars
+    (weak,) = [
+        row for table in told["tables"] for row in table["rows"] if row.get("recipe") == "text-1" and "few" in row
+    ]
+    assert (weak["documents"], weak["few"], weak["unseen"], weak["short"]) == (4, 0, 0, 0.25)
+
+
+@pytest.mark.slow
 def test_labels_of_people_are_named_and_messages_of_languages_measured(tmp_path: Path) -> None:
     write_set(tmp_path, "some", ["a\tb\t1\t\thuman_likeness", "c\td\t0\t\thuman_likeness"])
     assert rows_of(tmp_path, title="by people")

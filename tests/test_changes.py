@@ -18,12 +18,14 @@ from fpstore.living.changes import (
     RemovedBefore,
     Waiting,
 )
+from fpstore.names.column import as_names
 from fpstore.types import Keys
 
 NUMBER = 7
 KEYS = np.array([5, 2**64 - 1, 0], dtype=np.uint64)
 IDS = np.array([1, 2, 2**63], dtype=np.uint64)
 ADDITION = Change(NUMBER, ADDED, (KEYS, IDS))
+ADDITION_OF_NAMES = Change(NUMBER, ADDED, (KEYS, IDS), as_names([b"a", b"", b"\xff\0z"], False, "names"))
 
 
 def sealed(
@@ -62,8 +64,28 @@ def test_the_record_is_what_the_format_page_shows() -> None:
     assert changes.encode_change(ADDITION) == struct.pack("<I", crc32c(place + body)) + body
 
 
-def test_every_flipped_bit_and_every_truncation_is_noticed() -> None:
-    record = changes.encode_change(ADDITION)
+def test_an_addition_of_names_read_back_is_the_one_written() -> None:
+    change = changes.decode_change(changes.encode_change(ADDITION_OF_NAMES), NUMBER, 2)
+    assert (change.number, change.kind, len(change.columns)) == (NUMBER, ADDED, 2)
+    for found, written in zip(change.columns, ADDITION_OF_NAMES.columns, strict=True):
+        np.testing.assert_array_equal(found, written)
+    assert change.names is not None
+    assert [change.names.at(i) for i in range(3)] == [b"a", b"", b"\xff\0z"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "data"),
+    [([1, 0, 4], b"a..."), ([1, 1, 5], b"a..."), ([1, 1, -1], b"a..."), ([1, 1, 1 << 62], b"a..."), ([4, 1, 1], b"")],
+)
+def test_names_that_contradict_their_ends_are_refused(ends: list[int], data: bytes) -> None:
+    columns = KEYS.tobytes() + IDS.tobytes() + np.array(ends, dtype=np.int64).tobytes()
+    with pytest.raises(ValueError, match="ends"):
+        changes.decode_change(sealed(ADDED, 3, 3, columns + data), NUMBER, 2)
+
+
+@pytest.mark.parametrize(("change", "id_columns"), [(ADDITION, 1), (ADDITION_OF_NAMES, 2)])
+def test_every_flipped_bit_and_every_truncation_is_noticed(change: Change, id_columns: int) -> None:
+    record = changes.encode_change(change)
     damaged = [record[:length] for length in range(len(record))]
     for index in range(8 * len(record)):
         flipped = bytearray(record)
@@ -71,7 +93,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed() -> None:
         damaged.append(bytes(flipped))
     for bad in damaged:
         with pytest.raises(ValueError, match=f"a record: found {len(bad)} bytes of another checksum"):
-            changes.decode_change(bad, NUMBER, True)
+            changes.decode_change(bad, NUMBER, id_columns)
 
 
 def test_a_record_in_another_place_is_refused() -> None:

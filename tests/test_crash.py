@@ -12,8 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 import check_crash
 import crash_child
-from crash_model import ID_TYPES, Broken, Passage, fixed_operations, judge, random_operations
+from crash_model import Broken, Passage, fixed_operations, judge, random_operations
 from crash_replay import Disk, Event, Naming, Write, by_chance, digest, losses, write_tree
+from id_types import ID_TYPES
 
 SECONDS = 600
 
@@ -35,11 +36,11 @@ def problems(findings: list[dict[str, object]]) -> str:
 # --- Nothing is lost ---
 
 
-BOTH = pytest.mark.parametrize("id_type", ID_TYPES)
+EACH = pytest.mark.parametrize("id_type", ID_TYPES)
 
 
 @pytest.mark.slow
-@BOTH
+@EACH
 def test_nothing_acknowledged_is_lost_when_writers_are_killed(id_type: str) -> None:
     counts, _ = run_check("--kill", 25, "--id-type", id_type)
     assert counts["kill: rounds"] == 25
@@ -48,7 +49,7 @@ def test_nothing_acknowledged_is_lost_when_writers_are_killed(id_type: str) -> N
 
 
 @pytest.mark.slow
-@BOTH
+@EACH
 def test_a_fault_at_any_call_is_an_error_and_changes_nothing_else(id_type: str) -> None:
     counts, _ = run_check("--faults", "--short", "--id-type", id_type)
     tried = sum(counts[f"faults: {action}"] for action in ("fail", "late", "short", "kill-before", "kill-after"))
@@ -57,7 +58,17 @@ def test_a_fault_at_any_call_is_an_error_and_changes_nothing_else(id_type: str) 
 
 
 @pytest.mark.slow
-@BOTH
+@pytest.mark.parametrize("id_type", ["string"])  # numbers and bytes by the tool
+def test_a_writer_killed_before_or_after_any_call_leaves_each_row_old_or_new(id_type: str) -> None:
+    operations = fixed_operations(short=True)
+    assert {"upsert", "remove_rows"} <= {operation["kind"] for operation in operations}
+    counts, _ = run_check("--faults", "--short", "--way", "kill", "--id-type", id_type)
+    calls = counts["faults: calls of the script"]
+    assert counts["faults: kill-before"] == counts["faults: kill-after"] == calls > 100
+
+
+@pytest.mark.slow
+@EACH
 def test_nothing_acknowledged_is_lost_in_a_power_cut_at_any_call(id_type: str) -> None:
     counts, _ = run_check("--power", 1, "--short", "--id-type", id_type)
     # At least: nothing is lost, all, the names, the contents, two kinds of pieces, one change, that change alone.

@@ -15,6 +15,7 @@ import fpstore
 from fpstore import _names
 from fpstore import format as layout
 from fpstore._codec import crc32c
+from fpstore.building import spill
 from fpstore.cli import add as cli_add
 from fpstore.inputs import compressed
 from fpstore.inputs import text as documents
@@ -207,6 +208,7 @@ NUMBERS = (
     (DESIGN, "canonical Huffman code of at most {} bits", layout.MAX_CODE_BITS),
     (DESIGN, "A block has at most {} keys", layout.MAX_BLOCK_KEYS),
     (DESIGN, "slices of {} rows", SIZES.piece_rows),
+    (DESIGN, "Up to {} of them are merged each time they are read", spill.MOST_RUNS[1]),
     (DESIGN, "From {:,} rows on the log becomes a segment", SIZES.flush_rows),
     (DESIGN, "at {} that, additions wait", {2: "twice"}[SIZES.max_pending_rows // SIZES.flush_rows]),
     (DESIGN, "Segments of fewer than {:,} keys are small", SIZES.small_rows),
@@ -271,7 +273,7 @@ def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
         call = re.search(rf"^  probe, plan {plan} +([\d.]+) ", printed, re.M)
         assert row
         assert call
-        bytes_per_key, _, _, _, _, batch, ratio, *_ = map(float, row[1].split())
+        bytes_per_key, _, _, _, _, _, batch, ratio, *_ = map(float, row[1].split())
         wanted = f"{bytes_per_key:.1f} file {batch:.1f} FAISS / {ratio:.1f} {float(call[1]):.1f}"
         (cells,) = re.findall(rf"^\| fpstore `{plan}`, \d+ tables \|(.*)$", (ROOT / "README.md").read_text(), re.M)
         assert " ".join(re.sub(r"[*|()]", " ", cells).split()) == wanted

@@ -194,11 +194,14 @@ def test_of_many_documents_with_one_fingerprint_a_bounded_number_is_looked_at(
 def test_one_that_is_alike_is_found_up_to_the_bound_and_not_behind_it(tmp_path: Path, in_store: bool) -> None:
     source, recipe = one_fingerprint(tmp_path, MOST_LOOKED_AT + 1)
     lines = lines_of(source)
-    copies = [lines[0], lines[MOST_LOOKED_AT - 1], lines[MOST_LOOKED_AT]]
+    # One word more than the first, and than those on both sides of the bound.
+    near = [f"{json.loads(lines[place])['text']} more" for place in (0, MOST_LOOKED_AT - 1, MOST_LOOKED_AT)]
+    assert set(recipe.fingerprint_many(near).tolist()) == set(recipe.fingerprint_many(near[:1]).tolist())
+    copies = [json.dumps({"id": place, "text": text}) for place, text in enumerate(near)]
     source.write_text("\n".join(lines + copies) + "\n")
     store = tmp_path / "s.fpstore" if in_store else None
     found = dedup([source], tmp_path / "kept", recipe=recipe, max_distance=3, confirm="jaccard>=0.8", store=store)
-    assert [json.loads(line)["id"] for line in lines_of(tmp_path / "kept")][-2:] == [MOST_LOOKED_AT] * 2
+    assert [json.loads(line)["id"] for line in lines_of(tmp_path / "kept")][-2:] == [MOST_LOOKED_AT, 2]
     assert (found.documents - found.results, found.cut_short) == (2, 1)
 
 

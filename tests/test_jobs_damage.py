@@ -133,3 +133,15 @@ def test_every_byte_of_what_jobs_keep_is_checked(tmp_path: Path, update_center: 
             assert _told(store), f"{path.name} of {len(damaged)} bytes"
         path.write_bytes(data)
     assert _told(store) is None
+
+
+@pytest.mark.parametrize("name", [ledger.SETTINGS, ledger.NOTE])
+def test_what_is_damaged_in_what_jobs_keep_is_said_once(tmp_path: Path, name: str) -> None:
+    store = tmp_path / "s.fpstore"
+    _dedup(write_jsonl(tmp_path / "1.jsonl", FIRST), tmp_path / "out1", store)
+    (store / notes.JOBS / name).write_bytes(b"{}")
+    error = _told(store)
+    assert isinstance(error, fpstore.CorruptStore)
+    assert error.where == "a record of jobs"
+    assert error.found.startswith("no ")
+    assert error.expected.startswith(("a JSON object", "one, or nothing"))

@@ -139,6 +139,16 @@ def test_a_row_that_was_removed_is_no_reason_to_drop_a_document(tmp_path: Path) 
         assert dedup(documents, tmp_path / f"3{which}", **options).results == 0
 
 
+def test_a_row_of_another_name_in_place_of_one_that_was_removed_has_no_text(tmp_path: Path) -> None:
+    store, documents = tmp_path / "s.fpstore", write_named(tmp_path / "in.jsonl", [("one", "a b c d"), ("two", "x")])
+    dedup(documents, tmp_path / "1", store=store, confirm=CONFIRM)
+    with fpstore.open(store, "w") as opened:
+        opened.remove(ids=["two"])
+        opened.add(fingerprints(["x"]), ids=["three"])
+    with pytest.raises(JobError, match="found 1 documents without their texts"):
+        dedup(documents, tmp_path / "2", store=store, confirm=CONFIRM)
+
+
 @pytest.mark.parametrize("after", [1, 2])
 def test_a_row_that_was_there_before_a_job_stays_when_the_job_is_undone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, after: int

@@ -20,7 +20,7 @@ from jobs_model import fingerprints, interrupt, lines_of, write_jsonl
 import fpstore
 from fpstore import ledger
 from fpstore.disk import Folder
-from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, runs
+from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, journal, runs
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
@@ -426,6 +426,27 @@ def test_ctrl_c_leaves_a_job_that_goes_on(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "400000 documents" in done.stderr
     assert not (tmp_path / "kept.job").exists()
+
+
+def test_a_signal_between_the_first_journal_and_its_state_leaves_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = journal.write_json
+
+    def written_and_stopped(*arguments: Any) -> None:
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    def commit_first() -> None:
+        with Job([tmp_path / "out"], {}, [], force=False) as job:
+            monkeypatch.setattr(journal, "write_json", written_and_stopped)
+            job.commit({"documents": 1})
+
+    with pytest.raises(KeyboardInterrupt):
+        commit_first()
+    monkeypatch.undo()
+    with Job([tmp_path / "out"], {}, [], force=False) as job:
+        assert job.state == {"documents": 1}
 
 
 @pytest.mark.slow

@@ -73,8 +73,8 @@ FOLDERS = {
         "report",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
-    "names": ("column", "layout", "writer", "reader", "salvage", "merging", "rows"),
-    "query": ("tables", "matches", "nearest", "additions", "leaders", "pairs", "id_pairs", "batch"),
+    "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
+    "query": ("tables", "matches", "nearest", "additions", "equals", "leaders", "pairs", "id_pairs", "batch"),
     "living": (
         "changes",
         "state",

@@ -16,7 +16,7 @@ from living import writer_of
 
 import fpstore
 from fpstore.errors import CorruptStore
-from fpstore.living import changes
+from fpstore.living import changes, renewal
 from fpstore.living.sizes import LivingSizes
 from fpstore.names.column import as_names
 
@@ -241,6 +241,44 @@ def test_many_names_are_flushed_before_there_are_many_rows(tmp_path: Path) -> No
         store.wait()
         assert len(store._segments) >= 2
         assert sorted(row[1] for row in rows(store)) == [f"{i:0100d}" for i in range(40)]
+
+
+@pytest.mark.parametrize("ends", ["well", "badly", "after the catalog was read anew"])
+def test_names_that_come_during_a_flush_are_found_then_and_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """Also one that is added once more, and one whose row is removed meanwhile."""
+    segment_of_rows, expected = renewal.segment_of_rows, [(1, "a"), (2, "again"), (3, "during"), (4, "again")]
+    with fpstore.create(tmp_path / "s", id_type="string") as store:
+        writer = store._expect_writer()
+
+        def meanwhile(*given: Any) -> Any:
+            monkeypatch.undo()
+            store.add([3, 4], ids=["during", "again"])
+            store.remove(ids=["gone"])
+            assert rows(store) == expected
+            if ends == "after the catalog was read anew":
+                writer._unsure = True
+            if ends == "badly":
+                raise OSError("no room")
+            return segment_of_rows(*given)
+
+        store.add([1, 2, 5], ids=["a", "again", "gone"])
+        monkeypatch.setattr(renewal, "segment_of_rows", meanwhile)
+        if ends == "badly":
+            with pytest.raises(OSError, match="no room"):
+                writer.flush()
+        else:
+            writer.flush()
+        assert rows(store) == expected
+        held = [generation.names.count for generation in store._latest.pending_names.generations]
+        assert sum(held) == (5 if ends == "badly" else 2)
+        store.add([6], ids=["during"])
+        for last in (writer.flush, store.compact):
+            last()
+            assert rows(store) == [*expected, (6, "during")]
+        store.verify()
+    read_and_verify(tmp_path / "s", [*expected, (6, "during")])
 
 
 def test_a_build_numbers_names_in_their_order(tmp_path: Path, id_type: Any) -> None:

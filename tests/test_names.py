@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from fpstore import _names
 from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
-from fpstore._names_pending import PendingNames, first_places
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.format import Footer
 from fpstore.names import reader as readers
@@ -281,7 +280,7 @@ def test_a_name_whose_bits_are_not_in_the_filter_is_not_there(tmp_path: Path) ->
     expected = bytearray(64)
     for name in (b"a", b"ab", b"b"):
         bits = siphash_1_3(name) * 0x9E3779B97F4A7C15
-        for _ in range(6):
+        for _ in range(7):
             expected[(bits & 511) >> 3] |= 1 << (bits & 7)
             bits >>= 9
     assert data[offset : offset + 64] == expected
@@ -293,6 +292,31 @@ def test_a_name_whose_bits_are_not_in_the_filter_is_not_there(tmp_path: Path) ->
             reader.find(column([b"a", b"b"]), _names.hashes(*column([b"a"])))
     with pytest.raises(CorruptStore, match="not found by name"):
         verify_names(path)
+
+
+def test_looks_into_a_file_are_counted_and_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is not there is told by the filter, almost always; one that is there is looked for in its block."""
+    path, advised = write(tmp_path, {b"%05d" % i: i for i in range(3000)}), [0] * 0
+    with closing(NamesReader(path)) as reader:
+
+        class Told:
+            def madvise(self, advice: int, start: int, length: int) -> None:
+                advised.append(length)
+
+        monkeypatch.setattr(reader, "_map", Told())
+        new = column([b"new %d" % i for i in range(100_000)])
+        assert (reader.find(new) == -1).all()
+        assert reader._names.looked < 200
+        monkeypatch.setattr(reader, "_looks_held", before := reader._names.looked)
+        advised.clear()
+        for _ in range(readers.FORGOTTEN_LOOKS - 1):
+            assert reader.find(column([b"00007"])).tolist() == [7]
+        assert reader._names.looked == before + readers.FORGOTTEN_LOOKS - 1
+        assert advised == []
+        reader.find(column([b"00009"]))
+        assert advised == [reader.record.blocks_end]
+        monkeypatch.undo()
+        assert reader.find(column([b"02999"])).tolist() == [2999]
 
 
 def siphash_1_3(data: bytes) -> int:
@@ -404,62 +428,8 @@ def test_names_are_sorted_by_their_bytes_and_equal_ones_stay_in_their_order(name
 @pytest.mark.slow
 @given(st.lists(NAMES, max_size=300))
 @settings(max_examples=200, deadline=None)
-def test_any_names_are_sorted_and_known_by_the_first_that_is_equal(names: list[bytes]) -> None:
+def test_any_names_are_sorted(names: list[bytes]) -> None:
     assert _names.sort_order(*column(names)).tolist() == sorted(range(len(names)), key=lambda i: (names[i], i))
-    assert first_places(*column(names)).tolist() == [names.index(name) for name in names]
-
-
-def test_equal_names_are_known_by_the_first_of_them() -> None:
-    names = [b"%d" % (n * 7919 % 150) for n in range(1000)]
-    assert first_places(*column([b"a", b"", b"a", b"", b"b"])).tolist() == [0, 1, 0, 1, 4]
-    assert first_places(*column(names)).tolist() == [names.index(name) for name in names]
-
-
-def test_a_handle_below_others_is_found_whether_it_was_asked_for_before_or_not() -> None:
-    pending = PendingNames()
-    for first in (500, 100, 900, 300):
-        pending.add(*column([b"%d" % (first + i) for i in range(100)]), np.arange(first, first + 100, dtype=np.uint64))
-        if first == 100:
-            assert pending.entries(np.array([550, 950], dtype=np.uint64)).tolist() == [50, -1]
-    assert pending.entries(np.array([500, 199, 999, 300, 299], dtype=np.uint64)).tolist() == [0, 199, 299, 300, -1]
-    with pytest.raises(ValueError, match="handle 350 and its name do not belong together"):
-        pending.add(*column([b"other"]), np.array([350], dtype=np.uint64))
-
-
-@pytest.mark.slow
-@given(st.lists(NAME_SETS, max_size=4))
-@settings(max_examples=100, deadline=None)
-def test_pending_names_are_found_by_name_and_by_handle(batches: list[set[bytes]]) -> None:
-    pending, handles = PendingNames(), dict[bytes, int]()
-    for batch in batches:
-        for name in sorted(batch):
-            handles.setdefault(name, 3 * len(handles))
-        pending.add(
-            *named({name: handles[name] for name in batch}).names, named({n: handles[n] for n in batch}).handles
-        )
-    assert pending.count == len(handles)
-    assert pending.data_bytes == sum(map(len, handles))
-    assert pending.last_handle == max(handles.values(), default=-1)
-    asked = [*handles, b"not there", b"a" * 40]
-    found, there = pending.find(*column(asked))
-    assert there.tolist() == [name in handles for name in asked]
-    assert found[there].tolist() == [handles[name] for name in asked if name in handles]
-    numbers = np.array([*handles.values(), 1], dtype=np.uint64)
-    entries = pending.entries(numbers)
-    assert entries[-1] == -1
-    assert values_of(Names(*pending.read(entries[:-1]))) == [*handles]
-
-
-def test_a_handle_and_a_name_that_belong_to_others_are_refused_in_memory() -> None:
-    pending = PendingNames()
-    pending.add(*column([b"a", b"b"]), np.array([1, 2], dtype=np.uint64))
-    for name, handle in ((b"a", 2), (b"a", 3), (b"c", 1)):
-        with pytest.raises(ValueError, match="do not belong together"):
-            pending.add(*column([name]), np.array([handle], dtype=np.uint64))
-    with pytest.raises(ValueError, match="1 handles for 2 names"):
-        pending.add(*column([b"x", b"y"]), np.array([1], dtype=np.uint64))
-    with pytest.raises(IndexError, match="entry 2: there are 2 names"):
-        pending.read(np.array([2]))
 
 
 # --- What callers give ---

@@ -361,3 +361,27 @@ def test_of_names_the_nearest_few_are_those_of_a_probe_however_few_are_asked_at_
         for count in (2, 20, 30):
             found = store.nearest_many(queries, count, max_distance=2)
             assert list(found) == list(first_of_each(store.probe_many(queries, max_distance=2), count))
+
+
+@pytest.mark.parametrize("where", ["pending", "segment", "both"])
+@pytest.mark.parametrize("count", [1, 2, 65])
+def test_of_many_times_more_than_are_kept_the_first_are_those_of_brute_force(
+    tmp_path: Path, where: str, count: int
+) -> None:
+    """So many that what is behind the last that is kept is left out as it is met, in any order."""
+    source = np.random.default_rng(count)
+    rows = np.unique(source.integers(0, 1 << 16, 9000)).astype(np.uint64)
+    rows = source.permutation(rows)
+    queries = u64([0, 5, 0xFFFF, 0x0F0F, 1 << 60])
+    with fpstore.create(tmp_path / "s.fpstore", max_distance=8) as store:
+        half = len(rows) // 2 if where == "both" else len(rows)
+        store.add(rows[:half], ids=np.arange(half, dtype=np.uint64))
+        if where != "pending":
+            store._flush()
+        store.add(rows[half:], ids=np.arange(half, len(rows), dtype=np.uint64))
+        found = store.nearest_many(queries, count)
+    expected = []
+    for index, query in enumerate(queries.tolist()):
+        near = sorted(((query ^ key).bit_count(), key, place) for place, key in enumerate(rows.tolist()))
+        expected += [(index, key, bits, place) for bits, key, place in near if bits <= 8][:count]
+    assert [tuple(row) for row in found] == expected

@@ -24,7 +24,7 @@ from helpers import (
     write_segment,
 )
 
-from fpstore._probe import blocks_decoded, scan, search, search_each
+from fpstore._probe import blocks_decoded, scan, search, search_each, touch
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.format import PAGE_BYTES, Region, TableRecord
 from fpstore.plans import families as plans
@@ -34,6 +34,8 @@ from fpstore.segment.writer import SegmentWriter
 
 HALVES = plans.flips(2, (1, 1), 3)
 STORED = distinct(uniform(3000, np.random.default_rng(0)))
+# Where there is AVX-512, a search of the first goes by columns, one of the second by rows.
+BY_COLUMNS_AND_ROWS = ("gap", "rice")
 
 
 def rows(found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> list[tuple[int, int, int]]:
@@ -76,6 +78,47 @@ def test_a_match_split_across_the_blocks_of_a_large_slot_is_found(codec: str) ->
                 found = search(segment.view, query.reshape(1), 1)
                 assert rows(found) == rows(brute_force(keys, query.reshape(1), 1))
                 assert int(keys[index]) in found[1].tolist()
+
+
+@pytest.mark.parametrize("slot_bits", [0, 3, 9, 12])
+@pytest.mark.parametrize(
+    "plan", [HALVES, plans.flips(1, (3,), 3), plans.flips(3, (1, 0, 0), 3), plans.paper("paper-10")], ids=str
+)
+def test_by_columns_and_by_rows_a_search_finds_what_brute_force_does(plan: Plan, slot_bits: int) -> None:
+    # Some lie as close as can be, for codes that are rare.
+    rng = np.random.default_rng(slot_bits)
+    keys = distinct(np.concatenate([uniform(1500, rng), STORED[:200] ^ np.uint64(1), STORED[:200]]))
+    queries = flipped(rng.choice(keys, 300), rng.integers(0, 5, 300), rng)
+    expected = rows(brute_force(keys, queries, 3))
+    assert len(expected) > 200
+    for codec in CODECS:
+        with segment_of(keys, plan, codec=codec, slot_bits=slot_bits) as segment:
+            assert rows(search(segment.view, queries, 3)) == expected, codec
+            assert rows(search_each(segment.view, queries, 3)) == expected, codec
+
+
+def test_tables_are_searched_together_whether_their_codes_are_alike_or_not() -> None:
+    # With each key the one whose halves are exchanged: both tables have the same keys. Of the others, 16 bits have few
+    # values, so that the differences of their table are short.
+    rng = np.random.default_rng(8)
+    alike = np.concatenate([STORED, STORED << np.uint64(32) | STORED >> np.uint64(32)])
+    unlike = STORED & np.uint64(0xFFFF_003F_FFFF_FFFF)
+    for keys, plan in ((distinct(alike), HALVES), (distinct(unlike), plans.flips(4, (0, 0, 0, 0), 3))):
+        queries = flipped(rng.choice(keys, 300), rng.integers(0, 5, 300), rng)
+        expected = rows(brute_force(keys, queries, 3))
+        with segment_of(keys, plan, slot_bits=7) as segment:
+            first, *others = segment.view.code_classes
+            assert first == 0
+            assert any(others) == (len(others) == 3)
+            assert rows(search(segment.view, queries, 3)) == expected
+            assert rows(search_each(segment.view, queries, 3)) == expected
+
+
+def test_words_are_touched_where_the_queries_are() -> None:
+    with segment_of(STORED, HALVES) as segment:
+        assert touch(segment.view, STORED[:0]) == 0
+        assert touch(segment.view, STORED[:9]) == touch(segment.view, STORED[:9]) > 0
+        assert touch(segment.view, STORED[:9]) != touch(segment.view, STORED[9:18])
 
 
 def test_no_queries_have_no_matches() -> None:
@@ -217,8 +260,9 @@ def test_a_closed_view_answers_no_more() -> None:
     with segment_of(STORED[:10], HALVES) as segment:
         view = segment.view
         segment.close()
-        with pytest.raises(StoreClosed, match="the store is closed"):
-            search(view, STORED[:1], 3)
+        for ask in (lambda: search(view, STORED[:1], 3), lambda: touch(view, STORED[:1])):
+            with pytest.raises(StoreClosed, match="the store is closed"):
+                ask()
 
 
 def test_2_to_the_32_queries_in_one_batch_are_refused(tmp_path: Path) -> None:
@@ -284,9 +328,10 @@ def test_a_damaged_page_that_no_answer_needs_is_not_read(path: Path) -> None:
     segment.close()
 
 
-def test_pages_are_asked_for_before_their_first_use() -> None:
+@pytest.mark.parametrize("codec", BY_COLUMNS_AND_ROWS)
+def test_pages_are_asked_for_before_their_first_use(codec: str) -> None:
     whole = plans.flips(1, (0,), 0)  # a query has one slot: a line of the directory and a block, on a page each
-    with segment_of(STORED, whole) as segment:
+    with segment_of(STORED, whole, codec=codec) as segment:
         asked = []
         for query in (STORED[1500:1501], STORED[1500:1501], STORED[2900:2901]):
             search(segment.view, query, 0)
@@ -380,16 +425,25 @@ def test_blocks_that_overlap_are_refused_where_nothing_matches(starts: tuple[int
             search(view, fingerprint_array([LAST]), 0)
 
 
+@pytest.mark.parametrize("codec", BY_COLUMNS_AND_ROWS)
 @pytest.mark.parametrize(("bits", "sound"), [(18, True), (17, False), (10, False)])
-def test_a_key_that_goes_on_beyond_its_block_is_no_match_also_where_one_is_enough(bits: int, sound: bool) -> None:
-    # Two keys of 9 bits, 256 and 512: the fingerprints 512 and 1024.
+def test_a_key_that_goes_on_beyond_its_block_is_no_match_also_where_one_is_enough(
+    bits: int, sound: bool, codec: str
+) -> None:
+    # Two keys of 9 bits each, 256 and 512, or of the other codec 255 and 256. The fingerprints are twice as much.
     payload = bytearray(64 + 64)
     directory = len(payload)
     payload += struct.pack("<Q12H", 0, *[bits] * 12) + bytes(32)
-    record = TableRecord(1, 0, 0, 0, 1, 64, bits, directory, 0, 0, (0,) * 9 + (1,) + (0,) * 55)
+    lengths = (0,) * 9 + (1,) + (0,) * 55
+    if codec == "rice":  # a bit that ends the quotient, and 8 of the rest: 255 and 1
+        payload[64:67] = (1 | 255 << 1 | 1 << 9 | 1 << 10).to_bytes(3, "little")
+        record = TableRecord(1, CODECS.index("rice"), 0, 8, 1, 64, bits, directory, 0, 0, (0,) * 65)
+    else:
+        record = TableRecord(1, CODECS.index("gap"), 0, 0, 1, 64, bits, directory, 0, 0, lengths)
+    last = 512 if codec == "rice" else 1024
     view = view_of_image(record, payload)
     if sound:
-        assert search(view, fingerprint_array([1024]), 0, first_only=True)[1].tolist() == [1024]
+        assert search(view, fingerprint_array([last]), 0, first_only=True)[1].tolist() == [last]
     else:
         with pytest.raises(CorruptStore, match="probe: found a block that does not decode, expected increasing"):
-            search(view, fingerprint_array([1024]), 0, first_only=True)
+            search(view, fingerprint_array([last]), 0, first_only=True)

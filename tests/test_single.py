@@ -19,7 +19,9 @@ from fpstore import CorruptStore, StoreClosed
 from fpstore._pending import PendingIndex
 from fpstore._single import Segments, Single
 from fpstore._watch import Watch
+from fpstore.living.sizes import LivingSizes
 from fpstore.query.matches import Matches, of_sealed
+from fpstore.store import Store
 
 ALWAYS = Watch(sure=True)
 # What a store has been through: rows in segments, rows pending, and what was removed of both.
@@ -245,6 +247,50 @@ def test_the_nearest_of_many_rows_is_found_in_the_general_way(tmp_path: Path, co
         found = store._latest.single.nearest(6, 3)
         assert (found is None) is (count > 64)
         assert store.nearest(6) == store.probe(6)[:1]
+
+
+def in_segments(path: Path, parts: list[Any], id_type: str | None = None) -> fpstore.Store:
+    """A store with a segment of each of these fingerprints, with ids from the number of the segment on."""
+    fpstore.create(path, id_type=id_type, plan="paper-4").close()
+    with Store(path, "w", "batch", LivingSizes(growth=0)) as store:
+        for number, keys in enumerate(parts):
+            store.add(keys, ids=None if id_type is None else np.arange(len(keys), dtype=np.uint64) + 1000 * number)
+            store._flush()
+    store = fpstore.open(path)
+    assert len(store._segments) == len(parts)
+    return store
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9])
+def test_every_segment_is_searched_however_many_are_under_way(tmp_path: Path, count: int) -> None:
+    # Each has a near row of every query in it.
+    parts = [SOME ^ np.uint64(1 << number) for number in range(count)]
+    with in_segments(tmp_path / "store", parts) as store:
+        single = store._latest.single
+        for key in SOME[:20].tolist():
+            found = single.probe(ALWAYS, key, None, False)
+            assert found.fingerprint.tolist() == sorted(key ^ 1 << number for number in range(count))
+        assert single.each(SOME[:20], 3, False) == 20 * count
+
+
+def test_too_many_rows_of_several_segments_are_answered_in_the_general_way(tmp_path: Path) -> None:
+    parts = [np.full(1000, SOME[number], dtype=np.uint64) ^ np.uint64(number) for number in (0, 0, 0, 0, 0, 1)]
+    with in_segments(tmp_path / "store", parts, "uint64") as store:
+        assert store._latest.single.probe(ALWAYS, int(SOME[0]), None, False) is None
+        assert len(store.probe(int(SOME[0]))) == 5000
+        assert len(store._latest.single.probe(ALWAYS, int(SOME[1]) ^ 1, None, False)) == 1000
+
+
+@pytest.mark.parametrize("which", [0, 1, 2, 4])
+def test_damage_in_one_of_several_segments_is_found_and_named(tmp_path: Path, which: int) -> None:
+    in_segments(tmp_path / "store", [SOME ^ np.uint64(1 << number) for number in range(5)]).close()
+    segment = sorted((tmp_path / "store" / "segments").iterdir())[which]
+    data = bytearray(segment.read_bytes())
+    data[4096:8192] = bytes(byte ^ 0xFF for byte in data[4096:8192])
+    segment.write_bytes(data)
+    with fpstore.open(tmp_path / "store") as store, pytest.raises(CorruptStore) as caught:
+        [store.probe(key) for key in SOME.tolist()]
+    assert caught.value.path == segment
 
 
 def test_answers_without_rows_have_the_types_of_the_others(path: Path) -> None:

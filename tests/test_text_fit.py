@@ -152,9 +152,9 @@ def test_a_few_texts_of_another_script_are_not_spoken_of_and_many_once(command: 
 def test_later_texts_are_looked_at_here_and_there() -> None:
     lengths = Lengths(recipes()["web-en"], 0)
     nothing = np.zeros(6000)
-    lengths.see(
-        [ENGLISH] * 3000 + [CHINESE] * 3000, Measured(nothing.astype("u8"), nothing.astype("u4") + 9, nothing > 0)
-    )
+    counts = nothing.astype("u4")
+    measured = Measured(nothing.astype("u8"), counts + 9, nothing > 0, counts, nothing)
+    lengths.see([ENGLISH] * 3000 + [CHINESE] * 3000, measured)
     assert lengths.looked_at == 1024 + (6000 - 1) // 64 - 1023 // 64
     assert lengths.cut_badly == 5999 // 64 - 2999 // 64
     again = Lengths(recipes()["web-en"], 0)

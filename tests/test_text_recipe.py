@@ -55,7 +55,10 @@ def assert_as_twin(recipe: Recipe, text: str) -> None:
     hashes, weights = recipe.features(text)
     assert hashes.tolist() == list(expected)
     assert (weights * plain_recipe.ONE).tolist() == list(expected.values())
-    assert recipe.measure_many([text])[1].tolist() == [len(plain_recipe.tokens_of(recipe, text))]
+    measured = recipe.measure_many([text])
+    assert measured.token_counts.tolist() == [len(plain_recipe.tokens_of(recipe, text))]
+    assert measured.distinct_counts.tolist() == [plain_recipe.distinct_of(recipe, text)]
+    assert measured.unseen.tolist() == [plain_recipe.unseen_of(recipe, text)]
 
 
 @pytest.mark.slow
@@ -341,3 +344,33 @@ def test_characters_are_the_same_tokens_wherever_a_block_of_them_ends(parts: lis
     for recipe in (Recipe("one", tokens="characters", shingle=1, weights="log"), recipes()["multilingual"]):
         assert recipe.measure_many([text]).token_counts.tolist() == [len(plain_recipe.tokens_of(recipe, text))]
         assert recipe.features(text).hashes.tolist() == sorted(plain_recipe.features_of(recipe, text))
+
+
+SIGNS = ["a", "B_9", "ab ", " ", "\n", "\x7f", "\0", "x" * 61, "+", "(=", "…", "é", "e\u0301", "=\u0338", "\u0301"]
+MORE_SIGNS = [
+    "中",
+    "。",
+    "क्षि",
+    "ไทย",
+    "😀",
+    "👩\u200d🔬",
+    "\u3000",
+    "①",
+    "𠀀",
+    "\u0378",
+    "\ud800",
+    "\x1f",
+    "한",
+    "ﬁ",
+    "½",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["text-1", "code", "web-en", "simhash-1"])
+@given(parts=st.lists(st.sampled_from([*SIGNS, *MORE_SIGNS]), max_size=90), times=st.sampled_from([1, 1, 40]))
+def test_what_is_in_no_token_is_counted_wherever_a_block_of_it_ends(name: str, parts: list[str], times: int) -> None:
+    recipe, text = recipes()[name], "".join(parts) * times
+    measured = recipe.measure_many([text])
+    assert measured.unseen.tolist() == [plain_recipe.unseen_of(recipe, text)]
+    assert measured.distinct_counts.tolist() == [plain_recipe.distinct_of(recipe, text)]

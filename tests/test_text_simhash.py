@@ -55,7 +55,7 @@ def sign(weighted: dict[int, int]) -> int:
 
 def assert_as_twin(text: str, **steps: Any) -> None:
     expected = twin_features(text, **steps)
-    fingerprints, counts, _ = measure([text], **steps)
+    fingerprints, counts, *_ = measure([text], **steps)
     assert int(fingerprints[0]) == sign(expected)
     assert counts[0] == len(tokens_of(text, tokens=steps.get("tokens", "words")))
     hashes, weighed = features(text, **steps)
@@ -183,7 +183,7 @@ def test_a_tie_leaves_the_bit_clear() -> None:
 
 @pytest.mark.parametrize("text", ["", b"", " ", "\0", "... !!!", "\ud800", b"\xff\xfe"])
 def test_a_text_without_words_has_the_fingerprint_zero_and_no_tokens(text: bytes | str) -> None:
-    fingerprints, counts, _ = measure([text])
+    fingerprints, counts, *_ = measure([text])
     assert (fingerprints.tolist(), counts.tolist()) == ([0], [0])
     assert [column.tolist() for column in features(text)] == [[], []]
 
@@ -191,7 +191,7 @@ def test_a_text_without_words_has_the_fingerprint_zero_and_no_tokens(text: bytes
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_text_with_fewer_tokens_than_a_shingle_is_one_shingle_of_all(count: int) -> None:
     text = " ".join(["one", "two", "three", "four"][:count])
-    fingerprints, counts, _ = measure([f"  {text.title()}! "])
+    fingerprints, counts, *_ = measure([f"  {text.title()}! "])
     assert (fingerprints.tolist(), counts.tolist()) == ([xxh3(text.encode())], [count])
 
 
@@ -201,7 +201,7 @@ def test_characters_are_joined_by_nothing_and_white_space_is_one_space() -> None
 
 
 def test_separated_tokens_keep_what_is_in_them_and_empty_ones_are_none() -> None:
-    fingerprints, counts, _ = measure(["\x1fNew York\x1f\x1fis big\x1f"], tokens="separated", normalisation="none")
+    fingerprints, counts, *_ = measure(["\x1fNew York\x1f\x1fis big\x1f"], tokens="separated", normalisation="none")
     assert (fingerprints.tolist(), counts.tolist()) == ([xxh3(b"New York is big")], [2])
 
 
@@ -222,7 +222,7 @@ def test_idf_multiplies_how_often_a_shingle_occurs() -> None:
     hashes, weighed = features("a A b c c zero", shingle=1, weights="idf", idf=model)
     expected = {xxh3(b"a"): 1.0, xxh3(b"b"): 2.25, xxh3(b"c"): 6.0, xxh3(b"zero"): 0.0}
     assert dict(zip(hashes.tolist(), weighed.tolist(), strict=True)) == expected
-    fingerprints, _, _ = measure(["a A b c c zero"], shingle=1, weights="idf", idf=model)
+    fingerprints, *_ = measure(["a A b c c zero"], shingle=1, weights="idf", idf=model)
     assert fingerprints.tolist() == [sign({value: int(weight * ONE) for value, weight in expected.items()})]
 
 
@@ -284,10 +284,10 @@ def texts() -> list[bytes | str]:
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_threads_and_batches_change_nothing(texts: list[bytes | str], weights: str) -> None:
-    fingerprints, counts, _ = measure(texts, weights=weights)
+    fingerprints, counts, *_ = measure(texts, weights=weights)
     assert (fingerprints.dtype, counts.dtype) == (np.uint64, np.uint32)
     for threads in (2, 3, 16):
-        again, counted, _ = measure(texts, weights=weights, threads=threads)
+        again, counted, *_ = measure(texts, weights=weights, threads=threads)
         assert np.array_equal(again, fingerprints)
         assert np.array_equal(counted, counts)
     one_by_one = [int(measure([text], weights=weights)[0][0]) for text in texts]
@@ -295,7 +295,7 @@ def test_threads_and_batches_change_nothing(texts: list[bytes | str], weights: s
 
 
 def test_no_texts_have_no_fingerprints() -> None:
-    assert [column.tolist() for column in measure([], threads=4)] == [[], [], []]
+    assert [column.tolist() for column in measure([], threads=4)] == [[]] * 5
 
 
 @pytest.mark.parametrize(

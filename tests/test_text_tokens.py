@@ -30,7 +30,7 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 def test_chinese_is_cut_into_words_and_what_is_between_them_dropped() -> None:
     recipe = Recipe("zh", tokens="chinese", shingle=1, weights="presence")
-    fingerprints, counts, _ = recipe.measure_many(["我来到北京清华大学，T恤 C++ 3.14！"])
+    fingerprints, counts, *_ = recipe.measure_many(["我来到北京清华大学，T恤 C++ 3.14！"])
     # rjieba's words are 我 来到 北京 清华大学 T恤 C++ 3.14; of the last two the runs of letters and digits stay.
     assert counts.tolist() == [8]
     words = Recipe("words", shingle=1, weights="presence")

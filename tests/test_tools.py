@@ -75,18 +75,21 @@ def test_bench_serve_times_lines_and_requests() -> None:
 
 @pytest.mark.slow
 def test_bench_probe_gives_every_plan_on_both_sets_and_the_planner_beside_them() -> None:
-    found = result_of("bench_probe", "--queries", 200)
+    found = result_of("bench_probe", "--queries", 200, "--larger", 40_000)
     for kind in ("uniform", "clustered"):
         (rates,) = (
             table["rows"] for table in found["tables"] if f"{kind} " in table["title"] and "a query" in table["title"]
         )
         assert [row["plan"].split()[0] for row in rates] == PLANS
-        assert all(row["single in C us"] > 0 and row["batch us"] > 0 for row in rates)
+        assert all(row["single in C us"] > 0 and row["batch us"] > 0 and row["touched us"] > 0 for row in rates)
     calls = [row["call"] for row in rows_of(found, "single calls from Python")]
     assert calls[:3] == [f"probe, plan {plan}" for plan in PLANS]
     said = [row for row in rows_of(found, "predictions") if row["plan"] == "balanced"]
     assert all(row["bytes predicted"] > 0 and row["block decodes predicted"] > 0 for row in said)
     assert any("predicted bytes" in bar["what"] for bar in found["bars"])
+    larger = rows_of(found, "of more keys")
+    assert [row["plan"] for row in larger] == ["size", "balanced"]
+    assert all(row["40,000 keys, us"] > 0 and row["ratio"] > 0 for row in larger)
 
 
 @pytest.mark.slow
@@ -145,8 +148,10 @@ def test_bench_build_gives_the_time_of_a_table_and_the_memory_of_a_whole_build()
     found = result_of("bench_build", "--plans", "size,speed", "--sets", "c")
     assert [row["plan"] for row in rows_of(found, "building in memory")] == ["size", "speed"]
     assert all(row["np.sort CPU s"] > 0 for row in rows_of(found, "building in memory"))
+    assert all(row["sort_keys / np.sort"] > 0 for row in rows_of(found, "sorting, one thread"))
     whole = rows_of(found, "in its own process")
     assert [row["plan"] for row in whole] == ["size", "speed"]
+    assert all(row["written/file"] >= 1 for row in whole)
     assert all(row["peak RSS MiB"] >= row["before the build MiB"] > 0 for row in whole)
 
 

@@ -1,17 +1,21 @@
 """Measures searches within 3 of 10,000 queries, against FAISS MultiHash, and the planner's predictions against them.
 
     python tools/bench_probe.py [--n 1e7] [--sets u,c] [--plans size,balanced,speed] [--queries 10000]
-                                [--rounds 7] [--small] [--json]
+                                [--rounds 7] [--larger 1e8] [--small] [--json]
 
-R, the reference, is the time per query of FAISS IndexBinaryMultiHash with 2 x 32 bits and one flip, in a batch, on one
-thread. Each figure is taken in turns with R and given as the median of the ratios. It is processor time, but for
+R, the reference, is the time per query of FAISS IndexBinaryMultiHash with 2 x 32 bits and one flip, in a batch, on
+one thread. Each figure is taken in turns with R and given as the median of the ratios. It is processor time, but for
 single calls from Python and for two threads: there it is the clock, and for two threads the best round. `single in C`
-answers the queries one at a time without Python in between, `batch` is Store.probe_many. All answers are compared with
-each other, and some with brute force. simhash's SimhashIndex is measured on at most 10^5 keys. datasketch, a library
-for MinHash, has no Hamming search, so it is left out.
+answers the queries one at a time without Python in between, `batch` is Store.probe_many. All answers are compared
+with each other, and some with brute force. `touched` is what every search waits for: in each table a word of the
+directory and, where it points, a word of the payload, one query after the other. --larger: single queries of so many
+keys beside those of --n, of the plans that have a bar for it; it takes some GiB of memory and disk. simhash's
+SimhashIndex is measured on at most 10^5 keys. datasketch, a library for MinHash, has no Hamming search, so it is left
+out.
 """
 
 import os
+import shutil
 import sys
 import time
 from argparse import Namespace
@@ -49,7 +53,7 @@ from benchlib import (
 )
 
 import fpstore
-from fpstore._probe import blocks_decoded, search_each
+from fpstore._probe import blocks_decoded, search_each, touch
 from fpstore.plans import planner
 from fpstore.segment.table import codec_costs
 from fpstore.store import Store
@@ -64,11 +68,13 @@ SIMHASH_KEYS = 100_000
 SIMHASH_QUERIES = 500
 
 # Bars, in times R; for batches, how many queries in the time of one of FAISS's.
-SINGLE_BARS = {"size": 1.2, "balanced": 0.7, "speed": 0.35}
-SINGLE_AIMS = {"size": 0.8, "balanced": 0.5, "speed": 0.25}
+SINGLE_BARS = {"size": 0.28, "balanced": 0.17, "speed": 0.08}
 BATCH_BARS = {"size": 1.5, "balanced": 2.5, "speed": 4.0}
 BYTES_BARS = {"size": 11.5, "balanced": 17.0}
-PYTHON_BAR = 0.5
+PYTHON_BAR = 0.12
+# Single queries over what they wait for, and of ten times as many keys over those of 10^7.
+TOUCHED_BARS = {"speed": 2.0}
+LARGER_BARS = {"size": 1.5, "balanced": 1.6}
 THREADS_BAR = 1.8
 # Two threads need both cores at once, so the clock of the least disturbed round counts; and there are more rounds.
 THREADS_ROUNDS = 5
@@ -184,21 +190,26 @@ def bench_rates(
         single = partial(search_each, segment.view, queries, DISTANCE)
         batch = partial(store.probe_many, queries, threads=1)
         reference: Callable[[], Any] = partial(faiss.search, queries) if faiss else batch
-        reference_times, single_times, again, batch_times = interleaved([reference, single, reference, batch], rounds)
+        touched = partial(touch, segment.view, queries)
+        reference_times, single_times, again, batch_times, more, touched_times = interleaved(
+            [reference, single, reference, batch, reference, touched], rounds
+        )
         calls = [batch, partial(store.probe_many, queries, threads=2)]
         one_thread, two_threads = interleaved(calls, THREADS_ROUNDS * rounds)
         single_ratio = cpu_ratio(single_times, reference_times) if faiss else None
         batch_ratio = cpu_ratio(again, batch_times) if faiss else None
         speed_up = best_wall(one_thread) / best_wall(two_threads)
         bytes_per_key = segment.file_bytes / segment.key_count
+        touched_ratio = cpu_ratio(single_times, touched_times)
         rows.append(
             {
                 "plan": f"{plan} ({store.plan.name})",
                 "bytes/key": round(bytes_per_key, 2),
-                "R us": micro(median_cpu([*reference_times, *again]), count) if faiss else None,
+                "R us": micro(median_cpu([*reference_times, *again, *more]), count) if faiss else None,
                 "single in C us": micro(median_cpu(single_times), count),
                 "/ R": single_ratio,
-                "aim": SINGLE_AIMS.get(plan),
+                "touched us": micro(median_cpu(touched_times), count),
+                "single / touched": touched_ratio,
                 "batch us": micro(median_cpu(batch_times), count),
                 "R / batch": batch_ratio,
                 "two threads us (wall)": micro(best_wall(two_threads), count),
@@ -211,6 +222,8 @@ def bench_rates(
             results.bar(f"{said}: bytes per key", bytes_per_key, at_most=BYTES_BARS[plan])
         if single_ratio is not None and plan in SINGLE_BARS and name.startswith(SET_NAMES["u"]):
             results.bar(f"{said}: single in C", single_ratio, at_most=SINGLE_BARS[plan], unit="R")
+        if plan in TOUCHED_BARS and name.startswith(SET_NAMES["u"]):
+            results.bar(f"{said}: single in C, over what it waits for", touched_ratio, at_most=TOUCHED_BARS[plan])
         if batch_ratio is not None and plan in BATCH_BARS:
             results.bar(f"{said}: batch, queries for one of FAISS's", batch_ratio, at_least=BATCH_BARS[plan])
         results.bar(f"{said}: two threads over one", speed_up, at_least=THREADS_BAR)
@@ -283,6 +296,34 @@ def compare_predictions(name: str, keys: Keys, stores: dict[str, Store], queries
     results.table(f"{name}: the planner's predictions", rows)
 
 
+def bench_larger(arguments: Namespace, folder: Path, results: Results) -> None:
+    """Single queries in C of more keys, beside those of --n."""
+    rows = []
+    for plan in (plan for plan in arguments.plans if plan in LARGER_BARS):
+        calls, sizes = [], (arguments.n, arguments.larger)
+        for count in sizes:
+            keys = make_set("u", count)
+            queries = make_queries(keys, arguments.queries)
+            path = folder / f"larger-{plan}-{count}.fpstore"
+            fpstore.build(path, keys, ids=None, plan=plan).close()
+            del keys
+            give_back_memory()
+            calls.append((fpstore.open(path), queries, path))
+        times = interleaved(
+            [partial(search_each, store._segments[0].view, queries, DISTANCE) for store, queries, _ in calls],
+            arguments.rounds,
+        )
+        ratio = cpu_ratio(times[1], times[0])
+        row: dict[str, Any] = {"plan": plan}
+        for count, own, (store, queries, path) in zip(sizes, times, calls, strict=True):
+            row[f"{count:,} keys, us"] = micro(median_cpu(own), len(queries))
+            store.close()
+            shutil.rmtree(path)
+        rows.append(row | {"ratio": ratio})
+        results.bar(f"plan {plan}: single in C, over {arguments.n:,} keys", ratio, at_most=LARGER_BARS[plan])
+    results.table("uniform: single queries in C, of more keys", rows)
+
+
 def bench_simhash(arguments: Namespace, folder: Path, results: Results) -> None:
     """The index of the package simhash, on as many keys as it can hold within a minute."""
     try:
@@ -321,6 +362,7 @@ def main() -> int:
     parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, c or u,c; default both")
     parser.add_argument("--plans", type=parse_list, default=list(planner.AIMS), help="separated by commas; default all")
     parser.add_argument("--queries", type=int, help=f"default {QUERIES:,}")
+    parser.add_argument("--larger", type=lambda text: int(float(text)), help="so many keys too")
     arguments = parse_arguments(parser)
     if arguments.queries is None:
         arguments.queries = SMALL_QUERIES if arguments.small else QUERIES
@@ -329,6 +371,8 @@ def main() -> int:
     with scratch_folder(arguments) as folder:
         for kind in arguments.sets:
             bench_set(kind, arguments, folder, results)
+        if arguments.larger:
+            bench_larger(arguments, folder, results)
         bench_simhash(arguments, folder, results)
     return results.finish()
 

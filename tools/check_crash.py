@@ -1,13 +1,14 @@
 """Kills, starves and cuts the power of processes that write to stores, and checks that nothing acknowledged is lost.
 
-    python tools/check_crash.py [--kill ROUNDS] [--faults [--call N]] [--power WRITERS] [--short] [--seed 0] [--json]
-                                [--plant NAME]
+    python tools/check_crash.py [--kill ROUNDS] [--faults [--call N] [--way WAY]] [--power WRITERS] [--short] [--seed 0]
+                                [--id-type uint64|string|bytes] [--json] [--plant NAME]
 
 --kill: a writer doing random operations is killed with -9 a random moment after one of them has begun; its store is
 checked, and the next writer goes on from there, five times before a new store is begun.
 --faults: a fixed script, in which one numbered call that changes the folder fails, or all from one on, with EIO, with
 ENOSPC, having done what it should all the same, or by writing less; or at which the process is killed. Once for every
-call and every way. With --short: a shorter script, and for each call one way, in turns.
+call and every way. With --short: a shorter script, and for each call one way, in turns. With --way: only that way, as
+"kill", before and after each call.
 --power: the calls of writers are recorded, the first doing a fixed script (with --short: the shorter one), the others
 random operations, and replayed on a disk that loses power at every one of them, under way, and then loses of what was
 not synced: all; the names or the contents; each change alone; all but one; the start or the end of one; pieces.
@@ -36,8 +37,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import crash_child
-from crash_model import ID_TYPES, Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
+from crash_model import Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
 from crash_replay import Tree, cuts, digest, losses, read_trace, write_tree
+from id_types import ID_TYPES
 
 TOOLS = Path(__file__).parent
 KILLS_PER_STORE = 5
@@ -199,8 +201,8 @@ def check_kills(children: Children, rounds: int, seed: int, findings: Findings) 
             state = {}
 
 
-def check_faults(children: Children, short: bool, only: int | None, findings: Findings) -> None:
-    """Every numbered call of the fixed script, or only one, in every way; short: in one way."""
+def check_faults(children: Children, short: bool, only: int | None, way: str | None, findings: Findings) -> None:
+    """Every numbered call of the fixed script, or only one, in every way, or those of one kind; short: in one way."""
     passage = Passage(fixed_operations(short))
     children.clear()
     journal = children.run(passage, trace=os.fspath(children.trace), settled=True)
@@ -209,7 +211,7 @@ def check_faults(children: Children, short: bool, only: int | None, findings: Fi
     call_count = json.loads(journal.splitlines()[-1])["calls"]
     findings.counts["faults: calls of the script"] = call_count
     for at in range(1, call_count + 1) if only is None else [only]:
-        for action, error_number, forever, reopen in ways(at, kinds.get(at), short):
+        for action, error_number, forever, reopen in ways(at, kinds.get(at), short, way):
             case = {"harness": "faults", "call": at, "kind": kinds.get(at), "action": action}
             case |= {"errno": errno.errorcode.get(error_number), "forever": forever}
             fault = {"at": at, "action": action, "errno": error_number, "forever": forever, "reopen": reopen}
@@ -223,10 +225,10 @@ def check_faults(children: Children, short: bool, only: int | None, findings: Fi
                 findings.add(case, error)
 
 
-def ways(at: int, kind: str | None, short: bool) -> Iterator[tuple[str, int, bool, bool]]:
-    """How a call of this kind is struck."""
-    possible = [way for way in WAYS if way[0] != "short" or kind == "W"]
-    yield from possible[at % len(possible) :][:1] if short else possible
+def ways(at: int, kind: str | None, short: bool, only: str | None) -> Iterator[tuple[str, int, bool, bool]]:
+    """How a call of this kind is struck. only: all the ways that begin with this, short or not."""
+    possible = [way for way in WAYS if (way[0] != "short" or kind == "W") and way[0].startswith(only or "")]
+    yield from possible[at % len(possible) :][:1] if short and only is None else possible
 
 
 def check_power(children: Children, writers: int, short: bool, seed: int, findings: Findings) -> None:
@@ -291,6 +293,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kill", type=int, default=0, metavar="ROUNDS", help="random kills")
     parser.add_argument("--faults", action="store_true", help="every call of a script fails, or is the last")
     parser.add_argument("--call", type=int, metavar="N", help="only this call of the script, to see a finding again")
+    parser.add_argument(
+        "--way",
+        choices=("fail", "late", "short", "kill"),
+        help="faults: only those of this kind, at each call all of them",
+    )
     parser.add_argument("--power", type=int, default=0, metavar="WRITERS", help="power cuts at every call of writers")
     parser.add_argument("--short", action="store_true", help="a shorter script; faults: each call in one way")
     parser.add_argument("--seed", type=int, default=0, help="which random numbers")
@@ -307,7 +314,7 @@ def main(arguments: list[str] | None = None) -> int:
         with Children(home, build_shim(home), options.plant, options.id_type) as children, contextlib.suppress(Enough):
             check_kills(children, options.kill, options.seed, findings)
             if options.faults:
-                check_faults(children, options.short, options.call, findings)
+                check_faults(children, options.short, options.call, options.way, findings)
             check_power(children, options.power, options.short, options.seed, findings)
     seconds = round(time.monotonic() - started)
     if options.json:

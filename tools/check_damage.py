@@ -1,11 +1,14 @@
-"""Damages a small segment in every way and checks that no answer changes without an error.
+"""Damages small files in every way and checks that no answer changes without an error.
 
-    python tools/check_damage.py [--edits 100000] [--jobs 2] [--repaired-only] [--heap]
+    python tools/check_damage.py [--edits 100000] [--most 100000] [--jobs 2] [--match REGEX] [--repaired-only] [--heap]
 
-Every flipped bit and every byte set to 0x00 and 0xFF, every truncation length, and random edits (bytes, sectors
-zeroed, pages swapped, runs repeated, tails cut): opening, probing and reading the ids must raise CorruptStore or answer
-as before. Then random edits under repaired checksums: answers may differ, nothing else may happen. A crash, a hang,
-another exception or too much memory is a failure, printed with what replays it; the files are used in child processes.
+The files are segments, a file of names, a record of names in the log, and each file of a store with ids of each type.
+Every flipped bit and every byte set to 0x00 and 0xFF, every truncation length, other stores' files in their place, and
+random edits (bytes, sectors zeroed, pages swapped, runs repeated, tails cut): each use must raise CorruptStore or
+answer as before. Then random edits under repaired checksums: answers may differ, nothing else may happen. A crash, a
+hang, another exception or too much memory is a failure, printed with what replays it; the files are used in child
+processes. --most: of more damages than that to one file, in one mode, so many, evenly; a twentieth of it for the files
+of a store, where each takes longer. --match: only the kinds of files whose names match.
 --heap reads files into memory instead of mapping them, so that a sanitizer sees the first byte beyond their end.
 Exit status 1 if anything failed.
 """
@@ -13,6 +16,7 @@ Exit status 1 if anything failed.
 import argparse
 import faulthandler
 import mmap
+import re
 import resource
 import subprocess
 import sys
@@ -24,10 +28,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from damage import MEMORY_BYTES, MEMORY_FACTOR, MODES, check_range, damage_count, make_sample
-from helpers import CODECS
+from damage import MEMORY_BYTES, MEMORY_FACTOR, MODES, Sample, check_range
+from damage_named import FILES, STORES, samples_of
 
 SECONDS_FOR_A_TASK = 900
+# --most over that of the files of stores.
+STORE_SHARE = 20
 
 
 class HeapMap(bytearray):
@@ -51,9 +57,10 @@ def run_child(arguments: argparse.Namespace) -> int:
     if arguments.heap:
         mmap.mmap = read_to_heap  # type: ignore[assignment,misc]
     with tempfile.TemporaryDirectory() as folder:
-        sample = make_sample(Path(folder), arguments.codec, arguments.ids)
+        sample = samples_of(arguments.kind, Path(folder))[arguments.index]
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        outcomes, failures = check_range(sample, arguments.mode, range(arguments.first, arguments.end), Path(folder))
+        numbers = range(arguments.first, arguments.end, arguments.step)
+        outcomes, failures = check_range(sample, arguments.mode, numbers, Path(folder))
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     if not arguments.heap and grown << 10 > MEMORY_FACTOR * len(sample.data) + 4 * MEMORY_BYTES:
         failures.append(f"resident memory grew by {grown} KiB")
@@ -64,22 +71,17 @@ def run_child(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_task(task: tuple[str, bool, str, int, int], heap: bool) -> tuple[Counter[str], list[str]]:
+def run_task(task: tuple[str, int, str, range], heap: bool) -> tuple[Counter[str], list[str]]:
     """One child process; a signal or a hang is a failure."""
-    codec, with_ids, mode, first, end = task
-    command = [sys.executable, __file__, "--child", "--codec", codec, "--mode", mode]
-    command += [
-        "--first",
-        str(first),
-        "--end",
-        str(end),
-        *(["--ids"] if with_ids else []),
-        *(["--heap"] if heap else []),
-    ]
+    kind, index, mode, numbers = task
+    told = {"kind": kind, "index": index, "mode": mode, "first": numbers.start, "end": numbers.stop}
+    told["step"] = numbers.step
+    command = [sys.executable, __file__, "--child", *(part for name in told for part in (f"--{name}", str(told[name])))]
+    command += ["--heap"] * heap
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_FOR_A_TASK)
     except subprocess.TimeoutExpired:
-        return Counter(), [f"{first}..{end}: hangs"]
+        return Counter(), [f"{numbers.start}..{numbers.stop}: hangs"]
     outcomes: Counter[str] = Counter()
     failures = []
     for line in done.stdout.splitlines():
@@ -89,37 +91,48 @@ def run_task(task: tuple[str, bool, str, int, int], heap: bool) -> tuple[Counter
         else:
             outcomes[rest] += int(head)
     if done.returncode:
-        failures.append(f"{first}..{end}: exit status {done.returncode}: {done.stderr[-2000:]}")
+        failures.append(f"{numbers.start}..{numbers.stop}: exit status {done.returncode}: {done.stderr[-2000:]}")
     return outcomes, failures
 
 
+def numbers_of(sample: Sample, mode: str, arguments: argparse.Namespace, *, of_store: bool) -> range:
+    """Which damaged files of a mode are used."""
+    # The edits asked for are shared out over the eight segments.
+    edits = -(-arguments.edits // (STORE_SHARE * 8 if of_store else 8))
+    count = sample.count(mode, edits)
+    most = max(1, arguments.most // STORE_SHARE if of_store else arguments.most)
+    return range(0, count, -(-count // most) or 1)
+
+
+def parted(numbers: range, jobs: int) -> list[range]:
+    """The same numbers, for several children."""
+    share = max(1, -(-len(numbers) // (4 * jobs)))
+    return [numbers[start : start + share] for start in range(0, len(numbers), share)]
+
+
 def run_parent(arguments: argparse.Namespace) -> int:
-    """Every codec, with and without ids, in every mode; one line for each."""
+    """Every kind of file in every mode; one line for each."""
     failed = False
     total = 0
+    kinds = [kind for kind in (*FILES, *STORES) if re.search(arguments.match, kind)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
-        for codec in CODECS:
-            for with_ids in (False, True):
-                sample = make_sample(Path(folder), codec, with_ids)
-                for mode in MODES[-1:] if arguments.repaired_only else MODES:
+        for kind in kinds:
+            for index, sample in enumerate(samples_of(kind, Path(folder))):
+                modes = [mode for mode in MODES if mode != "repaired" or kind not in STORES]
+                for mode in [mode for mode in modes if mode == "repaired" or not arguments.repaired_only]:
                     started = time.monotonic()
-                    # The edits asked for are shared out over the eight segments.
-                    count = damage_count(sample, mode, -(-arguments.edits // (2 * len(CODECS))))
-                    step = max(1, -(-count // (4 * arguments.jobs)))
-                    tasks = [
-                        (codec, with_ids, mode, first, min(first + step, count)) for first in range(0, count, step)
-                    ]
+                    numbers = numbers_of(sample, mode, arguments, of_store=kind in STORES)
+                    tasks = [(kind, index, mode, part) for part in parted(numbers, arguments.jobs)]
                     results = list(pool.map(run_task, tasks, [arguments.heap] * len(tasks)))
                     outcomes = sum((outcome for outcome, _ in results), Counter[str]())
                     failures = [failure for _, some in results for failure in some]
-                    total += count
-                    failed |= bool(failures) or outcomes.total() != count
+                    total += len(numbers)
+                    failed |= bool(failures) or outcomes.total() != len(numbers)
                     said = ", ".join(f"{times} {outcome}" for outcome, times in sorted(outcomes.items()))
-                    ids = "ids" if with_ids else "no ids"
                     seconds = time.monotonic() - started
                     print(
-                        f"{codec} {ids} {len(sample.data)} bytes, {mode}: {count} files in {seconds:.0f} s: "
-                        f"{said}; {len(failures)} failures",
+                        f"{kind}, {sample.name}, {len(sample.data)} bytes, {mode}: {len(numbers)} files in "
+                        f"{seconds:.0f} s: {said}; {len(failures)} failures",
                         flush=True,
                     )
                     for failure in failures[:20]:
@@ -131,14 +144,15 @@ def run_parent(arguments: argparse.Namespace) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edits", type=int, default=100_000, help="random edits in all, of each of the two kinds")
+    parser.add_argument("--most", type=int, default=100_000, help="damages to one file in one mode")
+    parser.add_argument("--match", default="", help="only the kinds of files whose names match this regular expression")
     parser.add_argument("--jobs", type=int, default=2, help="child processes at a time")
     parser.add_argument("--repaired-only", action="store_true", help="only edits under repaired checksums")
     parser.add_argument("--heap", action="store_true", help="read files into memory instead of mapping them")
-    for name in ("--child", "--ids"):
-        parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--codec", help=argparse.SUPPRESS)
-    parser.add_argument("--mode", help=argparse.SUPPRESS)
-    for name in ("--first", "--end"):
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    for name in ("--kind", "--mode"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    for name in ("--index", "--first", "--end", "--step"):
         parser.add_argument(name, type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     return run_child(arguments) if arguments.child else run_parent(arguments)

@@ -1,7 +1,7 @@
 """Stores that are swapped, rolled back, merged, linked and torn under who has them open: nothing acknowledged is lost.
 
     python tools/check_identity.py [--match REGEX] [--every N] [--processes 2] [--dir DIR] [--keep] [--list]
-                                    [--plant path|links|sweep]
+                                    [--id-type uint64|string|bytes|none] [--plant path|links|sweep]
 
 Every damage of the table in tools/identity_damage.py is done to a store that nobody, a reader or the writer has open.
 Then that one goes on with it, or another process opens the path anew, or both. Afterwards:
@@ -31,48 +31,46 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from identity_damage import DAMAGES, JOB_DAMAGES, may_mount, unmount_all
+from id_types import ID_TYPES
+from identity_damage import DAMAGES, NAMES_DAMAGES, job_damages, may_mount, unmount_all
 from identity_judge import Case, Play
-from identity_play import CHANGES, NEWCOMERS, READS
+from identity_play import CHANGES, NEWCOMERS, READS, calls
 from identity_shelf import Shelf
-from identity_stores import Rows, World, make_template
+from identity_stores import Rows, World, make_template, serves_jobs
 
-import fpstore
 from fpstore import disk
 from fpstore.living import sweep
 from fpstore.living.catalog import Catalog
+from fpstore.living.state import NAMED
+from fpstore.types import IdType
 
 
-def jobs_in_store() -> bool:
-    """Whether jobs leave their note in the store's folder."""
-    return (Path(fpstore.__file__).parent / "notes.py").exists()
-
-
-def all_cases() -> Iterator[Case]:
-    """The product of the table."""
-    for damage in DAMAGES:
-        for new in NEWCOMERS:
+def all_cases(id_type: IdType | None) -> Iterator[Case]:
+    """The product of the table, for stores with such ids."""
+    damages = [*DAMAGES, *(NAMES_DAMAGES if id_type in NAMED else ())]
+    newcomers, reads, changes = (calls(table, id_type) for table in (NEWCOMERS, READS, CHANGES))
+    for damage in damages:
+        for new in newcomers:
             yield Case(damage, "nobody", "", new)
             yield Case(damage, "a reader", "rows", new)
             yield Case(damage, "the writer", "add", new)
-        for held in READS:
+        for held in reads:
             yield Case(damage, "a reader", held, "")
-        for held in (*CHANGES, "close", "rows", "open to read", "open and add"):
+        for held in (*changes, "close", "rows", "open to read", "open and add"):
             yield Case(damage, "the writer", held, "")
-        if jobs_in_store():
-            for new in NEWCOMERS:
+        if serves_jobs(id_type):
+            for new in newcomers:
                 yield Case(damage, "a job that was killed", "", new)
-    for damage in JOB_DAMAGES if jobs_in_store() else ():
-        for new in NEWCOMERS:
+    for damage in job_damages(id_type) if serves_jobs(id_type) else ():
+        for new in newcomers:
             yield Case(damage, "a job that was killed", "", new)
     for damage in DAMAGES[:20]:
         for holder, held in (("a reader by a relative path", "rows"), ("the writer by a relative path", "add")):
             yield Case(damage, holder, held, "")
 
 
-def play(case: Case, folder: Path, template: Path, models: dict[str, Rows], shelf: Shelf, identity: str) -> list[str]:
+def play(case: Case, world: World, template: Path, models: dict[str, Rows], shelf: Shelf) -> list[str]:
     """Play one case in a folder of its own; what was found."""
-    world = World(folder, identity)
     shutil.copytree(template, world.stores)
     try:
         return Play(case, world, shelf, models).play()
@@ -105,9 +103,13 @@ def plant(mistake: str) -> None:
 PLANTS = ("path", "links", "sweep")
 
 
-def chosen_cases(match: str, every: int) -> list[Case]:
-    cases = [case for case in all_cases() if re.search(match, case.name)]
-    return cases[::every]
+def chosen_cases(arguments: argparse.Namespace) -> list[Case]:
+    cases = [case for case in all_cases(id_type_of(arguments)) if re.search(arguments.match, case.name)]
+    return cases[:: arguments.every]
+
+
+def id_type_of(arguments: argparse.Namespace) -> IdType | None:
+    return None if arguments.id_type == "none" else arguments.id_type
 
 
 def work(number: int, arguments: argparse.Namespace, cases: list[Case], folder: Path, out: int) -> None:
@@ -120,6 +122,7 @@ def work(number: int, arguments: argparse.Namespace, cases: list[Case], folder: 
     with Catalog.open(template / "live") as catalog:
         identity = catalog.state().identity[:16]
     models = {name: frozenset(map(tuple, rows)) for name, rows in json.loads((folder / "models").read_text()).items()}
+    id_type = id_type_of(arguments)
     (own / "scratch").mkdir()
     shelf = Shelf(own / "scratch")
     for index in range(number, len(cases), arguments.processes):
@@ -131,7 +134,7 @@ def work(number: int, arguments: argparse.Namespace, cases: list[Case], folder: 
             place = own / f"case-{index}"
             place.mkdir()
             began = time.monotonic()
-            record["findings"] = play(case, place, template, models, shelf, identity)
+            record["findings"] = play(case, World(place, identity, id_type), template, models, shelf)
             record["seconds"] = time.monotonic() - began
             if not (arguments.keep and record["findings"]):
                 shutil.rmtree(place, ignore_errors=True)
@@ -141,12 +144,12 @@ def work(number: int, arguments: argparse.Namespace, cases: list[Case], folder: 
 
 
 def run(arguments: argparse.Namespace, folder: Path) -> int:
-    cases = chosen_cases(arguments.match, arguments.every)
+    cases = chosen_cases(arguments)
     if arguments.list:
         print("\n".join(case.name for case in cases))
         return 0
-    models = make_template(folder / "template")
-    (folder / "models").write_text(json.dumps({name: sorted(rows) for name, rows in models.items()}))
+    models = make_template(folder / "template", id_type_of(arguments))
+    (folder / "models").write_text(json.dumps({name: [*rows] for name, rows in models.items()}))
     hear, say = os.pipe()
     for number in range(arguments.processes):
         if not os.fork():
@@ -174,7 +177,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
                 counts["findings"] += 1
                 kinds[re.sub(r"\S*/\S*|\d+", "", finding)[:70]] += 1
                 print(
-                    f"FOUND {finding}\n      python {sys.argv[0]} --match '^{re.escape(record['name'])}$'"
+                    f"FOUND {finding}\n      python {sys.argv[0]} --id-type {arguments.id_type} "
+                    + f"--match '^{re.escape(record['name'])}$'"
                     + f"  {record.get('folder', '')}",
                     flush=True,
                 )
@@ -197,6 +201,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--match", default="", help="only the cases whose names match this regular expression")
+    parser.add_argument(
+        "--id-type", choices=[*ID_TYPES, "none"], default="uint64", help="what the ids of the stores are"
+    )
     parser.add_argument("--every", type=int, default=1, help="only every so many of them")
     parser.add_argument("--processes", type=int, default=2, help="how many at once; default 2")
     parser.add_argument("--dir", type=Path, help="where the stores go; default: temporary")

@@ -22,7 +22,8 @@ from typing import Any
 
 import lmdb
 import numpy as np
-from crash_model import Broken, ids_of, inspect, numbers_of
+from crash_model import Broken, inspect
+from id_types import ids_of, numbered
 
 import fpstore
 from fpstore import creation
@@ -221,11 +222,7 @@ class Doer:
         if name not in self.stores and not path.exists():
             return None
         store = self.writer(name)
-        return [
-            list(row)
-            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
-            for row in zip(keys.tolist(), numbers_of(store, ids), strict=True)
-        ]
+        return [list(row) for rows in store.rows() for row in numbered(store.id_type, rows)]
 
     def writer(self, name: str) -> fpstore.Store:
         if name not in self.stores:

@@ -6,12 +6,12 @@ A state is the rows of each store, None for a store that is not there. It knows 
 # mypy: disable-error-code="union-attr"
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from id_types import ids_of, numbered
 
 import fpstore
 
@@ -23,23 +23,6 @@ K = 3
 FILES = {"catalog.mdb", "writer.lock", "segments"}
 # After these nothing waits to be durable, with durability "batch" too; nor after an addition of many rows.
 DURABLE = {"create", "build", "copy", "close", "remove", "remove_rows", "upsert", "flush", "compact", "sync"}
-
-
-# What the ids of stores are, of which the operations and states have the numbers.
-ID_TYPES = ("uint64", "string")
-
-
-def ids_of(id_type: str, numbers: Sequence[int]) -> Any:
-    """The ids of these numbers, as a store with such ids takes them: some names begin with others."""
-    if id_type == "uint64":
-        return np.array(numbers, dtype=np.uint64)
-    return ["" if number == 0 else "name" * (number % 7) + str(number) for number in numbers]
-
-
-def numbers_of(store: fpstore.Store, ids: Any) -> list[int]:
-    """Which numbers stand for ids of a store."""
-    found = ids.tolist()
-    return found if store.id_type == "uint64" else [int(name.rpartition("e")[2] or 0) for name in found]
 
 
 class Broken(Exception):
@@ -227,11 +210,14 @@ def inspect_store(path: Path) -> frozenset[Row] | None:
             raise Broken(f"{path.name}: what is no part of the store, or is missing: {sorted(left)}")
         keys = sorted({key for key, _ in rows})
         found = store.probe_many(np.array(keys, dtype=np.uint64), max_distance=0)
-        if {*zip(found.fingerprint.tolist(), numbers_of(store, found.id), strict=True)} != rows:
+        if {*numbered(store.id_type, found)} != rows:
             raise Broken(f"{path.name}: probes find other rows than reading all")
+        ids = ids_of(store.id_type, sorted({number for _, number in rows}))
+        if sorted(numbered(store.id_type, store.lookup(ids))) != sorted(rows):
+            raise Broken(f"{path.name}: looking up all ids finds other rows than reading all")
         # It can be written to, in the log and in a segment.
         mark = (next(key for key in range(len(rows) + 1) if key not in keys), 99)
-        store.add([mark[0]], ids=ids_of(store.id_type or "", [mark[1]]))
+        store.add([mark[0]], ids=ids_of(store.id_type, [mark[1]]))
         store._flush()
         if rows_of(store) != rows | {mark}:
             raise Broken(f"{path.name}: an addition after the crash is not as it should be")
@@ -243,11 +229,7 @@ def inspect_store(path: Path) -> frozenset[Row] | None:
 
 
 def rows_of(store: fpstore.Store) -> frozenset[Row]:
-    found = [
-        row
-        for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
-        for row in zip(keys.tolist(), numbers_of(store, ids), strict=True)
-    ]
+    found = [row for rows in store.rows() for row in numbered(store.id_type, rows)]
     if len(found) != len(set(found)):
         raise Broken(f"{store.path.name}: a row is there twice")
     return frozenset(found)

@@ -74,6 +74,13 @@ def measure(name: str, recipe: Recipe, one: str, other: str) -> float:
     return dot / math.sqrt(sum(w * w for w in ours.values()) * sum(w * w for w in theirs.values()))
 
 
+def equal(recipe: Recipe, one: str, other: str) -> bool:
+    """Whether two texts have the same shingles with the same weights; without tokens whether both are one."""
+    if not (tokens_of(recipe, one) and tokens_of(recipe, other)):
+        return one == other
+    return features_of(recipe, one) == features_of(recipe, other)
+
+
 def dedup(
     documents: Sequence[Document],
     distance: int,
@@ -86,7 +93,8 @@ def dedup(
 ) -> list[Dropped | None]:
     """Of each document why it is dropped, None where it is kept; seen grows by what is kept. order: of deciding.
 
-    looked_at: of so many near ones it is asked whether they are alike.
+    looked_at: of so many near ones it is asked whether they are alike; where more have its fingerprint, first of those
+    that equal it.
     """
     verdicts: list[Dropped | None] = [None] * len(documents)
     for index in order:
@@ -94,7 +102,11 @@ def dedup(
         own = fingerprint(recipe, document.text)
         near = [((own ^ key).bit_count(), key, place) for place, (key, _) in enumerate(seen.kept)]
         near = sorted(each for each in near if each[0] <= distance)
-        for apart, _, place in near if alike is None else near[:looked_at]:
+        looked = near if alike is None else near[:looked_at]
+        if alike is not None and [apart for apart, _, _ in near].count(0) > looked_at:
+            same = (each for each in near if not each[0] and equal(recipe, document.text, seen.kept[each[2]][1].text))
+            looked = [*same, *looked]
+        for apart, _, place in looked:
             other = seen.kept[place][1]
             found, enough = (None, True) if alike is None else alike(document.text, other.text)
             if enough:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from identity_stores import World
 
+from fpstore.living.state import NAMED
+from fpstore.types import IdType
+
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 _MNT_DETACH, _CLONE_NEWNS = 2, 1 << 17
 
@@ -159,28 +162,32 @@ FOLDERS = [
     shell("a hard link where a new catalog is made", "ln victim/notes.txt live/catalog.mdb.new"),
     shell("a folder where a new catalog is made", "mkdir live/catalog.mdb.new"),
 ]
-for _kind, _make in {
-    "a link": "ln -s ../../victim/notes.txt",
-    "a link to a folder": "ln -s ../../victim",
-    "a hard link": "ln victim/notes.txt",
-    "a file of another store": "cp other/segments/00000001.fpseg",
-    "a folder": "mkdir",
-    "a pipe": "mkfifo",
-}.items():
-    _names = " ".join(f"0000000{number}.fpseg" for number in range(5, 10))
-    FOLDERS += [
-        shell(
-            f"{_kind} where the next segments get their names", f"for n in {_names}; do {_make} live/segments/$n; done"
-        ),
-        shell(
-            f"{_kind} where the next segments are written",
-            f"for n in {_names}; do {_make} live/segments/$n.IDENTITY.new; done",
-        ),
-    ]
+
+
+def _in_the_way(what: str, suffix: str) -> list[Damage]:
+    """Things of every kind that stand where the next files of a kind are made."""
+    names = " ".join(f"0000000{number}.{suffix}" for number in range(5, 10))
+    found = []
+    for kind, make in {
+        "a link": "ln -s ../../victim/notes.txt",
+        "a link to a folder": "ln -s ../../victim",
+        "a hard link": "ln victim/notes.txt",
+        "a file of another store": f"cp other/segments/00000001.{suffix}",
+        "a folder": "mkdir",
+        "a pipe": "mkfifo",
+    }.items():
+        here, anew = (f"for n in {names}; do {make} live/segments/$n{end}; done" for end in ("", ".IDENTITY.new"))
+        found.append(shell(f"{kind} where the next {what} get their names", here))
+        found.append(shell(f"{kind} where the next {what} are written", anew))
+    return found
+
+
+FOLDERS += _in_the_way("segments", "fpseg")
 
 # --- Each file of the store ---
 
 FILES = ("catalog.mdb", "writer.lock", "segments/00000001.fpseg", "segments/00000003.fpseg")
+OF_NAMES = ("segments/00000001.fpnames", "segments/00000003.fpnames")
 # What a job under way has there: the record of what it has stored, and its note.
 OF_JOBS = ("jobs/names", "jobs/index", "jobs/settings.json", "jobs/unfinished.json")
 IN_WAYS = {
@@ -212,14 +219,17 @@ _ABSENT = {
     "jobs/index": {"older", "newer"},
     "segments/00000003.fpseg": {"other", "older", "newer"},
     "segments/00000001.fpseg": {"newer"},
+    "segments/00000003.fpnames": {"other", "older", "newer"},
+    "segments/00000001.fpnames": {"newer"},
 }
 
 
-def _file_damages(files: tuple[str, ...]) -> list[Damage]:
+def _file_damages(files: tuple[str, ...], absent: dict[str, set[str]] = _ABSENT) -> list[Damage]:
+    """Everything of IN_WAYS, done to each file. absent: which stores have no such file to take in its place."""
     found = []
     for file in files:
         for way, command in IN_WAYS.items():
-            if any(f"{name}/FILE" in command for name in _ABSENT.get(file, ())):
+            if any(f"{name}/FILE" in command for name in absent.get(file, ())):
                 continue
             if file.startswith("jobs/"):
                 command = command.replace("other/", "noted/")
@@ -325,9 +335,57 @@ MOUNTS = [
 ]
 
 DAMAGES = [*FOLDERS, *SEGMENTS, *_file_damages(FILES), *MOUNTS]
-# Of what a job under way has in the store.
-JOB_DAMAGES = [
-    *_file_damages(OF_JOBS),
+# Of what only stores with names have.
+NAMES_DAMAGES = [
+    *_file_damages(OF_NAMES),
+    *_in_the_way("files of names", "fpnames"),
+    shell(
+        "names of another store beside its own",
+        "cp other/segments/00000002.fpnames live/segments/00000099.fpnames",
+    ),
+    shell(
+        "the victim's names linked in beside its own",
+        "ln -s ../../victim/segments/00000007.fpnames live/segments/00000099.fpnames",
+    ),
+    shell("a folder called as a file of names", "mkdir live/segments/00000099.fpnames"),
+    shell("a pipe called as a file of names", "mkfifo live/segments/00000099.fpnames"),
+    shell(
+        "names of another store, and aside has that name",
+        "cp other/segments/00000002.fpnames live/segments/00000099.fpnames; "
+        "mkdir live/aside; echo x > live/aside/00000099.fpnames",
+    ),
+    shell("a segment without its names beside its own", FOREIGN),
+    shell("all files of names removed", "rm live/segments/*.fpnames", says="CorruptStore"),
+    shell(
+        "all files of names those of another store",
+        "rm live/segments/*.fpnames; cp other/segments/*.fpnames live/segments/",
+        says="CorruptStore",
+    ),
+    shell(
+        "the names of two segments swapped",
+        "cd live/segments; mv 00000003.fpnames x; mv 00000004.fpnames 00000003.fpnames; mv x 00000004.fpnames",
+        says="CorruptStore",
+    ),
+    shell(
+        "a segment in the place of its names",
+        "cp live/segments/00000001.fpseg x; mv x live/segments/00000001.fpnames",
+        says="CorruptStore",
+    ),
+    shell(
+        "names in the place of their segment",
+        "cp live/segments/00000001.fpnames x; mv x live/segments/00000001.fpseg",
+        says="CorruptStore",
+    ),
+    shell("all files of names moved elsewhere", "mkdir gone; mv live/segments/*.fpnames gone/", says="CorruptStore"),
+    shell("all segments but no names removed", "rm live/segments/*.fpseg", says="CorruptStore"),
+    shell(
+        "names of a newer copy, exactly", "rm live/segments/*.fpnames; cp -a newer/segments/*.fpnames live/segments/"
+    ),
+    shell(
+        "names of an older copy, exactly", "rm live/segments/*.fpnames; cp -a older/segments/*.fpnames live/segments/"
+    ),
+]
+_JOB_FOLDERS = [
     *(
         shell(f"{name} {way}", command.replace("FILE", name))
         for name in ("jobs",)
@@ -351,3 +409,10 @@ JOB_DAMAGES = [
     shell("the results of the job are links to the victim's", "ln -s stores/victim/notes.txt ../kept.jsonl"),
     shell("a row added by hand to the documents", 'echo \'{"text": "one more"}\' >> ../documents.jsonl'),
 ]
+
+
+def job_damages(id_type: IdType | None) -> list[Damage]:
+    """What is done to what a job under way has in a store with such ids."""
+    # Nothing of a job that is done is left in a store of names.
+    lacking = {"jobs/settings.json": {"older", "newer"}} if id_type in NAMED else {}
+    return [*_file_damages(OF_JOBS, _ABSENT | lacking), *_JOB_FOLDERS]

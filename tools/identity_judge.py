@@ -20,16 +20,16 @@ from identity_play import (
     LATE,
     NEW,
     NEWCOMERS,
+    QUERIES,
     REMOVED,
     Answer,
     Holder,
     Player,
     interrupted_job,
     newcomer,
-    rows_of,
 )
 from identity_shelf import Entry, Seen, Shelf, look
-from identity_stores import STORES, Rows, World
+from identity_stores import STORES, Row, Rows, World, held, rows_of
 
 import fpstore
 from fpstore.text import DEFAULT_RECIPE
@@ -47,6 +47,9 @@ NAMED = {"Error", "FileNotFoundError", "FileExistsError", "NotADirectoryError", 
 
 # What changes nothing but the log.
 APPENDING = ("add", "add_if_new", "upsert", "remove", "remove pairs")
+# What answers with rows: all, or those of QUERIES, by fingerprint and by id.
+ANSWERING = ("rows", "probe", "lookup")
+ASKED = {key for key, _ in QUERIES}
 
 
 class Case(NamedTuple):
@@ -62,11 +65,7 @@ class Case(NamedTuple):
         return f"{self.damage.name} / {self.holder} / {self.held or '-'} / {self.new or '-'}"
 
 
-def _document_keys() -> set[int]:
-    return {DEFAULT_RECIPE.fingerprint(json.loads(line)["text"]) for line in DOCUMENTS.splitlines()}
-
-
-DOCUMENT_KEYS = _document_keys()
+DOCUMENT_KEYS = {DEFAULT_RECIPE.fingerprint(json.loads(line)["text"]) for line in DOCUMENTS.splitlines()}
 
 
 @dataclass
@@ -111,7 +110,7 @@ class Play:
                     self.find(f"the holder could not open it: {said}")
                     return self.findings
                 if mode == "w":
-                    models["live"] |= frozenset(EARLY)
+                    models["live"] |= held(EARLY, world.id_type)
                 if relative:
                     shutil.copytree(world.other, world.folder / "elsewhere" / "live")
                     holder.ask("chdir")
@@ -206,7 +205,7 @@ class Play:
         pool = {}
         sound = {each.digest for each in self._before.values()}
         for name, each in seen.items():
-            if each.kind == stat.S_IFREG and ".fpseg" in name and not name.endswith(".new"):
+            if each.kind == stat.S_IFREG and (".fpseg" in name or ".fpnames" in name) and not name.endswith(".new"):
                 mark = self.shelf.segment(self.world.folder / name, each.digest)
                 if mark is not None and (mark not in pool or each.digest in sound):
                     pool[mark] = self.world.folder / name
@@ -291,7 +290,8 @@ class Play:
         if changes and writer_holds and "StoreLocked" in answer["kinds"] + [answer["said"]]:
             return True
         refused = changes and (writer_holds or not self.lockable or read_only or self.case.damage.traps)
-        refused |= what == "copy" and self.case.damage.name.startswith("jobs")  # which go with it
+        # Which go with it, and are looked through.
+        refused |= what in ("copy", "fpstore verify") and self.case.damage.name.startswith("jobs")
         refused |= what == "build --force that fails" or (changes and HOLDERS[self.case.holder] == "j")
         if self.whole and not refused:
             self.find(f"{what}: the store there is whole, found {answer['error']}: {answer['said']}")
@@ -319,11 +319,11 @@ class Play:
                 self.find(f"{what}: no error, though the store is not there any more")
             elif what in CHANGES:
                 self._operated(what)
-            elif what == "rows" and not right:
+            elif what in ANSWERING and not right:
                 known = (model, self._held_rows)
-                if not self._grown and all(self._differs(answer["value"], each) for each in known):
-                    self.find(f"{what}: {self._differs(answer['value'], self._held_rows)}")
-            elif what == "rows" and not (self.case.damage.rewrites or self._grown or self._is_unsure):
+                if not self._grown and all(self._differs(answer["value"], each, what) for each in known):
+                    self.find(f"{what}: {self._differs(answer['value'], self._held_rows, what)}")
+            elif what in ANSWERING and not (self.case.damage.rewrites or self._grown or self._is_unsure):
                 self._expect_rows(what, answer, model)
             if not must_refuse:
                 self._check_copy(what, model)
@@ -335,16 +335,22 @@ class Play:
             self.find(f"{what}: found {answer['error']}: {answer['said']}, expected StoreChanged")
         return True
 
-    def _differs(self, found: list[list[int]], model: Rows | None) -> str:
+    def _differs(self, found: list[Row], model: Rows | None, what: str = "rows") -> str:
+        """How the answer to one of ANSWERING is another than that of a store with these rows."""
+
+        def answer(rows: Rows) -> Rows:
+            return rows if what == "rows" else frozenset(row for row in rows if row[0] in ASKED)
+
         rows = frozenset((key, number) for key, number in found if key not in DOCUMENT_KEYS)
-        if model is None or rows == model:
+        if model is None or rows == answer(model):
             return ""
-        of = [name for name, known in self._known.items() if known == rows]
+        model = answer(model)
+        of = [name for name, known in self._known.items() if answer(known) == rows]
         which = f", the rows of the catalog {of[0]}" if of else ""
         return f"found {len(rows)} rows, {len(model - rows)} missing and {len(rows - model)} too many{which}"
 
     def _expect_rows(self, what: str, answer: Answer, model: Rows | None) -> None:
-        if difference := self._differs(answer["value"], model):
+        if difference := self._differs(answer["value"], model, what if what in ANSWERING else "rows"):
             self.find(f"{what}: {difference}")
 
     def _check_copy(self, what: str, model: Rows | None) -> None:
@@ -363,17 +369,15 @@ class Play:
         if model is None:
             return
         removals = {"open and remove": REMOVED, "remove": LATE, "remove pairs": LATE}
-        gone = set(removals[what].tolist()) if what in removals else set()
-        if what in ("open and add",):
-            model |= frozenset(NEW)
-        elif what in ("add", "add_if_new", "upsert"):
-            model |= frozenset(HELD)
-        elif what == "build --force":
-            model = frozenset(BUILT)
+        additions = {"open and add": NEW, "add": HELD, "add_if_new": HELD, "upsert": HELD}
+        model |= held(additions.get(what, []), self.world.id_type)
+        model -= held(removals.get(what, []), self.world.id_type)
+        if what == "build --force":
+            model = held(BUILT, self.world.id_type)
         inode = self.after[f"{at}/catalog.mdb"].inode
         for name in self.models:  # hard links, and what is mounted twice
             if self.after[f"{name}/catalog.mdb"].inode == inode:
-                self.models[name] = frozenset(row for row in model if row[1] not in gone)
+                self.models[name] = model
                 self.operated.add(name)
         if what in ("dedup --store", "fpstore add"):
             self._grown = True
@@ -414,7 +418,7 @@ class Play:
             marks = self.shelf.catalog(Path(), digest) or []
             lost = [name for name, mark in marks if mark in self.pool and mark not in pool and mark not in replaced]
             if lost:
-                self.find(f"segments of the store of {len(rows)} rows are gone: {', '.join(lost)}")
+                self.find(f"files of the store of {len(rows)} rows are gone: {', '.join(lost)}")
         # Each store where it lies now.
         for at, model in self.models.items():
             seen = now.get(f"{at}/catalog.mdb")
@@ -432,7 +436,7 @@ class Play:
                 self.find(f"{at}: {found}")
             elif self._grown and at in self.operated and not {key for key, _ in found} >= DOCUMENT_KEYS:
                 self.find(f"{at}: found {len(found)} rows, expected {len(model)} and those of all documents")
-            elif difference := self._differs([list(row) for row in found], model):
+            elif difference := self._differs([*found], model):
                 self.find(f"{at}: {difference}")
         moved = [name for name in now if "/aside/" in name and name not in self.after]
         if moved and not any(self._warned()):
@@ -449,7 +453,7 @@ class Play:
             and self.models.get(self.at)
         ):
             self.shelf.catalog(self.world.folder / self.at / "catalog.mdb", seen.digest)
-            if self.shelf.rows(seen.digest, pool) == frozenset(BUILT):
+            if self.shelf.rows(seen.digest, pool) == held(BUILT, self.world.id_type):
                 self._operated("build --force")
 
     def _warned(self) -> Iterator[bool]:

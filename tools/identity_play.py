@@ -13,60 +13,55 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from identity_stores import SIZES, World, documents, given, some_rows
+from id_types import ids_of, numbered
+from identity_stores import SIZES, Row, World, by_id, documents, given, rows_of, serves_jobs, some_rows
 
 import fpstore
 from fpstore import jobs
 from fpstore.cli import main as command_line
-from fpstore.types import Mode
+from fpstore.types import IdType, Mode
 
 ANSWER_SECONDS = 45.0
 # Longer than a reader may take to notice that its path leads elsewhere.
 NOTICE_SECONDS = 0.12
 EARLY, HELD, NEW, BUILT = (some_rows(seed, 4) for seed in (21, 22, 23, 24))
 DOCUMENTS = documents(0, 3)
-REMOVED = given(some_rows(2, 30)[:3])["ids"]
-LATE_ROWS = given(some_rows(2, 30)[3:5])
-LATE = LATE_ROWS["ids"]
+REMOVED, LATE = some_rows(2, 30)[:3], some_rows(2, 30)[3:5]
 
 Answer = dict[str, Any]
 
 
-def rows_of(store: fpstore.Store) -> list[list[int]]:
-    """All that a store with ids holds, sorted."""
-    found = []
-    for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows()):
-        assert ids is not None
-        found += [[key, number] for key, number in zip(keys.tolist(), ids.tolist(), strict=True)]
-    return sorted(found)
-
-
-def _probed(store: fpstore.Store, queries: list[tuple[int, int]]) -> list[list[int]]:
-    found = store.probe_many(np.array([key for key, _ in queries], dtype=np.uint64), max_distance=0, threads=1)
-    return sorted([match.fingerprint, match.id or 0] for match in found)
-
-
 QUERIES = [some_rows(seed, 30)[number] for seed in (2, 3, 4, 5, 7) for number in (7, 9)]
+
+
+def _probed(store: fpstore.Store) -> list[Row]:
+    keys = given(QUERIES, None)["fingerprints"]
+    return numbered(store.id_type, store.probe_many(keys, max_distance=0, threads=1))
+
+
+def _looked_up(store: fpstore.Store) -> list[Row]:
+    return numbered(store.id_type, store.lookup(ids_of(store.id_type, [number for _, number in QUERIES])))
+
 
 # What is done with a store that is open. Those of READS answer with rows; the others change it.
 READS: dict[str, Callable[[fpstore.Store, World], Any]] = {
     "rows": lambda store, world: rows_of(store),
-    "probe": lambda store, world: _probed(store, QUERIES),
+    "probe": lambda store, world: _probed(store),
+    "lookup": lambda store, world: _looked_up(store),
     "verify": lambda store, world: store.verify() and None,
     "copy": lambda store, world: store.copy(world.folder / "copied"),
     "len": lambda store, world: store.stats().pending_count,
 }
 CHANGES: dict[str, Callable[[fpstore.Store, World], Any]] = {
-    "add": lambda store, world: store.add(**given(HELD)),
+    "add": lambda store, world: store.add(**given(HELD, store.id_type)),
     "add_if_new": lambda store, world: _test_and_add(store),
-    "upsert": lambda store, world: store.upsert(**given(HELD)),
-    "remove": lambda store, world: store.remove(ids=LATE),
-    "remove pairs": lambda store, world: store.remove(**LATE_ROWS),
+    "upsert": lambda store, world: store.upsert(**given(HELD, store.id_type)),
+    "remove": lambda store, world: store.remove(**by_id(LATE, store.id_type)),
+    "remove pairs": lambda store, world: store.remove(**given(LATE, store.id_type)),
     "flush": lambda store, world: store._flush(),
     "compact": lambda store, world: store.compact(),
 }
@@ -81,13 +76,14 @@ def _opened(mode: Mode, work: Callable[[fpstore.Store], Any]) -> Callable[[World
 
 
 def _build(world: World) -> None:
-    rows = given(BUILT)
-    fpstore.build(world.live, rows["fingerprints"], ids=rows["ids"], plan="flips-2:1,1", force=True).close()
+    rows = given(BUILT, world.id_type)
+    kind = world.id_type or "uint64"
+    fpstore.build(world.live, **rows, id_type=kind, plan="flips-2:1,1", force=True).close()
 
 
 def _build_in_vain(world: World) -> None:
     def parts() -> Iterator[object]:
-        yield given(BUILT)["fingerprints"]
+        yield given(BUILT, None)["fingerprints"]
         raise fpstore.Error("the input ends in the middle", path="input")
 
     fpstore.build(world.live, parts(), plan="flips-2:1,1", force=True).close()
@@ -98,14 +94,17 @@ def _copy(world: World) -> None:
         store.copy(world.folder / "copied")
 
 
-def _command(*arguments: str) -> Callable[[World], Any]:
+def _command(*arguments: str, of_numbers: tuple[str, ...] = ()) -> Callable[[World], Any]:
+    """of_numbers: arguments more, where the ids of the stores are numbers."""
+
     def call(world: World) -> Answer:
         corpus = world.folder / "documents.jsonl"
         if not corpus.exists():
             corpus.write_text(DOCUMENTS)
         said = io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            status = command_line([argument.format(live=world.live, out=world.folder) for argument in arguments])
+            every = (*arguments, *(of_numbers if world.id_type == "uint64" else ()))
+            status = command_line([argument.format(live=world.live, out=world.folder) for argument in every])
         return {"status": status, "said": said.getvalue()}
 
     return call
@@ -113,26 +112,32 @@ def _command(*arguments: str) -> Callable[[World], Any]:
 
 # What somebody who opens the path anew does with it.
 def _test_and_add(store: fpstore.Store) -> None:
-    rows = given(HELD)
+    rows = given(HELD, store.id_type)
     store.add_if_new(rows["fingerprints"], ids=rows["ids"])
 
 
 NEWCOMERS: dict[str, Callable[[World], Any]] = {
     "open to read": _opened("r", rows_of),
     "open to write": _opened("w", rows_of),
-    "open and add": _opened("w", lambda store: store.add(**given(NEW))),
+    "open and add": _opened("w", lambda store: store.add(**given(NEW, store.id_type))),
     "open and flush": _opened("w", lambda store: store._flush()),
     "open and compact": _opened("w", lambda store: store.compact()),
-    "open and remove": _opened("w", lambda store: store.remove(ids=REMOVED)),
+    "open and remove": _opened("w", lambda store: store.remove(**by_id(REMOVED, store.id_type))),
     "build --force": _build,
     "build --force that fails": _build_in_vain,
     "copy": _copy,
     "fpstore verify": _command("verify", "{live}"),
     "fpstore stats": _command("stats", "{live}"),
     "fpstore compact": _command("compact", "{live}"),
-    "fpstore add": _command("add", "{live}", "{out}/documents.jsonl", "--ids", "from:50000"),
+    "fpstore add": _command("add", "{live}", "{out}/documents.jsonl", of_numbers=("--ids", "from:50000")),
     "dedup --store": _command("dedup", "{out}/documents.jsonl", "-o", "{out}/kept.jsonl", "--store", "{live}"),
 }
+
+
+def calls(table: Iterable[str], id_type: IdType | None) -> list[str]:
+    """Those of READS, CHANGES or NEWCOMERS that stores with such ids have."""
+    without = {"lookup", "upsert", "remove pairs"} if id_type is None else set()
+    return [what for what in table if what not in without and (what != "dedup --store" or serves_jobs(id_type))]
 
 
 def attempt(call: Callable[[], Any]) -> Answer:
@@ -244,8 +249,8 @@ class Holder:
                 path = Path(path.name)
             self._store = fpstore.Store(path, self._mode, sizes=SIZES if self._mode == "w" else None)
             if self._mode == "w":
-                self._store.add(**given(EARLY))
-            return _probed(self._store, QUERIES)
+                self._store.add(**given(EARLY, self._world.id_type))
+            return _probed(self._store)
         assert self._store is not None
         if what == "chdir":
             return os.chdir(self._world.folder / "elsewhere")

@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from identity_play import rows_of
-from identity_stores import Rows
+import numpy as np
+from id_types import ids_of, numbered
+from identity_stores import Row, Rows, rows_of
 
 import fpstore
 from fpstore.living.catalog import Catalog
@@ -45,11 +46,11 @@ def look(folder: Path) -> dict[str, Seen]:
     return found
 
 
-Entry = tuple[int, int]  # the size and the checksum by which a catalog knows a segment
+Entry = tuple[int, int]  # the size and the checksum by which a catalog knows a segment, or a file of names
 
 
 class Shelf:
-    """Catalogs and segments by what is in them; kept for all cases, as most are of the template."""
+    """Catalogs, segments and files of names by what is in them; kept for all cases, as most are of the template."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
@@ -59,7 +60,7 @@ class Shelf:
         self.bytes: dict[str, bytes] = {}
 
     def catalog(self, path: Path, digest: str) -> list[tuple[str, Entry]] | None:
-        """The names and marks of the segments that this catalog has; None where it cannot be read."""
+        """The names and marks of all files that this catalog has; None where it cannot be read."""
         if digest not in self._entries:
             self.bytes[digest] = path.read_bytes()
             self._entries[digest] = self._read(digest)
@@ -70,15 +71,15 @@ class Shelf:
         try:
             with Catalog.open(folder) as catalog:
                 state = catalog.state()
-            self.strays[digest] = {(entry.file_bytes, entry.crc) for entry in state.strays}
-            return [(entry.name, (entry.file_bytes, entry.crc)) for entry in state.segments]
+            self.strays[digest] = {(size, crc) for entry in state.strays for _, size, crc in entry.files}
+            return [(name, (size, crc)) for entry in state.segments for name, size, crc in entry.files]
         except (fpstore.CorruptStore, fpstore.UnsupportedVersion, OSError):
             return None
         finally:
             shutil.rmtree(folder)
 
     def segment(self, path: Path, digest: str) -> Entry | None:
-        """By what a catalog knows this file, if it is a segment."""
+        """By what a catalog knows this file, if it is a segment, or has names."""
         if digest not in self._segments:
             fd = os.open(path, os.O_RDONLY)
             size, crc = footer_crc(fd)
@@ -101,13 +102,31 @@ class Shelf:
             return "its catalog cannot be read"
         missing = [name for name, mark in entries if mark not in pool]
         if missing:
-            return f"segments that its catalog names are nowhere: {', '.join(missing)}"
+            return f"files that its catalog names are nowhere: {', '.join(missing)}"
         folder = self._assembled(digest, {name: pool[mark] for name, mark in entries})
         try:
             with fpstore.open(folder) as store:
                 store.verify()
-                return frozenset((key, number) for key, number in rows_of(store))
+                rows = rows_of(store)
+                return _looked_up(store, rows) or frozenset(rows)
         except (fpstore.Error, OSError) as error:
             return f"{type(error).__name__}: {error}"
         finally:
             shutil.rmtree(folder)
+
+
+def _looked_up(store: fpstore.Store, rows: list[Row]) -> str:
+    """What is wrong with what is found by id and by fingerprint, where a store gives these rows; empty if nothing."""
+    keys = np.array(sorted({key for key, _ in rows}), dtype=np.uint64)
+    if sorted(numbered(store.id_type, store.probe_many(keys, max_distance=0)), key=str) != sorted(rows, key=str):
+        return "probes find other rows than reading all"
+    if store.id_type is None:
+        return ""
+    ids = [table.id for table in store.rows() if table.id is not None]
+    found = numbered(store.id_type, store.lookup(np.concatenate(ids))) if ids else []
+    if sorted(found, key=str) != sorted(rows, key=str):
+        return "looking up all ids finds other rows than reading all"
+    unknown = [2**63 + row for row in range(3)]
+    if len(store.lookup(ids_of(store.id_type, unknown))):
+        return "ids that nobody gave are found"
+    return ""

@@ -11,33 +11,59 @@ import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from id_types import ids_of, numbered
 
 import fpstore
 from fpstore import jobs
 from fpstore.living.sizes import LivingSizes
+from fpstore.living.state import NAMED
 from fpstore.living.writer import Writer
 from fpstore.text import DEFAULT_RECIPE
-from fpstore.types import Array
+from fpstore.types import IdType
 
-Rows = frozenset[tuple[int, int]]
+# A fingerprint and its id: the number that stands for it (tools/id_types.py), the name that a job gave, or None.
+Row = tuple[int, Any]
+Rows = frozenset[Row]
 # Nothing is merged that nobody asks for, so that the stores have several segments each.
 SIZES = LivingSizes(growth=0)
 STORES = ("live", "older", "newer", "other")
 VICTIM_FILES = ("notes.txt", "00000001.fpseg", "00000009.fpseg", "catalog.mdb")
 
 
-def some_rows(seed: int, count: int) -> list[tuple[int, int]]:
-    """Rows far from one another: random fingerprints, and ids that tell the seed."""
+def some_rows(seed: int, count: int) -> list[Row]:
+    """Rows far from one another: random fingerprints, and numbers of ids that tell the seed."""
     keys = np.random.default_rng(seed).integers(0, 1 << 64, count, dtype=np.uint64).tolist()
     return [(key, 1000 * seed + index) for index, key in enumerate(keys)]
 
 
-def given(rows: list[tuple[int, int]]) -> dict[str, Array]:
-    """Rows as the arguments of Store.add."""
-    keys, ids = ([row[column] for row in rows] for column in (0, 1))
-    return {"fingerprints": np.array(keys, dtype=np.uint64), "ids": np.array(ids, dtype=np.uint64)}
+def given(rows: list[Row], id_type: IdType | None) -> dict[str, Any]:
+    """Rows as the arguments of Store.add, of a store with such ids."""
+    keys, numbers = ([row[column] for row in rows] for column in (0, 1))
+    return {"fingerprints": np.array(keys, dtype=np.uint64), "ids": ids_of(id_type, numbers)}
+
+
+def held(rows: list[Row], id_type: IdType | None) -> Rows:
+    """Rows as a store with such ids has them."""
+    return frozenset(rows if id_type else [(key, None) for key, _ in rows])
+
+
+def by_id(rows: list[Row], id_type: IdType | None) -> dict[str, Any]:
+    """What Store.remove takes to remove these rows: their ids, and where there are none their fingerprints."""
+    arguments = given(rows, id_type)
+    return {"ids": arguments["ids"]} if id_type else {"fingerprints": arguments["fingerprints"]}
+
+
+def serves_jobs(id_type: IdType | None) -> bool:
+    """Whether jobs can keep documents in a store with such ids."""
+    return id_type in ("uint64", "string")
+
+
+def rows_of(store: fpstore.Store) -> list[Row]:
+    """All that a store holds, in order."""
+    return [row for rows in store.rows() for row in numbered(store.id_type, rows)]
 
 
 @dataclass(frozen=True)
@@ -45,10 +71,12 @@ class World:
     """The folder of one case. Everything in it lies under stores/, so that the parent of the stores can be renamed.
 
     identity: what stands for IDENTITY in command lines, the digits in the names of what live writes.
+    id_type: what the ids of all stores are.
     """
 
     folder: Path
     identity: str
+    id_type: IdType | None
 
     @property
     def stores(self) -> Path:
@@ -72,7 +100,10 @@ def documents(first: int, count: int) -> str:
 
 
 def _keep(store: Path, first: int) -> Rows:
-    """Let a job keep some documents in the store; the rows that it has added."""
+    """Let a job keep some documents in the store, if its ids are such; the rows that it has added."""
+    with fpstore.open(store) as opened:
+        if not serves_jobs(opened.id_type):
+            return frozenset()
     before = _rows(store)
     corpus = store.with_name(f"documents-{first}.jsonl")
     corpus.write_text(documents(first, 4))
@@ -103,61 +134,70 @@ def _leave_note(folder: Path, store: Path) -> None:
 
 def _rows(path: Path) -> Rows:
     with fpstore.open(path) as store:
-        parts = [
-            (keys.tolist(), ids.tolist())
-            for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows())
-            if ids is not None
-        ]
-    return frozenset(row for keys, ids in parts for row in zip(keys, ids, strict=True))
+        return frozenset(rows_of(store))
 
 
-def make_template(folder: Path) -> dict[str, Rows]:
+def make_template(folder: Path, id_type: IdType | None) -> dict[str, Rows]:
     """The stores before anything was done to them; what each of them holds."""
+
+    def create(path: Path) -> None:
+        fpstore.create(path, plan="flips-2:1,1", recipe=DEFAULT_RECIPE, id_type=id_type).close()
+
+    def add(store: fpstore.Store, part: list[Row]) -> None:
+        store.add(**given(part, id_type))
+
     folder.mkdir()
     models: dict[str, Rows] = {}
     path = folder / "live"
     rows = [some_rows(seed, 30) for seed in range(1, 8)]
-    fpstore.create(path, plan="flips-2:1,1", recipe=DEFAULT_RECIPE).close()
+    create(path)
     with fpstore.Store(path, "w", sizes=SIZES) as store:
         for part in rows[:2]:
-            store.add(**given(part))
+            add(store, part)
             store._flush()
-        store.add(**given(rows[2][:10]))
-        store.remove(ids=given(rows[0][:3])["ids"])
-        store.remove(**given(rows[0][3:5]))
+        add(store, rows[2][:10])
+        store.remove(**by_id(rows[0][:3], id_type))
+        store.remove(**(given if id_type else by_id)(rows[0][3:5], id_type))
     kept = _keep(path, 100)
-    models["older"] = frozenset(rows[0][5:] + rows[1] + rows[2][:10]) | kept
+    models["older"] = held(rows[0][5:] + rows[1] + rows[2][:10], id_type) | kept
     shutil.copytree(path, folder / "older")
     with fpstore.Store(path, "w", sizes=SIZES) as store:
-        store.add(**given(rows[2][10:]))
+        add(store, rows[2][10:])
         store._flush()
-        store.add(**given(rows[3]))
+        add(store, rows[3])
         store._flush()
-        store.upsert(**given(rows[4][:10]))
+        (store.upsert if id_type else store.add)(**given(rows[4][:10], id_type))
     kept |= _keep(path, 110)
-    models["live"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4][:10]) | kept
+    models["live"] = held(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4][:10], id_type) | kept
     shutil.copytree(path, folder / "newer")
     with fpstore.Store(folder / "newer", "w", sizes=SIZES) as store:
-        store.add(**given(rows[4][10:]))
+        add(store, rows[4][10:])
         store.compact()
-        store.add(**given(rows[5][:10]))
-    models["newer"] = frozenset(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4] + rows[5][:10]) | kept
-    fpstore.create(folder / "other", plan="flips-2:1,1", recipe=DEFAULT_RECIPE).close()
+        add(store, rows[5][:10])
+    if id_type in NAMED:
+        # Of names there are files that a segment took over from others.
+        with fpstore.Store(folder / "newer", "w", sizes=LivingSizes(growth=1000)) as store:
+            store._flush()
+            store.wait()
+            add(store, rows[5][10:12])
+    models["newer"] = held(sum(rows[1:5], rows[0][5:]) + rows[5][: 12 if id_type in NAMED else 10], id_type) | kept
+    create(folder / "other")
     with fpstore.Store(folder / "other", "w", sizes=SIZES) as store:
         for part in (rows[6][:10], rows[6][10:20]):
-            store.add(**given(part))
+            add(store, part)
             store._flush()
-        store.add(**given(rows[6][20:]))
-    models["other"] = frozenset(rows[6]) | _keep(folder / "other", 120)
+        add(store, rows[6][20:])
+    models["other"] = held(rows[6], id_type) | _keep(folder / "other", 120)
     shutil.rmtree(folder / "live.documents", ignore_errors=True)
     shutil.rmtree(folder / "other.documents", ignore_errors=True)
-    _leave_note(folder, folder / "noted")
+    if serves_jobs(id_type):
+        _leave_note(folder, folder / "noted")
     victim = folder / "victim"
     (victim / "segments").mkdir(parents=True)
     for name in VICTIM_FILES:
         (victim / name).write_bytes(b"a file of somebody's own, which no store may touch\n")
     # His folder of segments looks like one of a store.
-    for segment in (folder / "other" / "segments").iterdir():
-        shutil.copy(segment, victim / "segments" / segment.name)
-        shutil.copy(segment, victim / "segments" / f"0000000{9 - int(segment.name[:8])}.fpseg")
+    for file in (folder / "other" / "segments").iterdir():
+        shutil.copy(file, victim / "segments" / file.name)
+        shutil.copy(file, victim / "segments" / f"0000000{9 - int(file.stem)}{file.suffix}")
     return models

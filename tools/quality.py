@@ -22,12 +22,15 @@ from numpy.typing import NDArray
 import fpstore
 from fpstore.text import Recipe
 from fpstore.text.cleaning import stand_in
+from fpstore.text.confirm import Checker, Confirm
+from fpstore.text.deduplication import measured_apart
 from fpstore.text.scripts import is_cut_badly
 
 LABELS = {1: "near-duplicates", 0: "others", -1: "in between"}
 WINDOW_LOG = 27
 BATCH_BYTES = 8 << 20
 SEED = 20070512
+THREADS = 2
 WORDS_JUDGE = Recipe("judge", shingle=3)
 LETTERS_JUDGE = Recipe("judge", tokens="letters", shingle=5)
 # What the relation of a pair begins with whose label people gave it, or who made the copy.
@@ -103,7 +106,7 @@ def holds_pages(path: Path) -> bool:
 
 
 def fingerprints(labelled: Labelled, recipe: Recipe) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """The fingerprints of the documents that the pairs name, and their numbers of tokens."""
+    """The fingerprints of the documents that the pairs name, as jobs have them, and their numbers of tokens."""
     index = {identity: number for number, identity in enumerate(labelled.ids)}
     prints = np.zeros(len(index), dtype=np.uint64)
     tokens = np.zeros(len(index), dtype=np.uint32)
@@ -111,7 +114,8 @@ def fingerprints(labelled: Labelled, recipe: Recipe) -> tuple[NDArray[np.uint64]
 
     def take() -> None:
         places = [place for place, _ in waiting]
-        prints[places], tokens[places], _ = recipe.measure_many([text for _, text in waiting])
+        measured = measured_apart(recipe, [text for _, text in waiting], THREADS)
+        prints[places], tokens[places] = measured.fingerprints, measured.token_counts
         waiting.clear()
 
     size = 0
@@ -156,6 +160,26 @@ def groups_of(prints: NDArray[np.uint64]) -> dict[int, list[int]]:
     values, starts = np.unique(prints[order], return_index=True)
     parts = np.split(order, starts[1:])
     return {value: part.tolist() for value, part in zip(values.tolist(), parts, strict=True)}
+
+
+def found_pairs(prints: NDArray[np.uint64], k: int, arguments: Namespace) -> list[tuple[int, int, int]]:
+    """Every two documents within k of each other, and how far they are."""
+    groups = groups_of(prints)
+    pairs = [(one, other, 0) for group in groups.values() for i, one in enumerate(group) for other in group[:i]]
+    for first, second, distance in pairs_within(prints, k, arguments):
+        pairs += [(one, other, distance) for one in groups[first] for other in groups[second]]
+    return pairs
+
+
+def confirmed(
+    labelled: Labelled, recipe: Recipe, first: Sequence[int], second: Sequence[int], confirm: str
+) -> NDArray[np.bool_]:
+    """Which of these pairs of documents a job takes for alike, by what it asks: bool[n]."""
+    wanted = {labelled.ids[place]: place for place in {*first, *second}}
+    texts = {wanted[name]: text for name, text in texts_of(labelled.path, recipe) if name in wanted}
+    checker = Checker(Confirm.parse(confirm), recipe, lambda places: [texts[place] for place in places])
+    found = [checker.first_alike(texts[one], [other]).place for one, other in zip(first, second, strict=True)]
+    return np.array([place is not None for place in found], dtype=np.bool_)
 
 
 def dropped(prints: NDArray[np.uint64], k: int, arguments: Namespace) -> list[tuple[int, int]]:
@@ -252,9 +276,9 @@ def messages(folder: Path) -> dict[str, list[str]]:
     return {language: sorted(texts) for language, texts in sorted(found.items())}
 
 
-def random_texts(of_language: Sequence[str]) -> tuple[list[str], list[str]]:
+def random_texts(of_language: Sequence[str], seed: int = 0) -> tuple[list[str], list[str]]:
     """Texts of random messages, and the same with one message changed."""
-    source = random.Random(5)
+    source = random.Random(5 + seed)
     texts, changed = [], []
     for _ in range(TEXTS_A_LANGUAGE):
         chosen = source.sample(of_language, MESSAGES_A_TEXT)

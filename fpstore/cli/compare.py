@@ -87,7 +87,7 @@ def command(
         print_document("compare", {"first_name": first, "second_name": second, **comparison.to_json()})
     else:
         _print(comparison, first, second, equal=one == other)
-    _tell(comparison, recipe)
+    _tell(comparison, recipe, [one, other])
 
 
 def _read(
@@ -167,11 +167,8 @@ def _print_only(where: str, shingles: tuple["Shingle", ...], count: int) -> None
         say(f"  {each.weight:{width}.2f}  {text}", err=False)
 
 
-def _tell(found: "Comparison", recipe: "Recipe") -> None:
+def _tell(found: "Comparison", recipe: "Recipe", texts: list[str]) -> None:
     """What makes a comparison say little, on standard error."""
-    import numpy as np
-
-    from fpstore.text.recipe import Measured
     from fpstore.text.short import Lengths
 
     empty = (found.first_tokens == 0) + (found.second_tokens == 0)
@@ -180,6 +177,5 @@ def _tell(found: "Comparison", recipe: "Recipe") -> None:
         say(f"fpstore: warning: {which} a single token by recipe {recipe.name}, so there is nothing to compare")
         return
     lengths = Lengths(recipe, found.max_distance)
-    counts = np.array([found.first_tokens, found.second_tokens], dtype=np.uint32)
-    lengths.see((), Measured(np.zeros(TWO, dtype=np.uint64), counts, np.zeros(TWO, dtype=np.bool_)))
+    lengths.see(texts, recipe.measure_many(texts))
     tell_short(lengths)

@@ -190,7 +190,8 @@ def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> int:
         text = visible if visible.strip() else stand_in(text)
     elif has_tags(text):
         tell_skipped({}, {WITH_TAGS: 1})
-    (fingerprint,), (tokens,), _ = recipe.measure_many([text])
+    measured = recipe.measure_many([text])
+    (fingerprint,), (tokens,) = measured.fingerprints, measured.token_counts
     if not tokens:
         what = "it is near its equals only" if recipe.parts_empty else "no two such texts can be told apart"
         say(f"fpstore: warning: --text has no token for recipe {recipe.name}: {what}")

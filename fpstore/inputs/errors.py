@@ -22,6 +22,9 @@ WITH_TAGS = "text with tags of HTML, which stay without --html"
 # Noted of a page of which nothing is visible.
 WITHOUT_TEXT = "page without text, near none but those of the same bytes"
 
+# Noted of a page of which nearly all is frame (fpstore.text.cleaning).
+IN_FRAME = "page with a main text of under a tenth of what is visible, near all others of that frame"
+
 # In a reason the noun stands first: `record of another kind`, `file not in UTF-8`.
 _NOUN = re.compile(r"^.*?(?= (?:of|with|without|in|not|over) |$)")
 

@@ -21,10 +21,10 @@ from fpstore.inputs.cells import (
 )
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
+from fpstore.inputs.errors import IN_FRAME, WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
 from fpstore.origin import Origin
 from fpstore.text import Recipe
-from fpstore.text.cleaning import characters, has_tags, stand_in
+from fpstore.text.cleaning import characters, has_tags, stand_in, visible
 from fpstore.text.recipe import Measured
 
 # A group of records is full at this size, so that long texts do not fill the memory.
@@ -254,7 +254,9 @@ class Records:
             elif isinstance(value, Page) or (request.html and isinstance(value, str | bytes)):
                 page = value if isinstance(value, Page) else Page(value, None)
                 try:
-                    text = request.recipe.text_of(characters_of(page, request.faults))
+                    text, is_frame = visible(characters_of(page, request.faults), request.recipe.html)
+                    if is_frame:
+                        request.faults.notes[IN_FRAME] += 1
                     if not text.strip():  # nothing is visible
                         request.faults.notes[WITHOUT_TEXT] += 1
                         text = stand_in(page.markup)

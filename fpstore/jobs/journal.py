@@ -204,7 +204,9 @@ class Job:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self.state is None or self.was_done:  # nothing was done that would be done again
+            # A signal can come between the first journal and its state here: what was done stays, as that journal says.
+            has_begun = self.state is not None or self._claims[0].read_journal() is not None
+            if self.was_done or not has_begun:
                 for claim in reversed(self._claims):
                     claim.remove()
         finally:

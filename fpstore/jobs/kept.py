@@ -18,7 +18,7 @@ class Kept(Leaders):
     """The kept documents, of a workplace.
 
     refused: how many near ones were found not to be alike. cut_short: how many documents have more near ones than are
-    looked at, of which none is alike.
+    looked at, of which none is alike, and equal none.
     """
 
     def __init__(self, workplace: Workplace, recipe: Recipe, max_distance: int, confirm: Confirm | None) -> None:
@@ -55,6 +55,14 @@ class Kept(Leaders):
         found = self._checker.first_alike(self._texts[index], ids)
         self.refused += found.refused
         return found.place, found.measure
+
+    def _mark(self, index: int) -> int:
+        assert self._checker is not None
+        return self._checker.mark(self._texts[index])
+
+    def _marks_of(self, ids: Sequence[int]) -> list[int]:
+        assert self._checker is not None
+        return self._checker.marks_of(ids)
 
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
         names, rows = [self._names[i] for i in indexes], self._workplace.rows

@@ -36,6 +36,10 @@ class NamedRows:
         """As of a store."""
         return self._seen.nearest_many(fingerprints, count, max_distance=max_distance)
 
+    def probe_many(self, fingerprints: Keys, *, max_distance: int | None = None) -> Matches:
+        """As of a store."""
+        return self._seen.probe_many(fingerprints, max_distance=max_distance)
+
     def known(self, keys: Keys, names: list[str]) -> Array:
         """Whether the store has these rows already, bool[n]. What is near nothing is no row yet."""
         return np.zeros(len(keys), dtype=bool)
@@ -77,11 +81,13 @@ class ConfirmedRows(NamedRows):
         names, live, lacking = self._spool.all_names(), np.zeros(len(ids), dtype=bool), 0
         for rows in self._store.rows():
             assert rows.id is not None
-            found = self._seen.probe_many(np.unique(rows.fingerprint), max_distance=0)
+            keys = rows.fingerprint
+            # Each once, as rows of one fingerprint lie together; np.unique takes three times as long.
+            found = self._seen.probe_many(keys[np.diff(keys, prepend=~keys[:1]) != 0], max_distance=0)
             assert found.id is not None
             numbers = (found.id - np.uint64(FIRST_NUMBER)).astype(np.int64)
             handles, known = self._store._handles_of(*names, numbers)
-            there, own = _shared(rows.fingerprint, rows.id, found.fingerprint[known], handles[known])
+            there, own = _shared(keys, rows.id, found.fingerprint[known], handles[known])
             live[numbers[known][own]] = True
             lacking += int((~there).sum())
         for at in range(0, len(ids), _AT_ONCE):
@@ -110,6 +116,8 @@ class ConfirmedRows(NamedRows):
 
 def _shared(keys: Keys, ids: Ids, other_keys: Keys, other_ids: Ids) -> tuple[Array, Array]:
     """Which pairs of two columns are among those of two others, bool[n], and the other way round, bool[m]."""
+    if len(keys) == len(other_keys) and (keys == other_keys).all() and (ids == other_ids).all():
+        return np.ones(len(keys), dtype=bool), np.ones(len(keys), dtype=bool)  # as a rule, and in a tenth of the time
     all_keys, all_ids = np.concatenate([keys, other_keys]), np.concatenate([ids, other_ids])
     order = np.lexsort([all_ids, all_keys])
     fresh = np.ones(len(order), dtype=bool)

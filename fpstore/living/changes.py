@@ -39,13 +39,14 @@ class Change:
 
     kind ADDED: fingerprints, and ids in a store with ids. FINGERPRINTS_REMOVED, IDS_REMOVED: those removed.
     ROWS_REMOVED: fingerprints and ids, of each fingerprint the one id.
-    names: of the ids that were added, in a store with names.
+    names: of the ids that were added, in a store with names. name_hashes: theirs, keyed, where they are known.
     """
 
     number: int
     kind: int
     columns: tuple[Keys, ...]
     names: Names | None = None
+    name_hashes: Keys | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -94,14 +95,13 @@ class RemovedBefore:
 def split(kind: int, columns: Sequence[Keys], first_number: int, names: Names | None = None) -> Iterator[Change]:
     """Changes small enough for a record each, numbered from first_number on; one row at least is in each."""
     if names is not None:
-        before = np.concatenate([[0], np.cumsum(names.sizes() + 8 * (len(columns) + 1))])
-        start = 0
+        filled = names.ends + 8 * (len(columns) + 1) * np.arange(1, names.size + 1)
+        start = before = 0
         while start < names.size:
-            end = int(before.searchsorted(before[start] + 8 * RECORD_WORDS, side="right")) - 1
-            end = min(max(end, start + 1), names.size)
+            end = max(int(filled.searchsorted(before + 8 * RECORD_WORDS, side="right")), start + 1)
             own = tuple(column[start:end] for column in columns)
             yield Change(first_number, kind, own, names.part(start, end))
-            first_number, start = first_number + 1, end
+            first_number, start, before = first_number + 1, end, int(filled[end - 1])
         return
     rows = RECORD_WORDS // len(columns)
     if 0 < len(columns[0]) <= rows:  # a row at a time should not pay for slices
@@ -124,11 +124,15 @@ def records_at(numbers: range, found: Sequence[tuple[bytes, bytes]]) -> Iterator
 
 def encode_change(change: Change) -> bytes:
     """The record of a change."""
-    columns, data = change.columns, b""
-    if change.names is not None:
-        columns = (*columns, change.names.ends.view(np.uint64))
-        data = change.names.data.tobytes()
-    return _encode(b"changes" + key_of(change.number), change.kind, columns, data)
+    place = b"changes" + key_of(change.number)
+    if change.names is None:
+        return _encode(place, change.kind, change.columns)
+    columns = (*change.columns, change.names.ends.view(np.uint64))
+    record = bytearray(_HEADER.pack(0, change.kind, len(columns), len(columns[0])))
+    for part in (*columns, change.names.data):
+        record += np.ascontiguousarray(part).data.cast("B")
+    struct.pack_into("<I", record, 0, crc32c(memoryview(record)[4:], crc32c(place)))
+    return bytes(record)
 
 
 def decode_change(record: bytes, number: int, id_columns: int) -> Change:
@@ -179,10 +183,9 @@ def largest_id(records: Iterable[Change]) -> int | None:
     return largest
 
 
-def _encode(place: bytes, kind: int, columns: tuple[Keys, ...], data: bytes = b"") -> bytes:
+def _encode(place: bytes, kind: int, columns: tuple[Keys, ...]) -> bytes:
     body = _HEADER.pack(0, kind, len(columns), len(columns[0]))[4:]
     body += b"".join(np.ascontiguousarray(column, dtype="<u8").tobytes() for column in columns)
-    body += data
     return struct.pack("<I", crc32c(body, crc32c(place))) + body
 
 

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fpstore._names_pending import PendingNames
+from fpstore._names_pending import hashed
 from fpstore.living.live import Live
+from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
 from fpstore.living.state import State
+from fpstore.names.pending import LogNames
 from fpstore.types import Ids
 
 
@@ -48,7 +50,7 @@ def published(
     room = max(MIN_PENDING_ROOM, 2 * (before.pending_end - start))
     names = before.pending_names
     if names is not None:
-        names = _names_from(names, before.pending.rows(start, before.pending_end)[1])
+        names = names.since(state.first_change) or _names_from(names, before.pending.rows(start, before.pending_end)[1])
     return dataclasses.replace(
         following,
         pending=before.pending.grown(room, start),
@@ -58,9 +60,10 @@ def published(
     )
 
 
-def _names_from(before: PendingNames, ids: Ids | None) -> PendingNames:
+def _names_from(before: LogNames, ids: Ids | None) -> LogNames:
     """The names of these ids."""
     assert ids is not None
-    names, handles = PendingNames(), np.unique(ids)
-    names.add(*before.read(before.entries(handles)), handles)
+    names, handles = LogNames.none(), np.unique(ids)
+    own = StoreNames((), before).of(handles)
+    names.add(own, handles, hashed(*own)[1])
     return names

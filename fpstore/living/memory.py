@@ -37,6 +37,11 @@ class Memory:
             return self._snapshot.nearest(fingerprints, distance)
         return self._snapshot.first(fingerprints, distance, count)
 
+    def probe_many(self, fingerprints: Keys, *, max_distance: int | None = None) -> Matches:
+        """As Store.probe_many."""
+        distance = self._snapshot.settings.max_distance if max_distance is None else max_distance
+        return self._snapshot.search(fingerprints, distance)
+
     def add(self, fingerprints: Keys, *, ids: Ids) -> None:
         """As Store.add."""
         if len(fingerprints):

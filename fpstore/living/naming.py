@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fpstore._names import hashes as name_hashes
-from fpstore._names_pending import PendingNames, first_places
+from fpstore._names_pending import first_places, hashed
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.living.live import Live
@@ -20,11 +19,12 @@ from fpstore.living.removals import Removals
 from fpstore.living.state import MAX_NUMBER, expect_left
 from fpstore.names.column import Named, Names, joined
 from fpstore.names.merging import NameSorter, merged_names
+from fpstore.names.pending import Hashes, LogNames, sorted_names
 from fpstore.names.reader import NamesReader, verify_names
 from fpstore.names.writer import NamesWriter
 from fpstore.segment.entry import NamesEntry, SegmentEntry, names_name
 from fpstore.segment.reader import Segment
-from fpstore.types import Array, Ids
+from fpstore.types import Array, Ids, Keys
 
 # For sorting the names of a flush, which fit into half of it.
 SORT_MEMORY = 48 << 20
@@ -37,45 +37,49 @@ class StoreNames:
     """The names of one state: those of the files, and those of the log."""
 
     files: tuple[NamesReader, ...]
-    pending: PendingNames
+    pending: LogNames
 
     def of(self, handles: Ids) -> Names:
         """The name of each handle. CorruptStore where one has none."""
         if not len(handles):
             return joined([])
-        entries = self.pending.entries(handles)
-        if not self.files or (entries >= 0).all():
-            return self._of_pending(handles, entries)
         if len(handles) == 1:  # a single probe should not pay for every file
-            handle = int(handles[0])
-            for file in self.files:
-                if file.record.handle_base <= handle <= file.record.handle_last:
-                    ranks = file.ranks(handles)
-                    if ranks[0] >= 0:
-                        return file.names(ranks)
-        left = entries < 0
-        parts, places = [Names(*self.pending.read(entries[~left]))], [np.flatnonzero(~left)]
+            return self._of_one(handles)
+        left, parts, places = np.arange(len(handles)), [], []
+        for generation, _ in self.pending.generations:
+            entries = generation.entries(handles[left])
+            found = entries >= 0
+            parts.append(Names(*generation.read(entries[found])))
+            places.append(left[found])
+            left = left[~found]
         for file in self.files:
-            at = np.flatnonzero(left)
-            if not len(at):
+            if not len(left):
                 break
-            ranks = file.ranks(handles[at])
+            ranks = file.ranks(handles[left])
             found = ranks >= 0
             # In their order they are read quickest.
             order = np.argsort(ranks[found], kind="stable")
             parts.append(file.names(ranks[found][order]))
-            places.append(at[found][order])
-            left[at[found]] = False
-        if left.any():
+            places.append(left[found][order])
+            left = left[~found]
+        if len(left):
             raise self._nameless(handles[left])
         back = np.empty(len(handles), dtype=np.int64)
         back[np.concatenate(places)] = np.arange(len(handles))
         return joined(parts).take(back)
 
-    def _of_pending(self, handles: Ids, entries: Array) -> Names:
-        if (entries < 0).any():
-            raise self._nameless(handles[entries < 0])
-        return Names(*self.pending.read(entries))
+    def _of_one(self, handles: Ids) -> Names:
+        for generation, _ in self.pending.generations:
+            entries = generation.entries(handles)
+            if entries[0] >= 0:
+                return Names(*generation.read(entries))
+        handle = int(handles[0])
+        for file in self.files:
+            if file.record.handle_base <= handle <= file.record.handle_last:
+                ranks = file.ranks(handles)
+                if ranks[0] >= 0:
+                    return file.names(ranks)
+        raise self._nameless(handles)
 
     def _nameless(self, handles: Ids) -> CorruptStore:
         path = self.files[0].path.parent if self.files else None
@@ -83,37 +87,42 @@ class StoreNames:
 
     def handles(self, names: Names) -> tuple[Ids, Array]:
         """The handle of each name, uint64[n], and whether it has one, bool[n]."""
-        handles, known = self.pending.find(*names)
+        return self.handles_by(names, Hashes(*hashed(*names)))
+
+    def handles_by(self, names: Names, hashes: Hashes) -> tuple[Ids, Array]:
+        """As handles, where the hashes of the names are known."""
+        handles, known = self.pending.find(names, hashes.keyed)
         at = np.flatnonzero(~known)
-        asked = names if len(at) == names.size else names.take(at)
-        hashes = name_hashes(*asked) if self.files else handles
+        asked, plain = (names, hashes.plain) if len(at) == names.size else (names.take(at), hashes.plain[at])
         for file in self.files:
             if not len(at):
                 break
-            ranks = file.find(asked, hashes)
+            ranks = file.find(asked, plain)
             found = ranks >= 0
             if found.any():
                 handles[at[found]] = file.handles(ranks[found])
                 known[at[found]] = True
                 left = np.flatnonzero(~found)
-                at, asked, hashes = at[left], asked.take(left), hashes[left]
+                at, asked, plain = at[left], asked.take(left), plain[left]
         return handles, known
 
 
-def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> Ids:
-    """The handle of each name, a new one, from next_handle on, for those that have none.
+def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> tuple[Ids, Keys]:
+    """The handle of each name, a new one, from next_handle on, for those that have none; and their keyed hashes.
 
     next_handle: above every handle that was ever given. Error where there are no more numbers.
     """
     assert store is not None
-    handles, known = store.handles(names)
+    hashes = Hashes(*hashed(*names))
+    handles, known = store.handles_by(names, hashes)
     new = np.flatnonzero(~known)
     if len(new):
-        first = first_places(*(names if len(new) == names.size else names.take(new)))
+        every = len(new) == names.size
+        first = first_places(*(names if every else names.take(new)), hashes.keyed if every else hashes.keyed[new])
         numbers = np.cumsum(first == np.arange(len(first))) - 1
         expect_left("handles of names", next_handle + int(numbers[-1]), MAX_NUMBER)
         handles[new] = numbers[first].astype(np.uint64) + np.uint64(next_handle)
-    return handles
+    return handles, hashes.keyed
 
 
 # --- Files ---
@@ -125,11 +134,16 @@ def write_names(at: Place, entry: SegmentEntry, handles: Ids, store: StoreNames)
     Where it fails neither of the two files is left.
     """
 
+    distinct = handles if (handles[1:] > handles[:-1]).all() else np.unique(handles)
+    whole = store.pending.all_of(distinct)
+    if whole is not None:
+        return _written(at, entry, sorted_names(whole))
+
     def named() -> Iterator[Named]:
         sorter = NameSorter(at.folder.reach, SORT_MEMORY)
         try:
-            distinct = handles if (handles[1:] > handles[:-1]).all() else np.unique(handles)
-            step = max(1, SORT_MEMORY // 4 * store.pending.count // max(1, store.pending.data_bytes))
+            # The names of rows that were removed since take room, too.
+            step = max(1, SORT_MEMORY // 4 * len(distinct) // max(1, store.pending.data_bytes))
             for start in range(0, len(distinct), step):
                 own = distinct[start : start + step]
                 sorter.add(store.of(own), own)

@@ -6,7 +6,6 @@ Shares with an older snapshot all that is the same.
 import dataclasses
 from pathlib import Path
 
-from fpstore._names_pending import PendingNames
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, PlanError
 from fpstore.format import CODECS
@@ -16,6 +15,7 @@ from fpstore.living.records import Log
 from fpstore.living.removals import Removals
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
 from fpstore.living.state import Settings, State
+from fpstore.names.pending import LogNames
 from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
 from fpstore.segment.entry import SegmentEntry
@@ -74,7 +74,7 @@ def _from_log(catalog: Catalog, log: Log, before: Snapshot | None, moved: bool) 
         return dataclasses.replace(before, parts=following).extended(later, state)
     parts = tuple(part.masked_by(removals) for part in parts)
     pending = pending_index(plan, state.settings, MIN_PENDING_ROOM)
-    names = PendingNames() if state.settings.named else None
+    names = LogNames.none() if state.settings.named else None
     return Snapshot(folder, state, plan, parts, pending, 0, removals, names).extended(log.changes, state)
 
 

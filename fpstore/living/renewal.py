@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fpstore._names_pending import PendingNames
+from fpstore._names_pending import hashed
 from fpstore.building.rows import write_rows
 from fpstore.disk import Place
 from fpstore.living.changes import ADDED, Change
@@ -17,6 +17,7 @@ from fpstore.living.naming import Due, StoreNames, merge_names, write_names
 from fpstore.living.opening import open_part
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names
+from fpstore.names.pending import LogNames
 from fpstore.progress import Tell
 from fpstore.query import additions
 from fpstore.query.additions import Additions
@@ -28,9 +29,9 @@ def names_of_rows(names: Names | None, ids: Ids | None) -> StoreNames | None:
     """Names and their handles as those of a store; None without names."""
     if names is None or ids is None:
         return None
-    store = StoreNames((), PendingNames())
-    store.pending.add(*names, ids)
-    return store
+    own = LogNames.none()
+    own.add(names, ids, hashed(*names)[1])
+    return StoreNames((), own)
 
 
 def segment_of_rows(

@@ -5,6 +5,7 @@ next one shares what is the same. The pending index grows at its end only, so th
 """
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import tempfile
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fpstore._names_pending import PendingNames
+from fpstore._names_pending import hashed
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._single import Segments, Single
@@ -30,6 +31,7 @@ from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings, State
 from fpstore.merging import each_once
+from fpstore.names.pending import LogNames
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
@@ -75,7 +77,7 @@ class Snapshot:
     pending: PendingIndex
     pending_end: int
     removals: Removals
-    pending_names: PendingNames | None = None
+    pending_names: LogNames | None = None
     pending_start: int = 0
 
     @property
@@ -448,9 +450,16 @@ class Snapshot:
         """Hold the names of a change. CorruptStore where they contradict those of others."""
         if self.pending_names is not None and change.names is not None and change.ids is not None:
             try:
-                self.pending_names.add(*change.names, change.ids)
+                hashes = hashed(*change.names)[1] if change.name_hashes is None else change.name_hashes
+                self.pending_names.add(change.names, change.ids, hashes)
             except ValueError as error:
                 raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
+
+    def divided(self) -> "Snapshot":
+        """This one, to which names are added beside those there are, which a thread can write meanwhile."""
+        if self.pending_names is None:
+            return self
+        return dataclasses.replace(self, pending_names=self.pending_names.divided(self.state.next_change))
 
 
 def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex:

@@ -18,7 +18,7 @@ from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.format import CODECS, KEY_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
 
-RECORD_VERSION = 7
+RECORD_VERSION = 8
 # What ids can be.
 ID_TYPES = ("uint64", "string", "bytes")
 # Those that are names: a number, their handle, stands for each.

@@ -110,19 +110,18 @@ class Writer:
     def add(self, keys: Keys, ids: Ids | Names | None) -> None:
         """Store fingerprints, each with its id in a store with ids."""
         with self._ready():
-            names, ids = self._handles(ids)
-            columns = (keys,) if ids is None else (keys, ids)
+            names, ids, hashes = self._handles(ids)
             if len(keys) >= self.sizes.flush_rows:
                 self._add_segment(keys, ids, names)
             elif len(keys):
-                self._log(changes.ADDED, columns, self._defers, names)
+                self._log(self._change(changes.ADDED, keys, ids, names=names, hashes=hashes), self._defers)
 
-    def _handles(self, ids: Ids | Names | None) -> tuple[Names | None, Ids | None]:
-        """Names, if ids are that, and what the engine knows them by, with new handles where they are new."""
+    def _handles(self, ids: Ids | Names | None) -> tuple[Names | None, Ids | None, Keys | None]:
+        """Names, if ids are that; what the engine knows them by, new handles where they are new; their keyed hashes."""
         if not isinstance(ids, Names):
-            return None, ids
+            return None, ids, None
         largest = self.snapshot.state.max_id
-        return ids, given_handles(self.snapshot.names, ids, 0 if largest is None else largest + 1)
+        return ids, *given_handles(self.snapshot.names, ids, 0 if largest is None else largest + 1)
 
     def add_if_new(self, keys: Keys, given: Ids | Names | None, distance: int, room: int | None = None) -> Additions:
         """Store those that are near none which is stored, nor near an earlier one of them which now is.
@@ -132,12 +131,12 @@ class Writer:
         if len(keys) > (most := self.sizes.batch_rows):
             raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
         with self._ready():
-            names, ids = self._handles(given)
+            names, ids, hashes = self._handles(given)
             if len(keys) == 1:
                 found_all = additions.decide(keys, ids, self.snapshot.nearest(keys, distance), distance)
                 expect_room(self.snapshot, names, ids, found_all, room)
                 if found_all.stored[0]:
-                    self._log(changes.ADDED, (keys,) if ids is None else (keys, ids), self._defers, names)
+                    self._log(self._change(changes.ADDED, keys, ids, names=names, hashes=hashes), self._defers)
                 else:
                     self._start_due_flush()
             else:
@@ -151,7 +150,8 @@ class Writer:
             expect_room(self.snapshot, names, ids, found, room)
             if change is not None and found.stored.any():
                 columns = renewal.chosen_columns(keys, ids, found.stored)
-                records = self._records(changes.ADDED, columns, renewal.chosen_names(names, found.stored))
+                next_change, chosen = self.snapshot.state.next_change, renewal.chosen_names(names, found.stored)
+                records = list(changes.split(changes.ADDED, columns, next_change, chosen))
                 state = self._logged(records, self._defers)
                 self.snapshot = snapshot.extended([change], state)
         self._start_due_flush()
@@ -169,7 +169,7 @@ class Writer:
             if not len(keys):
                 return
             state = self.snapshot.state
-            names, ids = self._handles(given)
+            names, ids, _ = self._handles(given)
             assert ids is not None
             _, from_end = np.unique(ids[::-1], return_index=True)
             last = np.sort(len(ids) - 1 - from_end)
@@ -188,24 +188,24 @@ class Writer:
         with self._ready():
             columns = in_handles(self.snapshot, given)
             if len(columns[0]):
-                self._log(kind, columns, False)
+                self._log(self._change(kind, *columns), False)
 
     def sync(self) -> None:
         """Make everything durable that was added before."""
         with self._ready():
             self._write()
 
-    def _log(self, kind: int, columns: tuple[Keys, ...], deferred: bool, names: Names | None = None) -> None:
-        if deferred:
-            columns = tuple(column.copy() for column in columns)  # the caller may go on to use the arrays
-        records = self._records(kind, columns, names)
-        change = records[0] if len(records) == 1 else dataclasses.replace(records[0], columns=columns, names=names)
+    def _log(self, change: Change, deferred: bool) -> None:
+        if deferred:  # the caller may go on to use the arrays
+            change = dataclasses.replace(change, columns=tuple(column.copy() for column in change.columns))
+        records = changes.split(change.kind, change.columns, change.number, change.names)
         with self._uncertain():
-            self.snapshot = self.snapshot.extended([change], self._logged(records, deferred))
+            self.snapshot = self.snapshot.extended([change], self._logged([*records], deferred))
         self._start_due_flush()
 
-    def _records(self, kind: int, columns: tuple[Keys, ...], names: Names | None) -> list[Change]:
-        return list(changes.split(kind, columns, self.snapshot.state.next_change, names))
+    def _change(self, kind: int, *given: Keys | None, names: Names | None = None, hashes: Keys | None = None) -> Change:
+        columns = tuple(column for column in given if column is not None)
+        return Change(self.snapshot.state.next_change, kind, columns, names, hashes)
 
     def _logged(self, records: list[Change], deferred: bool) -> State:
         """The state after changes, which are in the log when this returns unless they may wait."""
@@ -333,7 +333,7 @@ class Writer:
         if logged < least or (self._flush_job is not None and not self._flush_job.done):
             return
         self._write()
-        snapshot = self.snapshot
+        snapshot, self.snapshot = self.snapshot, self.snapshot.divided()
 
         def work() -> None:
             upto = snapshot.state.next_change

@@ -1,5 +1,6 @@
 """Reads a file of names: maps it and checks the footer and the record; pages are checked when they are first used."""
 
+import contextlib
 import mmap
 import os
 import time
@@ -24,6 +25,9 @@ from fpstore.types import Counts, Keys
 STEP_BYTES = 1 << 18
 # What was read in order need not count as this process's memory.
 FORGOTTEN_BYTES = 4 << 20
+# After so many looks for a name into blocks all over a file, these need not either. Names that are new are told by the
+# filter, all but one in some thousands; without this those would come to hold every file of a store.
+FORGOTTEN_LOOKS = 8
 
 
 class NamesReader:
@@ -52,6 +56,7 @@ class NamesReader:
                 self._map.close()
                 raise
         self._names = NamesView(self._view, self.record)
+        self._looks_held = 0
 
     @property
     def count(self) -> int:
@@ -66,7 +71,12 @@ class NamesReader:
     def find(self, names: Names, hashes: Keys | None = None) -> Counts:
         """The rank of each of names: int64[n], -1 for those that are not there. hashes: theirs, where known."""
         with self._naming:
-            return self._names.find(*names, name_hashes(*names) if hashes is None else hashes)
+            ranks = self._names.find(*names, name_hashes(*names) if hashes is None else hashes)
+        if self._names.looked >= self._looks_held + FORGOTTEN_LOOKS:
+            self._looks_held = self._names.looked
+            with contextlib.suppress(ValueError):  # another thread has closed it
+                self._map.madvise(mmap.MADV_DONTNEED, 0, self.record.blocks_end)
+        return ranks
 
     def ranks(self, handles: Keys) -> Counts:
         """The rank of the name of each handle: int64[n], -1 for those that are not there."""
@@ -138,7 +148,7 @@ def verify_names(reader: NamesReader) -> None:
 
     CorruptStore where anything is wrong.
     """
-    _check_pages(reader)
+    check_pages(reader)
     count = data_bytes = 0
     least, most = (1 << 64) - 1, 0
     for names, handles in reader.chunks():
@@ -157,8 +167,8 @@ def verify_names(reader: NamesReader) -> None:
         raise CorruptStore("names record", expected, found, path=reader.path)
 
 
-def _check_pages(reader: NamesReader) -> None:
-    """Read every page, also those that were checked before."""
+def check_pages(reader: NamesReader) -> None:
+    """Read every page, also those that were checked before. CorruptStore where one is not as it was written."""
     footer = reader.footer
     size = footer.roots_offset - footer.checksums_offset
     sums = np.frombuffer(reader.read(footer.checksums_offset, size), dtype="<u4")

@@ -7,7 +7,7 @@ from pathlib import Path
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.names.column import Named
-from fpstore.names.reader import NamesReader
+from fpstore.names.reader import NamesReader, check_pages
 
 
 def salvaged_names(at: Path | Place, damage: list[Damage]) -> Iterator[Named]:
@@ -22,6 +22,7 @@ def salvaged_names(at: Path | Place, damage: list[Damage]) -> Iterator[Named]:
         damage.append(error.in_file(path))
         return
     with contextlib.closing(reader):
+        before = len(damage)
         for index in range(reader.record.block_count):
             try:
                 chunk = reader.block(index)
@@ -29,3 +30,8 @@ def salvaged_names(at: Path | Place, damage: list[Damage]) -> Iterator[Named]:
                 damage.append(error.in_file(path))
             else:
                 yield chunk
+        if len(damage) == before:  # what finds a name has pages of its own: nothing is lost with them
+            try:
+                check_pages(reader)
+            except CorruptStore as error:
+                damage.append(error.in_file(path))

@@ -23,10 +23,12 @@ from fpstore.types import Array, Keys
 
 # For sorting hashes, and afterwards handles; what does not fit is spilled.
 SORT_MEMORY = 8 << 20
-# Names are coded when so many bytes of them have come; handles are kept in memory up to so many.
+# Names are coded when so many bytes of them have come; hashes and handles are kept in memory up to so many, and need no
+# sorting then.
 GATHERED_BYTES = 2 << 20
-HELD_HANDLES = 1 << 18
+HELD_NUMBERS = 1 << 20
 FILTER_LINES_AT_ONCE = 1 << 14
+_NONE: Keys = np.empty(0, dtype=np.uint64)
 ONE_HANDLE = "found two names with one handle, expected each to have its own"
 
 
@@ -46,7 +48,8 @@ class NamesWriter(FileWriter):
         self._scratch = scratch
         self._encoder = NameEncoder()
         self._waiting: list[Names] = []
-        self._hashes = KeySorter(scratch, SORT_MEMORY)
+        self._hashes: list[Keys] = []
+        self._sorter: KeySorter | None = None  # of the hashes, once they are many
         self._handles = self._held.enter_context(_Handles(scratch))
         self._directory: list[Array] = []
         self._counts: list[Array] = []
@@ -59,8 +62,10 @@ class NamesWriter(FileWriter):
         if not names.size:
             return
         self._data_bytes += len(names.data)
-        self._hashes.add(hashes(*names))
+        self._hashes.append(hashes(*names))
         self._handles.add(handles)
+        if self._sorter is not None or self._handles.count > HELD_NUMBERS:
+            self._sort_hashes()
         self._waiting.append(names)
         if sum(len(part.data) for part in self._waiting) >= GATHERED_BYTES:
             self._code(all_of_them=False)
@@ -97,10 +102,20 @@ class NamesWriter(FileWriter):
         self._file.write(entries.view(np.uint8).ravel())
         return len(sizes)
 
+    def _sort_hashes(self) -> None:
+        if self._sorter is None:
+            self._sorter = KeySorter(self._scratch, SORT_MEMORY)
+        for part in self._hashes:
+            self._sorter.add(part)
+        self._hashes = []
+
     def _write_filter(self) -> None:
         self._file.align()
-        found = self._hashes.finish()
         lines = line_count(self._handles.count)
+        if self._sorter is None:
+            self._file.write(filter_lines(np.concatenate([_NONE, *self._hashes]), lines, 0, lines))
+            return
+        found = self._sorter.finish()
         waiting = np.empty(0, dtype=np.uint64)
         done = 0
         for chunk in found.chunks():
@@ -131,13 +146,7 @@ class NamesWriter(FileWriter):
         if width:
             self._pack(width, (chunk - np.uint64(base) for chunk in handles.chunks()))
             self._file.align()
-            sorter, first = PairSorter(self._scratch, SORT_MEMORY), 0
-            for chunk in handles.chunks():
-                sorter.add(chunk, np.arange(first, first + len(chunk), dtype=np.uint64))
-                first += len(chunk)
-            pairs = sorter.finish()
-            self._pack(rank_width, _distinct(pairs.chunks()))
-            pairs.close()
+            self._pack(rank_width, self._ranks())
         return NamesRecord(
             count=handles.count,
             data_bytes=self._data_bytes,
@@ -148,6 +157,27 @@ class NamesWriter(FileWriter):
             handle_width=width,
             rank_width=rank_width,
         )
+
+    def _ranks(self) -> Iterator[Keys]:
+        """The rank of each handle, in their order. ValueError where a handle comes twice."""
+        handles = self._handles
+        span = handles.most - handles.least + 1
+        if handles.count <= HELD_NUMBERS and span <= 4 * HELD_NUMBERS:  # then each has its place
+            places = np.zeros(span, dtype=np.uint32)
+            held = (np.concatenate([*handles.chunks()]) - np.uint64(handles.least)).astype(np.int64)
+            places[held] = np.arange(1, handles.count + 1, dtype=np.uint32)
+            ranks = places if span == handles.count else places[places > 0]
+            if len(ranks) != handles.count or not ranks.all():
+                raise ValueError(ONE_HANDLE)
+            yield ranks.astype(np.uint64) - np.uint64(1)
+            return
+        sorter, first = PairSorter(self._scratch, SORT_MEMORY), 0
+        for chunk in handles.chunks():
+            sorter.add(chunk, np.arange(first, first + len(chunk), dtype=np.uint64))
+            first += len(chunk)
+        pairs = sorter.finish()
+        yield from _distinct(pairs.chunks())
+        pairs.close()
 
     def _pack(self, width: int, arrays: Iterator[Keys]) -> None:
         packed = PackedWriter(width)
@@ -195,7 +225,7 @@ class _Handles:
         self.least, self.most = min(self.least, least), max(self.most, most)
         self.count += len(handles)
         self._held.append(handles.copy())
-        if sum(map(len, self._held)) >= HELD_HANDLES:
+        if sum(map(len, self._held)) >= HELD_NUMBERS:
             with naming(self._scratch):
                 if self._file is None:
                     self._file = tempfile.TemporaryFile(dir=self._scratch)  # noqa: SIM115
@@ -207,6 +237,6 @@ class _Handles:
         if self._file is not None:
             with naming(self._scratch):
                 self._file.seek(0)
-                while data := self._file.read(8 * HELD_HANDLES):
+                while data := self._file.read(8 * HELD_NUMBERS):
                     yield np.frombuffer(data, dtype=np.uint64)
         yield from self._held

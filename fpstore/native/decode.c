@@ -27,28 +27,14 @@ Status decode_block(const Pages *pages, const Table *table, const Block *block, 
     return kernels.block(pages, table, block, last_key, out, count);
 }
 
-static void wide_entry(unsigned entry, unsigned bits, uint8_t *advance, uint8_t *tail) {
-    int known = (entry & 255) <= WIDE_BITS && entry >> 8 <= bits;
-    *advance = known ? entry & 255 : WIDE_FAR;
-    *tail = known ? (entry & 255) - (entry >> 8) : 0;
-}
-
 void chunk_init(Chunk *chunk, const DecodeEntry *decode) {
-    WideCode *wide = &chunk->wide;
-    wide->far_ones = MAX_CODE_BITS - 7;
-    for (unsigned i = 0; i < 1 << MAX_CODE_BITS; i++) {
-        unsigned advance = decode[i] & 255, length = decode[i] >> 8, ones = (unsigned)__builtin_ctz(~i);
+    for (unsigned i = 0; i < 1 << NEAR_BITS; i++) {
+        unsigned advance = decode[i] & 255, length = decode[i] >> 8;
         int known = advance <= FAST_BITS && length <= NEAR_BITS;
-        if (i < 1 << NEAR_BITS)
-            chunk->near[i] =
-                known ? (NearEntry){(uint8_t)length, (uint8_t)(advance - length), advance} : (NearEntry){0, 0, FAR};
-        if ((advance == SLOW_BAD || length > 6) && ones < wide->far_ones) wide->far_ones = ones;
+        chunk->near[i] =
+            known ? (NearEntry){(uint8_t)length, (uint8_t)(advance - length), advance} : (NearEntry){0, 0, FAR};
     }
-    for (unsigned i = 0; i < 128; i++) {
-        unsigned near = decode[i % 64], far = decode[((i + 1) << wide->far_ones) - 1];
-        wide_entry(near, 6, &wide->near_advance[i % 64], &wide->near_tail[i % 64]);
-        wide_entry(far, 7 + wide->far_ones, &wide->far_advance[i], &wide->far_tail[i]);
-    }
+    wide_init(&chunk->wide, decode);
 }
 
 /* A new block of the chunk, for the caller to fill; NULL where that is full or the block does not lie where the last

@@ -25,14 +25,7 @@ typedef struct {
     uint8_t length, tail;
     uint32_t advance;
 } NearEntry;
-enum { FAR = 1 << 30, WIDE_BITS = 56, WIDE_FAR = 128 };
-
-/* How codes decode without a table in memory, see decode_wide.h: the low bytes of 64-bit lanes choose among 64. */
-typedef struct {
-    uint8_t near_advance[64], near_tail[64]; /* by the next 6 bits */
-    uint8_t far_advance[128], far_tail[128]; /* by the 7 bits after far_ones, where these are all ones */
-    unsigned far_ones;
-} WideCode;
+enum { FAR = 1 << 30 };
 
 /* A block that is not empty: its bits of the file, the key before its first, what its last key may be. */
 typedef struct {

@@ -106,7 +106,7 @@ static uint64_t permute_answer(Room *room) {
 static uint64_t sort_answer(Room *room) {
     for (uint64_t i = 0; i < KEYS; i++) room->out[i] = room->fingerprints[i * 37 % KEYS];
     room->sort_room.keys = room->scratch;
-    room->sort_room.room_keys = KEYS;
+    room->sort_room.room_keys = KEYS / 8; /* so that parts are split */
     return sort_permuted(&room->table.permutation, room->out, KEYS, room->out + KEYS, &room->sort_room) +
            digest_of(room->out + KEYS, KEYS);
 }
@@ -147,6 +147,7 @@ static uint64_t codec_answer(Room *room, int codec) {
         table->fence_count = fences;
         decode_init(table->decode, lengths);
         chunk_init(&room->chunk, table->decode);
+        tables_share_codes(&table, 1);
         Cursor cursor = {.end_slot = (uint64_t)1 << table->slot_bits, .chunk = &room->chunk};
         status = cursor_decode(&room->pages, table, &cursor, room->out, CHUNK_ROOM, &count);
     }

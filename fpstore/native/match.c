@@ -12,7 +12,7 @@ int match_order(const void *a, const void *b) {
     return left->fingerprint < right->fingerprint ? -1 : left->fingerprint > right->fingerprint;
 }
 
-uint64_t match_keep(void *matches, uint64_t count, size_t bytes, uint64_t keep) {
+uint64_t match_keep(void *matches, uint64_t count, size_t bytes, uint64_t keep, Match *bounds) {
     char *at = matches;
     uint64_t kept = 0, of_query = 0;
     if (count > 1) qsort(matches, count, bytes, match_order);
@@ -20,10 +20,18 @@ uint64_t match_keep(void *matches, uint64_t count, size_t bytes, uint64_t keep) 
         const Match *match = (const Match *)(at + i * bytes);
         of_query = i > 0 && match->query == ((const Match *)(at + (kept - 1) * bytes))->query ? of_query + 1 : 1;
         if (of_query > keep) continue;
+        if (of_query == keep && bounds != NULL) bounds[match->query] = *match;
         if (kept < i) memcpy(at + kept * bytes, match, bytes);
         kept++;
     }
     return kept;
+}
+
+Match *match_bounds(uint64_t query_count) {
+    Match *bounds = query_count <= SIZE_MAX / sizeof(Match) ? malloc(query_count * sizeof(Match)) : NULL;
+    for (uint64_t i = 0; bounds != NULL && i < query_count; i++)
+        bounds[i] = (Match){UINT64_MAX, (uint32_t)i, UINT32_MAX};
+    return bounds;
 }
 
 uint64_t match_keep_room(uint64_t query_count, uint64_t keep) {

@@ -15,8 +15,12 @@ typedef struct {
 int match_order(const void *a, const void *b);
 
 /* Of records of `bytes` each that begin with a Match, put in order, the first `keep` of every query come to the front;
-   how many these are. */
-uint64_t match_keep(void *matches, uint64_t count, size_t bytes, uint64_t keep);
+   how many these are. bounds: NULL, or match_bounds, which gets the last of `keep` of each query that has so many. */
+uint64_t match_keep(void *matches, uint64_t count, size_t bytes, uint64_t keep, Match *bounds);
+
+/* Of each query, what it needs no match behind: any may come yet. To be freed. NULL where there is no memory; without
+   them a search only takes longer, as what match_keep would leave out is collected. */
+Match *match_bounds(uint64_t query_count);
 
 /* How many records are collected before match_keep is called for: several times what it leaves of so many queries. */
 uint64_t match_keep_room(uint64_t query_count, uint64_t keep);

@@ -17,7 +17,8 @@ enum {
     NAME_ESCAPE = 255,          /* the code before a byte that stands for itself */
     NAME_SLACK = 8,             /* bytes that are written past the end of what is decoded */
     NAME_LINE_BYTES = 64,       /* of a line of the filter */
-    NAME_LINE_NAMES = 51        /* names for which the filter has a line: 10 bits each */
+    NAME_LINE_NAMES = 21,       /* names for which the filter has a line: 24 bits each */
+    NAME_LINE_BITS = 7          /* bits that a name sets in its line, each by 9 bits of its hash */
 };
 
 /* Many names: name i is bytes [ends[i - 1] or 0, ends[i]) of data. */
@@ -29,11 +30,22 @@ typedef struct {
 
 ALWAYS_INLINE int64_t name_start(const Names *names, uint64_t index) { return index ? names->ends[index - 1] : 0; }
 
+/* The next 8 bytes, of which `left` are there and the others zero. */
+ALWAYS_INLINE uint64_t load_some(const uint8_t *at, uint64_t left) {
+    uint64_t word = 0;
+    if (LIKELY(left >= 8)) return load64(at);
+    for (uint64_t i = 0; i < left; i++) word |= (uint64_t)at[i] << 8 * i;
+    return word;
+}
+
 /* By bytes; a name that another one begins with comes before it. */
 int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes);
 
 /* By which a filter, with the key 0, or a table in memory knows a name. No answer depends on it: two may share one. */
 uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key);
+
+/* Both at once: with the key 0, and with this one. */
+void name_hash_both(const uint8_t *name, uint64_t bytes, uint64_t key, uint64_t *plain, uint64_t *keyed);
 
 /* --- Writing --- */
 
@@ -93,9 +105,12 @@ Status name_file_block(Pages *pages, const NameFile *file, uint64_t index, NameB
 /* The index of the block that holds a rank below count. */
 Status name_file_locate(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *index);
 
-/* The rank of a name of this hash, with the key 0; *found 0 where it is not there. scratch: NAME_BYTES + NAME_SLACK. */
-Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint64_t hash,
-                      uint8_t *scratch, NameBlock *block, uint64_t *rank, int *found);
+/* Whether the filter has a name of this hash, with the key 0. */
+Status name_file_may_have(Pages *pages, const NameFile *file, uint64_t hash, int *found);
+
+/* The rank of a name; *found 0 where it is not there. scratch: NAME_BYTES + NAME_SLACK. */
+Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint8_t *scratch,
+                      NameBlock *block, uint64_t *rank, int *found);
 
 /* Say that a name of this hash will be looked for soon. */
 void name_file_expect(const Pages *pages, const NameFile *file, uint64_t hash);

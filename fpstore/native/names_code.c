@@ -7,8 +7,9 @@ enum {
     ROUNDS = 5,
     LATER_SAMPLE_BYTES = 1 << 12,
     LATER_ROUNDS = 1, /* where the block before has left its symbols: neighbours are alike */
-    PLACES = 1 << 14, /* of candidates, of which there are at most 511 + SAMPLE_BYTES_MAX */
-    SLOTS = 1 << 10,  /* in which symbols of two bytes and more are looked for */
+    PLACE_BITS = 14,  /* of the places of candidates, of which there are at most 511 and one for each byte */
+    SLOT_BITS = 11,   /* of the slots in which symbols of three bytes and more are looked for, one in each */
+    SHORTS = 1 << 16, /* which two bytes there can be */
     MAX_VARINT = 3,
     SORTED_RUN = 8 /* so many are sorted without a merge */
 };
@@ -19,19 +20,25 @@ typedef struct {
     uint32_t length;
 } Candidate;
 
-/* A symbol of two bytes or more: a word begins with it where none of the mask's bits differ. */
+/* What is found at some bytes: the number of a symbol, or NAME_ESCAPE, and above that byte for how many it stands. */
+typedef uint16_t Found;
+
+/* A symbol of three bytes or more: a word begins with it where it has these bits below the mask. */
 typedef struct {
     uint64_t word, mask;
-    uint32_t code, length;
+    uint32_t length;
+    Found found;
 } Sought;
 
+/* Of the symbols that share a slot only the one that is worth most is taken. So one look is enough for each symbol that
+   is written, and hardly a branch depends on the bytes (as in FSST). */
 typedef struct {
     uint32_t count;
     uint64_t words[NAME_SYMBOLS];
     uint8_t lengths[NAME_SYMBOLS];
-    uint8_t singles[256];        /* the symbol of this one byte, NAME_ESCAPE for none */
-    uint16_t from[SLOTS + 1];    /* where in sought a slot begins, which their first two bytes decide on */
-    Sought sought[NAME_SYMBOLS]; /* of a slot the longest first */
+    Found singles[256];            /* of one byte */
+    Found shorts[SHORTS];          /* of the first one or two of two bytes, the first one lowest */
+    Sought sought[1 << SLOT_BITS]; /* by the slot of the first three; word 1 and mask 0 for none */
 } Symbols;
 
 struct NameCoder {
@@ -39,19 +46,12 @@ struct NameCoder {
     uint32_t single[CODES];
     uint32_t pairs[CODES * CODES];
     uint32_t touched[SAMPLE_BYTES_MAX];
-    Candidate places[PLACES];
+    Candidate places[1 << PLACE_BITS];
     uint8_t sample[SAMPLE_BYTES_MAX];
     uint32_t sample_ends[SAMPLE_BYTES_MAX];
     uint32_t shared[NAME_BLOCK];
     int begun;
 };
-
-NameCoder *name_coder_new(void) {
-    NameCoder *coder = calloc(1, sizeof(NameCoder));
-    if (coder != NULL) memset(coder->symbols.singles, NAME_ESCAPE, sizeof coder->symbols.singles);
-    return coder;
-}
-void name_coder_free(NameCoder *coder) { free(coder); }
 
 int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes) {
     uint64_t shared = one_bytes < other_bytes ? one_bytes : other_bytes;
@@ -59,49 +59,21 @@ int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, u
     return order ? order : (one_bytes > other_bytes) - (one_bytes < other_bytes);
 }
 
-ALWAYS_INLINE uint64_t load_some(const uint8_t *at, uint64_t left) {
-    uint64_t word = 0;
-    if (LIKELY(left >= 8)) return load64(at);
-    for (uint64_t i = 0; i < left; i++) word |= (uint64_t)at[i] << 8 * i;
-    return word;
-}
-
-#define ROTATE(word, bits) ((word) << (bits) | (word) >> (64 - (bits)))
-#define ROUND                                                    \
-    do {                                                         \
-        v0 += v1, v1 = ROTATE(v1, 13) ^ v0, v0 = ROTATE(v0, 32); \
-        v2 += v3, v3 = ROTATE(v3, 16) ^ v2;                      \
-        v0 += v3, v3 = ROTATE(v3, 21) ^ v0;                      \
-        v2 += v1, v1 = ROTATE(v1, 17) ^ v2, v2 = ROTATE(v2, 32); \
-    } while (0)
-
-/* SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012). */
-uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key) {
-    uint64_t v0 = key ^ 0x736f6d6570736575u, v1 = 0x646f72616e646f6du, v2 = key ^ 0x6c7967656e657261u,
-             v3 = 0x7465646279746573u, at = 0, word;
-    for (; at + 8 <= bytes; at += 8) {
-        word = load64(name + at);
-        v3 ^= word;
-        ROUND;
-        v0 ^= word;
-    }
-    word = load_some(name + at, bytes - at) | bytes << 56;
-    v3 ^= word;
-    ROUND;
-    v0 ^= word;
-    v2 ^= 255;
-    ROUND;
-    ROUND;
-    ROUND;
-    return v0 ^ v1 ^ v2 ^ v3;
-}
-
 /* --- Symbols --- */
 
 /* Whether a comes before b where both are of one length: by their bytes. */
 ALWAYS_INLINE int word_before(uint64_t a, uint64_t b) { return __builtin_bswap64(a) < __builtin_bswap64(b); }
 
-ALWAYS_INLINE uint32_t sought_slot(uint64_t word) { return (uint32_t)(word & 0xFFFF) * 0x9E3779B1u >> 22; }
+ALWAYS_INLINE uint32_t sought_slot(uint64_t word) {
+    return (uint32_t)(word & 0xFFFFFF) * 0x9E3779B1u >> (32 - SLOT_BITS);
+}
+
+/* Which of two candidates is worth more; by their bytes where it is the same, so that the choice is the same always. */
+ALWAYS_INLINE int worth_less(const Candidate *a, const Candidate *b) {
+    if (a->gain != b->gain) return a->gain < b->gain;
+    if (a->length != b->length) return a->length < b->length;
+    return word_before(b->word, a->word);
+}
 
 /* Put the symbols in their order on disk, by length and then by bytes, and make them ready to be looked for. */
 static void symbols_ready(Symbols *symbols, Candidate *chosen, uint32_t count) {
@@ -116,49 +88,46 @@ static void symbols_ready(Symbols *symbols, Candidate *chosen, uint32_t count) {
         chosen[to] = candidate;
     }
     symbols->count = count;
-    memset(symbols->from, 0, sizeof symbols->from);
-    memset(symbols->singles, NAME_ESCAPE, sizeof symbols->singles);
+    for (uint32_t i = 0; i < 256; i++) symbols->singles[i] = NAME_ESCAPE | 1 << 8;
+    for (uint32_t i = 0; i < 1 << SLOT_BITS; i++) symbols->sought[i] = (Sought){.word = 1};
     for (uint32_t i = 0; i < count; i++) {
-        symbols->words[i] = chosen[i].word;
-        symbols->lengths[i] = (uint8_t)chosen[i].length;
-        if (chosen[i].length == 1)
-            symbols->singles[chosen[i].word & 255] = (uint8_t)i;
-        else
-            symbols->from[sought_slot(chosen[i].word) + 1]++;
+        uint64_t word = chosen[i].word;
+        uint32_t length = chosen[i].length;
+        Found found = (Found)(i | length << 8);
+        symbols->words[i] = word;
+        symbols->lengths[i] = (uint8_t)length;
+        if (length == 1) symbols->singles[word] = found;
+        if (length > 2) symbols->sought[sought_slot(word)] = (Sought){word, low_bits(8 * length), length, found};
     }
-    for (uint32_t i = 0; i < SLOTS; i++) symbols->from[i + 1] = (uint16_t)(symbols->from[i + 1] + symbols->from[i]);
-    uint16_t next[SLOTS];
-    memcpy(next, symbols->from, sizeof next);
-    for (uint32_t i = count; i-- > 0 && chosen[i].length > 1;)
-        symbols->sought[next[sought_slot(chosen[i].word)]++] =
-            (Sought){chosen[i].word, low_bits(8 * chosen[i].length), i, chosen[i].length};
+    for (uint32_t i = 0; i < SHORTS; i += 256) memcpy(symbols->shorts + i, symbols->singles, sizeof symbols->singles);
+    for (uint32_t i = 0; i < count; i++)
+        if (chosen[i].length == 2) symbols->shorts[chosen[i].word] = (Found)(i | 2 << 8);
 }
 
-/* The longest symbol that the word, of which `left` bytes count, begins with; NAME_ESCAPE for none. */
-ALWAYS_INLINE unsigned symbol_at(const Symbols *symbols, uint64_t word, uint64_t left) {
-    uint32_t slot = sought_slot(word);
-    for (uint32_t i = symbols->from[slot]; i < symbols->from[slot + 1]; i++) {
-        const Sought *sought = &symbols->sought[i];
-        if (((word ^ sought->word) & sought->mask) == 0 && sought->length <= left) return sought->code;
-    }
-    return symbols->singles[word & 255];
+NameCoder *name_coder_new(void) {
+    NameCoder *coder = calloc(1, sizeof(NameCoder));
+    if (coder != NULL) symbols_ready(&coder->symbols, NULL, 0);
+    return coder;
+}
+void name_coder_free(NameCoder *coder) { free(coder); }
+
+/* What a word begins with, of which `left` bytes count and the others are zero. */
+ALWAYS_INLINE Found found_at(const Symbols *symbols, uint64_t word, uint64_t left) {
+    const Sought *sought = &symbols->sought[sought_slot(word)];
+    Found found = symbols->shorts[word & 0xFFFF];
+    if (left >= 8) return (word & sought->mask) == sought->word ? sought->found : found;
+    if ((word & sought->mask) == sought->word && sought->length <= left) return sought->found;
+    return found >> 8 > left ? symbols->singles[word & 255] : found;
 }
 
 /* Add to the candidate of these bytes. */
-static void candidate_add(Candidate *places, uint64_t word, uint32_t length, uint64_t gain) {
-    uint64_t place = (word * 0x9E3779B97F4A7C15u + length * 0xD6E8FEB86659FD93u) >> 50;
+static void candidate_add(Candidate *places, uint32_t bits, uint64_t word, uint32_t length, uint64_t gain) {
+    uint64_t place = (word * 0x9E3779B97F4A7C15u + length * 0xD6E8FEB86659FD93u) >> (64 - bits);
     while (places[place].length != 0 && (places[place].word != word || places[place].length != length))
-        place = (place + 1) & (PLACES - 1);
+        place = (place + 1) & low_bits(bits);
     places[place].word = word;
     places[place].length = length;
     places[place].gain += gain;
-}
-
-/* Which of two candidates is worth more; by their bytes where it is the same, so that the choice is the same always. */
-ALWAYS_INLINE int worth_less(const Candidate *a, const Candidate *b) {
-    if (a->gain != b->gain) return a->gain < b->gain;
-    if (a->length != b->length) return a->length < b->length;
-    return word_before(b->word, a->word);
 }
 
 static void sift_down(Candidate *heap, uint32_t count, uint32_t at) {
@@ -176,6 +145,8 @@ static void sift_down(Candidate *heap, uint32_t count, uint32_t at) {
 
 /* One round: code the sample with the symbols there are, and take those that saved, or would save, the most bytes. */
 static void symbols_improve(NameCoder *coder, uint32_t sample_count, int last) {
+    uint32_t sample_bytes = sample_count ? coder->sample_ends[sample_count - 1] : 0;
+    uint32_t bits = sample_bytes > LATER_SAMPLE_BYTES ? PLACE_BITS : PLACE_BITS - 1;
     Symbols *symbols = &coder->symbols;
     Candidate chosen[NAME_SYMBOLS];
     uint32_t touched = 0, start = 0, kept = 0;
@@ -184,13 +155,9 @@ static void symbols_improve(NameCoder *coder, uint32_t sample_count, int last) {
         unsigned before = CODES;
         for (uint32_t at = start, end = coder->sample_ends[i]; at < end;) {
             uint64_t word = load_some(coder->sample + at, end - at);
-            unsigned code = symbol_at(symbols, word, end - at), length = 1;
-            if (code == NAME_ESCAPE)
-                code = word & 255;
-            else {
-                length = symbols->lengths[code];
-                code += 256;
-            }
+            Found found = found_at(symbols, word, end - at);
+            unsigned code = found & 255, length = found >> 8;
+            code = code == NAME_ESCAPE ? word & 255 : code + 256;
             coder->single[code]++;
             if (before != CODES && !last) {
                 uint32_t pair = before * CODES + code;
@@ -201,13 +168,14 @@ static void symbols_improve(NameCoder *coder, uint32_t sample_count, int last) {
         }
         start = coder->sample_ends[i];
     }
-    memset(coder->places, 0, sizeof coder->places);
+    memset(coder->places, 0, sizeof(Candidate) << bits);
     for (uint32_t code = 0; code < CODES; code++)
         if (coder->single[code] && (code < 256 || code - 256 < symbols->count)) {
             uint64_t word = code < 256 ? code : symbols->words[code - 256];
             uint32_t length = code < 256 ? 1 : symbols->lengths[code - 256];
             /* A byte without a symbol takes two. */
-            candidate_add(coder->places, word, length, (uint64_t)coder->single[code] * (length == 1 ? 2 : length));
+            candidate_add(coder->places, bits, word, length,
+                          (uint64_t)coder->single[code] * (length == 1 ? 2 : length));
         }
     for (uint32_t i = 0; i < touched; i++) {
         uint32_t pair = coder->touched[i], one = pair / CODES, other = pair % CODES, count = coder->pairs[pair];
@@ -217,13 +185,20 @@ static void symbols_improve(NameCoder *coder, uint32_t sample_count, int last) {
         uint32_t length = one < 256 ? 1 : symbols->lengths[one - 256],
                  more = other < 256 ? 1 : symbols->lengths[other - 256];
         if (length + more > 8 || count < 2) continue;
-        candidate_add(coder->places, word | next << 8 * length, length + more, (uint64_t)count * (length + more));
+        candidate_add(coder->places, bits, word | next << 8 * length, length + more, (uint64_t)count * (length + more));
     }
-    for (uint32_t place = 0; place < PLACES; place++) {
+    uint16_t best[1 << SLOT_BITS] = {0}; /* of the candidates of a slot; one more than its place */
+    for (uint32_t place = 0; place < 1u << bits; place++) {
         const Candidate *candidate = &coder->places[place];
-        if (candidate->length == 0) continue;
+        uint16_t *held = &best[sought_slot(candidate->word)];
+        if (candidate->length > 2 && (*held == 0 || worth_less(&coder->places[*held - 1], candidate)))
+            *held = (uint16_t)(place + 1);
+    }
+    for (uint32_t place = 0; place < 1u << bits; place++) {
+        const Candidate *candidate = &coder->places[place];
         /* A symbol takes length + 1 bytes in the head of the block, or nearly that. */
-        if (candidate->gain <= candidate->length + 1) continue;
+        if (candidate->length == 0 || candidate->gain <= candidate->length + 1) continue;
+        if (candidate->length > 2 && best[sought_slot(candidate->word)] != place + 1) continue;
         if (kept < NAME_SYMBOLS) {
             chosen[kept++] = *candidate;
             if (kept == NAME_SYMBOLS)
@@ -307,16 +282,22 @@ static void take_sample(NameCoder *coder, const Names *names, uint64_t first, ui
 }
 
 static uint8_t *code_bytes(const Symbols *symbols, const uint8_t *at, uint64_t left, uint8_t *out) {
-    while (left > 0) {
-        uint64_t word = load_some(at, left);
-        unsigned code = symbol_at(symbols, word, left), length = 1;
-        *out++ = (uint8_t)code;
-        if (UNLIKELY(code == NAME_ESCAPE))
-            *out++ = (uint8_t)word;
-        else
-            length = symbols->lengths[code];
-        at += length;
-        left -= length;
+    while (left >= 8) {
+        uint64_t word = load64(at);
+        Found found = found_at(symbols, word, 8);
+        out[0] = (uint8_t)found;
+        out[1] = (uint8_t)word; /* what an escape stands for; written over after any other code */
+        out += 1 + ((found & 255) == NAME_ESCAPE);
+        at += found >> 8;
+        left -= found >> 8;
+    }
+    for (uint64_t word = load_some(at, left); left > 0;) {
+        Found found = found_at(symbols, word, left);
+        out[0] = (uint8_t)found;
+        out[1] = (uint8_t)word;
+        out += 1 + ((found & 255) == NAME_ESCAPE);
+        word >>= 8 * (found >> 8);
+        left -= found >> 8;
     }
     return out;
 }

@@ -253,17 +253,24 @@ void name_file_expect(const Pages *pages, const NameFile *file, uint64_t hash) {
     if (file->count) __builtin_prefetch(pages->base + filter_line(file, hash));
 }
 
-Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint64_t hash,
-                      uint8_t *scratch, NameBlock *block, uint64_t *rank, int *found) {
+Status name_file_may_have(Pages *pages, const NameFile *file, uint64_t hash, int *found) {
     *found = 0;
     if (file->count == 0) return OK;
     uint64_t at = filter_line(file, hash), bits = hash * 0x9E3779B97F4A7C15u;
     Status status = pages_check(pages, at, at + NAME_LINE_BYTES - 1);
     if (status != OK) return status;
     const uint8_t *filter = pages->base + at;
-    for (unsigned i = 0; i < 6; i++, bits >>= 9)
+    for (unsigned i = 0; i < NAME_LINE_BITS; i++, bits >>= 9)
         if (!(filter[(bits & 511) >> 3] >> (bits & 7) & 1)) return OK;
+    *found = 1;
+    return OK;
+}
 
+Status name_file_find(Pages *pages, const NameFile *file, const uint8_t *name, uint64_t bytes, uint8_t *scratch,
+                      NameBlock *block, uint64_t *rank, int *found) {
+    Status status = OK;
+    *found = 0;
+    if (file->count == 0) return OK;
     uint64_t low = 0, high = file->block_count, first, end;
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;

@@ -154,12 +154,15 @@ void pending_search_init(PendingSearch *search, const Pending *pending, unsigned
 Status pending_add_match(PendingSearch *search, uint32_t query, const Entry *entry, unsigned distance) {
     Match match = {entry->key, query, distance};
     if (search->after != NULL && match_order(&match, &search->after[query]) <= 0) return OK;
+    if (search->bounds != NULL && match_order(&match, &search->bounds[query]) > 0) return OK;
     if (search->keep != 0) {
         /* One that is too young would take the place of another. */
         if (pending_first_row(search->pending, entry, search->end) == 0) return OK;
-        if (search->match_count == search->keep_room)
+        if (search->match_count == search->keep_room) {
+            if (search->bounds == NULL) search->bounds = match_bounds(search->query_count);
             search->match_count =
-                match_keep(search->matches, search->match_count, sizeof *search->matches, search->keep);
+                match_keep(search->matches, search->match_count, sizeof *search->matches, search->keep, search->bounds);
+        }
     }
     if (search->match_most != 0 && search->match_count == search->match_most) return TOO_MANY;
     if (search->match_count == search->match_room) {
@@ -275,7 +278,8 @@ Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t c
     Status status = kernels.search(search, queries, count);
     if (status != OK) return status;
     if (search->keep != 0) {
-        search->match_count = match_keep(search->matches, search->match_count, sizeof *search->matches, search->keep);
+        search->match_count =
+            match_keep(search->matches, search->match_count, sizeof *search->matches, search->keep, NULL);
         return OK;
     }
     if (search->match_count > 1) qsort(search->matches, search->match_count, sizeof *search->matches, match_order);

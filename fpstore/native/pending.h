@@ -70,10 +70,12 @@ typedef struct {
     uint32_t end; /* rows numbered up to it belong to the answer */
     PendingMatch *matches;
     uint64_t match_count, match_room, row_count;
-    uint64_t match_most; /* how many the caller takes: TOO_MANY where there are more; 0 for any number */
-    uint64_t keep;       /* of each query the nearest so many, and their rows are not counted; 0 for all */
-    uint64_t keep_room;  /* match_keep_room of the queries */
-    const Match *after;  /* for each query, what its matches come after in the order of answers; NULL for all */
+    uint64_t match_most;  /* how many the caller takes: TOO_MANY where there are more; 0 for any number */
+    uint64_t keep;        /* of each query the nearest so many, and their rows are not counted; 0 for all */
+    uint64_t keep_room;   /* match_keep_room of the queries */
+    uint64_t query_count; /* where keep is not 0 */
+    Match *bounds;        /* match_bounds, once there were more than keep_room; the caller frees them */
+    const Match *after;   /* for each query, what its matches come after in the order of answers; NULL for all */
     PendingCursor cursors[2 * PENDING_CURSORS];
     unsigned live; /* cursors[0..live) stand at entries */
 } PendingSearch;

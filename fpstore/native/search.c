@@ -2,17 +2,24 @@
 #include "search.h"
 
 typedef struct {
-    Status (*run)(Search *, const uint64_t *, uint64_t, uint64_t);
+    Status (*begin)(Search *, const uint64_t *, uint64_t, uint64_t);
+    Status (*ask)(Search *);
+    Status (*end)(Search *);
     uint64_t (*scan)(const uint64_t *, uint64_t, uint64_t, unsigned);
+    uint64_t (*touch)(Table *const *, unsigned, const Pages *, const uint64_t *, uint64_t);
 } Kernels;
 
-static Kernels kernels = {search_portable, scan_keys_portable};
+#define KERNELS_OF(set) \
+    (Kernels) { search_begin_##set, search_ask_##set, search_end_##set, scan_keys_##set, touch_##set }
+
+static Kernels kernels = {search_begin_portable, search_ask_portable, search_end_portable, scan_keys_portable,
+                          touch_portable};
 
 void search_choose(InstructionSet set) {
-    kernels = (Kernels){search_portable, scan_keys_portable};
+    kernels = KERNELS_OF(portable);
 #if FPSTORE_X86
-    if (set == SET_FAST) kernels = (Kernels){search_fast, scan_keys_fast};
-    if (set == SET_WIDE) kernels = (Kernels){search_fast, scan_keys_wide};
+    if (set == SET_FAST) kernels = KERNELS_OF(fast);
+    if (set == SET_WIDE) kernels = KERNELS_OF(wide);
 #else
     (void)set;
 #endif
@@ -22,7 +29,7 @@ CHOSEN_AT_LOAD(search_choose)
 
 void search_init(Search *search, Pages *pages, Table *const *tables, unsigned table_count, unsigned distance,
                  uint64_t query_count) {
-    memset(search, 0, offsetof(Search, slots)); /* what comes after these is written before it is read */
+    memset(search, 0, offsetof(Search, rows)); /* what comes after these is written before it is read */
     search->pages = pages;
     search->tables = tables;
     search->table_count = table_count;
@@ -36,8 +43,12 @@ Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned
     if (search->found_count == search->match_limit) return BAD_BLOCK;
     search->found_count++;
     if (search->after != NULL && match_order(&match, &search->after[query]) <= 0) return OK;
-    if (search->keep != 0 && search->match_count == search->keep_room)
-        search->match_count = match_keep(search->matches, search->match_count, sizeof match, search->keep);
+    if (search->bounds != NULL && match_order(&match, &search->bounds[query]) > 0) return OK;
+    if (search->keep != 0 && search->match_count == search->keep_room) {
+        if (search->bounds == NULL) search->bounds = match_bounds(search->query_count);
+        search->match_count =
+            match_keep(search->matches, search->match_count, sizeof match, search->keep, search->bounds);
+    }
     if (search->match_most != 0 && search->match_count == search->match_most) return TOO_MANY;
     if (search->match_count == search->match_room) {
         uint64_t room = search->match_room ? 2 * search->match_room : 16;
@@ -51,13 +62,30 @@ Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned
     return OK;
 }
 
-Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
-    Status status = kernels.run(search, queries, count, first_index);
+Status search_begin(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
+    return kernels.begin(search, queries, count, first_index);
+}
+
+Status search_ask(Search *search) { return search->done ? OK : kernels.ask(search); }
+
+Status search_end(Search *search) {
+    Status status = search->done ? OK : kernels.end(search);
     if (status == OK && search->keep != 0)
-        search->match_count = match_keep(search->matches, search->match_count, sizeof(Match), search->keep);
+        search->match_count = match_keep(search->matches, search->match_count, sizeof(Match), search->keep, NULL);
     return status;
+}
+
+Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
+    Status status = search_begin(search, queries, count, first_index);
+    if (status == OK) status = search_ask(search);
+    return status == OK ? search_end(search) : status;
 }
 
 uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance) {
     return kernels.scan(keys, count, query, distance);
+}
+
+uint64_t search_touch(Table *const *tables, unsigned table_count, const Pages *pages, const uint64_t *queries,
+                      uint64_t count) {
+    return kernels.touch(tables, table_count, pages, queries, count);
 }

@@ -11,12 +11,42 @@
 #define STREAMS 4
 #define BATCH_SLOTS 64
 #define BATCH_BLOCKS 96
+#define SLOT_ROOM (BATCH_SLOTS + 16)
+#define BLOCK_ROOM (BATCH_BLOCKS + 16)
 
 typedef struct {
     uint64_t slot, query, first_wanted, last_wanted;
     uint32_t query_index;
     uint16_t table;
 } SlotProbe;
+
+/* What is under way: slots to look at, blocks asked for, and those asked for a turn ago, which wait. */
+typedef struct {
+    SlotProbe slots[BATCH_SLOTS];
+    Block resolved[BATCH_BLOCKS], waiting[BATCH_BLOCKS];
+} SearchRows;
+
+/* The same by column, with room for what is stored beyond the last one. Slots. line: the offset of the directory's
+   line; index: the place in it; start: the slot's lowest key; payload: where the table's begins, a bit; scale: how far
+   to shift a distance from `start` for 256ths of the slot; tag: query_index and table. What a table has is repeated for
+   each, so that lanes can be of any tables. */
+typedef struct {
+    uint64_t line[SLOT_ROOM], index[SLOT_ROOM], start[SLOT_ROOM], first_wanted[SLOT_ROOM], last_wanted[SLOT_ROOM],
+        query[SLOT_ROOM], payload[SLOT_ROOM], payload_bits[SLOT_ROOM], scale[SLOT_ROOM], tag[SLOT_ROOM];
+} SlotColumns;
+
+/* Blocks: bits [at, end) of the file, the key before, and what is wanted. */
+typedef struct {
+    uint64_t at[BLOCK_ROOM], key[BLOCK_ROOM], end[BLOCK_ROOM], last_wanted[BLOCK_ROOM], query[BLOCK_ROOM],
+        tag[BLOCK_ROOM];
+} BlockColumns;
+
+typedef struct {
+    int one_class;                    /* all tables are of one class of codes */
+    BlockColumns *resolved, *waiting; /* blocks[0] and blocks[1], by turns */
+    SlotColumns slots;
+    BlockColumns blocks[2];
+} SearchColumns;
 
 typedef struct {
     Pages *pages;
@@ -34,38 +64,54 @@ typedef struct {
     uint64_t match_most;  /* how many the caller takes: TOO_MANY where there are more; 0 for any number */
     uint64_t keep;        /* of each query the nearest so many, in order; 0 for all, in no order */
     uint64_t keep_room;   /* match_keep_room of the queries */
+    uint64_t query_count; /* where keep is not 0 */
+    Match *bounds;        /* match_bounds, once there were more than keep_room; the caller frees them */
     const Match *after; /* for each query, what its matches come after in the order of answers; NULL for all of them */
     uint64_t blocks_scanned;
 
-    SlotProbe slots[BATCH_SLOTS];
-    unsigned slot_count;
-    Block resolved[BATCH_BLOCKS];
-    unsigned resolved_count;
-    Block waiting[BATCH_BLOCKS];
-    unsigned waiting_count;
+    unsigned slot_count, resolved_count, waiting_count;
+    union {
+        SearchRows rows;
+        SearchColumns columns; /* see search_many.h */
+    };
 } Search;
 
 /* A search of so many queries that has found nothing yet, and is to find everything. */
 void search_init(Search *search, Pages *pages, Table *const *tables, unsigned table_count, unsigned distance,
                  uint64_t query_count);
 
-/* Search for queries[0..count), which are numbered from first_index on. Matches go to search->matches. */
+/* The three stages of a search for queries[0..count), which are numbered from first_index on: name slots and ask for
+   their directory lines; read these and ask for blocks; scan them. Matches go to search->matches. Searches of several
+   segments take turns, so that what one has asked for arrives while another works. */
+Status search_begin(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index);
+Status search_ask(Search *search);
+Status search_end(Search *search);
+
+/* All of them. */
 Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index);
 
 /* How many of keys are within `distance` of query. */
 uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance);
+
+/* Read a word of the directory and then one of the payload where the slot of each query is, in each table, one query
+   after the other: what any search waits for. Pages need not have been checked; the sum of the words means nothing. */
+uint64_t search_touch(Table *const *tables, unsigned table_count, const Pages *pages, const uint64_t *queries,
+                      uint64_t count);
 
 /* For the kernels: one match more. */
 Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned distance);
 
 void search_choose(InstructionSet set);
 
-#define SEARCH_KERNELS(set)                                              \
-    Status search_##set(Search *, const uint64_t *, uint64_t, uint64_t); \
-    uint64_t scan_keys_##set(const uint64_t *, uint64_t, uint64_t, unsigned);
+#define SEARCH_KERNELS(set)                                                    \
+    Status search_begin_##set(Search *, const uint64_t *, uint64_t, uint64_t); \
+    Status search_ask_##set(Search *);                                         \
+    Status search_end_##set(Search *);                                         \
+    uint64_t scan_keys_##set(const uint64_t *, uint64_t, uint64_t, unsigned);  \
+    uint64_t touch_##set(Table *const *, unsigned, const Pages *, const uint64_t *, uint64_t);
 SEARCH_KERNELS(portable)
 SEARCH_KERNELS(fast)
+SEARCH_KERNELS(wide)
 #undef SEARCH_KERNELS
-uint64_t scan_keys_wide(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance);
 
 #endif

@@ -4,18 +4,19 @@
 #include "bits_body.h"
 #include "step_body.h"
 
-/* A key within k of the query was decoded: a match, unless this table's probe would not have looked at it (its block
-   was read for a neighbour's sake) or an earlier table's probe reports it. So each match is reported once. */
-static __attribute__((noinline)) Status KERNEL(report)(Search *search, const Block *block, uint64_t key) {
-    const Table *table = search->tables[block->table];
-    uint64_t difference = key ^ block->query;
+/* A key within k of the query (as this table has it) was decoded: a match, unless this table's probe would not have
+   looked at it (its block was read for a neighbour's sake) or an earlier table's probe reports it. So each match is
+   reported once. */
+static __attribute__((noinline)) Status KERNEL(report)(Search *search, unsigned table_index, uint32_t query_index,
+                                                       uint64_t query, uint64_t key) {
+    const Table *table = search->tables[table_index];
+    uint64_t difference = key ^ query;
     if (KERNEL(ones)(difference & top_bits(table->permutation.prefix_bits)) > table->flips) return OK;
-    uint64_t bits = permute_bytes(table->permutation.invert, difference);
-    for (unsigned earlier = 0; earlier < block->table; earlier++)
+    uint64_t bits = KERNEL(invert)(&table->permutation, difference);
+    for (unsigned earlier = 0; earlier < table_index; earlier++)
         if (KERNEL(ones)(bits & search->tables[earlier]->permutation.prefix_mask) <= search->tables[earlier]->flips)
             return OK;
-    return search_add(search, block->query_index, permute_bytes(table->permutation.invert, key),
-                      KERNEL(ones)(difference));
+    return search_add(search, query_index, KERNEL(invert)(&table->permutation, key), KERNEL(ones)(difference));
 }
 
 /* Scan the blocks of queue[0..count) `width` at a time, as long as there are so many: a step of a stream waits for the
@@ -43,7 +44,8 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
             if (UNLIKELY(status != OK)) return status;
             if (UNLIKELY(KERNEL(ones)(key[i] ^ query[i]) <= distance)) {
                 if (at[i] > end[i]) return BAD_BLOCK;
-                status = KERNEL(report)(search, &queue[item[i]], key[i]);
+                const Block *block = &queue[item[i]];
+                status = KERNEL(report)(search, block->table, block->query_index, block->query, key[i]);
                 if (status != OK || search->done) return status;
             }
             if (UNLIKELY(at[i] >= end[i] || key[i] > last_wanted[i])) {
@@ -92,11 +94,11 @@ static Status KERNEL(scan_waiting)(Search *search) {
     search->waiting_count = 0;
     search->blocks_scanned += count;
     for (unsigned i = 0; i < count; i++) {
-        const Block *block = &search->waiting[i];
+        const Block *block = &search->rows.waiting[i];
         Status status = pages_check(search->pages, block->start >> 3, (block->end - 1) >> 3);
         if (UNLIKELY(status != OK)) return status;
     }
-    return count == 0 || search->done ? OK : KERNEL(scan)(search, search->waiting, count);
+    return count == 0 || search->done ? OK : KERNEL(scan)(search, search->rows.waiting, count);
 }
 
 /* A resolved block: ask for its first `bits`, as far as the scan is likely to come; when the list is full, scan. */
@@ -106,11 +108,11 @@ ALWAYS_INLINE Status KERNEL(want)(Search *search, const Block *block, uint64_t b
                   *last = search->pages->base + ((block->start + bits) >> 3);
     bytes_ask(search->pages, block->start >> 3);
     for (byte += 64; byte <= last; byte += 64) __builtin_prefetch(byte);
-    search->resolved[search->resolved_count++] = *block;
+    search->rows.resolved[search->resolved_count++] = *block;
     if (UNLIKELY(search->resolved_count == BATCH_BLOCKS)) {
         status = KERNEL(scan_waiting)(search);
         if (status != OK) return status;
-        memcpy(search->waiting, search->resolved, sizeof search->waiting);
+        memcpy(search->rows.waiting, search->rows.resolved, sizeof search->rows.waiting);
         search->waiting_count = search->resolved_count;
         search->resolved_count = 0;
     }
@@ -126,17 +128,39 @@ ALWAYS_INLINE int KERNEL(may_hold)(const Search *search, const Table *table, uin
            KERNEL(ones)(errors & top_bits(table->permutation.prefix_bits)) <= table->flips;
 }
 
+/* The next block of a large slot that may hold what is wanted, from fence *index on, which moves past it; *index is
+   fence_count where there is none. Fills of the block what fence_block() does. */
+static __attribute__((noinline)) Status KERNEL(next_large)(const Search *search, const SlotProbe *probe,
+                                                           uint64_t *index, Block *block) {
+    const Table *table = search->tables[probe->table];
+    const uint64_t top = slot_end(probe->slot, table->slot_bits);
+    while (*index < table->fence_count) {
+        uint64_t last_key;
+        Status status = fence_block(search->pages, table, probe->slot, *index, block, &last_key);
+        if (status != OK) return status;
+        if (last_key > top) break;
+        *index = last_key >= probe->last_wanted ? table->fence_count : *index + 1;
+        if (KERNEL(may_hold)(search, table, probe->query, block->previous, last_key)) return OK;
+    }
+    *index = table->fence_count;
+    block->start = block->end = 0;
+    return OK;
+}
+
+/* The fence where the search of a large slot begins. */
+static Status KERNEL(first_large)(const Search *search, const SlotProbe *probe, uint64_t *index) {
+    const Table *table = search->tables[probe->table];
+    const uint64_t from = slot_start(probe->slot, table->slot_bits);
+    return fence_find(search->pages, table, probe->first_wanted > from ? probe->first_wanted : from, index);
+}
+
 static __attribute__((noinline)) Status KERNEL(want_large)(Search *search, const SlotProbe *probe, Block *block) {
     const Table *table = search->tables[probe->table];
-    uint64_t index, last_key, top = slot_end(probe->slot, table->slot_bits);
-    uint64_t from = slot_start(probe->slot, table->slot_bits);
-    Status status = fence_find(search->pages, table, probe->first_wanted > from ? probe->first_wanted : from, &index);
-    for (; status == OK && index < table->fence_count && !search->done; index++) {
-        status = fence_block(search->pages, table, probe->slot, index, block, &last_key);
-        if (status != OK || last_key > top) break;
-        if (KERNEL(may_hold)(search, table, probe->query, block->previous, last_key))
-            status = KERNEL(want)(search, block, block->end - block->start);
-        if (last_key >= probe->last_wanted) break;
+    uint64_t index;
+    Status status = KERNEL(first_large)(search, probe, &index);
+    while (status == OK && index < table->fence_count && !search->done) {
+        status = KERNEL(next_large)(search, probe, &index, block);
+        if (status == OK && block->end > block->start) status = KERNEL(want)(search, block, block->end - block->start);
     }
     return status;
 }
@@ -144,7 +168,7 @@ static __attribute__((noinline)) Status KERNEL(want_large)(Search *search, const
 /* Read the directory lines of the slots collected so far, ask for their blocks, and scan those asked for before. */
 static Status KERNEL(resolve)(Search *search) {
     for (unsigned i = 0; i < search->slot_count; i++) {
-        const SlotProbe *probe = &search->slots[i];
+        const SlotProbe *probe = &search->rows.slots[i];
         const Table *table = search->tables[probe->table];
         Block block;
         int large;
@@ -169,10 +193,28 @@ static Status KERNEL(resolve)(Search *search) {
     search->slot_count = 0;
     Status status = KERNEL(scan_waiting)(search);
     if (status != OK) return status;
-    memcpy(search->waiting, search->resolved, search->resolved_count * sizeof(Block));
+    memcpy(search->rows.waiting, search->rows.resolved, search->resolved_count * sizeof(Block));
     search->waiting_count = search->resolved_count;
     search->resolved_count = 0;
     return OK;
+}
+
+/* The flips that are left can reach up to the highest zero bits of the window set, down to the highest ones cleared. */
+ALWAYS_INLINE void KERNEL(widen_wanted)(uint64_t window, uint64_t key, unsigned left, uint64_t *first_wanted,
+                                        uint64_t *last_wanted) {
+    uint64_t zeros = window & ~key, ones = window & key;
+    for (; left > 0; left--) {
+        if (zeros != 0) {
+            uint64_t bit = (uint64_t)1 << (bit_length(zeros) - 1);
+            *last_wanted |= bit;
+            zeros &= ~bit;
+        }
+        if (ones != 0) {
+            uint64_t bit = (uint64_t)1 << (bit_length(ones) - 1);
+            *first_wanted &= ~bit;
+            ones &= ~bit;
+        }
+    }
 }
 
 /* Probe with the prefix of `key` (flips applied) and up to `left` more flips of prefix bits below the slot's bits. */
@@ -185,24 +227,11 @@ ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, u
     if (prefix_bits < slot_bits) {
         slots = (uint64_t)1 << (slot_bits - prefix_bits);
     } else {
-        /* The flips that are left can reach up to the highest zero bits set, down to the highest ones cleared. */
-        uint64_t window = low_bits(64 - slot_bits) & ~below, zeros = window & ~key, ones = window & key;
-        for (; left > 0; left--) {
-            if (zeros != 0) {
-                uint64_t bit = (uint64_t)1 << (bit_length(zeros) - 1);
-                probe.last_wanted |= bit;
-                zeros &= ~bit;
-            }
-            if (ones != 0) {
-                uint64_t bit = (uint64_t)1 << (bit_length(ones) - 1);
-                probe.first_wanted &= ~bit;
-                ones &= ~bit;
-            }
-        }
+        KERNEL(widen_wanted)(low_bits(64 - slot_bits) & ~below, key, left, &probe.first_wanted, &probe.last_wanted);
     }
     for (; slots > 0; slots--, probe.slot++) {
         bytes_ask(search->pages, line_offset(table, probe.slot));
-        search->slots[search->slot_count++] = probe;
+        search->rows.slots[search->slot_count++] = probe;
         if (UNLIKELY(search->slot_count == BATCH_SLOTS)) {
             Status status = KERNEL(resolve)(search);
             if (status != OK || search->done) return status;
@@ -221,10 +250,19 @@ static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query
     return status;
 }
 
-/* Search for queries[0..count). Matches go to search->matches in no order. */
-Status KERNEL(search)(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
+#ifdef KERNEL_IS_WIDE
+#include "search_many.h"
+/* Tables of codes are searched by columns, others by rows. */
+#define ONE_OF(by_columns, by_rows) \
+    (search->table_count > 0 && search->tables[0]->codec <= CODEC_XOR ? (by_columns) : (by_rows))
+#else
+#define ONE_OF(by_columns, by_rows) (by_rows)
+#endif
+
+Status KERNEL(search_begin)(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
     Status status = OK;
     search->slot_count = search->resolved_count = search->waiting_count = 0;
+    ONE_OF(KERNEL(begin_many)(search), (void)0);
     for (uint64_t i = 0; i < count && status == OK && !search->done; i++) {
         search->query_index = (uint32_t)(first_index + i);
         for (unsigned t = 0; t < search->table_count && status == OK && !search->done; t++) {
@@ -232,16 +270,45 @@ Status KERNEL(search)(Search *search, const uint64_t *queries, uint64_t count, u
             unsigned prefix_bits = table->permutation.prefix_bits;
             unsigned bits = prefix_bits < table->slot_bits ? prefix_bits : table->slot_bits;
             uint64_t key = KERNEL(apply)(&table->permutation, queries[i]);
-            status = KERNEL(probe_flips)(search, t, key, key, 0, bits, table->flips);
+            status = ONE_OF(KERNEL(name_probes)(search, t, key, key, 0, bits, table->flips),
+                            KERNEL(probe_flips)(search, t, key, key, 0, bits, table->flips));
         }
     }
-    if (status == OK && !search->done) status = KERNEL(resolve)(search);
-    if (status == OK && !search->done) status = KERNEL(scan_waiting)(search);
     return status;
 }
 
+Status KERNEL(search_ask)(Search *search) { return ONE_OF(KERNEL(resolve_many)(search), KERNEL(resolve)(search)); }
+
+Status KERNEL(search_end)(Search *search) { return ONE_OF(KERNEL(turn_many)(search), KERNEL(scan_waiting)(search)); }
+
 uint64_t KERNEL(scan_keys)(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance) {
-    uint64_t found = 0;
-    for (uint64_t i = 0; i < count; i++) found += KERNEL(ones)(keys[i] ^ query) <= distance;
+    uint64_t found = 0, i = 0;
+#ifdef KERNEL_IS_WIDE
+    const __m512i wanted = _mm512_set1_epi64((long long)query), limit = _mm512_set1_epi64(distance);
+    for (; i + 8 <= count; i += 8) {
+        __m512i ones = _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_loadu_si512(keys + i), wanted));
+        found += (uint64_t)__builtin_popcount(_mm512_cmple_epu64_mask(ones, limit));
+    }
+#endif
+    for (; i < count; i++) found += KERNEL(ones)(keys[i] ^ query) <= distance;
     return found;
+}
+
+uint64_t KERNEL(touch)(Table *const *tables, unsigned table_count, const Pages *pages, const uint64_t *queries,
+                       uint64_t count) {
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t query = queries[i] ^ (sum == 1); /* which is known when the one before is done */
+        for (unsigned t = 0; t < table_count; t++) {
+            const Table *table = tables[t];
+            const uint64_t slot = slot_of(KERNEL(apply)(&table->permutation, query), table->slot_bits);
+            const uint8_t *line = pages->base + line_offset(table, slot);
+            uint16_t end;
+            memcpy(&end, line + 8 + 2 * (slot % GROUP_SLOTS), 2);
+            uint64_t bit = (load64(line) & low_bits(OFFSET_BITS)) + end;
+            bit = table->payload_offset * 8 + (bit < table->payload_bits ? bit : table->payload_bits);
+            sum += load64(pages->base + (bit >> 3)) | 2;
+        }
+    }
+    return sum;
 }

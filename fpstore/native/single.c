@@ -1,5 +1,9 @@
 #include "single.h"
 
+/* Turns from one stage of a segment to its next one: what it asked for arrives meanwhile. */
+#define LAG 1
+#define IN_FLIGHT (2 * LAG + 1)
+
 static Status add_row(FoundRows *found, uint64_t fingerprint, unsigned distance, uint64_t id, uint64_t position) {
     if (found->count == found->most) return TOO_MANY;
     if (found->count == found->room) {
@@ -26,17 +30,42 @@ static Status add_ids(const Part *part, const Match *match, FoundRows *found) {
     return status;
 }
 
-static Status search_part(const Part *part, uint64_t query, unsigned distance, FoundRows *found) {
-    Search search;
-    search_init(&search, part->pages, part->tables, part->table_count, distance, 1);
-    search.match_most = found->most;
-    Status status = search_run(&search, &query, 1, 0);
-    for (uint64_t i = 0; i < search.match_count && status == OK; i++) {
-        const Match *match = &search.matches[i];
+/* Have a row for each id of each match. */
+static Status add_part(const Part *part, const Search *search, FoundRows *found) {
+    Status status = OK;
+    for (uint64_t i = 0; i < search->match_count && status == OK; i++) {
+        const Match *match = &search->matches[i];
         status = part->ids == NULL ? add_row(found, match->fingerprint, match->distance, 0, part->position)
                                    : add_ids(part, match, found);
     }
-    free(search.matches);
+    return status;
+}
+
+/* Search the segments in turns: each stage of one comes after the stage before it of the next few. */
+static Status search_parts(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
+    Search searches[IN_FLIGHT];
+    const unsigned count = sources->part_count;
+    Status status = OK;
+    unsigned begun = 0, ended = 0;
+    for (unsigned turn = 0; turn < count + 2 * LAG && status == OK; turn++) {
+        if (turn < count) {
+            const Part *part = &sources->parts[turn];
+            Search *search = &searches[turn % IN_FLIGHT];
+            search_init(search, part->pages, part->tables, part->table_count, distance, 1);
+            search->match_most = found->most;
+            status = search_begin(search, &query, 1, 0);
+            begun++;
+        }
+        if (status == OK && turn >= LAG && turn - LAG < count) status = search_ask(&searches[(turn - LAG) % IN_FLIGHT]);
+        if (status == OK && turn >= 2 * LAG) {
+            Search *search = &searches[ended % IN_FLIGHT];
+            status = search_end(search);
+            if (status == OK) status = add_part(&sources->parts[ended], search, found);
+            free(search->matches);
+            ended++;
+        }
+    }
+    for (; ended < begun; ended++) free(searches[ended % IN_FLIGHT].matches);
     return status;
 }
 
@@ -57,9 +86,7 @@ static Status search_pending(const Sources *sources, uint64_t query, unsigned di
 }
 
 Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
-    Status status = OK;
-    for (unsigned i = 0; i < sources->part_count && status == OK; i++)
-        status = search_part(&sources->parts[i], query, distance, found);
+    Status status = search_parts(sources, query, distance, found);
     if (sources->pending_end > 0 && status == OK) status = search_pending(sources, query, distance, found);
     return status;
 }
@@ -81,9 +108,11 @@ Status single_any(const Sources *sources, uint64_t query, unsigned distance, int
         pending_search_init(&search, sources->pending, distance, sources->pending_end);
         search.keep = 1;
         search.keep_room = match_keep_room(1, 1);
+        search.query_count = 1;
         status = pending_search(&search, &query, 1);
         *any = search.match_count > 0;
         free(search.matches);
+        free(search.bounds);
     }
     return status;
 }

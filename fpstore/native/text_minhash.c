@@ -23,3 +23,9 @@ uint64_t minima_bits(const Minima *minima) {
     }
     return bits;
 }
+
+uint32_t minima_count(const Minima *minima) {
+    uint64_t sum = SKETCH_BITS;
+    for (int i = 0; i < SKETCH_BITS; i++) sum += minima->values[i];
+    return (uint32_t)((((uint64_t)SKETCH_BITS << 32) + sum / 2) / sum - 1);
+}

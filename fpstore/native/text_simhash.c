@@ -132,8 +132,15 @@ int is_outweighed(const Sums *sums) {
     return 10 * sum * sum > 9 * 64 * squares;
 }
 
+static uint32_t narrowed(uint64_t count) { return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX; }
+
+static double unseen_share(const Document *document) {
+    const uint64_t signs = document->tokens.signs;
+    return signs == 0 ? 0 : (double)signs / (double)(signs + document->written);
+}
+
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                         uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed) {
+                         const Measures *found) {
     const int counted = steps->sketch == SIMHASH && steps->weights != FREQUENCY;
     for (*at = 0; *at < count; ++*at) {
         const uint8_t *text;
@@ -141,12 +148,16 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
         if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
         if (kernels.read(document, steps, counted, text, size) != OK) return NO_MEMORY;
         if (counted) kernels.add_shingles(document, steps);
-        fingerprints[*at] =
+        found->fingerprints[*at] =
             steps->sketch == MINHASH_1BIT ? minima_bits(&document->minima) : signs(&document->sums, steps->tie);
         const int has_several =
             steps->tokens.kind == MIXED ? document->shingle_count > 1 : document->token_count > steps->shingle;
-        outweighed[*at] = steps->sketch == SIMHASH && has_several && is_outweighed(&document->sums);
-        token_counts[*at] = document->token_count < UINT32_MAX ? (uint32_t)document->token_count : UINT32_MAX;
+        found->outweighed[*at] = steps->sketch == SIMHASH && has_several && is_outweighed(&document->sums);
+        found->token_counts[*at] = narrowed(document->token_count);
+        found->distinct_counts[*at] = steps->sketch == MINHASH_1BIT ? minima_count(&document->minima)
+                                      : counted                     ? narrowed(document->shingles.count)
+                                                                    : 0;
+        found->unseen[*at] = unseen_share(document);
     }
     return OK;
 }

@@ -61,7 +61,17 @@ typedef struct {
     Sums sums;
     Minima minima;
     uint64_t token_count, shingle_count; /* the second of mixed tokens */
+    uint64_t written;                    /* bytes of all tokens, with the spaces that follow words */
 } Document;
+
+/* What is known of texts, of each in its place. */
+typedef struct {
+    uint64_t *fingerprints;
+    uint32_t *token_counts;
+    uint8_t *outweighed;       /* of simhashes: whether a shingle that is not the only one outweighs the rest */
+    uint32_t *distinct_counts; /* of shingles: of 1-bit MinHash as its minima tell; 0 where FREQUENCY counts none */
+    double *unseen; /* the share of Tokens.signs in them and the tokens; these with the spaces behind words */
+} Measures;
 
 /* Odd, and not known outside the process: whoever writes a document cannot aim its shingles at one cell. */
 extern HIDDEN uint64_t cell_secret;
@@ -110,10 +120,9 @@ void document_free(Document *document);
 /* Read a text into its shingles. */
 Status document_count(Document *document, const Steps *steps, const Given *given);
 
-/* The fingerprints of count texts, how many tokens each has, and of simhashes whether a shingle that is not its only
-   one outweighs the rest; stops at the first that fails and leaves its number in *at. */
+/* What is known of count texts; stops at the first that fails and leaves its number in *at. */
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                         uint64_t *fingerprints, uint32_t *token_counts, uint8_t *outweighed);
+                         const Measures *found);
 
 /* The tokens of a whole document, all in document->tokens. */
 Status document_tokens(Document *document, const TokenSteps *steps, const Given *given);

@@ -133,12 +133,14 @@ Status KERNEL(document_read)(Document *document, const Steps *steps, int counted
     tokens_begin(&document->tokens);
     memset(&document->sums, 0, sizeof document->sums);
     minima_clear(&document->minima);
-    document->token_count = document->shingle_count = 0;
+    document->token_count = document->shingle_count = document->written = 0;
     if (counted && cells_clear(&document->shingles, cells_for(size)) != OK) return NO_MEMORY;
     while (text < end) {
         const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;
+        const size_t before = document->tokens.used;
         if (KERNEL(put_piece)(&document->tokens, &steps->tokens, &text, stop, end) != OK) return NO_MEMORY;
         if (text == end && steps->tokens.kind != CHARACTERS) end_token(&document->tokens);
+        document->written += document->tokens.used - before;
         if (steps->tokens.kind == MIXED) {
             if (KERNEL(take_mixed)(document, steps, counted, text == end) != OK) return NO_MEMORY;
         } else if (KERNEL(take_shingles)(document, steps, counted, steps->shingle) != OK) {

@@ -59,7 +59,10 @@ ALWAYS_INLINE void put_point(Tokens *tokens, TokenKind kind, uint32_t point) {
             if (tokens->in_token) tokens->used += utf8_write(point, tokens->bytes + tokens->used);
         } else {
             if (!(flags & IS_WORD) || (flags & IS_DENSE) || tokens->in_token == IN_DENSE) end_token(tokens);
-            if (!(flags & IS_WORD)) return;
+            if (!(flags & IS_WORD)) {
+                if (flags & IS_SIGN) tokens->signs += utf8_size(point);
+                return;
+            }
             tokens->used += utf8_write(point, tokens->bytes + tokens->used);
             tokens->in_token = flags & IS_DENSE ? IN_DENSE : 1;
         }
@@ -67,6 +70,7 @@ ALWAYS_INLINE void put_point(Tokens *tokens, TokenKind kind, uint32_t point) {
         tokens->used += utf8_write(point, tokens->bytes + tokens->used);
         tokens->in_token = 1;
     } else {
+        if (kind == WORDS && (flags & IS_SIGN)) tokens->signs += utf8_size(point);
         end_token(tokens);
     }
 }
@@ -115,6 +119,11 @@ static Status put_composed(Tokens *tokens, const TokenSteps *steps, const uint8_
     return OK;
 }
 
+/* The code point of three bytes that begins at `at`. */
+ALWAYS_INLINE uint32_t three_bytes(const uint8_t *at) {
+    return (at[0] & 0x0Fu) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu);
+}
+
 /* Whether a byte begins one of U+1000..U+CFFF, where every three bytes of the right form are a code point. */
 ALWAYS_INLINE int is_plain_lead(uint8_t byte) { return byte >= 0xE1 && byte <= 0xEC; }
 
@@ -141,6 +150,7 @@ const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, unsigned lette
     uint8_t *out = tokens->bytes + tokens->used, *out_before = out;
     uint32_t *next = tokens->starts + tokens->count + 1, *next_before = next;
     unsigned open = (unsigned)tokens->in_token, open_before = open;
+    unsigned signs = 0, wide_signs = 0; /* of one byte, and of three */
     if (end - at < 8) return at;
     if (end - stop < 8) stop = end - 8;
     while (at < stop) {
@@ -150,16 +160,18 @@ const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, unsigned lette
             if ((load64(at) & 0x8080808080808080u) == 0) break;
             const uint8_t byte = becomes[*at];
             size = 1;
-            ends = byte == BETWEEN;
+            ends = byte >> 7;
+            signs += byte & ends;
             *out = ends ? ' ' : byte;
         } else {
             if (is_han_lead(*at) && letters-- == 0) break;
             if (!is_plain_lead(*at) || (at[1] & 0xC0) != 0x80 || (at[2] & 0xC0) != 0x80) break;
-            const uint32_t point = (at[0] & 0x0Fu) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu);
+            const uint32_t point = three_bytes(at);
             const uint8_t flags = unicode_flags[point];
             if (flags & changes) break;
             size = 3;
             ends = (flags & belongs) == 0 && belongs != 0xFF;
+            wide_signs += flags / IS_SIGN;
             memcpy(out, at, 4);
             if (ends) *out = ' ';
         }
@@ -173,12 +185,17 @@ const uint8_t *put_plain(Tokens *tokens, const TokenSteps *steps, unsigned lette
         next += open & ends;
         open = !ends;
     }
-    if (joins_at(steps, at, end)) {
+    if (at > before && joins_at(steps, at, end)) { /* what was read last is read again, and counted then */
         at = before;
         out = out_before;
         next = next_before;
         open = open_before;
+        if (*at < 0x80)
+            signs -= becomes[*at] == SIGN;
+        else
+            wide_signs -= unicode_flags[three_bytes(at)] / IS_SIGN;
     }
+    if (steps->kind == WORDS) tokens->signs += signs + 3 * wide_signs;
     tokens->used = (size_t)(out - tokens->bytes);
     tokens->count = (size_t)(next - tokens->starts) - 1;
     tokens->in_token = (int)open;
@@ -195,7 +212,7 @@ const uint8_t *put_mixed(Tokens *tokens, const TokenSteps *steps, const uint8_t 
     while (at < stop) {
         const int is_low = *at == 0xE0;
         if (!(is_low || is_plain_lead(*at)) || (at[1] & 0xC0) != 0x80 || (at[2] & 0xC0) != 0x80) break;
-        const uint32_t point = (at[0] & 0x0Fu) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu);
+        const uint32_t point = three_bytes(at);
         if ((is_low && point < 0x800) || (unicode_flags[point] & changes)) break;
         before = at;
         used_before = tokens->used;
@@ -208,6 +225,7 @@ const uint8_t *put_mixed(Tokens *tokens, const TokenSteps *steps, const uint8_t 
         at = before;
         tokens->used = used_before;
         tokens->count = count_before;
+        if (unicode_flags[three_bytes(at)] & IS_SIGN) tokens->signs -= 3;
         tokens->in_token = in_before;
     }
     return at;
@@ -221,8 +239,10 @@ static void load_ascii(void) { /* after the facts of Unicode */
                 const int between = kind == WORDS || kind == MIXED ? !(flags & IS_WORD)
                                     : kind == CHARACTERS           ? flags & IS_SPACE
                                                                    : kind == SEPARATED && byte == SEPARATOR;
+                const int sign = (kind == WORDS || kind == MIXED) && (flags & IS_SIGN);
                 const int upper = byte >= 'A' && byte <= 'Z';
-                ascii_becomes[kind][fold][byte] = (uint8_t)(between ? BETWEEN : upper && fold ? byte | 0x20 : byte);
+                const int kept = upper && fold ? byte | 0x20 : byte;
+                ascii_becomes[kind][fold][byte] = (uint8_t)(sign ? SIGN : between ? BETWEEN : kept);
             }
 }
 

@@ -29,6 +29,7 @@ typedef struct {
     int gap;      /* of characters: white space was read after the last one */
     uint32_t *points; /* room for what is composed together */
     size_t point_room;
+    uint64_t signs; /* bytes of what the document has of visible code points in no token, but marks; of WORDS, MIXED */
 } Tokens;
 
 void tokens_free(Tokens *tokens);
@@ -37,6 +38,7 @@ void tokens_free(Tokens *tokens);
 ALWAYS_INLINE void tokens_begin(Tokens *tokens) {
     tokens->used = tokens->count = 0;
     tokens->in_token = tokens->gap = 0;
+    tokens->signs = 0;
 }
 
 /* Room for so many bytes and tokens more. */
@@ -64,8 +66,10 @@ ALWAYS_INLINE int joins_at(const TokenSteps *steps, const uint8_t *at, const uin
    to what put_plain may read. */
 Status put_others(Tokens *tokens, const TokenSteps *steps, const uint8_t **at, const uint8_t *stop, const uint8_t *end);
 
-/* What a byte of ASCII becomes: itself or its lower case; BETWEEN where it belongs to no token. */
+/* What a byte of ASCII becomes: itself or its lower case; BETWEEN where it belongs to no token, or SIGN if it is one of
+   Tokens.signs. */
 #define BETWEEN 0x80
+#define SIGN 0x81
 extern HIDDEN uint8_t ascii_becomes[WHOLE + 1][2][128];
 
 /* Whether a byte begins one of U+4000..U+9FFF. */

@@ -15,11 +15,12 @@ ALWAYS_INLINE const uint8_t *KERNEL(ascii_end)(const uint8_t *at, const uint8_t 
 }
 
 #ifdef KERNEL_IS_FAST
-/* Up to 64 bytes, as far as han_size of them says, in lower case if so asked; and which of them belong to words. */
+/* Up to 64 bytes, as far as han_size of them says, in lower case if so asked; which of them belong to words, and of
+   ASCII which are visible. */
 #ifdef KERNEL_IS_WIDE
 typedef struct {
     __m512i bytes;
-    uint64_t words;
+    uint64_t words, visible;
     unsigned size;
 } ByteBlock;
 
@@ -33,7 +34,7 @@ ALWAYS_INLINE HanMasks KERNEL(han_masks)(__m512i bytes, uint64_t others) {
 
 ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, TokenKind kind, int fold) {
     const uint64_t valid = low_bits(size);
-    ByteBlock block = {_mm512_maskz_loadu_epi8(valid, at), 0, size};
+    ByteBlock block = {_mm512_maskz_loadu_epi8(valid, at), 0, 0, size};
     const uint64_t others = _mm512_movepi8_mask(block.bytes);
     if (others != 0) {
         const HanMasks masks = KERNEL(han_masks)(block.bytes, others);
@@ -42,9 +43,10 @@ ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, Tok
     const __m512i lower = _mm512_or_si512(block.bytes, _mm512_set1_epi8(0x20));
     const uint64_t letters =
         _mm512_cmplt_epu8_mask(_mm512_sub_epi8(lower, _mm512_set1_epi8('a')), _mm512_set1_epi8(26));
+    block.visible =
+        _mm512_cmplt_epu8_mask(_mm512_sub_epi8(block.bytes, _mm512_set1_epi8('!')), _mm512_set1_epi8(0x7F - '!'));
     if (kind == CHARACTERS) {
-        block.words = _mm512_cmpgt_epu8_mask(block.bytes, _mm512_set1_epi8(' ')) &
-                      _mm512_cmpneq_epi8_mask(block.bytes, _mm512_set1_epi8(0x7F));
+        block.words = block.visible;
     } else if (kind != SEPARATED) {
         const uint64_t digits =
             _mm512_cmplt_epu8_mask(_mm512_sub_epi8(block.bytes, _mm512_set1_epi8('0')), _mm512_set1_epi8(10));
@@ -77,7 +79,7 @@ ALWAYS_INLINE void KERNEL(write_places)(uint32_t *out, uint64_t bits, uint32_t b
 #else
 typedef struct {
     uint8_t bytes[64];
-    uint64_t words;
+    uint64_t words, visible;
     unsigned size;
 } ByteBlock;
 
@@ -98,7 +100,7 @@ ALWAYS_INLINE HanMasks KERNEL(han_masks)(const uint8_t *at, uint64_t others) {
                       KERNEL(within)(at, 0x80, 0xBF), KERNEL(within)(at, 0x80, 0xB7)};
 }
 
-ALWAYS_INLINE uint32_t KERNEL(read_half)(const uint8_t *at, TokenKind kind, int fold, uint8_t *out) {
+ALWAYS_INLINE uint32_t KERNEL(read_half)(const uint8_t *at, TokenKind kind, int fold, uint8_t *out, uint32_t *visible) {
     const __m256i bytes = _mm256_loadu_si256((const __m256i *)at);
     const __m256i lower = _mm256_or_si256(bytes, _mm256_set1_epi8(0x20));
     const __m256i letters = _mm256_and_si256(_mm256_cmpgt_epi8(lower, _mm256_set1_epi8('a' - 1)),
@@ -115,6 +117,7 @@ ALWAYS_INLINE uint32_t KERNEL(read_half)(const uint8_t *at, TokenKind kind, int 
     const __m256i words = _mm256_or_si256(bytes, kind == CHARACTERS || kind == SEPARATED ? others : ascii);
     const __m256i low = fold ? _mm256_blendv_epi8(bytes, lower, letters) : bytes;
     _mm256_storeu_si256((__m256i *)out, _mm256_blendv_epi8(_mm256_set1_epi8(' '), low, words));
+    *visible = (uint32_t)_mm256_movemask_epi8(solid);
     return (uint32_t)_mm256_movemask_epi8(words);
 }
 
@@ -131,8 +134,10 @@ ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, Tok
         const HanMasks masks = KERNEL(han_masks)(at, others);
         block.size = kind == MIXED ? first_of(others, size) : han_size(&masks, size);
     }
-    block.words = KERNEL(read_half)(at, kind, fold, block.bytes);
-    block.words |= (uint64_t)KERNEL(read_half)(at + 32, kind, fold, block.bytes + 32) << 32;
+    uint32_t low, high;
+    block.words = KERNEL(read_half)(at, kind, fold, block.bytes, &low);
+    block.words |= (uint64_t)KERNEL(read_half)(at + 32, kind, fold, block.bytes + 32, &high) << 32;
+    block.visible = (uint64_t)high << 32 | low;
     return block;
 }
 
@@ -167,6 +172,7 @@ ALWAYS_INLINE const uint8_t *KERNEL(put_blocks)(Tokens *tokens, const TokenSteps
         KERNEL(write_places)(tokens->starts + tokens->count + 1, _pext_u64(ends, kept), (uint32_t)tokens->used + 1);
         tokens->used += (size_t)__builtin_popcountll(kept);
         tokens->count += (size_t)__builtin_popcountll(ends);
+        if (kind != SEPARATED) tokens->signs += (uint64_t)__builtin_popcountll(block.visible & ~words & valid);
         open = words >> (size - 1) & 1;
         from += size;
     }
@@ -209,9 +215,11 @@ static void KERNEL(put_each)(Tokens *tokens, const uint8_t *becomes, const uint8
     uint8_t *out = tokens->bytes + tokens->used;
     uint32_t *next = tokens->starts + tokens->count + 1;
     unsigned open = (unsigned)tokens->in_token;
+    uint64_t signs = tokens->signs;
     for (; from < to; from++) {
         const uint8_t byte = becomes[*from];
-        const unsigned ends = byte == BETWEEN;
+        const unsigned ends = byte >> 7;
+        signs += byte & ends;
         *out = ends ? ' ' : byte;
         out += open | !ends;
         *next = (uint32_t)(out - tokens->bytes);
@@ -221,6 +229,7 @@ static void KERNEL(put_each)(Tokens *tokens, const uint8_t *becomes, const uint8
     tokens->used = (size_t)(out - tokens->bytes);
     tokens->count = (size_t)(next - tokens->starts) - 1;
     tokens->in_token = (int)open;
+    tokens->signs = signs;
 }
 
 #ifndef KERNEL_IS_FAST

@@ -159,6 +159,8 @@ static void derive_flags(const UnicodeColumn *seconds) {
         if (compatible(point, points) != 1 || points[0] != point) unicode_flags[point] |= NFKC_CHANGES;
         if (unicode_folded.index[point] != 0) unicode_flags[point] |= FOLD_CHANGES;
     }
+    for (uint32_t point = 0; point < CODE_POINTS; point++)
+        if (!(unicode_flags[point] & (IS_WORD | IS_SPACE | IS_MARK))) unicode_flags[point] |= IS_SIGN;
 }
 
 void unicode_load(const UnicodeColumns *columns) {

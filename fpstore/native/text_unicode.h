@@ -22,8 +22,9 @@ enum {
     JOINS = 4,    /* may be composed with what is before it, or reordered */
     NFKC_CHANGES = 8,
     FOLD_CHANGES = 16,
-    IS_MARK = 32, /* belongs to what is before it */
-    IS_DENSE = 64 /* a letter of a script that does not part words */
+    IS_MARK = 32,  /* belongs to what is before it */
+    IS_DENSE = 64, /* a letter of a script that does not part words */
+    IS_SIGN = 128  /* visible, and none of these: what words have between them, but white space */
 };
 
 typedef struct {
@@ -59,6 +60,9 @@ ALWAYS_INLINE uint32_t utf8_read(const uint8_t *at, const uint8_t *end, unsigned
     *size = 4;
     return (first & 0x07) << 18 | (at[1] & 0x3Fu) << 12 | (at[2] & 0x3Fu) << 6 | (at[3] & 0x3Fu);
 }
+
+/* How many bytes utf8_write has for a code point. */
+ALWAYS_INLINE unsigned utf8_size(uint32_t point) { return 1 + (point >= 0x80) + (point >= 0x800) + (point >= 0x10000); }
 
 /* Write a code point, four bytes at most; how many. */
 ALWAYS_INLINE unsigned utf8_write(uint32_t point, uint8_t *out) {

@@ -5,6 +5,9 @@
 #include <sys/mman.h>
 #endif
 
+/* Of 2^MAX_CODE_BITS, for codes of one class: one of 64 keys. */
+#define MOST_DIFFERENT (1 << (MAX_CODE_BITS - 6))
+
 static void page_mark(Pages *pages, uint64_t page) {
     __atomic_fetch_or(&pages->seen[page >> 6], (uint64_t)1 << (page & 63), __ATOMIC_RELEASE);
 }
@@ -65,6 +68,71 @@ void decode_init(DecodeEntry *decode, const uint8_t *code_lengths) {
                 decode[reversed | rest << length] = (DecodeEntry)(advance | length << 8);
             code++;
         }
+}
+
+static void wide_entry(unsigned entry, unsigned bits, uint8_t *advance, uint8_t *tail) {
+    int known = (entry & 255) <= WIDE_BITS && entry >> 8 <= bits;
+    *advance = known ? entry & 255 : WIDE_FAR;
+    *tail = known ? (entry & 255) - (entry >> 8) : 0;
+}
+
+/* With how many ones all codes begin, at least, that are longer than 6 bits. */
+static unsigned far_ones_of(const DecodeEntry *decode) {
+    unsigned least = MAX_CODE_BITS - 7;
+    for (unsigned i = 0; i < 1 << MAX_CODE_BITS; i++) {
+        unsigned ones = (unsigned)__builtin_ctz(~i);
+        if (((decode[i] & 255) == SLOW_BAD || decode[i] >> 8 > 6) && ones < least) least = ones;
+    }
+    return least;
+}
+
+static void wide_fill(WideCode *wide, const DecodeEntry *decode, unsigned far_ones) {
+    wide->far_ones = far_ones;
+    for (unsigned i = 0; i < 128; i++) {
+        unsigned near = decode[i % 64], far = decode[((i + 1) << far_ones) - 1];
+        wide_entry(near, 6, &wide->near_advance[i % 64], &wide->near_tail[i % 64]);
+        wide_entry(far, 7 + far_ones, &wide->far_advance[i], &wide->far_tail[i]);
+    }
+}
+
+void wide_init(WideCode *wide, const DecodeEntry *decode) { wide_fill(wide, decode, far_ones_of(decode)); }
+
+/* Mark what another code does in another way. Returns of how many of the 2^MAX_CODE_BITS next bits that there can be.
+ */
+static unsigned wide_mark(WideCode *wide, const DecodeEntry *decode) {
+    WideCode other;
+    unsigned marked = 0;
+    const unsigned ones = (1u << wide->far_ones) - 1;
+    wide_fill(&other, decode, wide->far_ones);
+    for (unsigned i = 0; i < 64; i++) {
+        if ((wide->near_advance[i] & ~WIDE_DIFFERS) == other.near_advance[i] &&
+            wide->near_tail[i] == other.near_tail[i])
+            continue;
+        wide->near_advance[i] |= WIDE_DIFFERS;
+        if ((i & ones) != ones) marked += 1 << (MAX_CODE_BITS - 6);
+    }
+    for (unsigned i = 0; i < 128; i++) {
+        if ((wide->far_advance[i] & ~WIDE_DIFFERS) == other.far_advance[i] && wide->far_tail[i] == other.far_tail[i])
+            continue;
+        wide->far_advance[i] |= WIDE_DIFFERS;
+        marked += 1 << (MAX_CODE_BITS - 7 - wide->far_ones);
+    }
+    return marked;
+}
+
+void tables_share_codes(Table *const *tables, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        tables[i]->code_class = i;
+        wide_init(&tables[i]->common, tables[i]->decode);
+        for (unsigned leader = 0; leader < i; leader++) {
+            WideCode common = tables[leader]->common;
+            if (tables[leader]->code_class != leader || wide_mark(&common, tables[i]->decode) > MOST_DIFFERENT)
+                continue;
+            tables[leader]->common = common;
+            tables[i]->code_class = leader;
+            break;
+        }
+    }
 }
 
 Status fence_find(Pages *pages, const Table *table, uint64_t key, uint64_t *found) {

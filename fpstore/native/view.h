@@ -55,16 +55,35 @@ ALWAYS_INLINE Status pages_check(Pages *pages, uint64_t first, uint64_t last) {
     return OK;
 }
 
+enum { WIDE_BITS = 56, WIDE_DIFFERS = 64, WIDE_FAR = 128 };
+
+/* How codes decode without a table in memory, see lanes.h: the low bytes of 64-bit lanes choose among 64. */
 typedef struct {
-    Permutation permutation;
+    uint8_t near_advance[64], near_tail[64]; /* by the next 6 bits */
+    uint8_t far_advance[128], far_tail[128]; /* by the 7 bits after far_ones, where these are all ones */
+    unsigned far_ones;
+} WideCode;
+
+typedef struct {
     int codec;
     unsigned slot_bits, rice_bits, flips;
+    /* Tables whose codes are nearly alike, so that blocks of all of them are decoded side by side: the first of them.
+     */
+    unsigned code_class;
     uint64_t payload_offset, payload_bits, directory_offset, fences_offset, fence_count;
+    Permutation permutation; /* what is needed for each probe stands before it, and at its begin */
     DecodeEntry decode[1 << MAX_CODE_BITS];
+    WideCode common; /* of the first table of a class: its own; advances by which others do not go have WIDE_DIFFERS */
 } Table;
 
 /* Fill decode[] from code lengths that huffman.check_lengths has passed. */
 void decode_init(DecodeEntry *decode, const uint8_t *code_lengths);
+
+void wide_init(WideCode *wide, const DecodeEntry *decode);
+
+/* Fill code_class and common of a segment's tables, which have their decode[]. Tables are of one class where what their
+   codes have in common is nearly all that each knows. */
+void tables_share_codes(Table *const *tables, unsigned count);
 
 /* A block to decode: bits [start, end) of the file, the key before its first one, and what the search wants. */
 typedef struct {

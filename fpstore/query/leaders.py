@@ -2,6 +2,7 @@
 
 A document that is near none becomes a leader and gets the next id. One that is near some goes to the nearest of them,
 of several at one distance to that with the least fingerprint, then to the first. Batches of any size give the same.
+Where a document may go to another than the nearest, a bounded number is looked at; but an equal one is always found.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from fpstore.notes import MAX_ID
 from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
+from fpstore.query.equals import Equals
 from fpstore.query.matches import Matches
 from fpstore.types import Array, Ids, Keys
 
@@ -34,6 +36,9 @@ class Searched(Protocol):
     def nearest_many(self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None) -> Matches:
         """The nearest rows of each, at most count."""
 
+    def probe_many(self, fingerprints: Keys, *, max_distance: int | None = None) -> Matches:
+        """All rows that are near each."""
+
     def add(self, fingerprints: Keys, *, ids: Ids) -> None:
         """Hold them, for the next question."""
 
@@ -42,7 +47,8 @@ class Leaders:
     """The leaders, in what holds them.
 
     looks_on: whether a document may go to another than the nearest. Then it is told of MOST_LOOKED_AT that it is near,
-    and of another one where there are more.
+    and of another one where there are more. Where more than that have its very fingerprint, which equal documents have,
+    those that equal it come before them.
     """
 
     looks_on = False
@@ -51,6 +57,7 @@ class Leaders:
         self._store = store
         self._max_distance = max_distance
         self.next_id = next_id
+        self._equals = Equals()
 
     def decide(self, fingerprints: Keys) -> Array:
         """What becomes of documents, each seen as coming after those before it: VERDICT[n]; leaders are stored."""
@@ -85,6 +92,14 @@ class Leaders:
         """
         return 0, np.nan
 
+    def _mark(self, index: int) -> int:
+        """A number of 64 bits of a document, the same for equal ones; here, where nothing is known, for all."""
+        return 0
+
+    def _marks_of(self, ids: Sequence[int]) -> list[int]:
+        """The same of leaders."""
+        return [0] * len(ids)
+
     def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
         """These documents have become leaders, and are about to be stored."""
 
@@ -94,18 +109,50 @@ class Leaders:
         # Of the matches, then of the documents that become leaders: later than all that are stored, in their own order.
         ids = np.concatenate([found_ids, np.full(len(keys), _LATER)])
         ties = ids.copy()
+        nearer = [np.concatenate([found.fingerprint, keys]), ties]
+        # Of documents that go to an equal leader, which need not be among those that were found: its id.
+        equals: dict[int, int] = {}
 
         def choose(i: int, near: Sequence[int]) -> int:
+            fingerprints, key, more = nearer[0], keys[i], near[MOST_LOOKED_AT:]
+            mark = None
+            if self.looks_on and len(more) > 0 and fingerprints[more[0]] == key:
+                if not self._equals.knows(int(key)):
+                    later = [row for row in near if row >= len(found) and fingerprints[row] == key]
+                    self._hold(int(key), ids[later].tolist())
+                mark = self._mark(start + i)
+                equal, verdicts["measure"][i] = self._first_equal(start + i, mark)
+                if equal is not None:
+                    equals[i] = equal
+                    return near[0]  # which is at the same distance, none
             row, verdicts["measure"][i] = self._choose(start + i, near, ids)
             if row == NEW:
                 if self.next_id > MAX_ID:
                     raise ValueError(f"{self._store.path}: found no id left above the largest, expected room for more")
                 ids[len(found) + i] = self.next_id
+                if mark is not None:
+                    self._equals.add(mark, self.next_id)
                 self.next_id += 1
             return row
 
-        nearer = [np.concatenate([found.fingerprint, keys]), ties]
         rows, verdicts["distance"] = in_turn(keys, self._max_distance, found.query, found.distance, nearer, choose)
         leads = rows == NEW
         verdicts["leads"] = leads
         verdicts["id"] = ids[np.where(leads, len(found) + np.arange(len(keys)), rows)]
+        verdicts["id"][list(equals)] = list(equals.values())
+
+    def _hold(self, key: int, later: list[int]) -> None:
+        """Hold the marks of all leaders of a fingerprint; later: the ids of those that are not stored yet."""
+        stored = self._store.probe_many(np.array([key], dtype=np.uint64), max_distance=0).id
+        ids = [*([] if stored is None else stored.tolist()), *later]
+        for at in range(0, len(ids), MOST_LOOKED_AT):
+            some = ids[at : at + MOST_LOOKED_AT]
+            for mark, leader in zip(self._marks_of(some), some, strict=True):
+                self._equals.add(mark, leader)
+        self._equals.learn(key)
+
+    def _first_equal(self, index: int, mark: int) -> tuple[int | None, float]:
+        """The id of the first leader that equals a document with this mark, or None, and how alike."""
+        equal = self._equals.find(mark)[:MOST_LOOKED_AT]
+        place, measure = self._first_alike(index, equal) if equal else (None, np.nan)
+        return None if place is None else equal[place], measure

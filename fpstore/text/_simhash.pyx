@@ -36,6 +36,7 @@ from fpstore._native cimport (
     WORDS,
     Document,
     Given,
+    Measures,
     Cell,
     CellTable,
     Status,
@@ -99,6 +100,9 @@ _SKETCHES = {"simhash": SIMHASH, "minhash-1bit": MINHASH_1BIT}
 
 # Of the hashes that take one. Any other has the seed 0.
 SEED_BITS = {"xxh3": 64, "xxh64": 64, "murmur3": 32}
+
+# What is measured of each text, as fpstore.text.recipe.Measured.
+_COLUMNS = (numpy.uint64, numpy.uint32, numpy.bool_, numpy.uint32, numpy.float64)
 
 # A slice that one thread takes at once: enough to make taking it cheap.
 _MIN_SLICE_BYTES = 1 << 18
@@ -268,18 +272,14 @@ cdef class Batch:
     cdef object room
     cdef Given* given
     cdef object waiting
-    cdef readonly object fingerprints
-    cdef readonly object counts
-    cdef readonly object outweighed
+    cdef readonly tuple columns
     cdef readonly object failure
 
     def __init__(self, texts):
         cdef Py_ssize_t i
         cdef uint8_t[::1] room
         self.texts = list(texts)
-        self.fingerprints = numpy.empty(len(self.texts), dtype=numpy.uint64)
-        self.counts = numpy.empty(len(self.texts), dtype=numpy.uint32)
-        self.outweighed = numpy.empty(len(self.texts), dtype=numpy.uint8)
+        self.columns = tuple(numpy.empty(len(self.texts), dtype=kind) for kind in _COLUMNS)
         room = self.room = numpy.empty(len(self.texts) * sizeof(Given) + 1, dtype=numpy.uint8)
         self.given = <Given*>&room[0]
         for i in range(len(self.texts)):
@@ -318,14 +318,17 @@ cdef class Batch:
             document_free(&document)
 
     cdef measure(self, Document* document, size_t first, size_t last):
-        cdef uint64_t[::1] fingerprints = self.fingerprints
-        cdef uint32_t[::1] counts = self.counts
-        cdef uint8_t[::1] outweighed = self.outweighed
         cdef size_t at
         cdef Status status
+        cdef Measures found
+        cdef size_t[5] places = [column.ctypes.data for column in self.columns]
+        found.fingerprints = <uint64_t*>places[0] + first
+        found.token_counts = <uint32_t*>places[1] + first
+        found.outweighed = <uint8_t*>places[2] + first
+        found.distinct_counts = <uint32_t*>places[3] + first
+        found.unseen = <double*>places[4] + first
         with nogil:
-            status = documents_measure(document, &self.steps, self.given + first, last - first, &at,
-                                       &fingerprints[first], &counts[first], &outweighed[first])
+            status = documents_measure(document, &self.steps, self.given + first, last - first, &at, &found)
         if status != OK:
             raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
 
@@ -338,9 +341,7 @@ cdef void document_begin(Document* document) noexcept:
 
 def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
             hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
-    """The fingerprints of texts, how many tokens each has, and whether one of its shingles outweighs the others.
-
-    The last where it is not its only one, and of simhashes only: (uint64[n], uint32[n], bool[n]).
+    """The fingerprints of texts, and what is to be known of them: the columns of fpstore.text.recipe.Measured.
 
     texts: str, or bytes of UTF-8, where what is not UTF-8 becomes U+FFFD as bytes.decode("utf-8", "replace") does;
     so does a lone surrogate of a str. The rest is as in Recipe, but for tokens `separated`: the text is made of them,
@@ -362,7 +363,7 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
         helper.wait()
     if batch.failure is not None:
         raise batch.failure
-    return batch.fingerprints, batch.counts, batch.outweighed.view(bool)
+    return batch.columns
 
 
 def features(text, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,

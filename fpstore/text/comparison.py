@@ -123,7 +123,8 @@ def compare(
         raise ValueError(f"max_distance: found {max_distance}, expected 0..64")
     if shown < 0:
         raise ValueError(f"shown: found {shown}, expected 0 or more")
-    (first, second), (first_tokens, second_tokens), _ = (column.tolist() for column in recipe.measure_many([a, b]))
+    measured = recipe.measure_many([a, b])
+    (first, second), (first_tokens, second_tokens) = measured.fingerprints.tolist(), measured.token_counts.tolist()
     one, other = recipe.features(a), recipe.features(b)
     common = np.intersect1d(one.hashes, other.hashes, assume_unique=True)
     same_bytes = utf8(a) == utf8(b)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
+from fpstore.text._simhash import xxh3
 from fpstore.text.measures import MEASURES, Measure
-from fpstore.text.recipe import Features, Recipe
+from fpstore.text.recipe import Features, Recipe, bytes_hash
 
 # With a distance of 6 it drops at most one document in 1,000 wrongly of each corpus that docs/jobs.md names, and finds
 # more than a distance of 3 alone. With 0.8 titles that differ in a year are dropped; with 0.85 it finds less.
@@ -86,12 +87,13 @@ class Checker:
         self._measure = Measure(confirm.measure, recipe)
         self._recipe = recipe
         self._kept_texts = kept_texts
+        self._asked: tuple[str, Features] | None = None
         self._features: OrderedDict[int, Features] = OrderedDict()
         self._bytes = 0
 
     def first_alike(self, text: str, kept_ids: Sequence[int]) -> Found:
         """The first of kept documents that is enough like a text; one with the same bytes anyhow."""
-        features = self._recipe.features(text)
+        features = self._of(text)
         if self._measure.says_nothing(features):
             return self._first_equal(text, kept_ids)
         start, end = 0, 1
@@ -108,6 +110,25 @@ class Checker:
             if self._kept_texts([kept_id]) == [text]:
                 return Found(place, 1.0, place)
         return Found(None, math.nan, len(kept_ids))
+
+    def mark(self, text: str) -> int:
+        """A number of 64 bits that is the same for texts which are wholly alike: with the same features, or bytes."""
+        return self._mark(text, self._of(text))
+
+    def marks_of(self, kept_ids: Sequence[int]) -> list[int]:
+        """The same of kept documents, whose texts are held together."""
+        return [self._mark(text, self._recipe.features(text)) for text in self._kept_texts(list(kept_ids))]
+
+    def _mark(self, text: str, features: Features) -> int:
+        if not self._measure.says_nothing(features):
+            return xxh3(features.hashes.tobytes() + features.weights.tobytes())
+        return bytes_hash(text)
+
+    def _of(self, text: str) -> Features:
+        """The features of a text, which is asked about several times."""
+        if self._asked is None or self._asked[0] is not text:
+            self._asked = text, self._recipe.features(text)
+        return self._asked[1]
 
     def _of_kept(self, kept_ids: Sequence[int]) -> list[Features]:
         unknown = [kept_id for kept_id in kept_ids if kept_id not in self._features]

@@ -114,6 +114,14 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
             assert checker is not None
             return checker.first_alike(texts[index], ids)[:2]
 
+        def _mark(self, index: int) -> int:
+            assert checker is not None
+            return checker.mark(texts[index])
+
+        def _marks_of(self, ids: Sequence[int]) -> list[int]:
+            assert checker is not None
+            return checker.marks_of(ids)
+
         def texts_of(self, ids: list[int]) -> list[str]:
             return [texts[self._places[each]] for each in ids]
 

@@ -11,14 +11,25 @@ differ in the mean: k + 1/2 of them for n = shingle * (64 / (k + 1/2) - 1). With
 In texts of which most tokens are letters of scripts that part no words, `dense_shingle` is the shingle. Of texts at
 these bounds, for k = 3 and 6, 0.45 to 0.54 go out of k (tests/test_text_short.py).
 
-The others are texts without tokens, texts that a single shingle decides (Measured.outweighed), and texts of scripts
-that the recipe does not cut well (scripts). The advice is what was measured to be better, never the recipe in use.
+The others are texts without tokens, texts that a single shingle decides (Measured.outweighed), texts of scripts that
+the recipe does not cut well (scripts), and these two, of which one text in LEAST is said:
+
+- Texts of few different shingles: d of n tokens with d^4 < n^3, from FEW_FROM tokens on. Rows of digits and answers
+  have every shingle that there can be, so a sketch of the set is the same for all. In real texts d grows faster: of 15
+  sets of documents one has 2 % of such texts, pages of long tables, and no other over 0.3 % (tools/bench_quality.py
+  --weak).
+- Texts with much in no token: over UNSEEN of it (Measured.unseen), such as operators and emoji. In 15 sets that are 2 %
+  at most; in modules of Python 5 %.
+
+The advice is what was measured to be better, never the recipe in use.
 """
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fpstore.text import scripts
 from fpstore.text.presets import DEFAULT_RECIPE
@@ -30,6 +41,10 @@ BITS = 64
 # precision 1.00. Recipes of longer shingles than those of text-1 find less, too: words-4 0.68 and 0.77, code 0.61 and
 # 0.74 (docs/choosing-a-recipe.md).
 BETTER_K = 6
+FEW_FROM = 18
+UNSEEN = 0.2
+# What a journal holds of Lengths, in its order.
+_COUNTED = ("texts", "short", "dense", "empty", "outweighed", "few", "unseen", "looked_at", "cut_badly")
 
 
 def short_below(recipe: Recipe, k: int = DEFAULT_K, *, dense: bool = False) -> int:
@@ -50,12 +65,19 @@ def jaccard_at(recipe: Recipe, k: int) -> float | None:
     return max(0.0, 1 - 2 * k / BITS) if recipe.sketch == "minhash-1bit" else None
 
 
+def is_few(counts: npt.NDArray[Any], distinct: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which texts of so many tokens have few different shingles, of which 0 were not counted: bool[n]."""
+    count, kinds = counts.astype(np.float64), distinct.astype(np.float64)
+    return (count >= FEW_FROM) & (kinds > 0) & (kinds**4 < count**3)
+
+
 class Lengths:
     """The token counts of texts as they are read, what else makes a recipe weak on them, and what is to be said of it.
 
     texts: how many there were. short, empty, outweighed: how many of them have too few tokens but some, none at all, or
     a shingle that decides alone. dense: how many of the short are so by the bound of scripts that part no words only.
-    looked_at, cut_badly: of the sample by script.
+    few, unseen: how many have few different shingles, or much in no token. looked_at, cut_badly: of the sample by
+    script; by weights that leave distinct shingles uncounted few is of the sample, too.
     """
 
     def __init__(self, recipe: Recipe, k: int = DEFAULT_K) -> None:
@@ -64,6 +86,8 @@ class Lengths:
         self._enough = short_below(recipe, k)
         self._enough_dense = short_below(recipe, k, dense=True)
         self.texts = self.short = self.dense = self.empty = self.outweighed = self.looked_at = self.cut_badly = 0
+        self.few = self.unseen = 0
+        self._is_few_sampled = recipe.sketch == "simhash" and recipe.weights == "frequency"
 
     def see(self, texts: Sequence[str], measured: Measured) -> None:
         """More texts, and what was measured of them."""
@@ -71,6 +95,7 @@ class Lengths:
             if scripts.is_looked_at(number):
                 self.looked_at += 1
                 self.cut_badly += scripts.is_cut_badly(text, self._recipe.tokens)
+                self.few += self._is_few_sampled and self._has_few(text)
         counts = measured.token_counts
         self.texts += len(counts)
         self.short += int(((counts > 0) & (counts < self._enough)).sum())
@@ -81,15 +106,26 @@ class Lengths:
                 self.dense += 1
         self.empty += int(np.count_nonzero(counts == 0))
         self.outweighed += int(np.count_nonzero(measured.outweighed))
+        self.few += int(np.count_nonzero(is_few(counts, measured.distinct_counts)))
+        self.unseen += int(np.count_nonzero(measured.unseen > UNSEEN))
+
+    def _has_few(self, text: str) -> bool:
+        """Whether the beginning of a text has few different shingles."""
+        if self._recipe.tokens == "whole":
+            return False
+        features = self._recipe.features(text[: scripts.LOOKED_AT_CHARACTERS])
+        count, distinct = (np.array([number]) for number in (features.weights.sum(), len(features.hashes)))
+        return bool(is_few(count, distinct)[0])
 
     @property
     def state(self) -> list[int]:
         """What a journal has to hold, for go_on."""
-        return [self.texts, self.short, self.dense, self.empty, self.outweighed, self.looked_at, self.cut_badly]
+        return [getattr(self, name) for name in _COUNTED]
 
     def go_on(self, state: list[int]) -> None:
         """Take the counts of an earlier run."""
-        self.texts, self.short, self.dense, self.empty, self.outweighed, self.looked_at, self.cut_badly = state
+        for name, count in zip(_COUNTED, state, strict=True):
+            setattr(self, name, count)
 
     @property
     def warning(self) -> str | None:
@@ -99,6 +135,8 @@ class Lengths:
             self._of_short,
             self._of_empty,
             self._of_outweighed,
+            self._of_few,
+            self._of_unseen,
             scripts.advice(self.looked_at, self.cut_badly, tokens, name),
         )
         return ". ".join(filter(None, told)) or None
@@ -129,6 +167,26 @@ class Lengths:
         return (
             f"{self.outweighed} of {self.texts} texts repeat one shingle so often that it decides their fingerprint by"
             f" recipe {self._recipe.name}, whatever else they say: recipe text-1 counts it once"
+        )
+
+    @property
+    def _of_few(self) -> str:
+        seen = self.looked_at if self._is_few_sampled else self.texts
+        if not self.few or scripts.LEAST * self.few < seen:
+            return ""
+        return (
+            f"{self.few} of {seen} texts{' looked at' * self._is_few_sampled} have few different shingles for their"
+            " length, as rows of digits or of answers have: recipe"
+            f" {self._recipe.name} takes such texts for each other, recipe exact does not"
+        )
+
+    @property
+    def _of_unseen(self) -> str:
+        if not self.unseen or scripts.LEAST * self.unseen < self.texts:
+            return ""
+        return (
+            f"{self.unseen} of {self.texts} texts have over a fifth of what is visible in no token, such as operators"
+            f" or emoji: recipe {self._recipe.name} does not see it, recipe multilingual does"
         )
 
     @property

@@ -42,9 +42,11 @@ void test_search(void) {
         permutation_init(&permutation, mask);
         permute_keys(&permutation, fingerprints, held, keys);
         qsort(keys, held, 8, key_order);
+        may_be_alike = i > 0;
         image_make(&images[i], keys, held, codec, (unsigned)below(9), mask, (unsigned)below(3));
         file[i] = images[i].bytes;
     }
+    may_be_alike = 0;
     /* One mapping for all tables, as in a segment: their offsets are moved behind each other. */
     uint64_t size = 0, at = 0;
     for (unsigned i = 0; i < table_count; i++) size += (images[i].size + 63) / 64 * 64;
@@ -60,6 +62,7 @@ void test_search(void) {
         table->fences_offset += at;
         at += (images[i].size + 63) / 64 * 64;
     }
+    tables_share_codes(tables, table_count);
     for (uint64_t i = 0; i < query_count; i++) {
         queries[i] = below(4) ? fingerprints[below(held)] : draw();
         for (uint64_t flips = below(6); flips > 0; flips--) queries[i] ^= (uint64_t)1 << below(64);

@@ -179,6 +179,7 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
         take(&input, image, &tables[i], sizeof tables[i]);
         read_table(image, i, &tables[i], key_count, codec);
     }
+    tables_share_codes(image->tables, image->table_count);
     for (unsigned i = 0; i < image->table_count; i++) {
         Table *table = image->tables[i];
         uint64_t groups = (((uint64_t)1 << table->slot_bits) + GROUP_SLOTS - 1) / GROUP_SLOTS;

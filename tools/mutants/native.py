@@ -4,6 +4,26 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "what is needed of a query ends with its first match",
+        "fpstore/native/match.c",
+        "if (of_query == keep && bounds != NULL)",
+        "if (of_query == 1 && bounds != NULL)",
+        "of many matches some of the nearest are left out",
+        (
+            "tests/test_nearest.py::test_of_many_times_more_than_are_kept_the_first_are_those_of_brute_force[65-pending]",
+        ),
+    ),
+    Mutant(
+        "a bound holds for the query before",
+        "fpstore/native/search.c",
+        "match_order(&match, &search->bounds[query]) > 0",
+        "match_order(&match, &search->bounds[query > 0 ? query - 1 : 0]) > 0",
+        "of many matches in a segment some of the nearest are left out",
+        (
+            "tests/test_nearest.py::test_of_many_times_more_than_are_kept_the_first_are_those_of_brute_force[65-segment]",
+        ),
+    ),
+    Mutant(
         "a page of checksums is not checked itself",
         "fpstore/native/view.c",
         "if (!page_seen(pages, pages->pages + sum_page)) { offset",
@@ -22,8 +42,8 @@ MUTANTS = (
     Mutant(
         "the last block of a slot that is wanted is not read",
         "fpstore/native/search_body.h",
-        "if (last_key >= probe->last_wanted) break;",
-        "if (last_key + 1 >= probe->last_wanted) break;",
+        "*index = last_key >= probe->last_wanted ?",
+        "*index = last_key + 1 >= probe->last_wanted ?",
         "a match in the next block is missed",
         ("tests/test_exactness.py::test_a_plan_finds_what_brute_force_finds[choose-8-k7]",),
     ),
@@ -127,7 +147,7 @@ MUTANTS = (
     Mutant(
         "the flips that are left do not reach further",
         "fpstore/native/search_body.h",
-        "probe.last_wanted |= bit;",
+        "*last_wanted |= bit;",
         "",
         "matches beyond the prefix are missed",
         ("tests/test_probe.py::test_a_block_of_a_large_slot_is_decoded_only_if_its_prefix_is_near_enough",),
@@ -185,10 +205,18 @@ MUTANTS = (
     Mutant(
         "a match may go on beyond its block",
         "fpstore/native/search_body.h",
-        "if (at[i] > end[i]) return BAD_BLOCK; status = KERNEL(report)",
-        "status = KERNEL(report)",
+        "if (at[i] > end[i]) return BAD_BLOCK; const Block *block",
+        "const Block *block",
         "a damaged block has a match that nobody stored",
         ("tests/test_probe.py::test_a_key_that_goes_on_beyond_its_block_is_no_match_also_where_one_is_enough",),
+    ),
+    Mutant(
+        "the last segments are asked for and not scanned",
+        "fpstore/native/single.c",
+        "turn < count + 2 * LAG && status == OK",
+        "turn < count + 1 && status == OK",
+        "a single query misses what the newest segments hold",
+        ("tests/test_single.py::test_every_segment_is_searched_however_many_are_under_way[3]",),
     ),
     Mutant(
         "a fingerprint that is not stored has the ids of the one before",
@@ -205,5 +233,21 @@ MUTANTS = (
         "skipped = index * MAX_BLOCK_KEYS;",
         "fingerprints of the second large slot have the ids of others",
         ("tests/test_segment_ids.py::test_ids_of_each_of_several_large_slots_are_found",),
+    ),
+    Mutant(
+        "the filter of names is not checked",
+        "fpstore/native/names_read.c",
+        "Status status = pages_check(pages, at, at + NAME_LINE_BYTES - 1);",
+        "Status status = OK;",
+        "a damaged filter hides a name, which then gets a second handle",
+        ("tests/test_damage.py::test_a_damaged_file_is_refused_or_answers_as_before[names-bits]",),
+    ),
+    Mutant(
+        "blocks of names are not checked",
+        "fpstore/native/names_read.c",
+        "status = pages_check(pages, from, to - 1);",
+        "status = OK;",
+        "a damaged block gives another name",
+        ("tests/test_damage.py::test_a_damaged_file_is_refused_or_answers_as_before[names-bits]",),
     ),
 )

@@ -1,0 +1,85 @@
+"""Names that are in the log, in memory: in generations, of which the last alone grows and the others are being written.
+
+So whoever writes a file of names reads them where they lie, without a copy, whatever is added meanwhile.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from fpstore import _names
+from fpstore._names_pending import PendingNames
+from fpstore.names.column import Named, Names
+from fpstore.types import Array, Ids, Keys
+
+# Sorted names are taken so many at a time.
+PIECE_NAMES = 1 << 15
+
+
+class Hashes(NamedTuple):
+    """By which names are found, uint64[n] both. plain: in files. keyed: in the memory of this process."""
+
+    plain: Keys
+    keyed: Keys
+
+
+class Generation(NamedTuple):
+    """Names of the changes before `end`; None: of all that come."""
+
+    names: PendingNames
+    end: int | None
+
+
+class LogNames(NamedTuple):
+    """The names of the rows that are pending; generations: the oldest first, each with all names of its own rows."""
+
+    generations: tuple[Generation, ...]
+
+    @classmethod
+    def none(cls) -> Self:
+        """Without a name."""
+        return cls((Generation(PendingNames(), None),))
+
+    @property
+    def data_bytes(self) -> int:
+        """How many bytes the names have together."""
+        return sum(generation.names.data_bytes for generation in self.generations)
+
+    def add(self, names: Names, handles: Ids, hashes: Keys) -> None:
+        """Take names with their handles, some of which may be there. ValueError where one has, or is, another's."""
+        self.generations[-1].names.add(*names, handles, hashes)
+
+    def find(self, names: Names, hashes: Keys) -> tuple[Ids, Array]:
+        """The handle of each name, uint64[n], and whether it is there, bool[n]; hashes: theirs, keyed."""
+        handles, known = np.zeros(names.size, dtype=np.uint64), np.zeros(names.size, dtype=np.uint8)
+        for generation in self.generations:
+            generation.names.find(*names, hashes, handles, known)
+        return handles, known.view(bool)
+
+    def divided(self, end: int) -> "LogNames":
+        """The same, where what comes from change `end` on is a generation of its own."""
+        last = Generation(self.generations[-1].names, end)
+        return LogNames((*self.generations[:-1], last, Generation(PendingNames(), None)))
+
+    def since(self, first_change: int) -> "LogNames | None":
+        """Those of the changes from this one on; None where no generation begins there."""
+        for index, generation in enumerate(self.generations):
+            if generation.end == first_change:
+                return LogNames(self.generations[index + 1 :])
+        return None
+
+    def all_of(self, handles: Ids) -> PendingNames | None:
+        """What has the names of handles, distinct ones of pending rows, and no other; None where nothing has."""
+        held = [generation.names for generation in self.generations if generation.names.count]
+        return held[0] if len(held) == 1 and held[0].count == len(handles) else None
+
+
+def sorted_names(pending: PendingNames) -> Iterator[Named]:
+    """All names, to which none is added any more, in their order, in pieces."""
+    data, ends, handles = pending.still()
+    names = Names(data, ends)
+    order = _names.sort_order(*names)
+    for start in range(0, len(order), PIECE_NAMES):
+        own = order[start : start + PIECE_NAMES]
+        yield Named(names.take(own), handles[own])

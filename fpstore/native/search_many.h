@@ -1,0 +1,439 @@
+/* The search with AVX-512 and VBMI2, of tables of codes: the stages of search_body.h, eight slots, and sixteen blocks,
+   at a time. Included by search_body.h.
+
+   Slots and blocks are kept by column. A lane decodes a block and takes the next one as soon as it has come to its end,
+   or past the last key that is wanted of it. Codes that look_up() does not know take step(). */
+
+#include "lanes.h"
+
+enum {
+    MANY_VECTORS = 2,
+    MANY_LEAST = 3, /* blocks of one class of codes that are worth so many lanes */
+};
+
+/* What each lane is at. */
+typedef struct {
+    __m512i at[MANY_VECTORS], key[MANY_VECTORS], end[MANY_VECTORS], last_wanted[MANY_VECTORS], query[MANY_VECTORS],
+        tag[MANY_VECTORS];
+    __mmask8 active[MANY_VECTORS];
+} Lanes;
+
+/* What a slot or block has for tag: its query and its table; and in the low byte the bits of an advance with which
+   look_up() does not tell how a code of this table decodes. */
+ALWAYS_INLINE uint64_t KERNEL(tag_of)(const Search *search, unsigned table) {
+    const int follows = search->tables[table]->code_class != table;
+    return (uint64_t)search->query_index << 32 | table << 8 | WIDE_FAR | (follows ? WIDE_DIFFERS : 0);
+}
+ALWAYS_INLINE unsigned KERNEL(table_of)(uint64_t tag) { return (unsigned)(tag >> 8 & 0xFFFF); }
+ALWAYS_INLINE uint32_t KERNEL(query_of)(uint64_t tag) { return (uint32_t)(tag >> 32); }
+
+/* The lanes of `slow` again, from where they stood, by step(). */
+static __attribute__((noinline)) Status KERNEL(slow_lanes)(const Search *search, unsigned slow, __m512i tags,
+                                                           __m512i *at, __m512i *key) {
+    uint64_t tag[8], ats[8], keys[8];
+    _mm512_storeu_si512(tag, tags), _mm512_storeu_si512(ats, *at), _mm512_storeu_si512(keys, *key);
+    for (; slow != 0; slow &= slow - 1) {
+        const unsigned i = (unsigned)__builtin_ctz(slow);
+        const Table *table = search->tables[KERNEL(table_of)(tag[i])];
+        Status status = KERNEL(step)(search->pages->base, table->decode, 0, table->codec, &ats[i], &keys[i]);
+        if (status != OK) return status;
+    }
+    *at = _mm512_loadu_si512(ats), *key = _mm512_loadu_si512(keys);
+    return OK;
+}
+
+/* Report the keys of the lanes of `near`. */
+static __attribute__((noinline)) Status KERNEL(report_lanes)(Search *search, unsigned near, __m512i tags,
+                                                             __m512i queries, __m512i keys) {
+    uint64_t tag[8], query[8], key[8];
+    Status status = OK;
+    _mm512_storeu_si512(tag, tags), _mm512_storeu_si512(query, queries), _mm512_storeu_si512(key, keys);
+    for (; near != 0 && status == OK && !search->done; near &= near - 1) {
+        const unsigned i = (unsigned)__builtin_ctz(near);
+        status = KERNEL(report)(search, KERNEL(table_of)(tag[i]), KERNEL(query_of)(tag[i]), query[i], key[i]);
+    }
+    return status;
+}
+
+/* Give lanes that are free the blocks from *next on, which moves past them. Returns these lanes, active from the next
+   step on. */
+ALWAYS_INLINE __mmask8 KERNEL(fill_lanes)(const BlockColumns *blocks, unsigned *next, unsigned count, unsigned v,
+                                          Lanes *lanes) {
+    const unsigned left = count - *next;
+    const __mmask8 free = (__mmask8)_pdep_u32(left < 8 ? (1u << left) - 1 : 255, (uint8_t)~lanes->active[v]);
+#define FILL(column) \
+    lanes->column[v] = _mm512_mask_expand_epi64(lanes->column[v], free, _mm512_loadu_si512(blocks->column + *next))
+    FILL(at);
+    FILL(key);
+    FILL(end);
+    FILL(last_wanted);
+    FILL(query);
+    FILL(tag);
+#undef FILL
+    *next += (unsigned)__builtin_popcount(free);
+    return free;
+}
+
+/* Scan `count` blocks, 1 or more, of a class of codes. Two loads of 16 bytes hold the two codes of a pair of steps, as
+   none is longer than WIDE_BITS. */
+ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, const BlockColumns *blocks, unsigned count,
+                                        const WideCode *code, int codec) {
+    const __m512i one = _mm512_set1_epi64(1), seven = _mm512_set1_epi64(7), low6 = _mm512_set1_epi64(63),
+                  distance = _mm512_set1_epi64(search->distance);
+    const uint8_t *base = search->pages->base;
+    Codes codes;
+    Lanes lanes;
+    unsigned next = 0, past = 0;
+    KERNEL(load_codes)(code, &codes);
+#pragma GCC unroll 2
+    for (unsigned v = 0; v < MANY_VECTORS; v++) {
+        /* A lane without a block stands where the first one begins. */
+        lanes.at[v] = _mm512_set1_epi64((long long)blocks->at[0]);
+        lanes.end[v] = lanes.at[v];
+        lanes.key[v] = lanes.last_wanted[v] = lanes.query[v] = lanes.tag[v] = _mm512_setzero_si512();
+        lanes.active[v] = 0;
+        lanes.active[v] = KERNEL(fill_lanes)(blocks, &next, count, v, &lanes);
+    }
+    while (lanes.active[0] | lanes.active[1] | (next < count)) {
+        __m512i low[MANY_VECTORS], high[MANY_VECTORS], bit[MANY_VECTORS];
+        __mmask8 filled[MANY_VECTORS] = {0, 0};
+#pragma GCC unroll 2
+        for (unsigned v = 0; v < MANY_VECTORS; v++) {
+            KERNEL(load_words)(base, _mm512_srli_epi64(lanes.at[v], 3), &low[v], &high[v]);
+            bit[v] = _mm512_and_si512(lanes.at[v], seven);
+        }
+#pragma GCC unroll 2
+        for (unsigned second = 0; second < 2; second++) {
+#pragma GCC unroll 2
+            for (unsigned v = 0; v < MANY_VECTORS; v++) {
+                const __mmask8 active = lanes.active[v];
+                __m512i before = lanes.at[v], at, key = lanes.key[v], advance, tail;
+                __m512i word = _mm512_shrdv_epi64(low[v], high[v], bit[v]);
+                KERNEL(look_up)(&codes, word, &advance, &tail);
+                __m512i delta = _mm512_shldv_epi64(one, _mm512_rorv_epi64(word, advance), tail);
+                __mmask8 slow = _mm512_mask_test_epi64_mask(active, advance, lanes.tag[v]);
+                advance = _mm512_and_si512(advance, low6);
+                at = _mm512_mask_add_epi64(before, active, before, advance);
+                key = codec == CODEC_XOR ? _mm512_mask_xor_epi64(key, active, key, delta)
+                                         : _mm512_mask_add_epi64(key, active, key, delta);
+                bit[v] = _mm512_add_epi64(bit[v], advance);
+                __mmask8 near = _mm512_mask_cmple_epu64_mask(
+                    active, _mm512_popcnt_epi64(_mm512_xor_si512(key, lanes.query[v])), distance);
+                if (UNLIKELY(slow | near)) {
+                    Status status = OK;
+                    if (slow) {
+                        at = _mm512_mask_mov_epi64(at, slow, before);
+                        key = _mm512_mask_mov_epi64(key, slow, lanes.key[v]);
+                        status = KERNEL(slow_lanes)(search, slow, lanes.tag[v], &at, &key);
+                        if (status != OK) return status;
+                        /* The second step of the pair needs its bits from where the slow code ended. */
+                        if (second == 0) KERNEL(load_words)(base, _mm512_srli_epi64(at, 3), &low[v], &high[v]);
+                        bit[v] = _mm512_and_si512(at, seven);
+                        near = _mm512_mask_cmple_epu64_mask(
+                            active, _mm512_popcnt_epi64(_mm512_xor_si512(key, lanes.query[v])), distance);
+                    }
+                    if (_mm512_mask_cmpgt_epu64_mask(near, at, lanes.end[v])) return BAD_BLOCK;
+                    if (near) status = KERNEL(report_lanes)(search, near, lanes.tag[v], lanes.query[v], key);
+                    if (status != OK || search->done) return status;
+                }
+                lanes.at[v] = at, lanes.key[v] = key;
+                lanes.active[v] = _mm512_mask_cmplt_epu64_mask(
+                    _mm512_mask_cmple_epu64_mask(active, key, lanes.last_wanted[v]), at, lanes.end[v]);
+            }
+            /* Lanes that the first step ends are filled while the second one is under way. */
+            if (second == 0 && next < count)
+#pragma GCC unroll 2
+                for (unsigned v = 0; v < MANY_VECTORS; v++) {
+                    past |= _mm512_cmpgt_epu64_mask(lanes.at[v], lanes.end[v]);
+                    filled[v] = KERNEL(fill_lanes)(blocks, &next, count, v, &lanes);
+                }
+        }
+#pragma GCC unroll 2
+        for (unsigned v = 0; v < MANY_VECTORS; v++) {
+            /* A lane that has ended stands at its end, or is past it in a damaged block. */
+            past |= _mm512_cmpgt_epu64_mask(lanes.at[v], lanes.end[v]);
+            lanes.active[v] |= filled[v];
+        }
+    }
+    return past ? BAD_BLOCK : OK;
+}
+
+static __attribute__((noinline)) Status KERNEL(scan_lanes_gap)(Search *search, const BlockColumns *blocks,
+                                                               unsigned count, const WideCode *code) {
+    return KERNEL(scan_lanes)(search, blocks, count, code, CODEC_GAP);
+}
+
+static __attribute__((noinline)) Status KERNEL(scan_lanes_xor)(Search *search, const BlockColumns *blocks,
+                                                               unsigned count, const WideCode *code) {
+    return KERNEL(scan_lanes)(search, blocks, count, code, CODEC_XOR);
+}
+
+static Status KERNEL(scan_class)(Search *search, const BlockColumns *blocks, unsigned count, unsigned leader) {
+    const WideCode *code = &search->tables[leader]->common;
+    return search->tables[0]->codec == CODEC_GAP ? KERNEL(scan_lanes_gap)(search, blocks, count, code)
+                                                 : KERNEL(scan_lanes_xor)(search, blocks, count, code);
+}
+
+/* Scan blocks of any class: those of a class that has many of them in lanes, the others as scan() does. */
+static __attribute__((noinline)) Status KERNEL(scan_classes)(Search *search, const BlockColumns *blocks,
+                                                             unsigned count) {
+    Block rest[BLOCK_ROOM];
+    BlockColumns same;
+    unsigned rest_count = 0;
+    for (unsigned leader = 0; leader < search->table_count; leader++) {
+        unsigned n = 0;
+        if (search->tables[leader]->code_class != leader) continue;
+        for (unsigned i = 0; i < count; i++) {
+            if (search->tables[KERNEL(table_of)(blocks->tag[i])]->code_class != leader) continue;
+            same.at[n] = blocks->at[i], same.key[n] = blocks->key[i], same.end[n] = blocks->end[i];
+            same.last_wanted[n] = blocks->last_wanted[i], same.query[n] = blocks->query[i];
+            same.tag[n++] = blocks->tag[i];
+        }
+        if (n < MANY_LEAST) {
+            for (unsigned i = 0; i < n; i++)
+                rest[rest_count++] = (Block){.start = same.at[i],
+                                             .end = same.end[i],
+                                             .previous = same.key[i],
+                                             .query = same.query[i],
+                                             .last_wanted = same.last_wanted[i],
+                                             .query_index = KERNEL(query_of)(same.tag[i]),
+                                             .table = (uint16_t)KERNEL(table_of)(same.tag[i])};
+            continue;
+        }
+        Status status = KERNEL(scan_class)(search, &same, n, leader);
+        if (status != OK || search->done) return status;
+    }
+    return rest_count > 0 ? KERNEL(scan)(search, rest, rest_count) : OK;
+}
+
+/* Scan what was resolved one turn ago, and have wait what was resolved since. */
+static Status KERNEL(turn_many)(Search *search) {
+    BlockColumns *blocks = search->columns.waiting;
+    const unsigned count = search->waiting_count;
+    search->columns.waiting = search->columns.resolved, search->waiting_count = search->resolved_count;
+    search->columns.resolved = blocks, search->resolved_count = 0;
+    search->blocks_scanned += count;
+    for (unsigned i = 0; i < count; i++) {
+        Status status = pages_check(search->pages, blocks->at[i] >> 3, (blocks->end[i] - 1) >> 3);
+        if (UNLIKELY(status != OK)) return status;
+    }
+    if (count == 0 || search->done) return OK;
+    return search->columns.one_class ? KERNEL(scan_class)(search, blocks, count, 0)
+                                     : KERNEL(scan_classes)(search, blocks, count);
+}
+
+/* The blocks of a large slot: entry i of the slots. */
+static __attribute__((noinline)) Status KERNEL(want_large_many)(Search *search, unsigned i) {
+    const SlotColumns *slots = &search->columns.slots;
+    const Table *table = search->tables[KERNEL(table_of)(slots->tag[i])];
+    SlotProbe probe = {slot_of(slots->start[i], table->slot_bits),
+                       slots->query[i],
+                       slots->first_wanted[i],
+                       slots->last_wanted[i],
+                       KERNEL(query_of)(slots->tag[i]),
+                       (uint16_t)KERNEL(table_of)(slots->tag[i])};
+    uint64_t index;
+    Status status = KERNEL(first_large)(search, &probe, &index);
+    while (status == OK && index < table->fence_count && !search->done) {
+        Block block;
+        status = KERNEL(next_large)(search, &probe, &index, &block);
+        if (status != OK || block.end == block.start) continue;
+        bytes_ask(search->pages, block.start >> 3);
+        for (uint64_t byte = (block.start >> 3) + 64; byte <= block.end >> 3; byte += 64)
+            __builtin_prefetch(search->pages->base + byte);
+        BlockColumns *resolved = search->columns.resolved;
+        const unsigned n = search->resolved_count++;
+        resolved->at[n] = block.start, resolved->end[n] = block.end, resolved->key[n] = block.previous;
+        resolved->last_wanted[n] = probe.last_wanted, resolved->query[n] = probe.query,
+        resolved->tag[n] = slots->tag[i];
+        if (search->resolved_count == BATCH_BLOCKS) status = KERNEL(turn_many)(search);
+    }
+    return status;
+}
+
+/* Ask for bytes [first, last] of eight blocks, as many of them as there are lanes. */
+ALWAYS_INLINE void KERNEL(ask_many)(Pages *pages, __mmask8 lanes, __m512i first, __m512i last) {
+    uint64_t byte[8];
+    __mmask8 more = lanes;
+    _mm512_storeu_si512(byte, first);
+    for (unsigned left = lanes; left != 0; left &= left - 1) bytes_ask(pages, byte[__builtin_ctz(left)]);
+    for (;;) {
+        first = _mm512_add_epi64(first, _mm512_set1_epi64(64));
+        more = _mm512_mask_cmple_epu64_mask(more, first, last);
+        if (!more) break;
+        _mm512_storeu_si512(byte, _mm512_min_epu64(first, last));
+        for (unsigned i = 0; i < 8; i++) __builtin_prefetch(pages->base + byte[i]);
+    }
+}
+
+/* Words of eight bytes at these offsets; in a fraction of the time of a gather where processors are guarded. */
+ALWAYS_INLINE __m512i KERNEL(words_at)(const uint8_t *base, const uint64_t *offsets) {
+    return _mm512_set_epi64((long long)load64(base + offsets[7]), (long long)load64(base + offsets[6]),
+                            (long long)load64(base + offsets[5]), (long long)load64(base + offsets[4]),
+                            (long long)load64(base + offsets[3]), (long long)load64(base + offsets[2]),
+                            (long long)load64(base + offsets[1]), (long long)load64(base + offsets[0]));
+}
+
+/* slot_read() of slots [first, first + 8), those of `lanes`; asks for their blocks, which join those resolved. */
+static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lanes) {
+    Pages *pages = search->pages;
+    const SlotColumns *slots = &search->columns.slots;
+#define COLUMN(column) _mm512_loadu_si512(slots->column + first)
+    uint64_t ends_at[8];
+    const __m512i index = COLUMN(index), low16 = _mm512_set1_epi64(0xFFFF), payload_bits = COLUMN(payload_bits),
+                  start_key = COLUMN(start), last_wanted = COLUMN(last_wanted);
+    /* The end of the block before stands before that of the block; for the first one other bits of the line do. */
+    _mm512_storeu_si512(ends_at, _mm512_add_epi64(_mm512_add_epi64(COLUMN(line), _mm512_set1_epi64(6)),
+                                                  _mm512_add_epi64(index, index)));
+    const __m512i word = KERNEL(words_at)(pages->base, slots->line + first),
+                  ends = KERNEL(words_at)(pages->base, ends_at);
+    const __m512i base = _mm512_and_si512(word, _mm512_set1_epi64((long long)low_bits(OFFSET_BITS))),
+                  from = _mm512_maskz_and_epi64(_mm512_test_epi64_mask(index, index), ends, low16),
+                  to = _mm512_and_si512(_mm512_srli_epi64(ends, 16), low16), bits = _mm512_sub_epi64(to, from);
+    const __mmask8 large = _mm512_mask_test_epi64_mask(
+        lanes, word, _mm512_sllv_epi64(_mm512_set1_epi64((long long)((uint64_t)1 << OFFSET_BITS)), index));
+    const __mmask8 filled = _mm512_mask_test_epi64_mask(lanes, bits, bits);
+    /* Where the end comes before the begin, the difference is beyond any length. */
+    const unsigned bad = _mm512_mask_cmpgt_epu64_mask(lanes, bits, _mm512_set1_epi64(MAX_BLOCK_BITS)) |
+                         _mm512_mask_cmpgt_epu64_mask(lanes, base, payload_bits) |
+                         _mm512_mask_cmpgt_epu64_mask(lanes, to, _mm512_sub_epi64(payload_bits, base)) |
+                         (large & filled);
+    if (UNLIKELY(bad)) return BAD_DIRECTORY;
+    const __m512i begin = _mm512_add_epi64(_mm512_add_epi64(COLUMN(payload), base), from),
+                  end = _mm512_add_epi64(begin, bits);
+    /* The last key wanted lies so many 256ths into the slot, and so, nearly, does its code in the block. */
+    __m512i reach = _mm512_add_epi64(_mm512_srlv_epi64(_mm512_sub_epi64(last_wanted, start_key), COLUMN(scale)),
+                                     _mm512_set1_epi64(1));
+    reach = _mm512_min_epu64(reach, _mm512_set1_epi64(256));
+    const __m512i reached = _mm512_add_epi64(begin, _mm512_srli_epi64(_mm512_mul_epu32(bits, reach), 8));
+    KERNEL(ask_many)(pages, filled, _mm512_srli_epi64(begin, 3), _mm512_srli_epi64(reached, 3));
+    BlockColumns *resolved = search->columns.resolved;
+    const unsigned n = search->resolved_count;
+#define STORE(column, value) _mm512_storeu_si512(resolved->column + n, _mm512_maskz_compress_epi64(filled, value))
+    STORE(at, begin);
+    STORE(end, end);
+    STORE(key, start_key);
+    STORE(last_wanted, last_wanted);
+    STORE(query, COLUMN(query));
+    STORE(tag, COLUMN(tag));
+#undef STORE
+#undef COLUMN
+    search->resolved_count += (unsigned)__builtin_popcount(filled);
+    Status status = OK;
+    if (UNLIKELY(search->resolved_count >= BATCH_BLOCKS)) status = KERNEL(turn_many)(search);
+    for (unsigned left = large; UNLIKELY(left != 0) && status == OK; left &= left - 1)
+        status = KERNEL(want_large_many)(search, first + (unsigned)__builtin_ctz(left));
+    return status;
+}
+
+/* Read the directory lines of the slots collected so far, ask for their blocks, and scan those asked for before. */
+static __attribute__((noinline)) Status KERNEL(resolve_many)(Search *search) {
+    SlotColumns *slots = &search->columns.slots;
+    const unsigned count = search->slot_count;
+    Status status = OK;
+    search->slot_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        status = pages_check(search->pages, slots->line[i], slots->line[i]);
+        if (UNLIKELY(status != OK)) return status;
+    }
+    /* What comes after the last one is read too. */
+    _mm512_storeu_si512(slots->line + count, _mm512_set1_epi64((long long)slots->line[0]));
+    _mm512_storeu_si512(slots->index + count, _mm512_setzero_si512());
+    for (unsigned i = 0; i < count && !search->done; i += 8) {
+        status = KERNEL(resolve_eight)(search, i, (__mmask8)(count - i < 8 ? (1u << (count - i)) - 1 : 255));
+        if (UNLIKELY(status != OK)) return status;
+    }
+    return KERNEL(turn_many)(search);
+}
+
+/* probe_slots(), into the columns. */
+static Status KERNEL(name_slots)(Search *search, unsigned table_index, uint64_t query, uint64_t key, unsigned left) {
+    const Table *table = search->tables[table_index];
+    const unsigned prefix_bits = table->permutation.prefix_bits, slot_bits = table->slot_bits;
+    const uint64_t below = low_bits(64 - prefix_bits);
+    uint64_t slot = slot_of(key & ~below, slot_bits), first_wanted = key & ~below, last_wanted = key | below, count = 1;
+    if (prefix_bits < slot_bits)
+        count = (uint64_t)1 << (slot_bits - prefix_bits);
+    else
+        KERNEL(widen_wanted)(low_bits(64 - slot_bits) & ~below, key, left, &first_wanted, &last_wanted);
+    for (; count > 0; count--, slot++) {
+        SlotColumns *slots = &search->columns.slots;
+        const unsigned n = search->slot_count++;
+        slots->line[n] = line_offset(table, slot);
+        bytes_ask(search->pages, slots->line[n]);
+        slots->index[n] = slot % GROUP_SLOTS, slots->start[n] = slot_start(slot, slot_bits);
+        slots->first_wanted[n] = first_wanted, slots->last_wanted[n] = last_wanted, slots->query[n] = query;
+        slots->payload[n] = table->payload_offset * 8, slots->payload_bits[n] = table->payload_bits;
+        slots->scale[n] = 56 - slot_bits, slots->tag[n] = KERNEL(tag_of)(search, table_index);
+        if (UNLIKELY(search->slot_count >= BATCH_SLOTS)) {
+            Status status = KERNEL(resolve_many)(search);
+            if (status != OK || search->done) return status;
+        }
+    }
+    return OK;
+}
+
+/* name_slots() of every key with one of its bits [from, bits), from the top, inverted, where each is in one slot. */
+static Status KERNEL(name_flips)(Search *search, unsigned table_index, uint64_t query, uint64_t key, unsigned from,
+                                 unsigned bits) {
+    SlotColumns *slots = &search->columns.slots;
+    const Table *table = search->tables[table_index];
+    const unsigned slot_shift = 64 - table->slot_bits;
+    const __m512i keys = _mm512_set1_epi64((long long)key), shift = _mm512_set1_epi64(slot_shift),
+                  below = _mm512_set1_epi64((long long)low_bits(64 - table->permutation.prefix_bits)),
+                  two_52 = _mm512_set1_epi64(0x4330000000000000);
+    for (; from < bits; from += 8) {
+        const unsigned n = search->slot_count, added = bits - from < 8 ? bits - from : 8;
+        const __m512i flip = _mm512_srlv_epi64(_mm512_set1_epi64((long long)((uint64_t)1 << (63 - from))),
+                                               _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+        const __m512i flipped = _mm512_xor_si512(keys, flip), slot = _mm512_srlv_epi64(flipped, shift);
+        /* Of a whole number below 2^40 and a half, a twelfth is nowhere near a whole number. */
+        const __m512d middle =
+            _mm512_sub_pd(_mm512_castsi512_pd(_mm512_or_si512(slot, two_52)), _mm512_set1_pd(4503599627370496.0 - 0.5));
+        const __m512i line =
+            _mm512_xor_si512(two_52, _mm512_castpd_si512(_mm512_add_round_pd(
+                                         _mm512_mul_pd(middle, _mm512_set1_pd(1.0 / GROUP_SLOTS)),
+                                         _mm512_castsi512_pd(two_52), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)));
+#define STORE(column, value) _mm512_storeu_si512(slots->column + n, value)
+        STORE(line,
+              _mm512_add_epi64(_mm512_set1_epi64((long long)table->directory_offset), _mm512_slli_epi64(line, 5)));
+        STORE(index, _mm512_sub_epi64(slot, _mm512_add_epi64(_mm512_slli_epi64(line, 3), _mm512_slli_epi64(line, 2))));
+        STORE(start, _mm512_sllv_epi64(slot, shift));
+        STORE(first_wanted, _mm512_andnot_si512(below, flipped));
+        STORE(last_wanted, _mm512_or_si512(flipped, below));
+        STORE(query, _mm512_set1_epi64((long long)query));
+        STORE(payload, _mm512_set1_epi64((long long)table->payload_offset * 8));
+        STORE(payload_bits, _mm512_set1_epi64((long long)table->payload_bits));
+        STORE(scale, _mm512_set1_epi64(slot_shift - 8));
+        STORE(tag, _mm512_set1_epi64((long long)KERNEL(tag_of)(search, table_index)));
+#undef STORE
+        for (unsigned i = n; i < n + added; i++) bytes_ask(search->pages, slots->line[i]);
+        search->slot_count += added;
+        if (UNLIKELY(search->slot_count >= BATCH_SLOTS)) {
+            Status status = KERNEL(resolve_many)(search);
+            if (status != OK || search->done) return status;
+        }
+    }
+    return OK;
+}
+
+/* probe_flips(), into the columns. */
+static Status KERNEL(name_probes)(Search *search, unsigned table_index, uint64_t query, uint64_t key, unsigned from,
+                                  unsigned bits, unsigned left) {
+    const Table *table = search->tables[table_index];
+    Status status = KERNEL(name_slots)(search, table_index, query, key, left);
+    if (left == 0 || status != OK || search->done) return status;
+    if (left == 1 && table->slot_bits <= table->permutation.prefix_bits)
+        return KERNEL(name_flips)(search, table_index, query, key, from, bits);
+    for (unsigned bit = from; bit < bits && status == OK && !search->done; bit++)
+        status =
+            KERNEL(name_probes)(search, table_index, query, key ^ (uint64_t)1 << (63 - bit), bit + 1, bits, left - 1);
+    return status;
+}
+
+static void KERNEL(begin_many)(Search *search) {
+    SearchColumns *columns = &search->columns;
+    columns->resolved = &columns->blocks[0], columns->waiting = &columns->blocks[1];
+    columns->one_class = 1;
+    for (unsigned t = 0; t < search->table_count; t++) columns->one_class &= search->tables[t]->code_class == 0;
+}

@@ -1,0 +1,55 @@
+"""Ids of every type for models that know numbers alone: what a store is given for a number, and the way back."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol, get_args
+
+import numpy as np
+
+from fpstore.types import IdType
+
+# What stands before the digits of a name: some names begin with others. As bytes it is no UTF-8, and has a zero.
+_WORDS: dict[IdType, str] = {"string": "name", "bytes": "\xff\0e"}
+ID_TYPES: tuple[IdType, ...] = get_args(IdType)
+
+
+class Table(Protocol):
+    """What rows and matches are of it."""
+
+    @property
+    def fingerprint(self) -> Any: ...
+
+    @property
+    def id(self) -> Any: ...
+
+
+def ids_of(id_type: IdType | None, numbers: Sequence[int]) -> Any:
+    """The ids of these numbers, as a store with such ids takes them: the name of 0 is empty. None without ids."""
+    if id_type is None:
+        return None
+    if id_type == "uint64":
+        return np.array(numbers, dtype=np.uint64)
+    names = [_WORDS[id_type] * (number % 7) + str(number) if number else "" for number in numbers]
+    return names if id_type == "string" else [name.encode("latin-1") for name in names]
+
+
+def numbers_of(id_type: IdType, ids: Any) -> list[Any]:
+    """Which numbers stand for ids of a store; of a name that ids_of does not make, the name as text."""
+    if id_type == "uint64":
+        return [int(number) for number in ids]
+    names = [name if isinstance(name, str) else name.decode("latin-1") for name in ids]
+    return [_number(_WORDS[id_type], name) for name in names]
+
+
+def numbered(id_type: IdType | None, table: Table) -> list[tuple[int, Any]]:
+    """Rows, or matches, as fingerprints and numbers; None for the numbers of a store without ids."""
+    keys = table.fingerprint.tolist()
+    ids = [None] * len(keys) if id_type is None else numbers_of(id_type, table.id.tolist())
+    return list(zip(keys, ids, strict=True))
+
+
+def _number(word: str, name: str) -> int | str:
+    found = re.fullmatch(f"((?:{word})*)([1-9][0-9]*)", name)
+    if found and len(found[1]) == len(word) * (int(found[2]) % 7):
+        return int(found[2])
+    return name or 0
