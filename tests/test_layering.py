@@ -99,6 +99,8 @@ FOLDERS = {
         "opening",
         "reader",
         "sizes",
+        "due",
+        "held",
         "withdrawal",
         "renewal",
         "writer",

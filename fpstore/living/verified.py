@@ -55,8 +55,8 @@ def verify_snapshot(snapshot: Snapshot, home: Folder, progress: Tell | None = No
         table_count=sum(len(segment.tables) for segment in segments),
         fingerprint_count=sum(segment.key_count for segment in segments),
         id_count=sum(segment.record.id_count for segment in segments),
-        pending_count=snapshot.pending_end,
-        pending_id_count=snapshot.pending_end if snapshot.settings.ids else 0,
+        pending_count=snapshot.pending_count,
+        pending_id_count=snapshot.pending_count if snapshot.settings.ids else 0,
         removal_count=len(snapshot.removals),
         size_bytes=sum(segment.file_bytes for segment in segments)
         + sum(file.file_bytes for part in snapshot.parts for file in part.names),

@@ -575,8 +575,8 @@ MUTANTS = (
     Mutant(
         "pending ids are told of a store without ids",
         "fpstore/living/verified.py",
-        "snapshot.pending_end if snapshot.settings.ids else 0",
-        "snapshot.pending_end",
+        "snapshot.pending_count if snapshot.settings.ids else 0",
+        "snapshot.pending_count",
         "verify counts ids that no row has",
         ("tests/test_cli_compact.py::test_verify_tells_of_pending_rows_and_their_ids_where_there_is_no_segment",),
     ),
