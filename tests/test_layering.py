@@ -91,6 +91,7 @@ FOLDERS = {
         "mending",
         "sweep",
         "census",
+        "together",
         "snapshot",
         "memory",
         "named",
