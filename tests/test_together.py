@@ -18,8 +18,8 @@ from test_id_pairs import by_brute_force, found_pairs
 from test_nearest import Row, play, u64
 
 import fpstore
-from fpstore import IdType
 from fpstore.living.writer import Writer
+from fpstore.types import IdType
 
 K = 3
 PLANS = ["paper-4", "flips-2:1,1", "flips-3:1,0,0", "balanced", "size", "speed"]
