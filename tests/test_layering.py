@@ -92,6 +92,7 @@ FOLDERS = {
         "sweep",
         "census",
         "together",
+        "warming",
         "snapshot",
         "memory",
         "named",
